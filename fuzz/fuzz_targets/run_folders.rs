@@ -9,5 +9,5 @@ use tempfile::TempDir;
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let _ = hairpin_engine::store::fuzzing::run_folders(FOLDER.path(), input);
+    let _ = hairpin_store::fuzzing::run_folders(FOLDER.path(), input);
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let _ = hairpin_engine::store::fuzzing::run_texts(input);
+    let _ = hairpin_store::fuzzing::run_texts(input);
 });

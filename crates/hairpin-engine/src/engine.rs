@@ -19,7 +19,7 @@ use hairpin_model::flow::{ConnectionUse, Direction, Flow};
 use hairpin_model::link::{LinkRecord, PacketCounts};
 use hairpin_model::one_way::{Sent, Streamed, Times};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, latency_histogram};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, Stamps, latency_histogram};
 use hairpin_model::trace::{End, RoundTrace};
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
@@ -35,7 +35,6 @@ use crate::links::namespace;
 use crate::links::traces::Traces;
 use crate::path::{Link, LinkSetup, OwnNamespace};
 use crate::placement::{Cpus, place};
-use crate::store::Folder;
 use crate::sysctl;
 use crate::system::{cpu, ending};
 use crate::tracing::round::TraceInput;
@@ -55,8 +54,8 @@ pub struct Engine {
     pub stop: Arc<AtomicBool>,
     /// The traces that links replay.
     pub traces: Traces,
-    /// The run folder, if rounds over a link keep the link's log there.
-    pub link_logs: Option<Folder>,
+    /// The run folder, if rounds over a link keep the link's log in its folder [`hairpin_model::link::LOGS`].
+    pub link_logs: Option<PathBuf>,
     /// Set if each round here carries one flow of several.
     pub barrier: Option<Barrier>,
     /// The server of every round, if it is on another host.
@@ -114,7 +113,7 @@ impl Engine {
     fn link_setup(&self) -> LinkSetup<'_> {
         LinkSetup {
             traces: &self.traces,
-            link_logs: self.link_logs.as_ref(),
+            link_logs: self.link_logs.as_deref(),
             clock: self.clock,
             cpus: &self.cpus,
             server_program: &self.server_program,
@@ -399,23 +398,19 @@ fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
     if received.counts.is_empty() {
         return None;
     }
-    let column = |of: fn(&[u64; 3], u64) -> u64| {
-        received.rows.iter().map(|row| of(row, began_ns.unwrap_or(0))).collect::<Vec<u64>>()
-    };
-    let (sequence, due_ns) = (column(|row, _| row[0]), column(|row, began_ns| row[1].saturating_sub(began_ns)));
+    let rows = received.rows.iter().map(|[sequence, due_ns, received_ns]| Stamps {
+        sequence: *sequence,
+        due_ns: *due_ns,
+        sent_ns: *due_ns,
+        received_ns: *received_ns,
+        fate: Fate::Received,
+    });
     let latency = histogram(received);
     Some(Samples {
-        warm_up: 0,
-        sequence,
-        sent_ns: due_ns.clone(),
-        due_ns,
-        received_ns: column(|row, began_ns| row[2].saturating_sub(began_ns)),
-        fate: vec![Fate::Received; received.rows.len()],
         measured: latency.len(),
         latency,
-        service: None,
         lateness: (!sent.counts.is_empty()).then(|| histogram(sent)),
-        phases: None,
+        ..Samples::of(&rows.collect::<Vec<_>>(), 0, began_ns.unwrap_or(0))
     })
 }
 
@@ -455,16 +450,11 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     let measured = Measured {
         flows: std::iter::once(flow).chain(shared).collect(),
         duration_ns: client_result.duration_ns,
-        ends: [Some(report), server.map(|server| EndReport { role: End::Server, ..server })]
-            .into_iter()
-            .flatten()
-            .collect(),
+        ends: std::iter::once(report).chain(server.map(|server| EndReport { role: End::Server, ..server })).collect(),
         noise,
         link,
-        phases: None,
-        traced: None,
-        trace_file: None,
         interrupted: client_result.interrupted,
+        ..Measured::default()
     };
     Done { measured, samples: Some(samples), other_samples: Vec::new(), trace }
 }

@@ -1,4 +1,4 @@
-//! The engine runs rounds and stores them.
+//! The engine runs rounds.
 //!
 //! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. The
 //! per-message loops of the two ends are in the crate `hairpin-loops`.
@@ -18,7 +18,6 @@ pub mod realtime;
 pub mod round_process;
 pub mod serve_round;
 mod several_flows;
-pub mod store;
 pub mod tracing;
 mod waking;
 
@@ -28,4 +27,3 @@ pub use hairpin_loops::{clock, recorder};
 pub use linux::{capture, child, environment, keep_awake, links, noise, socket_passing, usage};
 #[cfg(target_os = "linux")]
 use linux::{drops, netlink, netstat, sysctl, system};
-pub use store::RunFolder;

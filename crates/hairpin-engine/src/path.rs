@@ -11,6 +11,7 @@ use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::Case;
 use hairpin_model::digest::digest;
 use hairpin_model::flow::{self, Flow};
+use hairpin_model::link::LOGS;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, RoundOrder};
 
@@ -18,13 +19,9 @@ use crate::ends::opening;
 use crate::links::namespace;
 use crate::links::tcp;
 use crate::links::traces::Traces;
-use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, ToldBy};
+use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, ToldBy, create_log};
 use crate::placement::Cpus;
-use crate::store::Folder;
 use hairpin_loops::clock::RealClock;
-
-/// The folder of the links' logs in the run folder.
-const LINK_LOGS: &str = "links";
 
 /// Longest time to hold back a farewell on a path that reorders, in ns.
 const MAX_HOLD_NS: u64 = 2_000_000_000;
@@ -38,7 +35,7 @@ const DEVIATIONS: u64 = 6;
 pub(crate) struct LinkSetup<'a> {
     pub(crate) traces: &'a Traces,
     /// The run folder, if logs are kept.
-    pub(crate) link_logs: Option<&'a Folder>,
+    pub(crate) link_logs: Option<&'a Path>,
     pub(crate) clock: RealClock,
     pub(crate) cpus: &'a Cpus,
     pub(crate) server_program: &'a Path,
@@ -74,7 +71,7 @@ impl Link {
         let log = log_of(setup.link_logs, number)?;
         let (log_file, log) = log.unzip();
         let logged = log_file.as_ref().zip(setup.link_logs);
-        let shown = logged.map(|(name, folder)| folder.path().join(name).display().to_string());
+        let shown = logged.map(|(name, folder)| folder.join(name).display().to_string());
         let ends: Vec<_> = case.flows.iter().map(|flow| case.ends_of(flow)).collect();
         let link_order = LinkOrder {
             profile: case.path.link.clone(),
@@ -185,12 +182,11 @@ pub(crate) fn port_of(order: &RoundOrder, place: usize) -> Option<u16> {
 }
 
 /// A round's log, as its name in the run folder and the open file; `None` if logs are not kept.
-fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>, Failure> {
+fn log_of(folder: Option<&Path>, number: u32) -> Result<Option<(String, File)>, Failure> {
     let Some(folder) = folder else { return Ok(None) };
-    let name = format!("{LINK_LOGS}/round-{number:06}.log");
-    let made = folder.make_folder(LINK_LOGS).and_then(|()| folder.create_file(&name));
-    let file = made.map_err(|error| Failure {
-        cause: format!("cannot make the link's log {name} in {}: {error}", folder.path().display()),
+    let name = format!("{LOGS}/round-{number:06}.log");
+    let file = create_log(&folder.join(&name)).map_err(|error| Failure {
+        cause: format!("cannot make the link's log {name} in {}: {error}", folder.display()),
         hint: "omit --keep-link-log, or use another folder with --out".to_owned(),
     })?;
     Ok(Some((name, file)))

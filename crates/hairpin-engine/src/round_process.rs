@@ -19,7 +19,7 @@ use hairpin_link::profile::Profile;
 use hairpin_model::binding::Binding;
 use hairpin_model::phases::{ByPhase, Phase};
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::{Fate, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
+use hairpin_model::samples::{PhaseHistograms, PhaseSamples, Samples, latency_histogram};
 use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
@@ -47,11 +47,9 @@ const LEAVE: Duration = Duration::from_secs(2);
 /// Maximum bytes of a record, of a trace, and of a capture.
 const MAX_BYTES: u64 = 1 << 30;
 /// Maximum rows of samples: the maximum of `--keep-samples`.
-const MAX_ROWS: u64 = 10_000_000;
+const MAX_ROWS: usize = 10_000_000;
 /// Maximum flows of a case.
 const MAX_FLOWS: u64 = 64;
-/// Rows per write.
-const ROWS: usize = 8192;
 
 /// The input of the process.
 #[derive(Serialize, Deserialize)]
@@ -90,8 +88,8 @@ impl Engine {
     }
 
     fn attempt_apart(&self, number: u32, order: &RoundOrder) -> Result<Finished, Failure> {
-        let link_logs = self.link_logs.as_ref().map(|folder| folder.path().to_owned());
-        let job = Job { link_logs, traces: self.traces_of(order)?, ..self.job(number, order) };
+        let job =
+            Job { link_logs: self.link_logs.clone(), traces: self.traces_of(order)?, ..self.job(number, order) };
         let mut round = RoundProcess::start(self, &job)?;
         drop(round.input.take());
         round.finished()
@@ -350,30 +348,13 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     Ok(Finished { record, samples, other_samples, trace })
 }
 
-/// Writes the number of rows, the columns one after the other, and the histograms.
+/// Writes the number of rows, the rows, and the histograms.
 fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
-    let Samples {
-        warm_up,
-        sequence,
-        due_ns,
-        sent_ns,
-        received_ns,
-        fate,
-        latency,
-        service,
-        lateness,
-        measured,
-        phases,
-    } = samples;
-    for number in [sequence.len() as u64, *warm_up as u64, *measured] {
+    for number in [samples.kept() as u64, samples.measured] {
         to.write_all(&number.to_le_bytes())?;
     }
-    for column in [sequence, due_ns, sent_ns, received_ns] {
-        column.iter().try_for_each(|value| to.write_all(&value.to_le_bytes()))?;
-    }
-    let place = |fate: &Fate| Fate::ALL.iter().position(|known| known == fate).unwrap_or(0);
-    #[expect(clippy::cast_possible_truncation, reason = "there are three fates")]
-    fate.iter().try_for_each(|fate| to.write_all(&[place(fate) as u8]))?;
+    samples.write_rows(to)?;
+    let Samples { latency, service, lateness, phases, .. } = samples;
     [Some(latency), service.as_ref(), lateness.as_ref()].into_iter().try_for_each(|one| write_histogram(to, one))?;
     to.write_all(&[u8::from(phases.is_some())])?;
     phases.as_ref().map_or(Ok(()), |phases| write_phases(to, phases))
@@ -409,50 +390,15 @@ fn write_histogram(to: &mut impl Write, histogram: Option<&Histogram<u64>>) -> i
 }
 
 fn read_samples(from: &mut impl Read) -> io::Result<Samples> {
-    let [rows, warm_up, measured] = [read_number(from)?, read_number(from)?, read_number(from)?];
-    if rows > MAX_ROWS || warm_up > rows {
-        return Err(invalid("it has more samples than are kept of a round"));
-    }
-    let size = |count: u64| usize::try_from(count).map_err(|_| invalid("it has too many samples"));
-    let (rows, warm_up) = (size(rows)?, size(warm_up)?);
-    let mut column = || read_column(from, rows);
-    let (sequence, due_ns, sent_ns, received_ns) = (column()?, column()?, column()?, column()?);
-    let mut places = vec![0; rows];
-    from.read_exact(&mut places)?;
-    let known = |place: &u8| Fate::ALL.get(usize::from(*place)).copied().ok_or_else(|| invalid("an unknown fate"));
-    let fate = places.iter().map(known).collect::<io::Result<_>>()?;
+    let [rows, measured] = [read_number(from)?, read_number(from)?];
+    let rows = usize::try_from(rows).ok().filter(|rows| *rows <= MAX_ROWS);
+    let rows = rows.ok_or_else(|| invalid("it has more samples than are kept of a round"))?;
+    let rows = Samples::read_rows(rows, from)?;
     let mut histogram = || read_histogram(from);
     let (latency, service, lateness) = (histogram()?, histogram()?, histogram()?);
     let latency = latency.unwrap_or_else(latency_histogram);
     let phases = if read_byte(from)? == 1 { Some(Box::new(read_phases(from)?)) } else { None };
-    Ok(Samples {
-        warm_up,
-        sequence,
-        due_ns,
-        sent_ns,
-        received_ns,
-        fate,
-        latency,
-        service,
-        lateness,
-        measured,
-        phases,
-    })
-}
-
-fn read_column(from: &mut impl Read, rows: usize) -> io::Result<Vec<u64>> {
-    let mut column = Vec::with_capacity(rows);
-    let mut bytes = vec![0; ROWS.min(rows) * size_of::<u64>()];
-    while column.len() < rows {
-        let length = (rows - column.len()).min(ROWS) * size_of::<u64>();
-        from.read_exact(&mut bytes[..length])?;
-        column.extend(
-            bytes[..length]
-                .chunks_exact(size_of::<u64>())
-                .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("chunks of eight"))),
-        );
-    }
-    Ok(column)
+    Ok(Samples { latency, service, lateness, measured, phases, ..rows })
 }
 
 fn read_histogram(from: &mut impl Read) -> io::Result<Option<Histogram<u64>>> {
@@ -499,6 +445,7 @@ fn invalid(problem: &'static str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::samples::{COLUMNS, Fate, Stamps};
     use hairpin_model::trace::RoundTrace;
 
     use super::*;
@@ -509,19 +456,19 @@ mod tests {
         let record = RoundRecord { number: 7, started_ns: 1, case_id: order.case.id(), order, outcome };
         let mut latency = latency_histogram();
         (1..=rows).for_each(|row| latency.record(row * 1000).unwrap());
-        let column = |factor: u64| (0..rows).map(|row| row * factor).collect::<Vec<_>>();
+        let stamps = (0..rows).map(|row| Stamps {
+            sequence: row,
+            due_ns: row * 10,
+            sent_ns: row * 11,
+            received_ns: row * 20,
+            fate: Fate::ALL[row as usize % Fate::ALL.len()],
+        });
         let samples = Samples {
-            warm_up: 2,
-            sequence: column(1),
-            due_ns: column(10),
-            sent_ns: column(11),
-            received_ns: column(20),
-            fate: (0..rows).map(|row| Fate::ALL[row as usize % Fate::ALL.len()]).collect(),
             service: open_loop.then(|| latency.clone()),
             lateness: open_loop.then(latency_histogram),
             latency,
             measured: rows * 2,
-            phases: None,
+            ..Samples::of(&stamps.collect::<Vec<_>>(), 2, 0)
         };
         Finished { record, samples: Some(samples), other_samples: Vec::new(), trace: None }
     }
@@ -542,6 +489,10 @@ mod tests {
             assert_eq!((after.warm_up, after.measured, &after.fate), (2, rows * 2, &before.fate));
             assert_eq!((&after.sequence, &after.received_ns), (&before.sequence, &before.received_ns));
             assert_eq!((&after.due_ns, &after.sent_ns), (&before.due_ns, &before.sent_ns));
+            for column in COLUMNS {
+                let is_same = |row| (column.get)(&after, row) == (column.get)(&before, row);
+                assert!((0..before.kept()).all(is_same), "{}", column.name);
+            }
             assert_eq!((after.latency, after.service), (before.latency, before.service));
             assert_eq!(after.lateness.is_some(), open_loop);
         }

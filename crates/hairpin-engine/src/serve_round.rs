@@ -12,7 +12,6 @@ use crate::engine::{Dial, Engine, Far};
 use crate::links::traces::Traces;
 use crate::round_process::{Job, READY, write_finished};
 use crate::several_flows;
-use crate::store::Folder;
 use crate::system::{ending, process};
 
 /// Whether the flows of a round have their own processes, which this one starts.
@@ -38,8 +37,6 @@ pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     let unread = |error: io::Error| format!("cannot say what came of the round: {error}");
     output.write_all(&[READY]).and_then(|()| output.flush()).map_err(unread)?;
     let program = std::env::current_exe().map_err(|error| format!("cannot tell this program's own file: {error}"))?;
-    let link_logs = link_logs.map(|path| Folder::open(&path)).transpose();
-    let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
     let far = far.map(|(at, credentials, binding)| Far { at, credentials, dial, binding });
     let engine = Engine { far, clock, cpus, server_program: program, started_ns, stop, traces, link_logs, barrier };

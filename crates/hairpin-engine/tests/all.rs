@@ -8,7 +8,6 @@ mod capture;
 mod common;
 mod driver;
 mod server_end;
-mod small_disk;
 mod small_writes;
 mod traced;
 

@@ -28,7 +28,6 @@ pub mod recorder;
 pub mod scripted;
 pub mod shared;
 pub mod small_writes;
-mod stamps;
 pub mod tally;
 #[cfg(test)]
 mod tests;

@@ -45,6 +45,7 @@ pub mod printable;
 pub mod quantities;
 pub mod refused;
 pub mod round;
+pub mod round_columns;
 pub mod run;
 pub mod run_header;
 pub mod samples;

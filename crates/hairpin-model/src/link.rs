@@ -60,6 +60,9 @@ pub struct LinkRecord {
     pub log_problem: Option<String>,
 }
 
+/// The folder of the links' logs in a run folder.
+pub const LOGS: &str = "links";
+
 /// Memory limit for packets inside the relay, in MiB.
 pub const MAX_MEMORY_MIB: usize = 256;
 

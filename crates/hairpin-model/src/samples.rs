@@ -1,6 +1,10 @@
 //! The samples of one round as columns, and a histogram of all of them.
+//!
+//! [`COLUMNS`] is the layout of a sample everywhere: in the result of a round's process, in Parquet files and in CSV. A
+//! new column is a field of [`Stamps`] and of [`Samples`] with its lines below, and an entry in the list.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -10,8 +14,10 @@ use crate::words;
 
 words! {
     /// Outcome of a message.
+    #[derive(Default)]
     pub enum Fate: "fate" {
         /// The answer arrived in time.
+        #[default]
         Received = "received",
         /// The answer arrived after the time-out.
         Late = "late",
@@ -27,6 +33,20 @@ pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 #[must_use]
 pub fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).expect("constant bounds are valid")
+}
+
+/// The stamps of one message, in ns of the engine's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamps {
+    /// Number in the round.
+    pub sequence: u64,
+    /// When it was due.
+    pub due_ns: u64,
+    /// Start of the send call.
+    pub sent_ns: u64,
+    /// When the answer was complete; ignored if it is lost.
+    pub received_ns: u64,
+    pub fate: Fate,
 }
 
 /// The samples of one round: columns of the first `capacity` messages, and a histogram of every measured one.
@@ -68,6 +88,15 @@ pub struct PhaseHistograms {
     pub lateness: Option<Histogram<u64>>,
 }
 
+impl PhaseHistograms {
+    /// Empty ones; those of service time and lateness only for an open loop.
+    #[must_use]
+    pub fn new(open_loop: bool) -> Self {
+        let [service, lateness] = [open_loop; 2].map(|open_loop| open_loop.then(latency_histogram));
+        Self { latency: latency_histogram(), service, lateness }
+    }
+}
+
 /// Outcomes of the messages sent in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseCounts {
@@ -92,25 +121,218 @@ pub struct PhaseSamples {
 }
 
 impl Samples {
+    /// This number of rows, all zero, with empty histograms.
+    #[must_use]
+    pub fn with_rows(rows: usize) -> Self {
+        Self {
+            warm_up: 0,
+            sequence: vec![0; rows],
+            due_ns: vec![0; rows],
+            sent_ns: vec![0; rows],
+            received_ns: vec![0; rows],
+            fate: vec![Fate::default(); rows],
+            latency: latency_histogram(),
+            service: None,
+            lateness: None,
+            measured: 0,
+            phases: None,
+        }
+    }
+
+    /// The rows of these messages, with times since `origin_ns`; the first `warm_up` are warm-up. The histograms are
+    /// empty.
+    #[must_use]
+    pub fn of(stamps: &[Stamps], warm_up: usize, origin_ns: u64) -> Self {
+        let since = |ns: u64| ns.saturating_sub(origin_ns);
+        let mut samples = Self { warm_up, ..Self::with_rows(stamps.len()) };
+        for (row, stamps) in stamps.iter().enumerate() {
+            samples.sequence[row] = stamps.sequence;
+            samples.due_ns[row] = since(stamps.due_ns);
+            samples.sent_ns[row] = since(stamps.sent_ns);
+            samples.received_ns[row] = if stamps.fate == Fate::Lost { 0 } else { since(stamps.received_ns) };
+            samples.fate[row] = stamps.fate;
+        }
+        samples
+    }
+
     /// Rows kept.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.sequence.len()
     }
 
+    /// The latency of a row, in ns; `None` without an answer.
+    #[must_use]
+    pub fn latency_ns(&self, row: usize) -> Option<u64> {
+        (self.fate[row] != Fate::Lost).then(|| self.received_ns[row].saturating_sub(self.due_ns[row]))
+    }
+
     /// Latencies, in ns, of kept and received messages after the warm-up, in order of arrival.
     pub fn latencies_ns(&self) -> impl Iterator<Item = u64> + '_ {
-        self.rows(self.warm_up..self.kept())
+        (self.warm_up..self.kept()).filter_map(|row| self.latency_ns(row))
     }
 
     /// Latencies, in ns, of received warm-up messages, in order of arrival.
     pub fn warm_up_latencies_ns(&self) -> impl Iterator<Item = u64> + '_ {
-        self.rows(0..self.warm_up.min(self.kept()))
+        (0..self.warm_up.min(self.kept())).filter_map(|row| self.latency_ns(row))
     }
 
-    fn rows(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = u64> + '_ {
-        range
-            .filter(|row| self.fate[*row] != Fate::Lost)
-            .map(|row| self.received_ns[row].saturating_sub(self.due_ns[row]))
+    /// Writes the rows one after the other, each value of [`COLUMNS`] in eight bytes, little-endian. A null is 0.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn write_rows(&self, to: &mut impl Write) -> io::Result<()> {
+        (0..self.kept()).try_for_each(|row| {
+            let value = |column: usize| (COLUMNS[column].get)(self, row).unwrap_or(0).to_le_bytes();
+            let values: [[u8; 8]; COLUMNS.len()] = std::array::from_fn(value);
+            to.write_all(values.as_flattened())
+        })
+    }
+
+    /// Reads this number of rows; the histograms are empty.
+    ///
+    /// # Errors
+    /// Errors of the reader, and [`io::ErrorKind::InvalidData`] if a column cannot have such a value.
+    pub fn read_rows(rows: usize, from: &mut impl Read) -> io::Result<Self> {
+        let mut samples = Self::with_rows(rows);
+        let mut values = [0; COLUMNS.len() * 8];
+        for row in 0..rows {
+            from.read_exact(&mut values)?;
+            for (column, value) in COLUMNS.iter().zip(values.as_chunks().0) {
+                if !(column.set)(&mut samples, row, u64::from_le_bytes(*value)) {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an unknown {}", column.name)));
+                }
+            }
+        }
+        Ok(samples)
+    }
+}
+
+/// What a column contains. Values are numbers here; each format writes them as its own type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Number,
+    /// A number, or null.
+    Nullable,
+    /// 0 or 1.
+    Flag,
+    /// The index of one of these words.
+    Word(&'static [&'static str]),
+}
+
+/// A column of the samples.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Ends in the unit, if it has one.
+    pub name: &'static str,
+    pub kind: Kind,
+    /// The value of that row; `None` if it is null.
+    pub get: fn(&Samples, usize) -> Option<u64>,
+    /// Sets the value of that row, the rows in their order. Returns false if there is no such value.
+    pub set: fn(&mut Samples, usize, u64) -> bool,
+    /// The value in files of versions without the column; `None` if all have it.
+    pub default: Option<u64>,
+}
+
+impl Column {
+    /// A value as text.
+    #[must_use]
+    pub fn text(&self, value: u64) -> String {
+        match self.kind {
+            Kind::Number | Kind::Nullable => value.to_string(),
+            Kind::Flag => (value == 1).to_string(),
+            Kind::Word(words) => words[value as usize].to_owned(),
+        }
+    }
+}
+
+/// A column of numbers, called as its field.
+macro_rules! number {
+    ($field:ident) => {
+        Column {
+            name: stringify!($field),
+            kind: Kind::Number,
+            get: |samples, row| Some(samples.$field[row]),
+            set: |samples, row, value| {
+                samples.$field[row] = value;
+                true
+            },
+            default: None,
+        }
+    };
+}
+
+/// The columns of a sample, in the order in which they are written.
+pub const COLUMNS: &[Column] = &[
+    number!(sequence),
+    Column {
+        name: "warm_up",
+        kind: Kind::Flag,
+        get: |samples, row| Some(u64::from(row < samples.warm_up)),
+        // Only leading rows are warm-up.
+        set: |samples, row, value| {
+            samples.warm_up += usize::from(value == 1 && row == samples.warm_up);
+            value == u64::from(row < samples.warm_up)
+        },
+        default: None,
+    },
+    number!(due_ns),
+    number!(sent_ns),
+    Column {
+        kind: Kind::Nullable,
+        get: |samples, row| (samples.fate[row] != Fate::Lost).then(|| samples.received_ns[row]),
+        ..number!(received_ns)
+    },
+    Column {
+        name: "fate",
+        kind: Kind::Word(Fate::WORDS),
+        get: |samples, row| Some(samples.fate[row] as u64),
+        set: |samples, row, value| {
+            let fate = usize::try_from(value).ok().and_then(|place| Fate::ALL.get(place));
+            fate.map(|fate| samples.fate[row] = *fate).is_some()
+        },
+        default: None,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_column_returns_what_was_set() {
+        let mut samples = Samples::with_rows(3);
+        let values = |kind: Kind| match kind {
+            Kind::Number | Kind::Nullable => [u64::MAX, 0, 7],
+            Kind::Flag => [1, 1, 0],
+            Kind::Word(words) => [0, 1, 2].map(|value: u64| value.min(words.len() as u64 - 1)),
+        };
+        for column in COLUMNS {
+            for (row, value) in values(column.kind).into_iter().enumerate() {
+                assert!((column.set)(&mut samples, row, value), "{}", column.name);
+            }
+        }
+        for column in COLUMNS {
+            for (row, value) in values(column.kind).into_iter().enumerate() {
+                let is_null = column.kind == Kind::Nullable && samples.fate[row] == Fate::Lost;
+                assert_eq!((column.get)(&samples, row), (!is_null).then_some(value), "{} {row}", column.name);
+            }
+        }
+        assert_eq!((samples.warm_up, samples.fate[1]), (2, Fate::Late));
+    }
+
+    #[test]
+    fn a_value_that_a_column_cannot_have_is_refused() {
+        let column = |name: &str| COLUMNS.iter().find(|column| column.name == name).unwrap();
+        let mut samples = Samples::with_rows(3);
+        for (name, row, value) in [("fate", 0, 3), ("fate", 0, u64::MAX), ("warm_up", 0, 2), ("warm_up", 1, 1)] {
+            assert!(!(column(name).set)(&mut samples, row, value), "{name}");
+        }
+        let mut bytes = Vec::new();
+        Samples::with_rows(1).write_rows(&mut bytes).unwrap();
+        assert!(Samples::read_rows(1, &mut bytes.as_slice()).is_ok());
+        bytes[5 * 8] = 9;
+        let error = Samples::read_rows(1, &mut bytes.as_slice()).unwrap_err();
+        assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::InvalidData, "an unknown fate".to_owned()));
     }
 }

@@ -7,8 +7,10 @@ use std::io::Write;
 
 use hairpin_model::figure::Figure;
 use hairpin_model::printable;
+use hairpin_model::round::RoundRecord;
+use hairpin_model::round_columns::ROUND_COLUMNS;
 use hairpin_model::run::Run;
-use hairpin_model::samples::Fate;
+use hairpin_model::samples::{COLUMNS, Samples};
 use hairpin_model::summary::CaseSummary;
 
 use crate::columns::{self, Column, Value};
@@ -69,62 +71,37 @@ fn row(summary: &CaseSummary) -> Row {
     row
 }
 
-/// One sample, as in the file of raw samples.
-#[derive(Clone, Copy, Debug)]
-pub struct SampleRow<'a> {
-    pub round: u32,
-    pub case_id: &'a str,
-    /// The message's number in the round, with warm-up.
-    pub sequence: u64,
-    pub warm_up: bool,
-    /// In ns since the round began.
-    pub due_ns: u64,
-    /// Start of the send call, in ns since the round began.
-    pub sent_ns: u64,
-    /// Arrival of the answer, in ns since the round began; ignored if it was lost.
-    pub received_ns: u64,
-    pub fate: Fate,
-}
-
-/// Writes samples row by row, so that a run of any length needs bounded memory.
-pub struct Samples<W: Write> {
+/// Writes samples round by round, with the columns of `samples.parquet` and the latency.
+pub struct SamplesTable<W: Write> {
     writer: csv::Writer<W>,
 }
 
-impl<W: Write> Samples<W> {
+impl<W: Write> SamplesTable<W> {
     /// Writes the header.
     ///
     /// # Errors
     /// Errors of the writer.
     pub fn new(into: W) -> std::io::Result<Self> {
         let mut writer = csv::Writer::from_writer(into);
-        let titles =
-            ["round", "case_id", "sequence", "warm_up", "due_ns", "sent_ns", "received_ns", "fate", "latency_ns"];
-        writer.write_record(titles).map_err(of_the_writer)?;
+        let names = ROUND_COLUMNS.iter().map(|(name, _)| *name).chain(COLUMNS.iter().map(|column| column.name));
+        writer.write_record(names.chain(["latency_ns"])).map_err(of_the_writer)?;
         Ok(Self { writer })
     }
 
-    /// Writes one sample. The latency is from due to received; both cells are empty if no answer arrived.
+    /// Writes the samples of a round. The latency is from due to received; both are empty if no answer arrived.
     ///
     /// # Errors
     /// Errors of the writer.
-    pub fn row(&mut self, sample: &SampleRow<'_>) -> std::io::Result<()> {
-        let answered = sample.fate != Fate::Lost;
-        let received_ns = answered.then_some(sample.received_ns);
-        let latency_ns = received_ns.map(|received_ns| received_ns.saturating_sub(sample.due_ns));
-        let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let fields = [
-            sample.round.to_string(),
-            printable::line(sample.case_id).into_owned(),
-            sample.sequence.to_string(),
-            sample.warm_up.to_string(),
-            sample.due_ns.to_string(),
-            sample.sent_ns.to_string(),
-            text(received_ns),
-            sample.fate.word().to_owned(),
-            text(latency_ns),
-        ];
-        self.writer.write_record(fields).map_err(of_the_writer)
+    pub fn round(&mut self, record: &RoundRecord, samples: &Samples) -> std::io::Result<()> {
+        let of_round = ROUND_COLUMNS.iter().map(|(_, value)| printable::line(&value.text(record)).into_owned());
+        let of_round: Vec<String> = of_round.collect();
+        for row in 0..samples.kept() {
+            let of_message = COLUMNS.iter().map(|column| (column.get)(samples, row).map(|value| column.text(value)));
+            let cells = of_message.chain([samples.latency_ns(row).map(|latency_ns| latency_ns.to_string())]);
+            let fields = of_round.iter().cloned().chain(cells.map(Option::unwrap_or_default));
+            self.writer.write_record(fields).map_err(of_the_writer)?;
+        }
+        Ok(())
     }
 
     /// Flushes and returns the writer.

@@ -1,7 +1,9 @@
 //! The flat tables.
 
-use hairpin_model::samples::Fate;
-use hairpin_report::csv_table::{SampleRow, Samples, summary};
+use hairpin_model::case::Case;
+use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::samples::{Fate, Samples, Stamps};
+use hairpin_report::csv_table::{SamplesTable, summary};
 
 use crate::support;
 
@@ -97,25 +99,26 @@ fn no_row_without_cases_and_only_finite_figures() {
     assert_eq!(summary(&run), "");
 }
 
+/// A warm-up message and a lost one.
+fn samples() -> Samples {
+    let received = Stamps { sequence: 0, due_ns: 100, sent_ns: 120, received_ns: 13_500, fate: Fate::Received };
+    Samples::of(&[received, Stamps { sequence: 1, received_ns: 0, fate: Fate::Lost, ..received }], 1, 0)
+}
+
+fn record() -> RoundRecord {
+    let order = RoundOrder::of(Case::ping_pong("tcp"), 2);
+    let outcome = Outcome::Failed(Failure { cause: "none".to_owned(), hint: String::new() });
+    RoundRecord { number: 3, started_ns: 0, case_id: "00ff".to_owned(), order, outcome }
+}
+
 #[test]
-fn samples_pass_through_row_by_row() {
-    let mut writer = Samples::new(Vec::new()).unwrap();
-    let sample = SampleRow {
-        round: 3,
-        case_id: "00ff",
-        sequence: 0,
-        warm_up: true,
-        due_ns: 100,
-        sent_ns: 120,
-        received_ns: 13_500,
-        fate: Fate::Received,
-    };
-    writer.row(&sample).unwrap();
-    writer.row(&SampleRow { sequence: 1, warm_up: false, received_ns: 0, fate: Fate::Lost, ..sample }).unwrap();
+fn samples_have_the_columns_of_the_file_and_their_latency() {
+    let mut writer = SamplesTable::new(Vec::new()).unwrap();
+    writer.round(&record(), &samples()).unwrap();
     let text = String::from_utf8(writer.finish().unwrap()).unwrap();
-    let expected = "round,case_id,sequence,warm_up,due_ns,sent_ns,received_ns,fate,latency_ns\n\
-                    3,00ff,0,true,100,120,13500,received,13400\n\
-                    3,00ff,1,false,100,120,,lost,\n";
+    let expected = "round,case_id,label,size_bytes,sequence,warm_up,due_ns,sent_ns,received_ns,fate,latency_ns\n\
+                    3,00ff,tcp block same-cpu,4,0,true,100,120,13500,received,13400\n\
+                    3,00ff,tcp block same-cpu,4,1,false,100,120,,lost,\n";
     assert_eq!(text, expected);
 }
 
@@ -130,18 +133,8 @@ fn a_failing_writer_is_an_error_without_a_panic() {
             Ok(())
         }
     }
-    let mut writer = Samples::new(Full).expect("the header is still in the buffer");
-    let sample = SampleRow {
-        round: 0,
-        case_id: "x",
-        sequence: 0,
-        warm_up: false,
-        due_ns: 0,
-        sent_ns: 0,
-        received_ns: 1,
-        fate: Fate::Received,
-    };
-    writer.row(&sample).expect("so is the row");
+    let mut writer = SamplesTable::new(Full).expect("the header is still in the buffer");
+    writer.round(&record(), &samples()).expect("so are the rows");
     let error = writer.finish().err().expect("the disk is full");
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
 }

@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering;
 use hairpin_analysis::{
     Digest, States, answer, comparisons, findings, one_way_figures, phase_figures, round_figures, traced,
 };
-use hairpin_engine::store::StoreError;
-use hairpin_engine::{Engine, RunFolder};
+use hairpin_engine::Engine;
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::SavedCards;
@@ -17,6 +16,7 @@ use hairpin_model::run::{Plan, Run, Skipped, State};
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::RoundTrace;
+use hairpin_store::{RunFolder, StoreError};
 
 use crate::prove;
 

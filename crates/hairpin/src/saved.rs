@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use hairpin_analysis::{Digest, answer};
-use hairpin_engine::RunFolder;
-use hairpin_engine::store::{Memory, StoreError};
 use hairpin_model::run::{Run, State};
+use hairpin_store::{Memory, RunFolder, StoreError};
 
 use crate::measure::{conclude, figure};
 

@@ -10,13 +10,14 @@ use std::sync::atomic::AtomicBool;
 
 use hairpin::measure::{Task, Watch, carry_out};
 use hairpin::tool;
-use hairpin_engine::{Engine, RunFolder, environment};
+use hairpin_engine::{Engine, environment};
 use hairpin_experiments::Knobs;
 use hairpin_model::answer::Answer;
 use hairpin_model::machine::Machine;
 use hairpin_model::round::{RoundOrder, RoundRecord};
 use hairpin_model::run::{FORMAT, Host, Plan, Run, State};
 use hairpin_model::trace::End;
+use hairpin_store::RunFolder;
 
 use crate::support::contract::assert_kept;
 use crate::support::{PROGRAM, Place, list, text};

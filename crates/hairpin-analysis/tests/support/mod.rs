@@ -26,7 +26,7 @@ use hairpin_model::upgrade::earlier_cards;
 
 /// Samples of a closed loop: each message leaves when the last was answered.
 pub fn back_to_back(warm_up: &[u64], latencies: &[u64]) -> Samples {
-    let mut samples = empty();
+    let mut samples = Samples::with_rows(0);
     samples.warm_up = warm_up.len();
     let mut now = 0_u64;
     for (row, latency) in warm_up.iter().chain(latencies).enumerate() {
@@ -42,7 +42,7 @@ pub fn back_to_back(warm_up: &[u64], latencies: &[u64]) -> Samples {
 
 /// Samples of an open loop: one message every `interval_ns`, each with (lateness, service time).
 pub fn paced(interval_ns: u64, messages: &[(u64, u64)]) -> Samples {
-    let mut samples = empty();
+    let mut samples = Samples::with_rows(0);
     let (mut service, mut late) = (latency_histogram(), latency_histogram());
     for (row, (lateness_ns, service_ns)) in messages.iter().enumerate() {
         let due = row as u64 * interval_ns;
@@ -59,22 +59,6 @@ pub fn paced(interval_ns: u64, messages: &[(u64, u64)]) -> Samples {
 /// The value that the recorder puts into a histogram for that time.
 fn as_recorded(ns: u64) -> u64 {
     ns.clamp(1, MAX_LATENCY_NS)
-}
-
-fn empty() -> Samples {
-    Samples {
-        warm_up: 0,
-        sequence: Vec::new(),
-        due_ns: Vec::new(),
-        sent_ns: Vec::new(),
-        received_ns: Vec::new(),
-        fate: Vec::new(),
-        latency: latency_histogram(),
-        service: None,
-        lateness: None,
-        measured: 0,
-        phases: None,
-    }
 }
 
 fn push(samples: &mut Samples, due: u64, sent: u64, received: u64) {

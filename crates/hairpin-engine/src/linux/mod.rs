@@ -5,7 +5,6 @@ pub mod channel;
 pub mod child;
 pub(crate) mod drops;
 pub mod environment;
-pub(crate) mod folder;
 pub mod keep_awake;
 pub mod links;
 pub(crate) mod netlink;

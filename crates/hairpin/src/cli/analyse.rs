@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ArgMatches;
-use hairpin_engine::RunFolder;
 use hairpin_model::run::State;
 use hairpin_report::time_sequence;
+use hairpin_store::RunFolder;
 
 use super::exit::{Exit, Stopped};
 use super::output;

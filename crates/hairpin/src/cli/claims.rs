@@ -6,8 +6,6 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use hairpin_analysis::claims::{Runs, judge, listed};
-use hairpin_engine::RunFolder;
-use hairpin_engine::store::Folder;
 use hairpin_hosts::ticket::redacted;
 use hairpin_model::claim::PlannedRun;
 use hairpin_model::finding::{About, Finding, Severity};
@@ -15,6 +13,7 @@ use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
 use hairpin_model::shell;
 use hairpin_report::{html, json, terminal};
+use hairpin_store::{Folder, RunFolder};
 
 use super::exit::{Exit, Stopped};
 use super::measure::{Bench, Request, drawn_seed, folder, measured, now_unix_s, save, shown};

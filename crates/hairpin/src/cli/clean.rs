@@ -3,8 +3,8 @@
 use std::io::{BufRead, IsTerminal, stdin};
 
 use clap::ArgMatches;
-use hairpin_engine::store::SavedRun;
 use hairpin_model::{parse, printable, quantities};
+use hairpin_store::SavedRun;
 
 use super::exit::{Exit, Stopped};
 use super::measure::now_unix_s;

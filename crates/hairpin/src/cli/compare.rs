@@ -8,7 +8,6 @@ use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{
     Budget, RunComparison, choices_that_differ, compare_runs, of_phase, side_in_own_namespaces, unlike,
 };
-use hairpin_engine::store::Memory;
 use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::finding::Finding;
 use hairpin_model::names::distinct;
@@ -17,6 +16,7 @@ use hairpin_model::printable;
 use hairpin_model::quantities::counted;
 use hairpin_model::run::Run;
 use hairpin_report::{json, terminal};
+use hairpin_store::Memory;
 
 use super::exit::{Exit, Stopped};
 use super::output;

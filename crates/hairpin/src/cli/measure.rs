@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use hairpin_engine::Engine;
 use hairpin_engine::links::namespace;
-use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
 use hairpin_experiments::shared::knobs_applied;
 use hairpin_experiments::{Done, Experiment, KnobKind, Knobs, Refused, Step, evidence, experiments};
@@ -22,6 +22,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::{FORMAT, Host, Plan, Run, State};
 use hairpin_model::trace::End;
 use hairpin_report::time_sequence;
+use hairpin_store::RunFolder;
 
 use super::exit::{Exit, Stopped};
 use super::output;
@@ -241,7 +242,8 @@ pub(super) fn measured(
     };
     folder.write_run(&run).map_err(Stopped::usage)?;
     let mut progress = Progress::new(quiet);
-    let link_logs = knobs.is_on("keep-link-log").then(|| folder.files().clone());
+    let link_logs = knobs.is_on("keep-link-log").then(|| folder.keep_link_logs());
+    let link_logs = link_logs.transpose().map_err(Stopped::usage)?;
     let engine = &Engine { link_logs, ..engine.clone() };
     let task = Task { experiment, knobs, capabilities: &bench.capabilities, engine, folder, prove: *prove };
     let run = carry_out(&task, run, &mut progress);

@@ -4,12 +4,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use hairpin_engine::RunFolder;
-use hairpin_engine::store::{StoreError, write_named};
 use hairpin_model::round::Outcome;
 use hairpin_model::run::Run;
-use hairpin_report::csv_table::{self, SampleRow, Samples};
+use hairpin_report::csv_table::{self, SamplesTable};
 use hairpin_report::{html, json, terminal, time_sequence};
+use hairpin_store::{RunFolder, StoreError, write_named};
 
 use super::exit::{Exit, Stopped};
 use super::output;
@@ -107,22 +106,11 @@ enum Unwritten {
 
 fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
     let output = BufWriter::new(std::io::stdout().lock());
-    let mut writer = Samples::new(output).map_err(Unwritten::Output)?;
-    let mut rows_of = folder.rows();
+    let mut writer = SamplesTable::new(output).map_err(Unwritten::Output)?;
+    let mut samples_of = folder.rows();
     for record in &run.rounds {
-        for row in rows_of(record).map_err(|error| Unwritten::Samples(Stopped::usage(error)))?.iter() {
-            let row = SampleRow {
-                round: record.number,
-                case_id: &record.case_id,
-                sequence: row.sequence,
-                warm_up: row.warm_up,
-                due_ns: row.due_ns,
-                sent_ns: row.sent_ns,
-                received_ns: row.received_ns.unwrap_or(0),
-                fate: row.fate,
-            };
-            writer.row(&row).map_err(Unwritten::Output)?;
-        }
+        let samples = samples_of(record).map_err(|error| Unwritten::Samples(Stopped::usage(error)))?;
+        writer.round(record, &samples).map_err(Unwritten::Output)?;
     }
     let mut output = writer.finish().map_err(Unwritten::Output)?;
     output.flush().map_err(Unwritten::Output)

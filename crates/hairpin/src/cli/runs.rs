@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::ArgMatches;
-use hairpin_engine::store::{Listing, SavedRun, StoreError};
 use hairpin_model::run::State;
 use hairpin_model::{printable, quantities};
 use hairpin_report::terminal::{Look, render_item};
+use hairpin_store::{Listing, SavedRun, StoreError};
 use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use hairpin_engine::RunFolder;
 use hairpin_model::printable::steers;
+use hairpin_store::RunFolder;
 use serde_json::Value;
 
 use self::mutations::{Generator, MUTATIONS};

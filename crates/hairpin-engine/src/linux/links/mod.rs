@@ -19,7 +19,8 @@ mod wiring;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use hairpin_model::link::LinkRecord;
 use hairpin_model::link_ends::LinkEnds;
@@ -81,6 +82,15 @@ impl LogTo {
     pub fn may_be_stream(number: RawFd) -> std::io::Result<bool> {
         stream::may_write(number)
     }
+}
+
+/// Creates a log that only the user may access. It replaces a file of that name, or a link to one elsewhere.
+///
+/// # Errors
+/// System errors.
+pub(crate) fn create_log(path: &Path) -> std::io::Result<File> {
+    drop(std::fs::remove_file(path));
+    File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Number of first bytes of a message, and of its answer, that hold the message's number (little endian).
@@ -145,4 +155,25 @@ pub struct LinkEnd {
     pub started_ns: u64,
     /// The lost messages of each flow with distinguished messages, in the order's order.
     pub lost: Vec<LostMessages>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_log_is_private_and_replaces_what_was_there() {
+        let place = tempfile::tempdir().unwrap();
+        let [log, canary] = ["log", "canary"].map(|name| place.path().join(name));
+        std::fs::write(&canary, "canary").unwrap();
+        symlink(&canary, &log).unwrap();
+        for _ in 0..2 {
+            create_log(&log).unwrap();
+            let found = std::fs::symlink_metadata(&log).unwrap();
+            assert_eq!((found.is_file(), found.permissions().mode() & 0o777), (true, 0o600));
+        }
+        assert_eq!(std::fs::read_to_string(&canary).unwrap(), "canary");
+    }
 }

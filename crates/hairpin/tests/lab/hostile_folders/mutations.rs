@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hairpin_engine::RunFolder;
 use hairpin_model::round::{Outcome, RoundRecord};
-use hairpin_model::samples::{Fate, Samples, latency_histogram};
+use hairpin_model::samples::Samples;
+use hairpin_store::RunFolder;
 use serde_json::Value;
 
 use super::files;
@@ -475,20 +475,7 @@ fn rows_of_nothing(to: &Path, rows: usize) {
     let line = fs::read_to_string(run.join("rounds.jsonl")).unwrap();
     let mut record: RoundRecord = serde_json::from_str(line.lines().next().unwrap()).unwrap();
     assert!(matches!(record.outcome, Outcome::Measured(_)));
-    let nothing = || vec![0; rows];
-    let samples = Samples {
-        warm_up: 0,
-        sequence: nothing(),
-        due_ns: nothing(),
-        sent_ns: nothing(),
-        received_ns: nothing(),
-        fate: vec![Fate::Received; rows],
-        latency: latency_histogram(),
-        service: None,
-        lateness: None,
-        measured: rows as u64,
-        phases: None,
-    };
+    let samples = Samples { measured: rows as u64, ..Samples::with_rows(rows) };
     let place = tempfile::tempdir().unwrap();
     let other = RunFolder::create(&place.path().join("run")).unwrap();
     other.append(&mut record, Some(&samples), None).unwrap();

@@ -1,8 +1,9 @@
 //! The raw samples of a run: a file per round while it runs, one file of all rounds afterwards.
 
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
+use hairpin_model::samples::{COLUMNS, Samples};
 
-use super::columns::{self, Columns, SamplesFile};
+use super::columns::{self, SamplesFile};
 use super::error::StoreError;
 use super::folder::Folder;
 use super::{limits, rounds};
@@ -70,9 +71,9 @@ impl KeptSamples {
         Self { folder: folder.clone(), so_far: 0, merged: None }
     }
 
-    /// The samples of a round; empty if it kept none.
-    pub(super) fn columns(&mut self, round: u32, measured: &Measured) -> Result<Columns, StoreError> {
-        let Some(name) = file_of(measured) else { return Ok(Columns::default()) };
+    /// The rows of a round, without its histograms; none if it kept none.
+    pub(super) fn rows(&mut self, round: u32, measured: &Measured) -> Result<Samples, StoreError> {
+        let Some(name) = file_of(measured) else { return Ok(Samples::with_rows(0)) };
         let kept = measured.primary().samples_kept;
         self.so_far += kept;
         if self.so_far > limits::SAMPLES_OF_A_RUN {
@@ -80,12 +81,12 @@ impl KeptSamples {
             return Err(self.folder.damaged(name, cause));
         }
         if name != MERGED {
-            return columns::of_a_round(&self.folder, name)?.read(round, kept);
+            return columns::of_a_round(&self.folder, name)?.read(round, kept, COLUMNS);
         }
         let merged = match self.merged.take() {
             Some(merged) => merged,
             None => columns::of_a_run(&self.folder, MERGED)?,
         };
-        self.merged.insert(merged).read(round, kept)
+        self.merged.insert(merged).read(round, kept, COLUMNS)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use hairpin_model::link::LOGS;
 use hairpin_model::printable;
 use hairpin_model::run::State;
 
@@ -14,7 +15,7 @@ use super::run_folder::{RUN, UNSAVED};
 const FILES: [&str; 6] = [RUN, "rounds.jsonl", "latency.hlog", "samples.parquet", "report.html", UNSAVED];
 /// The folders of a run, and the extensions of the files in them.
 const FOLDERS: [(&str, &str); 4] =
-    [("samples", ".parquet"), ("traces", ".json"), ("captures", ".pcapng"), ("links", ".log")];
+    [("samples", ".parquet"), ("traces", ".json"), ("captures", ".pcapng"), (LOGS, ".log")];
 
 /// Why a run was not removed.
 #[derive(Debug, thiserror::Error)]

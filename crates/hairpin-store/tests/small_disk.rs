@@ -1,15 +1,15 @@
 //! A run folder on a disk that runs full.
 
-#[path = "../src/store/tests/fixtures.rs"]
+#[path = "../src/tests/fixtures.rs"]
 mod fixtures;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use hairpin_engine::RunFolder;
 use hairpin_model::run::State;
 use hairpin_model::trace::{Capture, RoundTrace};
+use hairpin_store::RunFolder;
 
 use self::fixtures::{run, samples, told, trace, traced};
 
@@ -55,7 +55,7 @@ fn child_on_a_small_disk() {
             line_found_no_room += left_out.iter().filter(|error| error.to_string().contains("rounds.jsonl")).count();
             let (store, run) = RunFolder::open(&path).unwrap();
             assert_eq!(run.rounds, [record.clone()], "{pages} {left_out:?}");
-            assert_eq!(store.rows()(&record).unwrap().iter().len(), 4);
+            assert_eq!(store.rows()(&record).unwrap().kept(), 4);
             let capture = path.join("captures/round-000000.pcapng");
             let (file, outcome) = told(&record);
             assert_eq!(file.is_some(), path.join("traces/round-000000.json").exists());

@@ -1,8 +1,7 @@
 //! The samples of all rounds merged into one file, and the result if that fails.
 
-use hairpin_loops::recorder::{Recorder, Stamps};
 use hairpin_model::round::Measured;
-use hairpin_model::samples::Fate;
+use hairpin_model::samples::{COLUMNS, Samples};
 
 use super::*;
 
@@ -34,9 +33,15 @@ fn files_of(records: &[RoundRecord]) -> Vec<Option<&str>> {
     files.collect()
 }
 
-fn rows_of(store: &RunFolder, records: &[RoundRecord]) -> Vec<Vec<crate::store::Row>> {
+/// The values of each round, by row and column.
+fn rows_of(store: &RunFolder, records: &[RoundRecord]) -> Vec<Vec<Vec<Option<u64>>>> {
     let mut rows = store.rows();
-    records.iter().map(|record| rows(record).unwrap().iter().collect()).collect()
+    let mut values = |record| {
+        let samples = rows(record).unwrap();
+        let row = |row| COLUMNS.iter().map(|column| (column.get)(&samples, row)).collect();
+        (0..samples.kept()).map(row).collect()
+    };
+    records.iter().map(&mut values).collect()
 }
 
 fn names_in(folder: &Path) -> Vec<String> {
@@ -109,10 +114,8 @@ fn rounds_without_samples_leave_no_file() {
     let place = tempfile::tempdir().unwrap();
     let store = RunFolder::create(&place.path().join("run")).unwrap();
     store.write_run(&run(State::Complete)).unwrap();
-    let mut recorder = Recorder::new(0, 0, false);
-    recorder.begin_measuring();
-    recorder.record(Stamps { sequence: 0, due_ns: 1, sent_ns: 1, received_ns: 9, fate: Fate::Received });
-    let samples = recorder.finish(0);
+    let mut samples = Samples { measured: 1, ..Samples::with_rows(0) };
+    samples.latency.saturating_record(8);
     let mut records = [record(0, &samples)];
     store.append(&mut records[0], Some(&samples), None).unwrap();
     assert_eq!(files_of(&records), [None]);

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use hairpin_model::round::{Outcome, RoundRecord};
 use hairpin_model::run::{Run, State, Tool};
+use hairpin_model::samples::{COLUMNS, Column, Fate};
 use hairpin_model::trace::{Capture, RoundTrace};
 
 pub(super) mod fixtures;
@@ -15,7 +16,7 @@ mod merging;
 
 use self::fixtures::{captured, record, run, samples, told, trace, traced};
 use super::error::MAKE;
-use super::{Listing, NotRemoved, RunFolder, StoreError, folder, limits, write_named};
+use super::{Listing, NotRemoved, RunFolder, StoreError, columns, folder, limits, write_named};
 
 #[test]
 fn rounds_and_samples_are_read_back_as_they_were() {
@@ -44,6 +45,39 @@ fn rounds_and_samples_are_read_back_as_they_were() {
         assert_eq!(back.latency.len(), 3, "the message beyond the capacity is in the histogram");
         assert_eq!(back.service, original.service);
         assert_eq!(back.lateness, original.lateness);
+    }
+}
+
+#[test]
+fn a_column_that_an_earlier_version_did_not_write_has_its_default() {
+    let (_place, store, _) = saved();
+    let file = columns::of_a_round(store.files(), "samples/round-000000.parquet").unwrap();
+    let sequence = COLUMNS.iter().find(|column| column.name == "sequence").unwrap();
+    let read = |default| file.read(0, 4, &[Column { name: "added_later", default, ..*sequence }]);
+    assert_eq!(read(Some(7)).unwrap().sequence, [7; 4]);
+    let error = read(None).unwrap_err().to_string();
+    assert!(error.contains("it lacks the column added_later"), "{error}");
+}
+
+#[test]
+fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
+    let (_place, store, _) = saved();
+    let file = columns::of_a_round(store.files(), "samples/round-000000.parquet").unwrap();
+    for fate in Fate::ALL {
+        let mut columns = COLUMNS.to_vec();
+        let place = columns.iter().position(|column| column.name == "fate").unwrap();
+        columns[place].set = match fate {
+            Fate::Lost => |samples, row, _| {
+                samples.fate[row] = Fate::Lost;
+                true
+            },
+            _ => |samples, row, _| {
+                samples.fate[row] = Fate::Received;
+                true
+            },
+        };
+        let error = file.read(0, 4, &columns).unwrap_err().to_string();
+        assert!(error.contains("it lacks received_ns in each row that has it, and in no other"), "{error}");
     }
 }
 
@@ -167,7 +201,7 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     assert_eq!(run.rounds, records);
     assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), None);
     let mut rows = store.rows();
-    let mut rows = |record| rows(record).unwrap().iter().len();
+    let mut rows = |record| rows(record).unwrap().kept();
     assert_eq!([rows(&records[0]), rows(&records[1])], [4, 4], "the samples are there");
     assert!(!folder.path().join("captures").exists(), "and nothing half written, nor an empty folder");
 }

@@ -1,11 +1,10 @@
 //! A run, its rounds and their samples; also for the integration tests.
 
-use hairpin_loops::recorder::{Recorder, Stamps};
 use hairpin_model::case::Case;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::round::{Extent, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{FORMAT, Host, Plan, Run, State, Tool};
-use hairpin_model::samples::{Fate, Samples};
+use hairpin_model::samples::{Fate, Samples, Stamps, latency_histogram};
 use hairpin_model::time_sequence::TraceFigures;
 use hairpin_model::trace::{Capture, RoundTrace};
 
@@ -46,21 +45,26 @@ pub(crate) fn record(number: u32, samples: &Samples) -> RoundRecord {
 
 /// One warm-up message, then four: one is lost and one is beyond the capacity.
 pub(crate) fn samples(open_loop: bool) -> Samples {
-    let mut recorder = Recorder::new(4, 1, open_loop);
-    let stamps = |sequence: u64, fate| Stamps {
+    let stamps = |(sequence, fate): (u64, Fate)| Stamps {
         sequence,
         due_ns: sequence * 1000,
         sent_ns: sequence * 1000 + 10,
         received_ns: sequence * 1000 + 110,
         fate,
     };
-    recorder.record(stamps(0, Fate::Received));
-    recorder.begin_measuring();
-    recorder.record(stamps(1, Fate::Received));
-    recorder.record(stamps(2, Fate::Lost));
-    recorder.record(stamps(3, Fate::Late));
-    recorder.record(stamps(4, Fate::Received));
-    recorder.finish(0)
+    let rows = [(0, Fate::Received), (1, Fate::Received), (2, Fate::Lost), (3, Fate::Late)].map(stamps);
+    let histogram = |value: u64, count: u64| {
+        let mut histogram = latency_histogram();
+        histogram.record_n(value, count).unwrap();
+        histogram
+    };
+    Samples {
+        latency: histogram(110, 3),
+        service: open_loop.then(|| histogram(100, 3)),
+        lateness: open_loop.then(|| histogram(10, 4)),
+        measured: 4,
+        ..Samples::of(&rows, 1, 0)
+    }
 }
 
 /// A traced record, with its figures from before it was saved.

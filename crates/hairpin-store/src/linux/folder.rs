@@ -6,7 +6,7 @@
 //! RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, without that call, which sandboxes refuse. The folder itself is opened by
 //! the user's path, which may be a link.
 //!
-//! This file is the Linux-only part of the store: another system needs another file with the same functions.
+//! Another system needs another file with the same functions.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -174,16 +174,6 @@ impl Folder {
             // Report the first error only.
             let _ = rustix::fs::unlinkat(&parent, &partial, AtFlags::empty());
         })
-    }
-
-    /// Creates a file, replacing one of that name, and opens it for writing.
-    pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
-        let mut made = None;
-        self.write::<io::Error>(name, |file| {
-            made = Some(file.try_clone()?);
-            Ok(())
-        })?;
-        Ok(made.expect("it was made"))
     }
 
     /// Appends all of `bytes` to an existing file, or nothing: truncates it again if the disk is full.

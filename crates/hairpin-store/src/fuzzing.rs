@@ -16,8 +16,7 @@ use hairpin_model::upgrade;
 
 use super::histograms::{LOG, PACKED_COOKIE, decoded};
 use super::rounds::records;
-use super::{Listing, Memory, Rows, RunFolder, StoreError, limits};
-use crate::fuzzing::Input;
+use super::{Listing, Memory, RunFolder, StoreError, limits};
 
 /// The files that an input can contain; it names them by index.
 const FILES: [&str; 8] = [
@@ -48,7 +47,7 @@ const QUANTITIES: [&str; 8] = [
 /// after the length. Returns true if the whole run can be read.
 pub fn run_folders(place: &Path, input: &[u8]) -> bool {
     let path = place.join("run");
-    lay(&path, Input(input));
+    lay(&path, input);
     let listed = Listing::read(place).expect("the place can be read");
     assert_eq!(listed.runs.len() + listed.skipped.len(), 1);
     let read = RunFolder::open(&path).and_then(|(folder, run)| {
@@ -90,7 +89,7 @@ fn are_rounds(lines: &[u8], format: u32) -> bool {
 }
 
 /// Recreates the folder with these files.
-fn lay(path: &Path, mut input: Input<'_>) {
+fn lay(path: &Path, input: &[u8]) {
     drop(fs::remove_dir_all(path));
     for folder in ["samples", "traces"] {
         fs::create_dir_all(path.join(folder)).expect("the folder can be made");
@@ -100,15 +99,27 @@ fn lay(path: &Path, mut input: Input<'_>) {
             fs::File::options().create(true).append(true).open(path.join(name)).expect("a file can be made");
         file.write_all(bytes).expect("a file can be written");
     };
-    while !input.is_empty() {
-        let name = usize::try_from(input.number(1)).expect("a byte");
-        let bytes = input.counted();
+    for (name, bytes) in files(input) {
         if name >= UNPACKED {
             append(LOG, line(name, bytes).as_bytes());
         } else {
             append(FILES[name % FILES.len()], bytes);
         }
     }
+}
+
+/// The numbers and the contents of the files of an input. Every input is valid: what is missing at its end is zero or
+/// absent. libFuzzer finds lengths by comparison if they have four bytes, not if fewer.
+fn files(mut input: &[u8]) -> Vec<(usize, &[u8])> {
+    let mut files = Vec::new();
+    while let [name, rest @ ..] = input {
+        let (length, rest) = rest.split_at(rest.len().min(4));
+        let length = length.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte));
+        let (bytes, rest) = rest.split_at(rest.len().min(length));
+        files.push((usize::from(*name), bytes));
+        input = rest;
+    }
+    files
 }
 
 /// A line of the log.
@@ -133,7 +144,7 @@ fn rounds(folder: &RunFolder, run: &Run) -> Result<(), StoreError> {
     for record in &run.rounds {
         let of_record = [
             samples(record).map(|samples| samples.iter().for_each(|samples| check_samples(record, samples))),
-            rows(record).map(|rows| check_rows(record, &rows)),
+            rows(record).map(|rows| check_samples(record, &rows)),
             folder.trace_of(record).map(drop),
         ];
         read = of_record.into_iter().fold(read, Result::and);
@@ -146,10 +157,6 @@ fn check_samples(record: &RoundRecord, samples: &Samples) {
     let lengths = [sequence.len(), due_ns.len(), sent_ns.len(), received_ns.len(), fate.len()];
     assert_eq!(lengths, [kept(record); 5]);
     assert!(samples.warm_up <= samples.kept());
-}
-
-fn check_rows(record: &RoundRecord, rows: &Rows) {
-    assert_eq!(rows.iter().collect::<Vec<_>>().len(), kept(record));
 }
 
 /// The number of samples in a round's file.

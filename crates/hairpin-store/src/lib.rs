@@ -4,7 +4,7 @@
 //!
 //! docs/run-format.md describes each file. A crash loses at most the current round: each file only grows by whole lines
 //! or whole files, and `run.json` is replaced atomically.
-
+//!
 //! A run folder may come from anywhere: `folder` opens only files beneath it, and `limits` bounds what is read.
 
 mod columns;
@@ -14,6 +14,8 @@ mod evidence;
 pub mod fuzzing;
 mod histograms;
 mod limits;
+#[cfg(target_os = "linux")]
+mod linux;
 mod listing;
 mod pages;
 mod removal;
@@ -23,15 +25,13 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
-#[cfg(target_os = "linux")]
-use crate::linux::folder;
-pub use columns::{Row, Rows};
 pub use error::StoreError;
 pub use evidence::Evidence;
-
-pub use folder::{Folder, write_named};
 pub use limits::Memory;
+#[cfg(target_os = "linux")]
+use linux::folder;
+#[cfg(target_os = "linux")]
+pub use linux::folder::{Folder, write_named};
 pub use listing::{Listing, SavedRun, Skipped};
 pub use removal::NotRemoved;
-
 pub use run_folder::RunFolder;

@@ -100,9 +100,9 @@ fn of_a_round_unpacked() -> Vec<u8> {
     folder.append(&mut record, None, None).unwrap();
     let path = folder.path().join(FILES[4]);
     let properties = Arc::new(WriterProperties::builder().build());
-    let schema = Arc::new(parse_message_type(columns::SCHEMA).unwrap());
+    let schema = Arc::new(parse_message_type(&columns::schema()).unwrap());
     let writer = SerializedFileWriter::new(fs::File::create(&path).unwrap(), schema, properties).unwrap();
-    columns::write_columns(writer, 0, "case", &record.order, &samples).unwrap();
+    columns::write_columns(writer, &record, &samples).unwrap();
     fs::remove_file(folder.path().join(LOG)).unwrap();
     let histograms = [Some(&samples.latency), samples.service.as_ref(), samples.lateness.as_ref()];
     let unpacked = (0..).zip(histograms).flat_map(|(quantity, histogram)| {
@@ -143,21 +143,11 @@ fn the_corpus_of_run_folders_is_replayed() {
     assert!(!run_folders(place.path(), &of_half_a_line(State::Complete)), "rounds are missing");
 }
 
-/// The files of an input by name.
-fn files(input: &[u8]) -> Vec<(usize, Vec<u8>)> {
-    let mut input = Input(input);
-    let mut all = Vec::new();
-    while !input.is_empty() {
-        all.push((usize::try_from(input.number(1)).unwrap(), input.counted().to_vec()));
-    }
-    all
-}
-
 #[test]
 fn the_corpus_of_run_texts_is_replayed() {
     let text = |kind: u8, folder: &[u8], name: usize| {
         let file = files(folder).into_iter().find(|(other, _)| *other == name).unwrap();
-        [vec![kind], file.1].concat()
+        [&[kind], file.1].concat()
     };
     let (traced, unpacked, format_1) = (of_a_traced_round(), of_a_round_unpacked(), of_format_1());
     let valid = [

@@ -1,16 +1,17 @@
 //! An open run folder: creating one, opening a saved one, and saving round by round.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hairpin_model::link::LOGS;
 use hairpin_model::round::{Failure, Measured, Outcome, RoundRecord};
 use hairpin_model::run::{Run, State};
 use hairpin_model::samples::Samples;
 use hairpin_model::trace::RoundTrace;
 use hairpin_model::upgrade;
 
-use super::columns::{self, Rows};
+use super::columns;
 use super::error::{MAKE, StoreError};
 use super::evidence::{self, Evidence};
 use super::folder::{self, Folder, Lock};
@@ -122,6 +123,15 @@ impl RunFolder {
         &self.files
     }
 
+    /// Creates the folder for the logs of links. Returns the path of the run folder.
+    ///
+    /// # Errors
+    /// [`StoreError::File`].
+    pub fn keep_link_logs(&self) -> Result<PathBuf, StoreError> {
+        self.files.make_folder(LOGS).map_err(self.files.error("make", LOGS))?;
+        Ok(self.path().to_owned())
+    }
+
     /// Rewrites `run.json` atomically: a reader finds the old file or the new one.
     ///
     /// # Errors
@@ -188,12 +198,12 @@ impl RunFolder {
     }
 
     fn append_samples(&self, record: &mut RoundRecord, samples: &Samples) -> Result<(), StoreError> {
-        if let Outcome::Measured(measured) = &mut record.outcome
-            && samples.kept() > 0
-        {
+        if samples.kept() > 0 {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
-            columns::write(&self.files, &name, record.number, &record.case_id, &record.order, samples)?;
-            measured.primary_mut().samples_file = Some(name);
+            columns::write(&self.files, &name, record, samples)?;
+            if let Outcome::Measured(measured) = &mut record.outcome {
+                measured.primary_mut().samples_file = Some(name);
+            }
         }
         histograms::append(&self.files, record, samples)
     }
@@ -221,21 +231,19 @@ impl RunFolder {
                 flow.received.is_none() || flow.figures.stamped.is_some_and(|stamped| stamped > 0)
             };
             let Some(measured) = record.measured().filter(is_timed) else { return Ok(None) };
-            let histograms = log.round(record)?;
-            let columns = kept.columns(record.number, measured)?;
-            let measured = measured.primary().ledger.sent;
-            Ok(Some(columns.with(histograms, measured)))
+            let rows = kept.rows(record.number, measured)?;
+            log.round(record, Samples { measured: measured.primary().ledger.sent, ..rows }).map(Some)
         })
     }
 
-    /// The raw samples of every round, round by round.
+    /// The raw samples of every round, round by round, without histograms.
     ///
     /// The returned function fails with [`StoreError::Damaged`] if a file cannot be read or exceeds the limits.
-    pub fn rows(&self) -> impl FnMut(&RoundRecord) -> Result<Rows, StoreError> {
+    pub fn rows(&self) -> impl FnMut(&RoundRecord) -> Result<Samples, StoreError> {
         let mut kept = KeptSamples::of(&self.files);
         move |record: &RoundRecord| match &record.outcome {
-            Outcome::Measured(measured) => kept.columns(record.number, measured).map(Rows),
-            Outcome::Failed(_) => Ok(Rows::default()),
+            Outcome::Measured(measured) => kept.rows(record.number, measured),
+            Outcome::Failed(_) => Ok(Samples::with_rows(0)),
         }
     }
 

@@ -1,0 +1,10 @@
+//! The integration tests of this crate in one binary: linking one per file takes longer than running them.
+
+#[macro_use]
+extern crate hairpin_testing;
+
+mod small_disk;
+
+fn main() -> std::process::ExitCode {
+    hairpin_testing::run_tests()
+}
