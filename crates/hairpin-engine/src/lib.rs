@@ -11,6 +11,8 @@ pub mod engine;
 mod fuzzing;
 #[cfg(target_os = "linux")]
 mod linux;
+mod observer;
+mod observers;
 mod path;
 pub mod placement;
 mod probe;
@@ -24,6 +26,6 @@ mod waking;
 pub use engine::Engine;
 pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
-pub use linux::{capture, child, environment, keep_awake, links, noise, socket_passing, usage};
+pub use linux::{capture, child, environment, keep_awake, links, socket_passing};
 #[cfg(target_os = "linux")]
-use linux::{drops, netlink, netstat, sysctl, system};
+use linux::{cpu_time_line, drops, netlink, netstat, noise, sysctl, system, usage};

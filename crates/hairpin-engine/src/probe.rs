@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use hairpin_model::round::Probe;
 
+use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::Clock;
 
 /// Unmeasured datagrams at the beginning, which refill the caches.
@@ -25,24 +26,41 @@ const READING_PARTS: u64 = 10;
 /// Only ends a hang: no datagram to itself takes this long.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A probe before and after a round.
+/// A probe before and after a round, on the CPU of an end.
 pub(crate) struct Probing {
+    clock: Box<dyn Clock>,
     /// `None` if there is no such socket.
     socket: Option<UdpSocket>,
+    /// `None` if it failed; the same for the second.
     before: Option<u64>,
+    after: Option<u64>,
 }
 
 impl Probing {
-    /// Takes the first reading, on the calling thread's CPU.
-    pub(crate) fn begin<C: Clock>(clock: &C) -> Self {
-        let socket = to_itself().ok();
-        Self { before: socket.as_ref().and_then(|socket| read(clock, &mut || exchange(socket)).ok()), socket }
+    fn read(&self) -> Option<u64> {
+        let socket = self.socket.as_ref()?;
+        read(&*self.clock, &mut || exchange(socket)).ok()
+    }
+}
+
+impl Observer for Probing {
+    fn begin(context: Context<'_>) -> Option<Self> {
+        Some(Self { clock: Box::new(context.clock), socket: None, before: None, after: None })
     }
 
-    /// Takes the second reading; `None` if either failed.
-    pub(crate) fn end<C: Clock>(self, clock: &C) -> Option<Probe> {
-        let socket = self.socket?;
-        Some(Probe { before: self.before?, after: read(clock, &mut || exchange(&socket)).ok()? })
+    fn mark(&mut self, mark: Mark<'_>) {
+        if let Mark::Opening { .. } = mark {
+            self.socket = to_itself().ok();
+            self.before = self.read();
+        }
+    }
+
+    fn end(&mut self) {
+        self.after = self.read();
+    }
+
+    fn report(self: Box<Self>, to: &mut Observations) {
+        to.report.probe_ns = self.before.zip(self.after).map(|(before, after)| Probe { before, after });
     }
 }
 
@@ -60,7 +78,7 @@ fn exchange(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// The time for 100 datagrams at the pace of the median part, in ns.
-fn read<C: Clock>(clock: &C, exchange: &mut impl FnMut() -> io::Result<()>) -> io::Result<u64> {
+fn read(clock: &dyn Clock, exchange: &mut impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let mut exchanges = |count: u32| (0..count).try_for_each(|_| exchange());
     exchanges(WARM_UP)?;
     let mut parts = [0; PARTS];
@@ -104,8 +122,13 @@ mod tests {
 
     #[test]
     fn the_loopback_carries_a_datagram_to_itself_and_a_failure_is_no_reading() {
-        let probe = Probing::begin(&Uneven(Cell::new(0))).end(&Uneven(Cell::new(0)));
-        assert_eq!(probe, Some(Probe { before: 10_000, after: 10_000 }));
+        let clock = Box::new(Uneven(Cell::new(0)));
+        let mut probing = Probing { clock, socket: None, before: None, after: None };
+        probing.mark(Mark::Opening { pinned: None, address: None, server_namespace: None });
+        probing.end();
+        let mut seen = Observations::default();
+        Box::new(probing).report(&mut seen);
+        assert_eq!(seen.report.probe_ns, Some(Probe { before: 10_000, after: 10_000 }));
         let lost = read(&Uneven(Cell::new(0)), &mut || Err(io::ErrorKind::TimedOut.into()));
         assert_eq!(lost.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }

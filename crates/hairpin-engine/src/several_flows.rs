@@ -48,7 +48,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let begin_ns = engine.clock.now_ns();
     flows.iter_mut().try_for_each(|flow| flow.begin(begin_ns))?;
     let spans = order.phases.map(|lengths| lengths.spans(begin_ns + warm_up_ns(order)));
-    let mut usage = Observer::new(engine.clock, &processes, spans);
+    let mut usage = UsageByPhase::new(engine.clock, &processes, spans);
     let finished = all_finished(&mut flows, &mut usage)?;
     drop(flows);
     let noise = before.until(&Reading::now(), engine.clock.now_ns() - noise_from_ns);
@@ -158,7 +158,7 @@ fn of_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
 ///
 /// # Errors
 /// One failed. The others are not waited for; they end when they are dropped.
-fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut Observer) -> Result<Vec<Finished>, Failure> {
+fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut UsageByPhase) -> Result<Vec<Finished>, Failure> {
     let mut finished: Vec<Option<Finished>> = flows.iter().map(|_| None).collect();
     while finished.iter().any(Option::is_none) {
         usage.look();
@@ -178,7 +178,7 @@ fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut Observer) -> Result<
 }
 
 /// Reads the usage of the processes of all ends at the bounds of the phases.
-struct Observer {
+struct UsageByPhase {
     clock: RealClock,
     /// The client and the server of each flow.
     processes: Vec<[Option<u32>; 2]>,
@@ -187,7 +187,7 @@ struct Observer {
     readings: Vec<Vec<[Option<PhaseUsage>; 2]>>,
 }
 
-impl Observer {
+impl UsageByPhase {
     fn new(clock: RealClock, processes: &[[Option<u32>; 2]], spans: Option<ByPhase<Span>>) -> Self {
         let bounds_ns = spans.map_or_else(Vec::new, |spans| {
             spans.each().map(|(_, span)| span.from_ns).chain([spans.recovering.until_ns]).collect()

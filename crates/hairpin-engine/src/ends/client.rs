@@ -14,26 +14,26 @@ use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::one_way::Streamed;
-use hairpin_model::round::{EndReport, Extent, Failure, Noise, Purpose, RoundOrder};
+use hairpin_model::round::{EndReport, Extent, Failure, Noise, RoundOrder};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
 use super::one_way::{self, OneWay, Peer, Ran};
-use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
+use super::opening::{
+    self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unopened,
+};
 use super::start::Server;
 use super::{Host, is_woken};
 use crate::barrier::Barrier;
 use crate::control::{Message, Progress};
-use crate::drops::Drops;
 use crate::links::LinkEnd;
 use crate::links::addresses::FAR;
-use crate::noise::Reading;
+use crate::observer::{Context, Mark, Observations};
+use crate::observers::Observers;
 use crate::path::Link;
-use crate::probe::Probing;
 use crate::tracing::Observed;
-use crate::tracing::round::{Watch, Watched};
-use crate::usage::Usage;
+use crate::tracing::round::Watched;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::marks::ClientMarks;
 use hairpin_loops::shared::{BulkEnd, BulkOrder};
@@ -95,26 +95,28 @@ impl Client<'_> {
     /// Any failure at either end or between them.
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
         let clock = &self.host.clock;
-        let Opened { before, begin_ns, pinned, probing, watch, setup_ns, mut wires, options, waking_ns, started } =
-            self.open()?;
+        let Opened { mut observers, setup_ns, mut wires, options, waking_ns, started } = self.open()?;
+        observers.mark(Mark::Load(&wires));
         let mut wire = wires.remove(0);
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
         let all_connected_ns = started.all_connected_ns;
-        let (client_result, usage, bulk) = self.load(observed.wire(), pinned, &started)?;
-        // The server waits for the wire to close, so this CPU is the probe's own.
-        let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
-        let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
+        let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
+        // The server waits for the wire to close, so observers have this CPU to themselves.
+        observers.end();
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
-        let Ended { client_result, facts, mut server, watched, link } = self.end(wire, client_result, watch)?;
+        let Ended { client_result, facts, mut server, seen, link } = self.end(wire, client_result, observers)?;
+        let Observations { report, noise, watched } = seen;
         let of_both = |(bulk, server): (BulkEnd, &mut EndReport)| -> Result<SharedLoad, Failure> {
             let of_server = one_way::of_server(server, &order.case.loads()[0])?;
             let streamed = [bulk.streamed, of_server].map(|one| one.since(all_connected_ns));
             Ok(SharedLoad { streamed, started_ns: bulk.began_ns.map(|ns| ns.saturating_sub(all_connected_ns)) })
         };
         let load = bulk.zip(server.as_mut()).map(of_both).transpose()?;
-        let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
-        let report = EndReport { options, facts: counters(facts), ..usage };
+        let asked = opening::asked(&order.case, End::Client);
+        let options = effective(card, &asked, &options, std::slice::from_ref(&facts));
+        let facts = [counters(facts), report.facts].concat();
+        let report = EndReport { options, facts, waking_ns, ..report };
         Ok(ClientEnd { client_result, setup_ns, report, noise, server, watched: watched.zip(trace), link, load })
     }
 
@@ -125,8 +127,7 @@ impl Client<'_> {
     pub(crate) fn run_one_way(mut self) -> Result<OneWayEnd, Failure> {
         one_way::check(self.order.case.primary(), self.card)?;
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
-        let Opened { before, begin_ns, pinned, probing, setup_ns, mut wires, options, waking_ns, started, .. } =
-            self.open()?;
+        let Opened { mut observers, setup_ns, mut wires, options, waking_ns, started } = self.open()?;
         let starts_ns = self.load_at_ns(&started);
         let Some(server) = self.server else { return Err(no_server(card)) };
         while !self.stop.load(Ordering::Relaxed) && clock.now_ns() < starts_ns {
@@ -135,22 +136,28 @@ impl Client<'_> {
         }
         server.tell(&Message::Begin)?;
         let started_ns = clock.now_ns().saturating_sub(started.all_connected_ns);
-        let drops = Drops::now(&order.case, &*wires[0]);
+        observers.mark(Mark::Load(&wires));
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
-        let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
+        let Ran { streamed, system_calls, warm_up_messages, interrupted } =
+            load.run(&mut wires, &mut ServerOfRound(server), &mut observers)?;
         // A server that receives ends when it has everything; one that sends keeps its wires open until told.
         if order.case.primary().direction == Direction::Down {
             server.tell(&Message::Complete)?;
         }
         let mut server = server.report()?;
-        let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
-        let mut facts = one_way::facts_of_all(order, card, &wires);
-        facts.extend(drops.since());
+        observers.end();
+        let after = facts_of_each(&wires);
         drop(wires);
+        let Observations { report, noise, .. } = observers.report(EndReport::default());
         let link = self.link.take().map(Link::finish).transpose()?;
-        let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
-        let probe_ns = probing.end(clock);
-        let report = EndReport { options, facts: counters(facts), probe_ns, waking_ns, ..usage };
+        let report = EndReport {
+            options: effective(card, &opening::asked(&order.case, End::Client), &options, &after),
+            facts: [counters(one_way::facts_of_all(order, card, &after)), report.facts].concat(),
+            system_calls,
+            warm_up_messages: Some(warm_up_messages),
+            waking_ns,
+            ..report
+        };
         let of_server = one_way::of_server(&mut server, order.case.primary())?;
         let streamed = [streamed, of_server].map(|one| one.since(started.all_connected_ns));
         Ok(OneWayEnd { setup_ns, started_ns, report, noise, server, streamed, interrupted, link })
@@ -159,7 +166,8 @@ impl Client<'_> {
     /// Connects to the server and waits until it is ready.
     fn open(&mut self) -> Result<Opened, Failure> {
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
-        let (before, begin_ns) = (Reading::now(), clock.now_ns());
+        let context = Context { clock: *clock, order, card, end: End::Client, binding: self.binding };
+        let mut observers = Observers::begin(context);
         let cookie = Cookie::draw().map_err(|error| no_cookie(&error))?;
         let address = match &mut self.server {
             Some(server) => {
@@ -170,10 +178,8 @@ impl Client<'_> {
             None => Ipv4Addr::LOCALHOST.to_string(),
         };
         let pinned = self.host.settle(&order.case.ends, End::Client)?;
-        let probing = Probing::begin(clock);
-        let server = self.link.as_ref().map(Link::server_namespace);
-        let watch = (order.purpose == Purpose::Traced)
-            .then(|| Watch::begin(*clock, card, &order.case, (&address, self.binding), server));
+        let server_namespace = self.link.as_ref().map(Link::server_namespace);
+        observers.mark(Mark::Opening { pinned, address: Some(&address), server_namespace });
         let setup = Setup { binding: self.binding, ..setup(order, End::Client, cookie, self.host.across) };
         let connect_ns = clock.now_ns();
         let flow = order.case.primary();
@@ -186,7 +192,7 @@ impl Client<'_> {
             wires.extend(of_one);
         }
         let setup_ns = clock.now_ns() - connect_ns;
-        let options = wires[0].effective();
+        let options = facts_of_each(&wires);
         check_options(End::Client, card, order, &options)?;
         let mut waking_ns = None;
         if let Some(server) = self.server.as_deref_mut() {
@@ -197,16 +203,16 @@ impl Client<'_> {
         let all_connected_ns = self.barrier.map(|barrier| barrier.wait_for_all(server)).transpose()?;
         let all_connected_ns = all_connected_ns.unwrap_or_else(|| clock.now_ns());
         let started = Started { all_connected_ns, address, setup };
-        Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns, started })
+        Ok(Opened { observers, setup_ns, wires, options, waking_ns, started })
     }
 
-    /// Runs the load. Returns this end's usage and the counts of a load on the same connection.
+    /// Runs the load. Also returns the counts of a load on the same connection.
     fn load(
         &mut self,
         wire: &mut dyn Wire,
-        pinned: Option<usize>,
+        observers: &mut Observers,
         started: &Started,
-    ) -> Result<(ClientResult, EndReport, Option<BulkEnd>), Failure> {
+    ) -> Result<(ClientResult, Option<BulkEnd>), Failure> {
         let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns(self.order));
         let client = hairpin_loops::Client {
             clock: &self.host.clock,
@@ -217,10 +223,9 @@ impl Client<'_> {
             stop: self.stop,
         };
         let load_at_ns = self.load_at_ns(started);
-        let mut marks =
-            Marks { server: self.server.as_deref_mut(), has_asked: false, usage: Usage::now(), used: None, pinned };
+        let mut marks = Marks { server: self.server.as_deref_mut(), has_asked: false, observers };
         let flow = self.order.case.primary();
-        let (client_result, bulk) = match (flow.connection_use, flow.load.rate_per_s()) {
+        Ok(match (flow.connection_use, flow.load.rate_per_s()) {
             (ConnectionUse::PerMessage, Some(rate_per_s)) => {
                 let connect = || connected(self.transport, &started.address, &started.setup);
                 (hairpin_loops::connecting::run(&client, connect, &mut marks, rate_per_s)?, None)
@@ -232,9 +237,7 @@ impl Client<'_> {
                 (client_result, Some(end))
             }
             _ => (run_client(&client, wire, &mut marks)?, None),
-        };
-        let Marks { usage, used, .. } = marks;
-        Ok((client_result, used.unwrap_or_else(|| usage.since(pinned)), bulk))
+        })
     }
 
     /// The start of the load in ns of the clock. Other flows of the round may start earlier.
@@ -247,10 +250,10 @@ impl Client<'_> {
         self,
         wire: Box<dyn Wire>,
         mut client_result: ClientResult,
-        watch: Option<Watch>,
+        observers: Observers,
     ) -> Result<Ended, Failure> {
         let Self { host, order, card, mut server, link, .. } = self;
-        let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire);
+        let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire.effective());
         let link = link.take();
         // Messages in flight arrive late or are accounted for, so the wire stays open to the end.
         let mut open = None;
@@ -274,13 +277,13 @@ impl Client<'_> {
             server.report()
         });
         let report = report.transpose()?;
-        let watched = watch.map(Watch::end);
+        let seen = observers.report(EndReport::default());
         let link = link.map(Link::finish).transpose()?;
         if let Some(mut wire) = open {
             client_result.take_late_replies(&host.clock, &mut *wire)?;
             facts = facts_of(&*wire);
         }
-        Ok(Ended { client_result, facts, server: report, watched, link })
+        Ok(Ended { client_result, facts, server: report, seen, link })
     }
 }
 
@@ -321,15 +324,11 @@ pub(crate) struct OneWayEnd {
 
 /// A connected client before its load.
 struct Opened {
-    before: Reading,
-    begin_ns: u64,
-    pinned: Option<usize>,
-    probing: Probing,
-    watch: Option<Watch>,
+    observers: Observers,
     setup_ns: u64,
     wires: Vec<Box<dyn Wire>>,
-    /// The kernel's facts about the first wire before the load.
-    options: Vec<Fact>,
+    /// The kernel's facts about each wire before the load.
+    options: Vec<Vec<Fact>>,
     waking_ns: Option<u64>,
     started: Started,
 }
@@ -389,7 +388,7 @@ struct Ended {
     client_result: ClientResult,
     facts: Vec<Fact>,
     server: Option<EndReport>,
-    watched: Option<Watched>,
+    seen: Observations,
     link: Option<LinkEnd>,
 }
 
@@ -450,11 +449,7 @@ struct Marks<'s> {
     /// `None` if the kernel answers, which counts nothing.
     server: Option<&'s mut Server>,
     has_asked: bool,
-    /// Since the last mark.
-    usage: Usage,
-    /// Usage between the marks.
-    used: Option<EndReport>,
-    pinned: Option<usize>,
+    observers: &'s mut Observers,
 }
 
 impl ClientMarks for Marks<'_> {
@@ -469,11 +464,11 @@ impl ClientMarks for Marks<'_> {
             }
             server.expect(&Message::Measuring)?;
         }
-        self.usage = Usage::now();
+        self.observers.mark(Mark::First);
         Ok(true)
     }
 
     fn end(&mut self) {
-        self.used = Some(self.usage.since(self.pinned));
+        self.observers.mark(Mark::Last);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Waiting;
-use hairpin_model::fact::{self, Fact};
+use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow, Load, Pacing, Source};
 use hairpin_model::one_way::{Received, Sent, Streamed};
@@ -24,8 +24,9 @@ use super::credit::Credit;
 use super::opening::{facts, name};
 use super::stalled::{Stalled, longest_idle_ns};
 use crate::control::{ControlError, Message, Progress};
+use crate::observer::Mark;
+use crate::observers::Observers;
 use crate::path::longest_gap_ns;
-use crate::usage::{CpuOverTime, Usage};
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::states::MAX_READINGS as MAX_STATES;
 use hairpin_loops::driver::time_line::MAX_INTERVALS;
@@ -74,10 +75,11 @@ pub(super) struct OneWay<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// The counts and the usage of one end.
+/// The counts of one end.
 pub(super) struct Ran {
     pub(super) streamed: Streamed,
-    pub(super) usage: EndReport,
+    pub(super) system_calls: Option<u64>,
+    pub(super) warm_up_messages: u64,
     pub(super) interrupted: bool,
 }
 
@@ -163,18 +165,15 @@ fn can_depart(sent: &Sent) -> bool {
 }
 
 /// The facts of the first wire, with the events that the others counted.
-pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Box<dyn Wire>]) -> Vec<Fact> {
+pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Vec<Fact>]) -> Vec<Fact> {
     let Some((first, others)) = wires.split_first() else { return Vec::new() };
-    let mut all = facts(&order.case, card, &**first);
-    let events = others.iter().flat_map(|wire| wire.effective());
-    for event in events.filter(|fact| fact_names::EVENTS.contains(&fact.name.as_str())) {
-        let Some(count) = fact::number(std::slice::from_ref(&event), &event.name) else { continue };
-        match all.iter_mut().find(|own| own.name == event.name) {
-            Some(own) => {
-                let so_far = fact::number(std::slice::from_ref(own), &event.name).unwrap_or(0.0);
-                *own = Fact::number(&event.name, so_far + count);
-            }
-            None => all.push(event),
+    let mut all = facts(&order.case, card, first.clone());
+    for event in others.iter().flatten().filter(|fact| fact_names::EVENTS.contains(&fact.name.as_str())) {
+        let own = all.iter_mut().find(|own| own.name == event.name);
+        match (own.map(|own| &mut own.value), &event.value) {
+            (Some(FactValue::Number(so_far)), FactValue::Number(count)) => *so_far += count,
+            (None, _) => all.push(event.clone()),
+            (Some(_), _) => {}
         }
     }
     all
@@ -193,7 +192,7 @@ impl OneWay<'_> {
         &self,
         wires: &mut [Box<dyn Wire>],
         peer: &mut dyn Peer,
-        pinned: Option<usize>,
+        observers: &mut Observers,
     ) -> Result<Ran, Failure> {
         let ended = AtomicBool::new(false);
         let is_client = self.end == End::Client;
@@ -203,9 +202,7 @@ impl OneWay<'_> {
             ended: &ended,
             tells_of_the_user: is_client && !self.sends(),
             stops_with_the_user: is_client && self.sends(),
-            usage: Usage::now(),
-            cpu: CpuOverTime::default(),
-            came_last_cpu_ns: None,
+            observers,
             sender_measures: false,
             sent: None,
             failure: None,
@@ -226,10 +223,7 @@ impl OneWay<'_> {
         marks.look_for_feedback();
         let outcome =
             if self.sends() { self.send(wires, &mut marks, &ended) } else { self.receive(wires, &mut marks, &ended) };
-        let mut usage = marks.usage.since(pinned);
-        // A busy-polling receiver also uses its CPU after the last message.
-        usage.cpu_ns = marks.came_last_cpu_ns.map_or(usage.cpu_ns, |cpu_ns| usage.cpu_ns.min(cpu_ns));
-        usage.cpu_time_line = Some(marks.cpu.ended(self.clock.now_ns()));
+        marks.observers.mark(Mark::Last);
         if let Some(failure) = marks.failure.take() {
             return Err(failure);
         }
@@ -239,14 +233,15 @@ impl OneWay<'_> {
             marks.peer.tell(&Message::Sent(progress(&outcome.total.all())))?;
         }
         let calls: Option<u64> = wires.iter().map(|wire| wire.system_calls()).sum();
-        usage.system_calls = calls.map(|calls| calls + outcome.waits);
+        let system_calls = calls.map(|calls| calls + outcome.waits);
         let Counts { messages_sent, messages_received, .. } = outcome.total.warm_up;
-        usage.warm_up_messages = Some(messages_sent + messages_received);
+        let warm_up_messages = messages_sent + messages_received;
         let mut streamed = outcome.streamed(self.sends());
         if let Some(sent) = &mut streamed.departures {
             sent.no_feedback_ns = no_feedback_ns;
         }
-        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed, usage })
+        let interrupted = self.stop.load(Ordering::Relaxed);
+        Ok(Ran { interrupted, streamed, system_calls, warm_up_messages })
     }
 
     fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
@@ -389,12 +384,7 @@ struct Told<'a> {
     tells_of_the_user: bool,
     /// This end sends and is the client.
     stops_with_the_user: bool,
-    /// Since the first measured message.
-    usage: Usage,
-    /// Since the first measured message.
-    cpu: CpuOverTime,
-    /// CPU time used up to the last message, or up to the sender's end if that is later.
-    came_last_cpu_ns: Option<u64>,
+    observers: &'a mut Observers,
     sender_measures: bool,
     sent: Option<Totals>,
     failure: Option<Failure>,
@@ -482,16 +472,15 @@ impl Marks for Told<'_> {
         {
             self.fail(failure);
         }
-        self.usage = Usage::now();
-        self.cpu = CpuOverTime::begun(self.stalled.clock.now_ns());
+        self.observers.mark(Mark::First);
     }
 
     fn look(&mut self, now_ns: u64) {
-        self.cpu.look(now_ns);
+        self.observers.mark(Mark::Running(now_ns));
     }
 
     fn came_late(&mut self) {
-        self.came_last_cpu_ns = Some(self.usage.cpu_ns());
+        self.observers.mark(Mark::Latest);
     }
 
     fn measures(&mut self) -> bool {

@@ -7,9 +7,10 @@ use hairpin_model::binding::Binding;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::fact_names;
 use hairpin_model::flow::Flow;
 use hairpin_model::hint::Hinted;
-use hairpin_model::options::{Effective, Options};
+use hairpin_model::options::{Effective, OptionName, Options};
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, ServerAddresses, Setup, Transport, Wire, descriptors, options};
@@ -99,31 +100,46 @@ pub fn name(end: End) -> &'static str {
     }
 }
 
-/// Every option on the card: its requested value, and its actual values before and after the load.
+/// Every option on the card: its requested value, and its actual values before and after the load. Of several wires they
+/// are those of the first that was not granted the option, else of the first whose value changed, else of the first.
 #[must_use]
-pub fn effective(card: &Card, asked: &Options, before: &[Fact], after: &[Fact]) -> Vec<Effective> {
-    card.options
-        .iter()
-        .filter_map(|name| {
-            let before = option_text(before, name.word())?;
-            let after = option_text(after, name.word()).unwrap_or_else(|| before.clone());
-            let asked = asked.get(*name).map(str::to_owned);
-            let met = asked.as_deref().is_none_or(|asked| options::is_met(*name, asked, &before));
-            Some(Effective { name: *name, asked, before, after, met })
-        })
-        .collect()
+pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Vec<Fact>]) -> Vec<Effective> {
+    let of_wire = |name: OptionName, before: &[Fact], after: &[Fact]| {
+        let before = option_text(before, name.word())?;
+        let after = option_text(after, name.word()).unwrap_or_else(|| before.clone());
+        let asked = asked.get(name).map(str::to_owned);
+        let met = asked.as_deref().is_none_or(|asked| options::is_met(name, asked, &before));
+        Some(Effective { name, asked, before, after, met })
+    };
+    let of_wires = |name: &OptionName| {
+        let wires = before.iter().zip(after).filter_map(|(before, after)| of_wire(*name, before, after));
+        wires.min_by_key(|one| (one.met, one.before == one.after))
+    };
+    card.options.iter().filter_map(of_wires).collect()
+}
+
+/// The kernel's facts about each wire; of all but the first only its options and events.
+#[must_use]
+pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
+    let counts = |name: &str| name.starts_with(OPTION) || fact_names::EVENTS.contains(&name);
+    let effective = wires.iter().enumerate().map(|(place, wire)| {
+        let mut facts = wire.effective();
+        facts.retain(|fact| place == 0 || counts(&fact.name));
+        facts
+    });
+    effective.collect()
 }
 
 /// The facts that are not options.
 #[must_use]
 pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
-    facts.into_iter().filter(|fact| !fact.name.starts_with("option.")).collect()
+    facts.into_iter().filter(|fact| !fact.name.starts_with(OPTION)).collect()
 }
 
-/// The kernel's facts at an end: about its wire, the requested settings and, with a link, the network namespace.
+/// The kernel's facts at an end: those about its wire, the requested settings and, with a link, the network namespace.
 #[must_use]
-pub fn facts(case: &Case, card: &Card, wire: &dyn Wire) -> Vec<Fact> {
-    let mut facts = wire.effective();
+pub fn facts(case: &Case, card: &Card, of_wire: Vec<Fact>) -> Vec<Fact> {
+    let mut facts = of_wire;
     facts.extend(sysctl::facts(&case.sysctls));
     if case.is_emulated() {
         facts.extend(netstat::of_the_connection(card));
@@ -131,11 +147,11 @@ pub fn facts(case: &Case, card: &Card, wire: &dyn Wire) -> Vec<Fact> {
     facts
 }
 
-/// Fails if an option or a kernel setting was not granted, unless the order allows that.
+/// Fails if any wire was not granted an option, or the end a kernel setting, unless the order allows that.
 ///
 /// # Errors
 /// Names the option, the requested value and the kernel's.
-pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Fact]) -> Result<(), Failure> {
+pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fact>]) -> Result<(), Failure> {
     let effective = effective(card, &asked(&round.case, end), facts, facts);
     let unmet = effective.iter().find(|option| !option.met);
     let unmet = unmet.map(|option| {
@@ -157,8 +173,11 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Fact]) 
     }
 }
 
+/// The group of options.
+const OPTION: &str = "option.";
+
 fn option_text(facts: &[Fact], name: &str) -> Option<String> {
-    let fact = facts.iter().find(|fact| fact.name.strip_prefix("option.") == Some(name))?;
+    let fact = facts.iter().find(|fact| fact.name.strip_prefix(OPTION) == Some(name))?;
     Some(match &fact.value {
         FactValue::Number(number) => number.to_string(),
         FactValue::Word(word) => word.clone(),
@@ -169,7 +188,6 @@ fn option_text(facts: &[Fact], name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use hairpin_model::exchange::{Exchange, Remedy};
-    use hairpin_model::options::OptionName;
 
     fn card() -> Card {
         let mut card = hairpin_transports::find("tcp").expect("tcp is always built").card();
@@ -196,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_unmet_option_is_an_error_unless_it_is_allowed() {
-        let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 4608.0)];
+        let facts = [vec![Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 4608.0)]];
         let failure = check_options(End::Client, &card(), &round("sndbuf=1", false), &facts).unwrap_err();
         assert_eq!(failure.cause, "client: option sndbuf=1 was not granted: the kernel says 4608");
         assert!(check_options(End::Client, &card(), &round("sndbuf=1", true), &facts).is_ok());
@@ -220,7 +238,7 @@ mod tests {
         assert_eq!(text(Remedy::CorkForgotten, End::Server), "sndbuf=4096");
         assert_eq!(text(Remedy::Default, End::Client), "sndbuf=4096");
         let refused = RoundOrder { case: case(Remedy::Nodelay), ..round("", false) };
-        let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 8192.0)];
+        let facts = [vec![Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 8192.0)]];
         for (end, name) in [(End::Client, "client"), (End::Server, "server")] {
             let failure = check_options(end, &card(), &refused, &facts).unwrap_err();
             assert_eq!(failure.cause, format!("{name}: option nodelay=on was not granted: the kernel says off"));
@@ -229,11 +247,28 @@ mod tests {
 
     #[test]
     fn options_that_were_not_asked_for_are_reported_too() {
-        let before = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 1.0)];
-        let after = [Fact::word("option.nodelay", "on"), Fact::number("tcp_info.lost", 0.0)];
-        let effective = effective(&card(), &Options::default(), &before, &after);
+        let before = vec![Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 1.0)];
+        let after = vec![Fact::word("option.nodelay", "on"), Fact::number("tcp_info.lost", 0.0)];
+        let effective = effective(&card(), &Options::default(), &[before], std::slice::from_ref(&after));
         let texts: Vec<_> = effective.iter().map(|one| (one.before.as_str(), one.after.as_str(), one.met)).collect();
         assert_eq!(texts, [("off", "on", true), ("1", "1", true)]);
-        assert_eq!(counters(after.to_vec()).len(), 1);
+        assert_eq!(counters(after).len(), 1);
+    }
+
+    #[test]
+    fn an_option_that_one_of_several_wires_was_not_granted_is_unmet() {
+        let wires = [4608.0, 4608.0, 1024.0, 2048.0].map(|sndbuf| vec![Fact::number("option.sndbuf", sndbuf)]);
+        let asked = |options| Options::parse(options).unwrap();
+        let shown = |asked: &Options, before: &[Vec<Fact>], after: &[Vec<Fact>]| {
+            let one = effective(&card(), asked, before, after).remove(0);
+            (one.before, one.after, one.met)
+        };
+        let of = |before: &str, after: &str, met| (before.to_owned(), after.to_owned(), met);
+        assert_eq!(shown(&asked("sndbuf=2304"), &wires, &wires), of("1024", "1024", false));
+        assert_eq!(shown(&asked("sndbuf=2304"), &wires[..2], &wires[..2]), of("4608", "4608", true));
+        let grown = [wires[0].clone(), wires[3].clone()];
+        assert_eq!(shown(&asked(""), &wires[..2], &grown), of("4608", "2048", true), "the second has changed");
+        let failure = check_options(End::Server, &card(), &round("sndbuf=2304", false), &wires).unwrap_err();
+        assert_eq!(failure.cause, "server: option sndbuf=2304 was not granted: the kernel says 1024");
     }
 }

@@ -4,25 +4,26 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use hairpin_model::binding::Binding;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::round::{EndReport, Failure, Purpose, RoundOrder, Turnaround};
+use hairpin_model::round::{EndReport, Failure, RoundOrder, Turnaround};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
 use super::one_way::{self, OneWay, Peer};
-use super::opening::{self, allow_descriptors, check_options, counters, effective, facts, setup, unopened};
+use super::opening::{
+    self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unopened,
+};
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::control::{Control, ControlError, Message, Progress, agree, receive_past};
-use crate::drops::Drops;
-use crate::probe::Probing;
+use crate::observer::{Context, Mark};
+use crate::observers::Observers;
 use crate::socket_passing::{PassedListener, Sockets};
 use crate::tracing::Observed;
-use crate::tracing::round::OwnClock;
-use crate::usage::Usage;
 use hairpin_loops::arrival_order::ArrivalOrder;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::connecting;
@@ -72,25 +73,28 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let transport = opening::transport(&case.primary().transport)?;
     let card = transport.card();
     one_way::check(flow, &card)?;
+    let context =
+        Context { clock: host.clock, order: &round, card: &card, end: End::Server, binding: Binding::default() };
+    let mut observers = Observers::begin(context);
     let pinned = host.settle(&case.ends, End::Server)?;
     let mut setup = setup(&round, End::Server, Cookie(cookie), host.across);
     if case.crosses_a_network() && !card.reliable {
         setup.timeout = setup.timeout.min(SILENCE);
     }
-    // Before the address is sent: the client then starts its own probe, perhaps on the same CPU.
-    let probing = Probing::begin(&host.clock);
+    // Before the address is sent: the observers of the client then begin, perhaps on the same CPU.
+    observers.mark(Mark::Opening { pinned, address: None, server_namespace: None });
     let mut listener = match sockets {
         None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
         Some(sockets) => Box::new(PassedListener::new(transport, setup, sockets)),
     };
     tell(control, &Message::Listening(listener.address()))?;
     let wires = accept(&mut *listener, control, flow)?;
-    let before = wires[0].effective();
+    let before = facts_of_each(&wires);
     check_options(End::Server, &card, &round, &before)?;
     if flow.direction != Direction::RoundTrip {
-        return one_way(control, host, &round, &card, Opened { wires, before, probing, pinned });
+        return one_way(control, host, &round, &card, Opened { wires, before, observers });
     }
-    let opened = Opened { wires, before, probing, pinned };
+    let opened = Opened { wires, before, observers };
     answer(control, host, &round, opened, (&mut *listener, tells_moved))
 }
 
@@ -102,12 +106,11 @@ fn answer(
     opened: Opened,
     (listener, tells_moved): (&mut dyn Listener, bool),
 ) -> Result<EndReport, Failure> {
-    let Opened { mut wires, before, probing, pinned } = opened;
+    let Opened { mut wires, before, mut observers } = opened;
     let (case, flow) = (&round.case, round.case.primary());
     let card = opening::transport(&flow.transport)?.card();
+    observers.mark(Mark::Load(&wires));
     let mut wire = wires.remove(0);
-    let has_own_clock = case.path.across.is_some() && round.purpose == Purpose::Traced;
-    let own_clock = has_own_clock.then(|| OwnClock::begin(host.clock));
     let mut observed = Observed::begin(round, End::Server, &mut *wire, &host.clock);
     tell(control, &Message::Ready)?;
     if is_woken(case) {
@@ -120,7 +123,7 @@ fn answer(
         control,
         clock: &host.clock,
         until_ns,
-        usage: Usage::now(),
+        observers: &mut observers,
         told: Told::Nothing,
         tells_at_ns: tells_moved.then(|| host.clock.now_ns()),
         came_bytes: 0,
@@ -143,20 +146,13 @@ fn answer(
             streamed.push(shared::server::run(&host.clock, observed.wire(), &mut marks, sizes[1], bulk)?);
         }
     }
-    let report = EndReport { probe_ns: probing.end(&host.clock), ..marks.usage.since(pinned) };
-    let mut trace = observed.finish()?;
-    if let Some(own_clock) = own_clock {
-        trace = trace.map(|trace| own_clock.place(trace));
-    }
-    let trace = trace.map(Box::new);
-    let mut facts = facts(case, &card, &*wire);
-    facts.extend(answered);
+    observers.end();
+    let trace = observed.finish()?.map(Box::new);
+    let report = observers.report(EndReport { turnaround, trace, streamed, ..EndReport::default() }).report;
+    let facts = [facts(case, &card, wire.effective()), answered].concat();
     Ok(EndReport {
-        options: effective(&card, &opening::asked(case, End::Server), &before, &facts),
-        facts: counters(facts),
-        turnaround,
-        trace,
-        streamed,
+        options: effective(&card, &opening::asked(case, End::Server), &before, std::slice::from_ref(&facts)),
+        facts: [counters(facts), report.facts].concat(),
         ..report
     })
 }
@@ -261,10 +257,9 @@ fn accepted(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failur
 /// A connected server.
 struct Opened {
     wires: Vec<Box<dyn Wire>>,
-    /// The kernel's facts about the first wire before the load.
-    before: Vec<Fact>,
-    probing: Probing,
-    pinned: Option<usize>,
+    /// The kernel's facts about each wire before the load.
+    before: Vec<Vec<Fact>>,
+    observers: Observers,
 }
 
 /// Runs a one-way load.
@@ -275,7 +270,7 @@ fn one_way(
     card: &Card,
     opened: Opened,
 ) -> Result<EndReport, Failure> {
-    let Opened { mut wires, before, probing, pinned } = opened;
+    let Opened { mut wires, before, mut observers } = opened;
     tell(control, &Message::Ready)?;
     if is_woken(&round.case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
@@ -283,22 +278,24 @@ fn one_way(
     wait_for_the_load(control, round)?;
     // A server has no user: only the client stops it.
     let stop = AtomicBool::new(false);
-    let drops = Drops::now(&round.case, &*wires[0]);
+    observers.mark(Mark::Load(&wires));
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
-    let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
+    let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, &mut observers)?;
     if round.case.primary().direction == Direction::Down {
         // Data sent may still be in flight: keep the wires open until the client has it.
         let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
         wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
     }
-    let mut facts = one_way::facts_of_all(round, card, &wires);
-    facts.extend(drops.since());
+    observers.end();
+    let after = facts_of_each(&wires);
+    let report = observers.report(EndReport::default()).report;
     Ok(EndReport {
-        probe_ns: probing.end(&host.clock),
-        options: effective(card, &opening::asked(&round.case, End::Server), &before, &facts),
-        facts: counters(facts),
+        options: effective(card, &opening::asked(&round.case, End::Server), &before, &after),
+        facts: [counters(one_way::facts_of_all(round, card, &after)), report.facts].concat(),
         streamed: vec![ran.streamed],
-        ..ran.usage
+        system_calls: ran.system_calls,
+        warm_up_messages: Some(ran.warm_up_messages),
+        ..report
     })
 }
 
@@ -409,8 +406,7 @@ struct Marks<'c> {
     clock: &'c RealClock,
     /// When to give up on a silent client.
     until_ns: u64,
-    /// Since the last mark.
-    usage: Usage,
+    observers: &'c mut Observers,
     told: Told,
     /// When to report progress next; `None` if it is not requested.
     tells_at_ns: Option<u64>,
@@ -471,7 +467,7 @@ impl ServerMarks for Marks<'_> {
         self.told = Told::Nothing;
         tell(self.control, &Message::Measuring)?;
         // Last before the first measured message, as at the client.
-        self.usage = Usage::now();
+        self.observers.mark(Mark::First);
         Ok(())
     }
 

@@ -3,14 +3,15 @@
 pub mod capture;
 pub mod channel;
 pub mod child;
+pub(crate) mod cpu_time_line;
 pub(crate) mod drops;
 pub mod environment;
 pub mod keep_awake;
 pub mod links;
 pub(crate) mod netlink;
 pub(crate) mod netstat;
-pub mod noise;
+pub(crate) mod noise;
 pub mod socket_passing;
 pub(crate) mod sysctl;
 pub(crate) mod system;
-pub mod usage;
+pub(crate) mod usage;

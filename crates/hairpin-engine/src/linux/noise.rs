@@ -3,13 +3,40 @@
 use std::fs;
 
 use hairpin_model::round::Noise;
+use hairpin_model::trace::End;
+
+use crate::observer::{Context, Observations, Observer};
+use hairpin_loops::clock::{Clock, RealClock};
 
 /// Nanoseconds of one tick of `/proc/stat`: USER_HZ is 100 on every Linux.
 const TICK_NS: u64 = 10_000_000;
 
+/// The machine while a client runs its round.
+pub(crate) struct MachineNoise {
+    clock: RealClock,
+    before: Reading,
+    began_ns: u64,
+    noise: Noise,
+}
+
+impl Observer for MachineNoise {
+    fn begin(Context { clock, end, .. }: Context<'_>) -> Option<Self> {
+        let (before, began_ns) = (Reading::now(), clock.now_ns());
+        (end == End::Client).then(|| Self { clock, before, began_ns, noise: Noise::default() })
+    }
+
+    fn end(&mut self) {
+        self.noise = self.before.until(&Reading::now(), self.clock.now_ns() - self.began_ns);
+    }
+
+    fn report(self: Box<Self>, to: &mut Observations) {
+        to.noise = self.noise;
+    }
+}
+
 /// A reading of the machine's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reading {
+pub(crate) struct Reading {
     load: f64,
     runnable: u64,
     steal_ns: u64,
@@ -19,7 +46,7 @@ pub struct Reading {
 impl Reading {
     /// Reads `/proc/loadavg` and `/proc/stat`; unreadable values count as 0.
     #[must_use]
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         Self::parse(&load, &stat)
@@ -41,7 +68,7 @@ impl Reading {
 
     /// The noise between two readings.
     #[must_use]
-    pub fn until(&self, after: &Self, wall_ns: u64) -> Noise {
+    pub(crate) fn until(&self, after: &Self, wall_ns: u64) -> Noise {
         Noise {
             load_before: self.load,
             load_after: after.load,

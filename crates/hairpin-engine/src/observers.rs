@@ -1,0 +1,61 @@
+//! The list of observers, and those of one end.
+
+use hairpin_model::round::EndReport;
+
+use crate::cpu_time_line::CpuOverTime;
+use crate::drops::Drops;
+use crate::noise::MachineNoise;
+use crate::observer::{Context, Mark, Observations, Observer};
+use crate::probe::Probing;
+use crate::tracing::observer::TracedRound;
+use crate::usage::Usage;
+
+type Begin = fn(Context<'_>) -> Option<Box<dyn Observer>>;
+
+/// All observers; each decides which rounds and which ends it observes. The CPU time is the last to begin and the first
+/// to end, so that it does not include that of the others.
+const ALL: &[Begin] = &[
+    boxed::<MachineNoise>,
+    boxed::<Probing>,
+    boxed::<TracedRound>,
+    boxed::<Drops>,
+    boxed::<CpuOverTime>,
+    #[cfg(test)]
+    boxed::<tests::double::Double>,
+    boxed::<Usage>,
+];
+
+fn boxed<O: Observer + 'static>(context: Context<'_>) -> Option<Box<dyn Observer>> {
+    Some(Box::new(O::begin(context)?))
+}
+
+/// The observers of one end of a round.
+pub(crate) struct Observers(Vec<Box<dyn Observer>>);
+
+impl Observers {
+    pub(crate) fn begin(context: Context<'_>) -> Self {
+        Self(ALL.iter().filter_map(|begin| begin(context)).collect())
+    }
+
+    pub(crate) fn mark(&mut self, mark: Mark<'_>) {
+        match mark {
+            Mark::Last => self.0.iter_mut().rev().for_each(|observer| observer.mark(mark)),
+            _ => self.0.iter_mut().for_each(|observer| observer.mark(mark)),
+        }
+    }
+
+    /// The load of this end is over.
+    pub(crate) fn end(&mut self) {
+        self.0.iter_mut().rev().for_each(|observer| observer.end());
+    }
+
+    /// Adds all that was observed to the report.
+    pub(crate) fn report(self, report: EndReport) -> Observations {
+        let mut observations = Observations { report, ..Observations::default() };
+        self.0.into_iter().for_each(|observer| observer.report(&mut observations));
+        observations
+    }
+}
+
+#[cfg(test)]
+mod tests;
