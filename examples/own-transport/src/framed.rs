@@ -115,7 +115,8 @@ impl Connection for FramedConnection {
 }
 
 /// Both ends are alike. A wire allocates nothing per message. It names no descriptor to wait for, as a message may have
-/// been received together with the one before it.
+/// been received together with the one before it. A frame that TCP has taken in part must be finished: so a send that
+/// should not wait may, where nobody receives, and after one that timed out the wire is of no use.
 struct FramedWire {
     tcp: Box<dyn Wire>,
     /// The frame that is sent.
@@ -199,7 +200,6 @@ impl Wire for FramedWire {
         }
     }
 
-    /// Waits only if TCP has taken a part of a frame: the rest has to follow it.
     fn try_send(&mut self, message: &[u8]) -> Result<usize, WireError> {
         self.frame(message)?;
         let sent = self.tcp.try_send(&self.frame)?;
@@ -218,10 +218,6 @@ impl Wire for FramedWire {
 
     fn effective(&self) -> Vec<Fact> {
         self.tcp.effective()
-    }
-
-    fn system_calls(&self) -> Option<u64> {
-        self.tcp.system_calls()
     }
 
     fn farewell(&mut self) {

@@ -48,23 +48,10 @@ fn the_commands_have_one_transport_more() {
     let folder = TempDir::new().expect("there is room");
     let list = ran(folder.path(), &["list"]);
     assert!(list.contains("messages over TCP, each behind its length"), "{list}");
-    let (sizes, waitings) = ("4,70000", "block,poll,spin");
+    let ends = ["--placement", "unpinned", "--waiting", "block,poll,spin", "--rounds", "1", "--json"];
     let run = ran(
         folder.path(),
-        &[
-            "round-trip",
-            "--transport",
-            "framed",
-            "--size",
-            sizes,
-            "--waiting",
-            waitings,
-            "--count",
-            "20",
-            "--rounds",
-            "1",
-            "--json",
-        ],
+        &[&["round-trip", "--transport", "framed", "--size", "4,70000", "--count", "20"], &ends[..]].concat(),
     );
     assert_eq!(counts(&run), vec![("framed".to_owned(), 20.into(), 20.into()); 6]);
     let run = ran(
