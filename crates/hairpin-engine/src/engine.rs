@@ -450,16 +450,11 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     let measured = Measured {
         flows: std::iter::once(flow).chain(shared).collect(),
         duration_ns: client_result.duration_ns,
-        ends: [Some(report), server.map(|server| EndReport { role: End::Server, ..server })]
-            .into_iter()
-            .flatten()
-            .collect(),
+        ends: std::iter::once(report).chain(server.map(|server| EndReport { role: End::Server, ..server })).collect(),
         noise,
         link,
-        phases: None,
-        traced: None,
-        trace_file: None,
         interrupted: client_result.interrupted,
+        ..Measured::default()
     };
     Done { measured, samples: Some(samples), other_samples: Vec::new(), trace }
 }

@@ -88,7 +88,8 @@ impl Engine {
     }
 
     fn attempt_apart(&self, number: u32, order: &RoundOrder) -> Result<Finished, Failure> {
-        let job = Job { link_logs: self.link_logs.clone(), traces: self.traces_of(order)?, ..self.job(number, order) };
+        let job =
+            Job { link_logs: self.link_logs.clone(), traces: self.traces_of(order)?, ..self.job(number, order) };
         let mut round = RoundProcess::start(self, &job)?;
         drop(round.input.take());
         round.finished()
@@ -444,7 +445,7 @@ fn invalid(problem: &'static str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
-    use hairpin_model::samples::Fate;
+    use hairpin_model::samples::{COLUMNS, Fate, Stamps};
     use hairpin_model::trace::RoundTrace;
 
     use super::*;
@@ -455,19 +456,19 @@ mod tests {
         let record = RoundRecord { number: 7, started_ns: 1, case_id: order.case.id(), order, outcome };
         let mut latency = latency_histogram();
         (1..=rows).for_each(|row| latency.record(row * 1000).unwrap());
-        let column = |factor: u64| (0..rows).map(|row| row * factor).collect::<Vec<_>>();
+        let stamps = (0..rows).map(|row| Stamps {
+            sequence: row,
+            due_ns: row * 10,
+            sent_ns: row * 11,
+            received_ns: row * 20,
+            fate: Fate::ALL[row as usize % Fate::ALL.len()],
+        });
         let samples = Samples {
-            warm_up: 2,
-            sequence: column(1),
-            due_ns: column(10),
-            sent_ns: column(11),
-            received_ns: column(20),
-            fate: (0..rows).map(|row| Fate::ALL[row as usize % Fate::ALL.len()]).collect(),
             service: open_loop.then(|| latency.clone()),
             lateness: open_loop.then(latency_histogram),
             latency,
             measured: rows * 2,
-            phases: None,
+            ..Samples::of(&stamps.collect::<Vec<_>>(), 2, 0)
         };
         Finished { record, samples: Some(samples), other_samples: Vec::new(), trace: None }
     }
@@ -488,6 +489,10 @@ mod tests {
             assert_eq!((after.warm_up, after.measured, &after.fate), (2, rows * 2, &before.fate));
             assert_eq!((&after.sequence, &after.received_ns), (&before.sequence, &before.received_ns));
             assert_eq!((&after.due_ns, &after.sent_ns), (&before.due_ns, &before.sent_ns));
+            for column in COLUMNS {
+                let is_same = |row| (column.get)(&after, row) == (column.get)(&before, row);
+                assert!((0..before.kept()).all(is_same), "{}", column.name);
+            }
             assert_eq!((after.latency, after.service), (before.latency, before.service));
             assert_eq!(after.lateness.is_some(), open_loop);
         }

@@ -1,7 +1,7 @@
 //! Counts by phase of a round: a message belongs to the phase in which it was due.
 
 use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine, Span};
-use hairpin_model::samples::{Fate, MAX_LATENCY_NS, PhaseCounts, PhaseHistograms, PhaseSamples, Stamps, latency_histogram};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, PhaseCounts, PhaseHistograms, PhaseSamples, Stamps};
 
 /// Maximum intervals of a probe's time line.
 const INTERVALS: u64 = 400;
@@ -19,16 +19,11 @@ pub(crate) struct PhaseRecorder {
 
 impl PhaseRecorder {
     pub(crate) fn new(spans: ByPhase<Span>, open_loop: bool) -> Self {
-        let histograms = || PhaseHistograms {
-            latency: latency_histogram(),
-            service: open_loop.then(latency_histogram),
-            lateness: open_loop.then(latency_histogram),
-        };
         let total_ns = spans.recovering.until_ns.saturating_sub(spans.idle.from_ns);
         let intervals = usize::try_from(INTERVALS).unwrap_or(usize::MAX);
         Self {
             spans,
-            others: ByPhase::of(|phase| (phase != Phase::Loaded).then(histograms)),
+            others: ByPhase::of(|phase| (phase != Phase::Loaded).then(|| PhaseHistograms::new(open_loop))),
             counts: ByPhase::default(),
             interval_ns: total_ns.div_ceil(INTERVALS).max(1),
             answered: vec![0; intervals],

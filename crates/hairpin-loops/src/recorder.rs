@@ -6,8 +6,7 @@
 
 use hairpin_model::phases::{ByPhase, Span};
 use hairpin_model::round::Turnaround;
-use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, latency_histogram};
-use hdrhistogram::Histogram;
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, PhaseHistograms, Samples};
 
 use crate::clock::{Clock, RealClock};
 use crate::phases::PhaseRecorder;
@@ -23,11 +22,8 @@ pub struct Recorder {
     measuring: bool,
     measured: u64,
     first_ns: Option<u64>,
-    open_loop: bool,
-    latency: Histogram<u64>,
-    service: Histogram<u64>,
-    lateness: Histogram<u64>,
-    /// In a round with phases the histograms above are those of the loaded one.
+    /// In a round with phases those of the loaded one.
+    histograms: PhaseHistograms,
     phases: Option<Box<PhaseRecorder>>,
 }
 
@@ -48,10 +44,7 @@ impl Recorder {
             measuring: false,
             measured: 0,
             first_ns: None,
-            open_loop,
-            latency: latency_histogram(),
-            service: latency_histogram(),
-            lateness: latency_histogram(),
+            histograms: PhaseHistograms::new(open_loop),
             phases: None,
         }
     }
@@ -59,7 +52,7 @@ impl Recorder {
     /// Adds the phases of the round, if any.
     #[must_use]
     pub fn in_phases(self, spans: Option<ByPhase<Span>>) -> Self {
-        let phases = spans.map(|spans| Box::new(PhaseRecorder::new(spans, self.open_loop)));
+        let phases = spans.map(|spans| Box::new(PhaseRecorder::new(spans, self.histograms.service.is_some())));
         Self { phases, ..self }
     }
 
@@ -119,14 +112,7 @@ impl Recorder {
     /// Counts a message. `was_counted`: it was counted as lost, but has arrived.
     fn count(&mut self, stamps: &Stamps, was_counted: bool) {
         let own = self.phases.as_mut().and_then(|phases| phases.count(stamps, was_counted));
-        let (latency, service, lateness) = match own {
-            Some(own) => (&mut own.latency, own.service.as_mut(), own.lateness.as_mut()),
-            None => {
-                let open_loop = self.open_loop;
-                let [service, lateness] = [&mut self.service, &mut self.lateness].map(|one| open_loop.then_some(one));
-                (&mut self.latency, service, lateness)
-            }
-        };
+        let PhaseHistograms { latency, service, lateness } = own.unwrap_or(&mut self.histograms);
         let between = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns).clamp(1, MAX_LATENCY_NS);
         if let Some(lateness) = lateness {
             lateness.saturating_record(between(stamps.due_ns, stamps.sent_ns));
@@ -147,14 +133,10 @@ impl Recorder {
         for stamps in rows.iter().skip(self.warm_up) {
             self.count(stamps, false);
         }
-        Samples {
-            latency: self.latency,
-            service: self.open_loop.then_some(self.service),
-            lateness: self.open_loop.then_some(self.lateness),
-            measured: self.measured,
-            phases: self.phases.map(|phases| Box::new(phases.finish())),
-            ..Samples::of(&rows, self.warm_up, origin_ns)
-        }
+        let PhaseHistograms { latency, service, lateness } = self.histograms;
+        let phases = self.phases.map(|phases| Box::new(phases.finish()));
+        let rows = Samples::of(&rows, self.warm_up, origin_ns);
+        Samples { latency, service, lateness, measured: self.measured, phases, ..rows }
     }
 }
 

@@ -3,15 +3,7 @@
 
 use crate::round::RoundRecord;
 
-/// A column with one value for each round.
-#[derive(Clone, Copy, Debug)]
-pub struct RoundColumn {
-    /// Ends in the unit, if it has one.
-    pub name: &'static str,
-    pub value: RoundValue,
-}
-
-/// How the value is found.
+/// The value of a column in all rows of a round.
 #[derive(Clone, Copy, Debug)]
 pub enum RoundValue {
     Number32(fn(&RoundRecord) -> u32),
@@ -19,29 +11,25 @@ pub enum RoundValue {
     Text(fn(&RoundRecord) -> String),
 }
 
-impl RoundColumn {
-    /// Its value as text.
+impl RoundValue {
+    /// The value as text.
     #[must_use]
     pub fn text(&self, record: &RoundRecord) -> String {
-        match self.value {
-            RoundValue::Number32(of) => of(record).to_string(),
-            RoundValue::Number(of) => of(record).to_string(),
-            RoundValue::Text(of) => of(record),
+        match self {
+            Self::Number32(of) => of(record).to_string(),
+            Self::Number(of) => of(record).to_string(),
+            Self::Text(of) => of(record),
         }
     }
 }
 
-/// The number of the round: row groups are found by it.
-pub const ROUND: RoundColumn =
-    RoundColumn { name: "round", value: RoundValue::Number32(|record| record.number) };
+/// The column with the number of the round: row groups are found by it.
+pub const ROUND: &str = "round";
 
-/// The columns, in the order in which they are written. Files of earlier versions lack some.
-pub const ROUND_COLUMNS: &[RoundColumn] = &[
-    ROUND,
-    RoundColumn { name: "case_id", value: RoundValue::Text(|record| record.case_id.clone()) },
-    RoundColumn { name: "label", value: RoundValue::Text(|record| record.order.case.label()) },
-    RoundColumn {
-        name: "size_bytes",
-        value: RoundValue::Number(|record| record.order.case.primary().load.size_bytes()),
-    },
+/// The columns by name, in the order in which they are written. Files of earlier versions lack some.
+pub const ROUND_COLUMNS: &[(&str, RoundValue)] = &[
+    (ROUND, RoundValue::Number32(|record| record.number)),
+    ("case_id", RoundValue::Text(|record| record.case_id.clone())),
+    ("label", RoundValue::Text(|record| record.order.case.label())),
+    ("size_bytes", RoundValue::Number(|record| record.order.case.primary().load.size_bytes())),
 ];

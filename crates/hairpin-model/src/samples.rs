@@ -88,6 +88,15 @@ pub struct PhaseHistograms {
     pub lateness: Option<Histogram<u64>>,
 }
 
+impl PhaseHistograms {
+    /// Empty ones; those of service time and lateness only for an open loop.
+    #[must_use]
+    pub fn new(open_loop: bool) -> Self {
+        let [service, lateness] = [open_loop; 2].map(|open_loop| open_loop.then(latency_histogram));
+        Self { latency: latency_histogram(), service, lateness }
+    }
+}
+
 /// Outcomes of the messages sent in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseCounts {
@@ -168,23 +177,16 @@ impl Samples {
         (0..self.warm_up.min(self.kept())).filter_map(|row| self.latency_ns(row))
     }
 
-    /// Writes the rows one after the other, in the order of [`COLUMNS`], in little-endian numbers. A null is 0.
+    /// Writes the rows one after the other, each value of [`COLUMNS`] in eight bytes, little-endian. A null is 0.
     ///
     /// # Errors
     /// Errors of the writer.
     pub fn write_rows(&self, to: &mut impl Write) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(PART * ROW_BYTES);
-        for row in 0..self.kept() {
-            for column in COLUMNS {
-                let value = (column.get)(self, row).unwrap_or(0);
-                bytes.extend_from_slice(&value.to_le_bytes()[..column.kind.bytes()]);
-            }
-            if bytes.len() >= PART * ROW_BYTES || row + 1 == self.kept() {
-                to.write_all(&bytes)?;
-                bytes.clear();
-            }
-        }
-        Ok(())
+        (0..self.kept()).try_for_each(|row| {
+            let value = |column: usize| (COLUMNS[column].get)(self, row).unwrap_or(0).to_le_bytes();
+            let values: [[u8; 8]; COLUMNS.len()] = std::array::from_fn(value);
+            to.write_all(values.as_flattened())
+        })
     }
 
     /// Reads this number of rows; the histograms are empty.
@@ -193,19 +195,12 @@ impl Samples {
     /// Errors of the reader, and [`io::ErrorKind::InvalidData`] if a column cannot have such a value.
     pub fn read_rows(rows: usize, from: &mut impl Read) -> io::Result<Self> {
         let mut samples = Self::with_rows(rows);
-        let mut bytes = vec![0; PART.min(rows) * ROW_BYTES];
-        for first in (0..rows).step_by(PART) {
-            let bytes = &mut bytes[..PART.min(rows - first) * ROW_BYTES];
-            from.read_exact(bytes)?;
-            for (place, mut cells) in bytes.chunks_exact(ROW_BYTES).enumerate() {
-                for column in COLUMNS {
-                    let (cell, rest) = cells.split_at(column.kind.bytes());
-                    cells = rest;
-                    let mut value = [0; 8];
-                    value[..cell.len()].copy_from_slice(cell);
-                    if !(column.set)(&mut samples, first + place, u64::from_le_bytes(value)) {
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an unknown {}", column.name)));
-                    }
+        let mut values = [0; COLUMNS.len() * 8];
+        for row in 0..rows {
+            from.read_exact(&mut values)?;
+            for (column, value) in COLUMNS.iter().zip(values.as_chunks().0) {
+                if !(column.set)(&mut samples, row, u64::from_le_bytes(*value)) {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an unknown {}", column.name)));
                 }
             }
         }
@@ -223,16 +218,6 @@ pub enum Kind {
     Flag,
     /// The index of one of these words.
     Word(&'static [&'static str]),
-}
-
-impl Kind {
-    /// Its size in [`Samples::write_rows`].
-    const fn bytes(self) -> usize {
-        match self {
-            Self::Number | Self::Nullable => 8,
-            Self::Flag | Self::Word(_) => 1,
-        }
-    }
 }
 
 /// A column of the samples.
@@ -310,19 +295,6 @@ pub const COLUMNS: &[Column] = &[
     },
 ];
 
-/// The size of a row in [`Samples::write_rows`].
-const ROW_BYTES: usize = {
-    let (mut bytes, mut column) = (0, 0);
-    while column < COLUMNS.len() {
-        bytes += COLUMNS[column].kind.bytes();
-        column += 1;
-    }
-    bytes
-};
-
-/// Rows per write and read.
-const PART: usize = 8192;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,7 +331,7 @@ mod tests {
         let mut bytes = Vec::new();
         Samples::with_rows(1).write_rows(&mut bytes).unwrap();
         assert!(Samples::read_rows(1, &mut bytes.as_slice()).is_ok());
-        *bytes.last_mut().unwrap() = 9;
+        bytes[5 * 8] = 9;
         let error = Samples::read_rows(1, &mut bytes.as_slice()).unwrap_err();
         assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::InvalidData, "an unknown fate".to_owned()));
     }

@@ -83,7 +83,7 @@ impl<W: Write> SamplesTable<W> {
     /// Errors of the writer.
     pub fn new(into: W) -> std::io::Result<Self> {
         let mut writer = csv::Writer::from_writer(into);
-        let names = ROUND_COLUMNS.iter().map(|column| column.name).chain(COLUMNS.iter().map(|column| column.name));
+        let names = ROUND_COLUMNS.iter().map(|(name, _)| *name).chain(COLUMNS.iter().map(|column| column.name));
         writer.write_record(names.chain(["latency_ns"])).map_err(of_the_writer)?;
         Ok(Self { writer })
     }
@@ -93,7 +93,7 @@ impl<W: Write> SamplesTable<W> {
     /// # Errors
     /// Errors of the writer.
     pub fn round(&mut self, record: &RoundRecord, samples: &Samples) -> std::io::Result<()> {
-        let of_round = ROUND_COLUMNS.iter().map(|column| printable::line(&column.text(record)).into_owned());
+        let of_round = ROUND_COLUMNS.iter().map(|(_, value)| printable::line(&value.text(record)).into_owned());
         let of_round: Vec<String> = of_round.collect();
         for row in 0..samples.kept() {
             let of_message = COLUMNS.iter().map(|column| (column.get)(samples, row).map(|value| column.text(value)));

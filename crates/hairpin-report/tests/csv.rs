@@ -101,8 +101,7 @@ fn no_row_without_cases_and_only_finite_figures() {
 
 /// A warm-up message and a lost one.
 fn samples() -> Samples {
-    let received =
-        Stamps { sequence: 0, due_ns: 100, sent_ns: 120, received_ns: 13_500, fate: Fate::Received };
+    let received = Stamps { sequence: 0, due_ns: 100, sent_ns: 120, received_ns: 13_500, fate: Fate::Received };
     Samples::of(&[received, Stamps { sequence: 1, received_ns: 0, fate: Fate::Lost, ..received }], 1, 0)
 }
 

@@ -29,10 +29,10 @@ const PART: usize = 1 << 16;
 
 /// The schema of the columns of the model. Earlier versions wrote fewer columns, and in another order.
 pub(super) fn schema() -> String {
-    let of_round = ROUND_COLUMNS.iter().map(|column| match column.value {
-        RoundValue::Number32(_) => format!("REQUIRED INT32 {};", column.name),
-        RoundValue::Number(_) => format!("REQUIRED INT64 {};", column.name),
-        RoundValue::Text(_) => format!("REQUIRED BYTE_ARRAY {} (UTF8);", column.name),
+    let of_round = ROUND_COLUMNS.iter().map(|(name, value)| match value {
+        RoundValue::Number32(_) => format!("REQUIRED INT32 {name};"),
+        RoundValue::Number(_) => format!("REQUIRED INT64 {name};"),
+        RoundValue::Text(_) => format!("REQUIRED BYTE_ARRAY {name} (UTF8);"),
     });
     let of_message = COLUMNS.iter().map(|column| match column.kind {
         Kind::Number => format!("REQUIRED INT64 {};", column.name),
@@ -44,12 +44,7 @@ pub(super) fn schema() -> String {
 }
 
 /// Writes the samples of one round to a separate file.
-pub(super) fn write(
-    folder: &Folder,
-    name: &str,
-    record: &RoundRecord,
-    samples: &Samples,
-) -> Result<(), StoreError> {
+pub(super) fn write(folder: &Folder, name: &str, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
     let written = folder.write::<std::io::Error>(name, |file| {
         writer(file.try_clone()?).and_then(|writer| write_columns(writer, record, samples)).map_err(into_io)
     });
@@ -99,7 +94,7 @@ fn writer(file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_statistics_enabled(EnabledStatistics::None)
-        .set_column_statistics_enabled(ROUND.name.into(), EnabledStatistics::Chunk)
+        .set_column_statistics_enabled(ROUND.into(), EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .build();
     SerializedFileWriter::new(file, Arc::new(parse_message_type(&schema())?), Arc::new(properties))
@@ -123,9 +118,9 @@ pub(super) fn write_columns(
 ) -> Result<(), ParquetError> {
     let mut group = writer.next_row_group()?;
     let rows = samples.kept();
-    for column in ROUND_COLUMNS {
+    for (_, value) in ROUND_COLUMNS {
         let mut to = next(&mut group)?;
-        match column.value {
+        match value {
             RoundValue::Number32(of) => repeat::<Int32Type>(&mut to, rows, of(record).cast_signed())?,
             RoundValue::Number(of) => repeat::<Int64Type>(&mut to, rows, of(record).cast_signed())?,
             RoundValue::Text(of) => repeat::<ByteArrayType>(&mut to, rows, of(record).as_str().into())?,
@@ -164,9 +159,9 @@ fn next<'g>(group: &'g mut SerializedRowGroupWriter<'_, File>) -> Result<Seriali
 /// Writes the same value for all rows.
 fn repeat<T: DataType>(to: &mut SerializedColumnWriter<'_>, rows: usize, value: T::T) -> Result<(), ParquetError> {
     let part = vec![value; rows.min(PART)];
-    (0..rows).step_by(PART).try_for_each(|first| {
-        to.typed::<T>().write_batch(&part[..PART.min(rows - first)], None, None).map(drop)
-    })
+    (0..rows)
+        .step_by(PART)
+        .try_for_each(|first| to.typed::<T>().write_batch(&part[..PART.min(rows - first)], None, None).map(drop))
 }
 
 /// Writes part of a column; a nullable one has a level for each row: 1 if there is a value.
@@ -214,7 +209,7 @@ impl SamplesFile {
     /// Finds the row group of each round by the column's statistics.
     fn index(&self) -> Result<HashMap<u32, usize>, ParquetError> {
         let mut by_round = HashMap::new();
-        let round_column = place_of(&self.metadata, ROUND.name).ok_or_else(|| torn("the column round"))?;
+        let round_column = place_of(&self.metadata, ROUND).ok_or_else(|| torn("the column round"))?;
         for (number, group) in self.metadata.row_groups().iter().enumerate() {
             let column = group.columns().get(round_column).ok_or_else(|| torn("the column round"))?;
             let Some(Statistics::Int32(round)) = column.statistics() else { return Err(torn("a row group's round")) };
@@ -235,8 +230,7 @@ impl SamplesFile {
             None if self.by_round.is_empty() => groups,
             None => &[],
         };
-        self.read_groups(groups, kept, columns)
-            .map_err(|error| self.folder.damaged(&self.name, error.to_string()))
+        self.read_groups(groups, kept, columns).map_err(|error| self.folder.damaged(&self.name, error.to_string()))
     }
 
     fn read_groups(
@@ -266,7 +260,7 @@ impl SamplesFile {
         let Column { name, kind, default, .. } = *rows.column;
         let Some(place) = place_of(&self.metadata, name) else {
             let value = default.ok_or_else(|| torn(&format!("the column {name}")))?;
-            return (0..count).try_for_each(|_| rows.put(Some(value)));
+            return (0..count).try_for_each(|_| rows.set(value));
         };
         let metadata = group.columns().get(place).ok_or_else(|| torn("a column of the schema"))?;
         let description = metadata.column_descr_ptr();
@@ -276,16 +270,14 @@ impl SamplesFile {
         let pages = BoundedPages::new(&self.file, self.file_bytes, metadata, count)?;
         match (get_column_reader(description, Box::new(pages)), kind) {
             (ColumnReader::Int64ColumnReader(reader), Kind::Number | Kind::Nullable) => {
-                in_parts(reader, count, rows, |value| Some(value.cast_unsigned()))
+                in_parts(reader, count, rows, |value| value.cast_unsigned())
             }
             (ColumnReader::BoolColumnReader(reader), Kind::Flag) => {
-                in_parts(reader, count, rows, |value| Some(u64::from(*value)))
+                in_parts(reader, count, rows, |value| u64::from(*value))
             }
             (ColumnReader::ByteArrayColumnReader(reader), Kind::Word(words)) => {
-                in_parts(reader, count, rows, |value| {
-                    let place = words.iter().position(|word| word.as_bytes() == value.data());
-                    place.map(|place| place as u64)
-                })
+                let place = |value: &[u8]| words.iter().position(|word| word.as_bytes() == value);
+                in_parts(reader, count, rows, |value| place(value.data()).map_or(u64::MAX, |place| place as u64))
             }
             _ => Err(torn(&format!("a column {name} of its type"))),
         }
@@ -306,17 +298,20 @@ struct Rows<'s> {
 }
 
 impl Rows<'_> {
-    /// Sets the value of the next row, or null.
+    /// Sets the value of the next row.
+    fn set(&mut self, value: u64) -> Result<(), ParquetError> {
+        let is_sound = (self.column.set)(self.samples, self.next, value);
+        self.next += 1;
+        if is_sound { Ok(()) } else { Err(torn(&format!("sound values of {}", self.column.name))) }
+    }
+
+    /// Sets the value of the next row, which may be null if the column has no value there.
     fn put(&mut self, value: Option<u64>) -> Result<(), ParquetError> {
-        let Column { name, get, set, .. } = self.column;
-        if !value.is_none_or(|value| set(self.samples, self.next, value)) {
-            return Err(torn(&format!("sound values of {name}")));
-        }
+        let Column { name, get, .. } = self.column;
         if get(self.samples, self.next).is_some() != value.is_some() {
             return Err(torn(&format!("{name} in each row that has it, and in no other")));
         }
-        self.next += 1;
-        Ok(())
+        self.set(value.unwrap_or_default())
     }
 }
 
@@ -325,7 +320,7 @@ fn in_parts<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     count: usize,
     rows: &mut Rows<'_>,
-    number: impl Fn(&T::T) -> Option<u64>,
+    number: impl Fn(&T::T) -> u64,
 ) -> Result<(), ParquetError> {
     let is_nullable = rows.column.kind == Kind::Nullable;
     let (mut part, mut levels) = (Vec::new(), Vec::new());
@@ -341,13 +336,9 @@ fn in_parts<T: DataType>(
         }
         let mut values = part.iter();
         for row in 0..records {
-            if is_nullable && levels[row] != 1 {
-                rows.put(None)?;
-            } else {
-                let value = values.next().ok_or_else(|| torn("as many values as rows"))?;
-                let value = number(value).ok_or_else(|| torn(&format!("a known {}", rows.column.name)))?;
-                rows.put(Some(value))?;
-            }
+            let has_value = levels.get(row).is_none_or(|level| *level == 1);
+            let value = if has_value { values.next() } else { None };
+            rows.put(value.map(&number))?;
         }
         read += records;
     }

@@ -24,15 +24,6 @@ pub(super) const LOG: &str = "latency.hlog";
 /// The log's values are ns; its readers print the interval's maximum in ms, as is customary.
 const NS_PER_MS: f64 = 1e6;
 
-/// The histograms of one round.
-pub(super) struct Histograms {
-    pub(super) latency: Histogram<u64>,
-    pub(super) service: Option<Histogram<u64>>,
-    pub(super) lateness: Option<Histogram<u64>>,
-    /// Those of the phases except the loaded one, for a round with phases.
-    pub(super) phases: Option<PhaseSamples>,
-}
-
 /// Writes the log's head.
 pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
@@ -143,15 +134,15 @@ impl Log {
         Ok(Some(PhaseSamples { others, counts: ByPhase::default(), over_time: ProbeTimeLine::default() }))
     }
 
-    /// The histograms of a measured round. They were written before the round's own line, so they must exist.
-    pub(super) fn round(&self, record: &RoundRecord) -> Result<Histograms, StoreError> {
+    /// Adds the histograms of a measured round. They were written before the round's own line, so they must exist.
+    pub(super) fn round(&self, record: &RoundRecord, rows: Samples) -> Result<Samples, StoreError> {
         let Some(latency) = self.histogram(&key(record, "latency"))? else {
             let cause = format!("it has no histogram of round {}", record.number);
             return Err(self.folder.damaged(LOG, cause));
         };
         let service = self.histogram(&key(record, "service"))?;
         let lateness = self.histogram(&key(record, "lateness"))?;
-        Ok(Histograms { latency, service, lateness, phases: self.phases(record)? })
+        Ok(Samples { latency, service, lateness, phases: self.phases(record)?.map(Box::new), ..rows })
     }
 
     fn histogram(&self, key: &str) -> Result<Option<Histogram<u64>>, StoreError> {

@@ -15,7 +15,7 @@ use super::columns;
 use super::error::{MAKE, StoreError};
 use super::evidence::{self, Evidence};
 use super::folder::{self, Folder, Lock};
-use super::histograms::{self, Histograms};
+use super::histograms;
 use super::limits::{self, Memory};
 use super::rounds;
 use super::samples::{self, FOLDER as SAMPLES, KeptSamples};
@@ -232,9 +232,7 @@ impl RunFolder {
             };
             let Some(measured) = record.measured().filter(is_timed) else { return Ok(None) };
             let rows = kept.rows(record.number, measured)?;
-            let Histograms { latency, service, lateness, phases } = log.round(record)?;
-            let (measured, phases) = (measured.primary().ledger.sent, phases.map(Box::new));
-            Ok(Some(Samples { latency, service, lateness, measured, phases, ..rows }))
+            log.round(record, Samples { measured: measured.primary().ledger.sent, ..rows }).map(Some)
         })
     }
 
