@@ -12,8 +12,6 @@ mod fuzzing;
 #[cfg(target_os = "linux")]
 mod linux;
 mod observer;
-#[cfg(test)]
-mod observer_double;
 mod observers;
 mod path;
 pub mod placement;

@@ -48,9 +48,14 @@ pub(crate) enum Mark<'a> {
     Last,
 }
 
-/// Watches one end of a round, from before its first mark.
+/// Watches one end of a round.
 pub(crate) trait Observer {
-    fn mark(&mut self, mark: Mark<'_>);
+    /// Begins before the first mark; `None` if there is nothing to observe.
+    fn begin(context: Context<'_>) -> Option<Self>
+    where
+        Self: Sized;
+
+    fn mark(&mut self, _: Mark<'_>) {}
 
     /// The load of this end is over.
     fn end(&mut self) {}

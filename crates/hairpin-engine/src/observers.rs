@@ -2,30 +2,38 @@
 
 use hairpin_model::round::EndReport;
 
+use crate::cpu_time_line::CpuOverTime;
+use crate::drops::Drops;
+use crate::noise::MachineNoise;
 use crate::observer::{Context, Mark, Observations, Observer};
-use crate::{cpu_time_line, drops, noise, probe, tracing, usage};
+use crate::probe::Probing;
+use crate::tracing::observer::TracedRound;
+use crate::usage::Usage;
 
-type Begin = for<'a> fn(Context<'a>) -> Option<Box<dyn Observer + 'a>>;
+type Begin = fn(Context<'_>) -> Option<Box<dyn Observer>>;
 
 /// All observers; each decides which rounds and which ends it observes. The CPU time is the last to begin and the first
 /// to end, so that it does not include that of the others.
 const ALL: &[Begin] = &[
-    noise::observer,
-    probe::observer,
-    tracing::observers::packets,
-    tracing::observers::own_clock,
-    drops::observer,
-    cpu_time_line::observer,
+    boxed::<MachineNoise>,
+    boxed::<Probing>,
+    boxed::<TracedRound>,
+    boxed::<Drops>,
+    boxed::<CpuOverTime>,
     #[cfg(test)]
-    crate::observer_double::observer,
-    usage::observer,
+    boxed::<tests::double::Double>,
+    boxed::<Usage>,
 ];
 
-/// The observers of one end of a round.
-pub(crate) struct Observers<'a>(Vec<Box<dyn Observer + 'a>>);
+fn boxed<O: Observer + 'static>(context: Context<'_>) -> Option<Box<dyn Observer>> {
+    Some(Box::new(O::begin(context)?))
+}
 
-impl<'a> Observers<'a> {
-    pub(crate) fn begin(context: Context<'a>) -> Self {
+/// The observers of one end of a round.
+pub(crate) struct Observers(Vec<Box<dyn Observer>>);
+
+impl Observers {
+    pub(crate) fn begin(context: Context<'_>) -> Self {
         Self(ALL.iter().filter_map(|begin| begin(context)).collect())
     }
 

@@ -27,8 +27,8 @@ const READING_PARTS: u64 = 10;
 const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A probe before and after a round, on the CPU of an end.
-struct Probing<C> {
-    clock: C,
+pub(crate) struct Probing {
+    clock: Box<dyn Clock>,
     /// `None` if there is no such socket.
     socket: Option<UdpSocket>,
     /// `None` if it failed; the same for the second.
@@ -36,18 +36,18 @@ struct Probing<C> {
     after: Option<u64>,
 }
 
-pub(crate) fn observer(context: Context<'_>) -> Option<Box<dyn Observer + '_>> {
-    Some(Box::new(Probing { clock: context.clock, socket: None, before: None, after: None }))
-}
-
-impl<C: Clock> Probing<C> {
+impl Probing {
     fn read(&self) -> Option<u64> {
         let socket = self.socket.as_ref()?;
-        read(&self.clock, &mut || exchange(socket)).ok()
+        read(&*self.clock, &mut || exchange(socket)).ok()
     }
 }
 
-impl<C: Clock> Observer for Probing<C> {
+impl Observer for Probing {
+    fn begin(context: Context<'_>) -> Option<Self> {
+        Some(Self { clock: Box::new(context.clock), socket: None, before: None, after: None })
+    }
+
     fn mark(&mut self, mark: Mark<'_>) {
         if let Mark::Opening { .. } = mark {
             self.socket = to_itself().ok();
@@ -78,7 +78,7 @@ fn exchange(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// The time for 100 datagrams at the pace of the median part, in ns.
-fn read<C: Clock>(clock: &C, exchange: &mut impl FnMut() -> io::Result<()>) -> io::Result<u64> {
+fn read(clock: &dyn Clock, exchange: &mut impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let mut exchanges = |count: u32| (0..count).try_for_each(|_| exchange());
     exchanges(WARM_UP)?;
     let mut parts = [0; PARTS];
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_loopback_carries_a_datagram_to_itself_and_a_failure_is_no_reading() {
-        let clock = Uneven(Cell::new(0));
+        let clock = Box::new(Uneven(Cell::new(0)));
         let mut probing = Probing { clock, socket: None, before: None, after: None };
         probing.mark(Mark::Opening { pinned: None, address: None, server_namespace: None });
         probing.end();

@@ -90,7 +90,7 @@ pub(crate) struct SharedLoad {
     pub(crate) started_ns: Option<u64>,
 }
 
-impl<'a> Client<'a> {
+impl Client<'_> {
     /// # Errors
     /// Any failure at either end or between them.
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
@@ -164,7 +164,7 @@ impl<'a> Client<'a> {
     }
 
     /// Connects to the server and waits until it is ready.
-    fn open(&mut self) -> Result<Opened<'a>, Failure> {
+    fn open(&mut self) -> Result<Opened, Failure> {
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
         let context = Context { clock: *clock, order, card, end: End::Client, binding: self.binding };
         let mut observers = Observers::begin(context);
@@ -210,7 +210,7 @@ impl<'a> Client<'a> {
     fn load(
         &mut self,
         wire: &mut dyn Wire,
-        observers: &mut Observers<'_>,
+        observers: &mut Observers,
         started: &Started,
     ) -> Result<(ClientResult, Option<BulkEnd>), Failure> {
         let begin_ns = started.all_connected_ns.saturating_add(warm_up_ns(self.order));
@@ -250,7 +250,7 @@ impl<'a> Client<'a> {
         self,
         wire: Box<dyn Wire>,
         mut client_result: ClientResult,
-        observers: Observers<'_>,
+        observers: Observers,
     ) -> Result<Ended, Failure> {
         let Self { host, order, card, mut server, link, .. } = self;
         let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire.effective());
@@ -323,8 +323,8 @@ pub(crate) struct OneWayEnd {
 }
 
 /// A connected client before its load.
-struct Opened<'a> {
-    observers: Observers<'a>,
+struct Opened {
+    observers: Observers,
     setup_ns: u64,
     wires: Vec<Box<dyn Wire>>,
     /// The kernel's facts about each wire before the load.
@@ -445,14 +445,14 @@ impl Leaving<'_> {
 }
 
 /// The marks of the loop, agreed with the server.
-struct Marks<'s, 'o> {
+struct Marks<'s> {
     /// `None` if the kernel answers, which counts nothing.
     server: Option<&'s mut Server>,
     has_asked: bool,
-    observers: &'s mut Observers<'o>,
+    observers: &'s mut Observers,
 }
 
-impl ClientMarks for Marks<'_, '_> {
+impl ClientMarks for Marks<'_> {
     fn may_measure(&mut self, waits: bool) -> Result<bool, Failure> {
         if let Some(server) = &mut self.server {
             if !self.has_asked {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Waiting;
-use hairpin_model::fact::{self, Fact};
+use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::fact_names;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow, Load, Pacing, Source};
 use hairpin_model::one_way::{Received, Sent, Streamed};
@@ -169,13 +169,11 @@ pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Vec<Fact>])
     let Some((first, others)) = wires.split_first() else { return Vec::new() };
     let mut all = facts(&order.case, card, first.clone());
     for event in others.iter().flatten().filter(|fact| fact_names::EVENTS.contains(&fact.name.as_str())) {
-        let Some(count) = fact::number(std::slice::from_ref(event), &event.name) else { continue };
-        match all.iter_mut().find(|own| own.name == event.name) {
-            Some(own) => {
-                let so_far = fact::number(std::slice::from_ref(own), &event.name).unwrap_or(0.0);
-                *own = Fact::number(&event.name, so_far + count);
-            }
-            None => all.push(event.clone()),
+        let own = all.iter_mut().find(|own| own.name == event.name);
+        match (own.map(|own| &mut own.value), &event.value) {
+            (Some(FactValue::Number(so_far)), FactValue::Number(count)) => *so_far += count,
+            (None, _) => all.push(event.clone()),
+            (Some(_), _) => {}
         }
     }
     all
@@ -194,7 +192,7 @@ impl OneWay<'_> {
         &self,
         wires: &mut [Box<dyn Wire>],
         peer: &mut dyn Peer,
-        observers: &mut Observers<'_>,
+        observers: &mut Observers,
     ) -> Result<Ran, Failure> {
         let ended = AtomicBool::new(false);
         let is_client = self.end == End::Client;
@@ -246,7 +244,7 @@ impl OneWay<'_> {
         Ok(Ran { interrupted, streamed, system_calls, warm_up_messages })
     }
 
-    fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_, '_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
         let (order, boundaries) = (self.order, self.card.boundaries);
         let (warm_up, amount) = (amount(order.warm_up), amount(order.extent));
         if let Load::Offered { offered_per_s, arrivals, pacing, .. } = order.case.primary().load
@@ -290,7 +288,7 @@ impl OneWay<'_> {
     fn receive(
         &self,
         wires: &mut [Box<dyn Wire>],
-        marks: &mut Told<'_, '_>,
+        marks: &mut Told<'_>,
         stop: &AtomicBool,
     ) -> Result<Outcome, Failure> {
         let load = &self.order.case.primary().load;
@@ -376,7 +374,7 @@ fn progress(counts: &Counts) -> Progress {
 }
 
 /// Communication over control.
-struct Told<'a, 'o> {
+struct Told<'a> {
     peer: &'a mut dyn Peer,
     /// Set when the user ends the run.
     user: &'a AtomicBool,
@@ -386,7 +384,7 @@ struct Told<'a, 'o> {
     tells_of_the_user: bool,
     /// This end sends and is the client.
     stops_with_the_user: bool,
-    observers: &'a mut Observers<'o>,
+    observers: &'a mut Observers,
     sender_measures: bool,
     sent: Option<Totals>,
     failure: Option<Failure>,
@@ -407,7 +405,7 @@ fn random_number() -> io::Result<u64> {
     Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1))
 }
 
-impl Told<'_, '_> {
+impl Told<'_> {
     fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
         self.ended.store(true, Ordering::Relaxed);
@@ -467,7 +465,7 @@ impl Told<'_, '_> {
     }
 }
 
-impl Marks for Told<'_, '_> {
+impl Marks for Told<'_> {
     fn begin(&mut self) {
         if self.sends
             && let Err(failure) = self.peer.tell(&Message::Measuring)

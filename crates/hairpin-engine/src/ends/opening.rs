@@ -121,23 +121,19 @@ pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Ve
 /// The kernel's facts about each wire; of all but the first only its options and events.
 #[must_use]
 pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
-    let counts = |fact: &Fact| is_option(fact) || fact_names::EVENTS.contains(&fact.name.as_str());
-    let of_wire = |(place, wire): (usize, &Box<dyn Wire>)| {
+    let counts = |name: &str| name.starts_with(OPTION) || fact_names::EVENTS.contains(&name);
+    let effective = wires.iter().enumerate().map(|(place, wire)| {
         let mut facts = wire.effective();
-        facts.retain(|fact| place == 0 || counts(fact));
+        facts.retain(|fact| place == 0 || counts(&fact.name));
         facts
-    };
-    wires.iter().enumerate().map(of_wire).collect()
-}
-
-fn is_option(fact: &Fact) -> bool {
-    fact.name.starts_with(OPTION)
+    });
+    effective.collect()
 }
 
 /// The facts that are not options.
 #[must_use]
 pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
-    facts.into_iter().filter(|fact| !is_option(fact)).collect()
+    facts.into_iter().filter(|fact| !fact.name.starts_with(OPTION)).collect()
 }
 
 /// The kernel's facts at an end: those about its wire, the requested settings and, with a link, the network namespace.
@@ -261,7 +257,7 @@ mod tests {
 
     #[test]
     fn an_option_that_one_of_several_wires_was_not_granted_is_unmet() {
-        let wires = [4608.0, 8192.0, 1024.0, 2048.0].map(|sndbuf| vec![Fact::number("option.sndbuf", sndbuf)]);
+        let wires = [4608.0, 4608.0, 1024.0, 2048.0].map(|sndbuf| vec![Fact::number("option.sndbuf", sndbuf)]);
         let asked = |options| Options::parse(options).unwrap();
         let shown = |asked: &Options, before: &[Vec<Fact>], after: &[Vec<Fact>]| {
             let one = effective(&card(), asked, before, after).remove(0);
@@ -270,8 +266,8 @@ mod tests {
         let of = |before: &str, after: &str, met| (before.to_owned(), after.to_owned(), met);
         assert_eq!(shown(&asked("sndbuf=2304"), &wires, &wires), of("1024", "1024", false));
         assert_eq!(shown(&asked("sndbuf=2304"), &wires[..2], &wires[..2]), of("4608", "4608", true));
-        let grown = [wires[0].clone(), wires[0].clone()];
-        assert_eq!(shown(&asked(""), &wires[..2], &grown), of("8192", "4608", true), "the second has changed");
+        let grown = [wires[0].clone(), wires[3].clone()];
+        assert_eq!(shown(&asked(""), &wires[..2], &grown), of("4608", "2048", true), "the second has changed");
         let failure = check_options(End::Server, &card(), &round("sndbuf=2304", false), &wires).unwrap_err();
         assert_eq!(failure.cause, "server: option sndbuf=2304 was not granted: the kernel says 1024");
     }

@@ -103,7 +103,7 @@ fn answer(
     control: &mut dyn Control,
     host: &Host,
     round: &RoundOrder,
-    opened: Opened<'_>,
+    opened: Opened,
     (listener, tells_moved): (&mut dyn Listener, bool),
 ) -> Result<EndReport, Failure> {
     let Opened { mut wires, before, mut observers } = opened;
@@ -163,7 +163,7 @@ fn echo(
     round: &RoundOrder,
     card: &Card,
     wire: &mut dyn Wire,
-    marks: &mut Marks<'_, '_>,
+    marks: &mut Marks<'_>,
 ) -> Result<(Option<Turnaround>, Vec<Fact>), Failure> {
     let case = &round.case;
     let echo = Echo {
@@ -255,11 +255,11 @@ fn accepted(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failur
 }
 
 /// A connected server.
-struct Opened<'a> {
+struct Opened {
     wires: Vec<Box<dyn Wire>>,
     /// The kernel's facts about each wire before the load.
     before: Vec<Vec<Fact>>,
-    observers: Observers<'a>,
+    observers: Observers,
 }
 
 /// Runs a one-way load.
@@ -268,7 +268,7 @@ fn one_way(
     host: &Host,
     round: &RoundOrder,
     card: &Card,
-    opened: Opened<'_>,
+    opened: Opened,
 ) -> Result<EndReport, Failure> {
     let Opened { mut wires, before, mut observers } = opened;
     tell(control, &Message::Ready)?;
@@ -401,12 +401,12 @@ fn answer_pings(control: &mut dyn Control) -> Result<(), ControlError> {
 }
 
 /// The marks of the loop, over control.
-struct Marks<'c, 'o> {
+struct Marks<'c> {
     control: &'c mut dyn Control,
     clock: &'c RealClock,
     /// When to give up on a silent client.
     until_ns: u64,
-    observers: &'c mut Observers<'o>,
+    observers: &'c mut Observers,
     told: Told,
     /// When to report progress next; `None` if it is not requested.
     tells_at_ns: Option<u64>,
@@ -424,7 +424,7 @@ struct Silence {
     since_ns: Option<u64>,
 }
 
-impl Marks<'_, '_> {
+impl Marks<'_> {
     fn hear(&mut self, within: Duration) -> Result<Told, Failure> {
         self.told = match self.control.receive(within) {
             Ok(Message::Measure) => Told::Measure,
@@ -436,7 +436,7 @@ impl Marks<'_, '_> {
     }
 }
 
-impl ServerMarks for Marks<'_, '_> {
+impl ServerMarks for Marks<'_> {
     fn look(&mut self) -> Result<Told, Failure> {
         // A request that was not acted on yet is returned again.
         if self.told == Told::Nothing && self.control.is_ready() {

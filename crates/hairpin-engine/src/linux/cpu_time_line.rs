@@ -6,37 +6,14 @@ use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::time;
 
-struct OfThread(RealClock, CpuOverTime);
-
-pub(crate) fn observer(context: Context<'_>) -> Option<Box<dyn Observer + '_>> {
-    let is_one_way = context.order.case.primary().load.is_one_way();
-    is_one_way.then(|| Box::new(OfThread(context.clock, CpuOverTime::default())) as Box<dyn Observer>)
-}
-
-impl Observer for OfThread {
-    fn mark(&mut self, mark: Mark<'_>) {
-        let Self(clock, line) = self;
-        match mark {
-            Mark::First => *line = CpuOverTime::begun(clock.now_ns()),
-            Mark::Running(now_ns) => line.look(now_ns),
-            Mark::Last => line.end(clock.now_ns()),
-            Mark::Opening { .. } | Mark::Load(_) | Mark::Latest => {}
-        }
-    }
-
-    fn report(self: Box<Self>, to: &mut Observations) {
-        to.report.cpu_time_line = Some(self.1.line);
-    }
-}
-
-/// Maximum intervals of a time line of CPU time; beyond it, pairs of intervals are merged.
+/// Maximum intervals of a time line; beyond it, pairs of intervals are merged.
 const MAX_INTERVALS: usize = 512;
 
 /// CPU time of the calling thread over time.
-#[derive(Debug, Default)]
-struct CpuOverTime {
-    /// When it began, in ns of the clock, and the thread's CPU time then; `None` before that.
-    began: Option<(u64, u64)>,
+pub(crate) struct CpuOverTime {
+    clock: RealClock,
+    /// When it began, in ns of the clock; `None` before that.
+    began_ns: Option<u64>,
     line: CpuTimeLine,
     /// The thread's CPU time at the end of the last interval.
     used_ns: u64,
@@ -45,20 +22,34 @@ struct CpuOverTime {
     looks: u32,
 }
 
+impl Observer for CpuOverTime {
+    fn begin(context: Context<'_>) -> Option<Self> {
+        context.order.case.primary().load.is_one_way().then(|| Self::new(context.clock))
+    }
+
+    fn mark(&mut self, mark: Mark<'_>) {
+        match mark {
+            Mark::First => (self.used_ns, self.began_ns) = (time::thread_cpu_ns(), Some(self.clock.now_ns())),
+            Mark::Running(now_ns) => self.look(now_ns),
+            Mark::Last => self.note(self.clock.now_ns(), time::thread_cpu_ns()),
+            Mark::Opening { .. } | Mark::Load(_) | Mark::Latest => {}
+        }
+    }
+
+    fn report(self: Box<Self>, to: &mut Observations) {
+        to.report.cpu_time_line = Some(self.line);
+    }
+}
+
 impl CpuOverTime {
-    /// A time line that begins now.
-    fn begun(now_ns: u64) -> Self {
-        let used_ns = time::thread_cpu_ns();
+    fn new(clock: RealClock) -> Self {
         let line =
             CpuTimeLine { at_ns: Vec::with_capacity(MAX_INTERVALS), cpu_ns: Vec::with_capacity(MAX_INTERVALS) };
-        Self { began: Some((now_ns, used_ns)), line, used_ns, looks_each: 1, looks: 0 }
+        Self { clock, began_ns: None, line, used_ns: 0, looks_each: 1, looks: 0 }
     }
 
     /// Ends an interval. Must be called on the same thread.
     fn look(&mut self, now_ns: u64) {
-        if self.began.is_none() {
-            return;
-        }
         self.looks += 1;
         if self.looks < self.looks_each {
             return;
@@ -70,15 +61,8 @@ impl CpuOverTime {
         }
     }
 
-    /// Ends the time line, with the usage since the last interval.
-    fn end(&mut self, now_ns: u64) {
-        if self.began.is_some() {
-            self.note(now_ns, time::thread_cpu_ns());
-        }
-    }
-
     fn note(&mut self, now_ns: u64, used_ns: u64) {
-        let began_ns = self.began.map_or(now_ns, |(began_ns, _)| began_ns);
+        let Some(began_ns) = self.began_ns else { return };
         let at_ns = now_ns.saturating_sub(began_ns);
         // An empty interval has no usage.
         if self.line.at_ns.last().copied().unwrap_or(0) < at_ns {
@@ -102,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_time_line_of_cpu_time_is_bounded_and_loses_nothing() {
-        let mut line = CpuOverTime::begun(1_000);
+        let mut line = CpuOverTime { began_ns: Some(1_000), ..CpuOverTime::new(RealClock::calibrated()) };
         for used in 1..=2 * MAX_INTERVALS as u64 {
             line.note(1_000 + 10 * used, line.used_ns + 3);
             if line.line.at_ns.len() >= MAX_INTERVALS {
@@ -119,9 +103,9 @@ mod tests {
 
     #[test]
     fn before_it_began_there_is_no_time_line() {
-        let mut line = CpuOverTime::default();
-        line.look(5);
-        line.end(7);
+        let mut line = CpuOverTime::new(RealClock::calibrated());
+        line.mark(Mark::Running(5));
+        line.mark(Mark::Last);
         assert_eq!(line.line, CpuTimeLine::default());
     }
 }

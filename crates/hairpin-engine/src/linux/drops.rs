@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::fact_names;
 use hairpin_transports::Wire;
@@ -20,31 +19,13 @@ use crate::system::interface;
 use crate::system::packet_ring::Interface;
 
 /// The drops at an end of a one-way load.
-struct OfLoad<'a> {
-    case: &'a Case,
-    before: Option<Drops>,
-    since: Vec<Fact>,
-}
-
-pub(crate) fn observer(Context { order, .. }: Context<'_>) -> Option<Box<dyn Observer + '_>> {
-    let of_load = || OfLoad { case: &order.case, before: None, since: Vec::new() };
-    order.case.primary().load.is_one_way().then(|| Box::new(of_load()) as Box<dyn Observer>)
-}
-
-impl Observer for OfLoad<'_> {
-    fn mark(&mut self, mark: Mark<'_>) {
-        if let Mark::Load(wires) = mark {
-            self.before = Some(Drops::now(self.case, wires));
-        }
-    }
-
-    fn end(&mut self) {
-        self.since = self.before.take().map(Drops::since).unwrap_or_default();
-    }
-
-    fn report(self: Box<Self>, to: &mut Observations) {
-        to.report.facts.extend(self.since);
-    }
+pub(crate) struct Drops {
+    is_emulated: bool,
+    is_across: bool,
+    /// `None` if an interface is unknown.
+    watched: Option<Watched>,
+    before: Reading,
+    after: Reading,
 }
 
 /// The interfaces that count.
@@ -56,53 +37,57 @@ enum Watched {
     These(BTreeMap<u32, String>),
 }
 
-/// A reading of the counters of the calling thread's network namespace.
-#[derive(Clone, Debug)]
-struct Drops {
-    /// `None` if an interface is unknown.
-    watched: Option<Watched>,
-    /// `None` if the kernel does not report them; the same for devices.
-    by_qdiscs: Option<u64>,
-    by_devices: Option<u64>,
-}
+/// The counts by queueing disciplines and by devices; `None` if the kernel does not report them.
+type Reading = [Option<u64>; 2];
 
-impl Drops {
-    /// Reads the counters for an end of that case with these wires.
-    fn now(case: &Case, wires: &[Box<dyn Wire>]) -> Self {
-        Self::read(if case.is_emulated() {
+impl Observer for Drops {
+    fn begin(Context { order, .. }: Context<'_>) -> Option<Self> {
+        let case = &order.case;
+        let (is_emulated, is_across) = (case.is_emulated(), case.path.across.is_some());
+        let observed = Self { is_emulated, is_across, watched: None, before: [None; 2], after: [None; 2] };
+        case.primary().load.is_one_way().then_some(observed)
+    }
+
+    fn mark(&mut self, mark: Mark<'_>) {
+        let Mark::Load(wires) = mark else { return };
+        self.watched = if self.is_emulated {
             Some(Watched::All)
-        } else if case.path.across.is_some() {
+        } else if self.is_across {
             interfaces_of(wires)
         } else {
             Some(Watched::These([(LOOPBACK_INDEX, "lo".to_owned())].into()))
-        })
-    }
-
-    /// Drops since the reading.
-    fn since(self) -> Vec<Fact> {
-        let now = Self::read(self.watched);
-        // A counter restarts if its queueing discipline is replaced.
-        let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?) as f64);
-        let qdiscs = since(self.by_qdiscs, now.by_qdiscs).map(|count| Fact::number(fact_names::QDISC_DROPS, count));
-        let devices =
-            since(self.by_devices, now.by_devices).map(|count| Fact::number(fact_names::DEVICE_DROPS, count));
-        qdiscs.into_iter().chain(devices).collect()
-    }
-
-    fn read(watched: Option<Watched>) -> Self {
-        let interfaces: Vec<_> = match &watched {
-            None => return Self { watched, by_qdiscs: None, by_devices: None },
-            Some(Watched::All) => vec![(None, None)],
-            Some(Watched::These(these)) => {
-                these.iter().map(|(index, name)| (Some(*index), Some(name.as_str()))).collect()
-            }
         };
-        let by_qdiscs = Netlink::open().and_then(|mut netlink| {
-            interfaces.iter().map(|(index, _)| netlink.qdisc_drops(*index)).sum::<io::Result<u64>>()
-        });
-        let by_devices = interfaces.iter().map(|(_, name)| netstat::received_and_dropped(*name)).sum();
-        Self { by_qdiscs: by_qdiscs.ok(), by_devices, watched }
+        self.before = read(self.watched.as_ref());
     }
+
+    fn end(&mut self) {
+        self.after = read(self.watched.as_ref());
+    }
+
+    fn report(self: Box<Self>, to: &mut Observations) {
+        let names = [fact_names::QDISC_DROPS, fact_names::DEVICE_DROPS];
+        let counts = names.into_iter().zip(self.before.into_iter().zip(self.after));
+        // A counter restarts if its queueing discipline is replaced.
+        let since = |(name, (before, after)): (&str, (Option<u64>, Option<u64>))| {
+            Some(Fact::number(name, after?.saturating_sub(before?) as f64))
+        };
+        to.report.facts.extend(counts.filter_map(since));
+    }
+}
+
+/// Reads the counters of the calling thread's network namespace.
+fn read(watched: Option<&Watched>) -> Reading {
+    let interfaces: Vec<_> = match watched {
+        None => return [None; 2],
+        Some(Watched::All) => vec![(None, None)],
+        Some(Watched::These(these)) => {
+            these.iter().map(|(index, name)| (Some(*index), Some(name.as_str()))).collect()
+        }
+    };
+    let by_qdiscs = Netlink::open().and_then(|mut netlink| {
+        interfaces.iter().map(|(index, _)| netlink.qdisc_drops(*index)).sum::<io::Result<_>>()
+    });
+    [by_qdiscs.ok(), interfaces.iter().map(|(_, name)| netstat::received_and_dropped(*name)).sum()]
 }
 
 /// The interfaces with the wires' own addresses.
@@ -132,22 +117,37 @@ mod tests {
 
     #[test]
     fn this_kernel_counts_both() {
-        let before = Drops::read(Some(Watched::All));
-        assert!(before.by_qdiscs.is_some() && before.by_devices.is_some(), "{before:?}");
-        let names: Vec<String> = before.since().into_iter().map(|fact| fact.name).collect();
-        assert_eq!(names, [fact_names::QDISC_DROPS, fact_names::DEVICE_DROPS]);
+        let read = read(Some(&Watched::All));
+        assert!(read.iter().all(Option::is_some), "{read:?}");
+    }
+
+    #[test]
+    fn drops_since_the_load_began_are_facts_and_unknown_counters_are_absent() {
+        let facts = |before, after| {
+            let drops = Drops { is_emulated: false, is_across: false, watched: None, before, after };
+            let mut seen = Observations::default();
+            Box::new(drops).report(&mut seen);
+            seen.report.facts
+        };
+        let [qdisc, device] = [(fact_names::QDISC_DROPS, 2.0), (fact_names::DEVICE_DROPS, 0.0)]
+            .map(|(name, count)| Fact::number(name, count));
+        assert_eq!(facts([Some(3), Some(9)], [Some(5), Some(4)]), [qdisc, device.clone()]);
+        assert_eq!(facts([None, Some(9)], [Some(5), Some(9)]), [device]);
+        assert_eq!(read(None), [None; 2]);
     }
 
     #[test]
     fn between_two_hosts_the_interfaces_are_those_of_all_sockets() {
         let of = |addresses: &[&'static str]| {
-            let wires = addresses.iter().map(|address| Box::new(At(*address)) as Box<dyn Wire>);
+            let wires = addresses.iter().map(|address| Box::new(At(address)) as Box<dyn Wire>);
             interfaces_of(&wires.collect::<Vec<_>>())
         };
         let loopback = Some(Watched::These([(LOOPBACK_INDEX, "lo".to_owned())].into()));
         assert_eq!([of(&["127.0.0.1:7"]), of(&["127.0.0.1:7", "127.0.0.1:9"])], [loopback.clone(), loopback]);
-        assert_eq!([of(&["203.0.113.9:7"]), of(&["@unix"]), of(&["127.0.0.1:7", "203.0.113.9:7"])], [None, None, None]);
-        assert_eq!(Drops::read(None).since(), [], "unknown counters are absent");
+        assert_eq!(
+            [of(&["203.0.113.9:7"]), of(&["@unix"]), of(&["127.0.0.1:7", "203.0.113.9:7"])],
+            [None, None, None]
+        );
     }
 
     /// A wire with that own address.

@@ -5,27 +5,25 @@ use std::fs;
 use hairpin_model::round::Noise;
 use hairpin_model::trace::End;
 
-use crate::observer::{Context, Mark, Observations, Observer};
+use crate::observer::{Context, Observations, Observer};
 use hairpin_loops::clock::{Clock, RealClock};
 
 /// Nanoseconds of one tick of `/proc/stat`: USER_HZ is 100 on every Linux.
 const TICK_NS: u64 = 10_000_000;
 
 /// The machine while a client runs its round.
-struct OfRound {
+pub(crate) struct MachineNoise {
     clock: RealClock,
     before: Reading,
     began_ns: u64,
     noise: Noise,
 }
 
-pub(crate) fn observer(Context { clock, end, .. }: Context<'_>) -> Option<Box<dyn Observer + '_>> {
-    let began = || OfRound { clock, before: Reading::now(), began_ns: clock.now_ns(), noise: Noise::default() };
-    (end == End::Client).then(|| Box::new(began()) as Box<dyn Observer>)
-}
-
-impl Observer for OfRound {
-    fn mark(&mut self, _: Mark<'_>) {}
+impl Observer for MachineNoise {
+    fn begin(Context { clock, end, .. }: Context<'_>) -> Option<Self> {
+        let (before, began_ns) = (Reading::now(), clock.now_ns());
+        (end == End::Client).then(|| Self { clock, before, began_ns, noise: Noise::default() })
+    }
 
     fn end(&mut self) {
         self.noise = self.before.until(&Reading::now(), self.clock.now_ns() - self.began_ns);

@@ -3,61 +3,64 @@
 use std::fs;
 
 use hairpin_model::phases::PhaseUsage;
-use hairpin_model::round::EndReport;
 
 use crate::observer::{Context, Mark, Observations, Observer};
 use crate::system::cpu;
 use hairpin_loops::time;
 
-/// The usage of an end between its marks.
-struct OfEnd {
-    pinned: Option<usize>,
-    /// At the first measured message, or at the begin of the load before it.
-    before: Usage,
-    used: Option<EndReport>,
-    /// CPU time used until a one-way load had last received something.
-    until_latest_ns: Option<u64>,
+/// The usage of an end for its measured messages.
+pub(crate) struct Usage {
+    pinned_cpu: Option<usize>,
+    /// At the first measured message, or when the load began.
+    before: Reading,
+    /// At the last measured message, or when the load was over.
+    after: Option<Reading>,
+    /// The total usage of the thread at that time.
+    in_all: Option<PhaseUsage>,
+    /// CPU time when a one-way load last received something.
+    latest_cpu_ns: Option<u64>,
 }
 
-pub(crate) fn observer(_: Context<'_>) -> Option<Box<dyn Observer + '_>> {
-    Some(Box::new(OfEnd { pinned: None, before: Usage::now(), used: None, until_latest_ns: None }))
-}
+impl Observer for Usage {
+    fn begin(_: Context<'_>) -> Option<Self> {
+        Some(Self { pinned_cpu: None, before: Reading::now(), after: None, latest_cpu_ns: None, in_all: None })
+    }
 
-impl Observer for OfEnd {
     fn mark(&mut self, mark: Mark<'_>) {
         match mark {
-            Mark::Opening { pinned, .. } => self.pinned = pinned,
-            Mark::Load(_) | Mark::First => self.before = Usage::now(),
+            Mark::Opening { pinned, .. } => self.pinned_cpu = pinned,
+            Mark::Load(_) | Mark::First => self.before = Reading::now(),
             Mark::Running(_) => {}
-            Mark::Latest => self.until_latest_ns = Some(self.before.cpu_ns()),
-            Mark::Last => self.used = Some(self.before.since(self.pinned)),
+            Mark::Latest => self.latest_cpu_ns = Some(time::thread_cpu_ns()),
+            Mark::Last => self.end(),
         }
     }
 
     fn end(&mut self) {
-        self.used.get_or_insert_with(|| self.before.since(self.pinned));
+        if self.after.is_none() {
+            self.after = Some(Reading::last());
+            self.in_all = read("/proc/thread-self/schedstat");
+        }
     }
 
-    fn report(self: Box<Self>, to: &mut Observations) {
-        let Some(used) = self.used else { return };
+    fn report(self: Box<Self>, Observations { report, .. }: &mut Observations) {
+        let Self { pinned_cpu, before, after, latest_cpu_ns, in_all } = *self;
+        let Some(after) = after else { return };
         // A busy-polling receiver also uses its CPU after the last message.
-        let cpu_ns = self.until_latest_ns.map_or(used.cpu_ns, |cpu_ns| used.cpu_ns.min(cpu_ns));
-        to.report = EndReport {
-            pinned_cpu: used.pinned_cpu,
-            seen_cpus: used.seen_cpus,
-            cpu_ns,
-            voluntary_switches: used.voluntary_switches,
-            involuntary_switches: used.involuntary_switches,
-            migrations: used.migrations,
-            used_in_all: used.used_in_all,
-            ..std::mem::take(&mut to.report)
-        };
+        let cpu_ns = latest_cpu_ns.map_or(after.cpu_ns, |latest_cpu_ns| latest_cpu_ns.min(after.cpu_ns));
+        report.cpu_ns = cpu_ns.saturating_sub(before.cpu_ns);
+        report.pinned_cpu = pinned_cpu;
+        report.seen_cpus = [before.cpu, after.cpu].into_iter().flatten().collect();
+        report.seen_cpus.dedup();
+        report.voluntary_switches = after.voluntary.saturating_sub(before.voluntary);
+        report.involuntary_switches = after.involuntary.saturating_sub(before.involuntary);
+        report.migrations = after.migrations.zip(before.migrations).map(|(now, before)| now.saturating_sub(before));
+        report.used_in_all = in_all;
     }
 }
 
 /// A reading of the calling thread's counters.
-#[derive(Clone, Debug)]
-struct Usage {
+struct Reading {
     cpu_ns: u64,
     voluntary: u64,
     involuntary: u64,
@@ -65,35 +68,18 @@ struct Usage {
     cpu: Option<usize>,
 }
 
-impl Usage {
+impl Reading {
+    /// Reads the CPU time last: reading the rest uses some itself.
     fn now() -> Self {
         let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
         let (voluntary, involuntary) = cpu::thread_switches();
         Self { cpu_ns: time::thread_cpu_ns(), voluntary, involuntary, migrations, cpu: cpu::current() }
     }
 
-    /// CPU time of the thread since the reading, in ns.
-    fn cpu_ns(&self) -> u64 {
-        time::thread_cpu_ns().saturating_sub(self.cpu_ns)
-    }
-
-    /// Usage since the reading, as the start of an end's report. Must be called on the same thread.
-    fn since(&self, pinned_cpu: Option<usize>) -> EndReport {
-        // Read the CPU time first: reading the rest uses some itself.
-        let cpu_ns = self.cpu_ns();
-        let now = Self::now();
-        let mut seen_cpus: Vec<usize> = [self.cpu, now.cpu].into_iter().flatten().collect();
-        seen_cpus.dedup();
-        EndReport {
-            pinned_cpu,
-            seen_cpus,
-            cpu_ns,
-            voluntary_switches: now.voluntary.saturating_sub(self.voluntary),
-            involuntary_switches: now.involuntary.saturating_sub(self.involuntary),
-            used_in_all: read("/proc/thread-self/schedstat"),
-            migrations: now.migrations.zip(self.migrations).map(|(now, before)| now.saturating_sub(before)),
-            ..EndReport::default()
-        }
+    /// Reads the CPU time first.
+    fn last() -> Self {
+        let cpu_ns = time::thread_cpu_ns();
+        Self { cpu_ns, ..Self::now() }
     }
 }
 
@@ -138,10 +124,23 @@ mod tests {
     }
 
     #[test]
-    fn work_shows_as_cpu_time() {
-        let before = Usage::now();
-        let sum = (0..2_000_000_u64).fold(0_u64, |sum, next| std::hint::black_box(sum ^ next.wrapping_mul(31)));
-        std::hint::black_box(sum);
-        assert!(before.since(None).cpu_ns > 0);
+    fn work_between_the_marks_shows_as_cpu_time() {
+        let mut usage =
+            Usage { pinned_cpu: Some(7), before: Reading::now(), after: None, latest_cpu_ns: None, in_all: None };
+        let work = || {
+            let sum = (0..2_000_000_u64).fold(0_u64, |sum, next| std::hint::black_box(sum ^ next.wrapping_mul(31)));
+            std::hint::black_box(sum);
+        };
+        usage.mark(Mark::First);
+        work();
+        usage.mark(Mark::Last);
+        let measured_ns = usage.after.as_ref().unwrap().cpu_ns - usage.before.cpu_ns;
+        work();
+        usage.end();
+        let mut seen = Observations::default();
+        Box::new(usage).report(&mut seen);
+        assert!(measured_ns > 0);
+        assert_eq!((seen.report.cpu_ns, seen.report.pinned_cpu), (measured_ns, Some(7)), "without what came after");
+        assert!(seen.report.used_in_all.is_some_and(|all| all.cpu_ns > measured_ns));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use hairpin_model::case::{Case, EndKind};
@@ -11,7 +12,8 @@ use hairpin_model::round::{Extent, Outcome, RoundOrder};
 
 use super::*;
 use crate::Engine;
-use crate::observer_double::MARKS;
+
+pub(super) mod double;
 
 /// The marks of the client and of the server. How often a load was marked while it ran depends on the time.
 fn marks(case: Case) -> [String; 2] {
@@ -21,7 +23,7 @@ fn marks(case: Case) -> [String; 2] {
     let outcome = engine.run(0, &order).record.outcome;
     let Outcome::Measured(measured) = outcome else { panic!("{outcome:?}") };
     let of_end = |end: &EndReport| {
-        let fact = end.facts.iter().find(|fact| fact.name == MARKS).unwrap();
+        let fact = end.facts.iter().find(|fact| fact.name == double::MARKS).unwrap();
         let FactValue::Word(marks) = &fact.value else { panic!("{fact:?}") };
         marks.replace(" running", "")
     };
@@ -39,8 +41,11 @@ fn an_observer_has_the_marks_of_both_ends() {
 
 #[test]
 fn marks_are_nested() {
-    struct Named<'l>(&'static str, &'l RefCell<String>);
-    impl Observer for Named<'_> {
+    struct Named(&'static str, Rc<RefCell<String>>);
+    impl Observer for Named {
+        fn begin(_: Context<'_>) -> Option<Self> {
+            None
+        }
         fn mark(&mut self, _: Mark<'_>) {
             self.1.borrow_mut().push_str(self.0);
         }
@@ -50,8 +55,8 @@ fn marks_are_nested() {
         fn report(self: Box<Self>, _: &mut Observations) {}
     }
 
-    let log = RefCell::new(String::new());
-    let mut observers = Observers(vec![Box::new(Named("a", &log)), Box::new(Named("b", &log))]);
+    let log = Rc::new(RefCell::new(String::new()));
+    let mut observers = Observers(vec![Box::new(Named("a", log.clone())), Box::new(Named("b", log.clone()))]);
     observers.mark(Mark::First);
     observers.mark(Mark::Last);
     observers.end();

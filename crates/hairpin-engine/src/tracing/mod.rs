@@ -1,7 +1,7 @@
 //! Observation of a traced round: each end's calls and the kernel's stamps ([`wire`]), the kernel's counters, and the
 //! packets ([`round`]). The ends know nothing of it, and other rounds pay nothing for it.
 
-pub(crate) mod observers;
+pub(crate) mod observer;
 pub mod round;
 #[cfg(test)]
 mod tests;

@@ -6,14 +6,13 @@ use crate::observer::{Context, Mark, Observations, Observer};
 
 pub(crate) const MARKS: &str = "double.marks";
 
-#[derive(Default)]
-struct Double(Vec<&'static str>);
-
-pub(crate) fn observer(_: Context<'_>) -> Option<Box<dyn Observer + '_>> {
-    Some(Box::new(Double::default()))
-}
+pub(crate) struct Double(Vec<&'static str>);
 
 impl Observer for Double {
+    fn begin(_: Context<'_>) -> Option<Self> {
+        Some(Self(Vec::new()))
+    }
+
     fn mark(&mut self, mark: Mark<'_>) {
         self.0.push(match mark {
             Mark::Opening { .. } => "opening",

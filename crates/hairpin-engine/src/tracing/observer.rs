@@ -1,0 +1,50 @@
+//! The observer of a traced round.
+
+use hairpin_model::binding::Binding;
+use hairpin_model::card::Card;
+use hairpin_model::case::Case;
+use hairpin_model::round::Purpose;
+use hairpin_model::trace::End;
+
+use super::round::{OwnClock, Watch};
+use crate::observer::{Context, Mark, Observations, Observer};
+use hairpin_loops::clock::RealClock;
+
+/// Captures the packets at the client, and maps the kernel's stamps to the client's clock, or those of a server on
+/// another host to its own.
+pub(crate) struct TracedRound {
+    clock: RealClock,
+    card: Card,
+    case: Case,
+    binding: Binding,
+    has_own_clock: bool,
+    watch: Option<Watch>,
+    own_clock: Option<OwnClock>,
+}
+
+impl Observer for TracedRound {
+    fn begin(Context { clock, order, card, end, binding }: Context<'_>) -> Option<Self> {
+        let (card, case) = (card.clone(), order.case.clone());
+        let has_own_clock = end == End::Server && case.path.across.is_some();
+        let observer = Self { clock, card, case, binding, has_own_clock, watch: None, own_clock: None };
+        (order.purpose == Purpose::Traced).then_some(observer)
+    }
+
+    fn mark(&mut self, mark: Mark<'_>) {
+        match mark {
+            Mark::Opening { address: Some(address), server_namespace, .. } => {
+                let to = (address, self.binding);
+                self.watch = Some(Watch::begin(self.clock, &self.card, &self.case, to, server_namespace));
+            }
+            Mark::Load(_) if self.has_own_clock => self.own_clock = Some(OwnClock::begin(self.clock)),
+            _ => {}
+        }
+    }
+
+    fn report(self: Box<Self>, Observations { report, watched, .. }: &mut Observations) {
+        *watched = self.watch.map(Watch::end);
+        if let Some(own_clock) = self.own_clock {
+            report.trace = report.trace.take().map(|trace| Box::new(own_clock.place(*trace)));
+        }
+    }
+}
