@@ -450,7 +450,10 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     let measured = Measured {
         flows: std::iter::once(flow).chain(shared).collect(),
         duration_ns: client_result.duration_ns,
-        ends: std::iter::once(report).chain(server.map(|server| EndReport { role: End::Server, ..server })).collect(),
+        ends: [Some(report), server.map(|server| EndReport { role: End::Server, ..server })]
+            .into_iter()
+            .flatten()
+            .collect(),
         noise,
         link,
         interrupted: client_result.interrupted,
