@@ -7,7 +7,7 @@
 //! 2. [`Digest`]: rounds to a [`hairpin_model::summary::CaseSummary`] for each case;
 //! 3. [`comparisons`]: differences between cases, with intervals; [`compare_runs`] does so for two runs;
 //! 4. [`findings()`]: the causes of the figures;
-//! 5. [`answer()`]: the headline, the faster case of each pair, and the best remedy.
+//! 5. [`answer()`]: what the run says, the faster case of each pair, and the best remedy; the report has the words.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -1,7 +1,7 @@
 //! The answer to exchanges of small writes: their time with default options, and the remedy with the highest
 //! throughput.
 
-use hairpin_model::answer::{Answer, BestRemedy, Pair, Statement};
+use hairpin_model::answer::{Answer, BestRemedy, Statement};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::finding::Severity;
 use hairpin_model::ladder::{self, Group, Kind};
@@ -13,7 +13,7 @@ use super::{ids, is_credible, not_ranked, quoted};
 
 /// The answer, on the first group in which remedies were compared with `default`; `None` if no case is usable. Cases
 /// with an injected fault are used only if there are no others, and the answer says so first.
-pub(super) fn answer(run: &Run, _: &[Pair]) -> Option<Answer> {
+pub(super) fn answer(run: &Run) -> Option<Answer> {
     let with = |injected: bool| -> Vec<Group<'_>> {
         let speaks = |row: &&CaseSummary| {
             row.valid

@@ -14,28 +14,22 @@ mod streams;
 mod tests;
 mod under_load;
 
-use hairpin_model::answer::{Answer, Pair, Statement};
+use hairpin_model::answer::{Answer, Statement};
 use hairpin_model::case::Case;
 use hairpin_model::finding::Finding;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-/// The answer to one kind of case; `None` if the run has none to speak of.
-type Answered = fn(&Run, &[Pair]) -> Option<Answer>;
-
 /// The answer of `run`, whose cases, comparisons and findings are filled in.
 #[must_use]
 pub fn answer(run: &Run) -> Answer {
     let pairs = ranking::pairs(&run.comparisons);
-    let answers: [Answered; 6] = [
-        round_trips::answer,
-        exchanges::answer,
-        messages::answer,
-        streams::answer,
-        offered::answer,
-        under_load::answer,
-    ];
-    let found = answers.into_iter().find_map(|answer| answer(run, &pairs));
+    let found = round_trips::answer(run, &pairs)
+        .or_else(|| exchanges::answer(run))
+        .or_else(|| messages::answer(run, &pairs))
+        .or_else(|| streams::answer(run, &pairs))
+        .or_else(|| offered::answer(run, &pairs))
+        .or_else(|| under_load::answer(run, &pairs));
     Answer { pairs, ..found.unwrap_or_else(|| vec![nothing(run)].into()) }
 }
 

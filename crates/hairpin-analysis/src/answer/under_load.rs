@@ -49,32 +49,25 @@ fn effect(row: &CaseSummary) -> Option<Verdict> {
     })
 }
 
-/// The effect of these loads, the lowest latency first.
+/// The effect of these loads, the lowest latency first: those that add least and most, if a difference was found.
 fn headline(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Option<Statement> {
-    match loaded {
-        [] => None,
-        [only] => Some(Statement::Load { case: only.id.clone(), verdict: effect(only) }),
-        several => Some(of_several(run, several, pairs)),
+    let (first, last) = (*loaded.first()?, *loaded.last()?);
+    if loaded.len() == 1 {
+        return Some(Statement::Load { case: first.id.clone(), verdict: effect(first) });
     }
-}
-
-/// The loads that add least and most, if a difference was found.
-fn of_several(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Statement {
-    let (first, last) = (loaded[0], loaded[loaded.len() - 1]);
-    let cases = ids(loaded.iter().copied());
+    let (cases, alpha) = (ids(loaded.iter().copied()), run.plan.alpha);
     if loaded.iter().any(|row| added(row).is_none()) {
-        return Statement::Loads { cases, least: Vec::new(), most: Vec::new() };
+        return Some(Statement::Loads { cases, least: Vec::new(), most: Vec::new() });
     }
-    let alpha = run.plan.alpha;
     let least = ids(std::iter::once(first).chain(as_fast(first, loaded, pairs, alpha)));
     if least.contains(&last.id) {
-        return Statement::Loads { least: cases.clone(), cases, most: Vec::new() };
+        return Some(Statement::Loads { least: cases.clone(), cases, most: Vec::new() });
     }
     let is_most = |row: &&CaseSummary| {
         !least.contains(&row.id) && (row.id == last.id || pointwise(row, last, alpha) != Verdict::Slower)
     };
     let most = ids(loaded.iter().copied().filter(is_most));
-    Statement::Loads { cases, least, most }
+    Some(Statement::Loads { cases, least, most })
 }
 
 /// The goodput of a single load, and the responsiveness under each; the table has the goodput of several.
