@@ -373,7 +373,8 @@ impl Case {
     /// The same probe and path without loads: cases that share it differ in their load.
     #[must_use]
     pub fn without_loads(&self) -> Self {
-        self.without_replicate().with(|case| case.flows.truncate(1))
+        let probe = self.primary().clone();
+        self.without_replicate().with(|case| case.flows = vec![probe])
     }
 }
 
