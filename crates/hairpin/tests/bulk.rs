@@ -195,9 +195,9 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
     );
     for round in rounds(&place.path("run")) {
         let ends = list(&round["outcome"]["ends"]);
-        let whose: Vec<(u64, &str)> =
-            ends.iter().map(|end| (end["flow"].as_u64().unwrap_or(0), text(&end["role"]))).collect();
-        assert_eq!(whose, [(0, "client"), (0, "server"), (1, "client"), (1, "server")], "{round}");
+        let whose: Vec<[&str; 2]> = ends.iter().map(|end| ["flow", "role"].map(|name| text(&end[name]))).collect();
+        let both = ["main", "back"].into_iter().flat_map(|flow| ["client", "server"].map(|role| [flow, role]));
+        assert_eq!(whose, both.collect::<Vec<_>>(), "{round}");
     }
     place.assert_nothing_left();
 }

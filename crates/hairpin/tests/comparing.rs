@@ -332,7 +332,7 @@ fn a_run_of_a_newer_format_is_refused_by_every_command() {
     });
     for arguments in [&["report", "slower"][..], &["analyse", "slower"], &["compare", "base", "slower"]] {
         let ran = place.hairpin(arguments).refused();
-        assert!(ran.stderr.contains("cannot read slower/run.json: the run has format 3, "), "{ran:#?}");
-        assert!(ran.stderr.contains("this build reads up to 2 (hint: use a newer hairpin)"), "{ran:#?}");
+        assert!(ran.stderr.contains("cannot read slower/run.json: the run has format 4, "), "{ran:#?}");
+        assert!(ran.stderr.contains("this build reads up to 3 (hint: use a newer hairpin)"), "{ran:#?}");
     }
 }

@@ -140,7 +140,7 @@ fn a_full_disk(ends: &str) -> Result<(), String> {
         assert!(place.path("saved").join(file).exists(), "{file}");
     }
     let report = std::fs::read_to_string(place.path("report.json")).expect("it was reported");
-    assert!(serde_json::from_str::<Value>(&report).is_ok_and(|report| report["format"] == 2), "{report}");
+    assert!(serde_json::from_str::<Value>(&report).is_ok_and(|report| report["format"] == 3), "{report}");
     place.assert_nothing_left();
     Ok(())
 }

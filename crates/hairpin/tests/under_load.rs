@@ -39,7 +39,7 @@ fn the_ledgers_of_probe_and_load_close_separately_and_those_of_the_phases_within
     assert_eq!(list(&run["cases"]).len(), 8);
     for case in list(&run["cases"]) {
         let flows = list(&case["flows"]);
-        let names: Vec<&str> = flows.iter().map(|flow| text(&flow["name"])).collect();
+        let names: Vec<&str> = flows.iter().map(|flow| text(&flow["id"])).collect();
         let expected: &[&str] = match flows.len() {
             1 => &["probe"],
             2 => &["probe", "load"],
