@@ -1,5 +1,6 @@
-//! Findings, most of them causes, each with a code, evidence, advice, and a counter-experiment that could refute it.
+//! Findings, most of them causes, each with a code, evidence, and a counter-experiment that could refute it.
 //!
+//! They are data: figures and facts with keys of [`hairpin_model::finding_keys`]. The report crate has their words.
 //! Each file holds one [`Detector`] with its explanation and tests. To add one, add a file and its line in [`ALL`]. No
 //! detector trims samples; one that excludes data says so.
 
