@@ -102,5 +102,5 @@ fn both_ends_are_this_program_and_another_is_refused() {
         panic!("another program is refused")
     };
     let refused = refused.to_string();
-    assert!(refused.contains("is another program: it adds the transports framed, this one none"), "{refused}");
+    assert!(refused.contains("is another program: its own transports are `framed`, here they are ``"), "{refused}");
 }
