@@ -20,8 +20,10 @@ pub const FORMAT: u32 = 3;
 
 words! {
     /// How far a run got.
+    #[derive(Default)]
     pub enum State: "state" {
         /// Running, or killed.
+        #[default]
         Running = "running",
         /// All rounds were attempted.
         Complete = "complete",
@@ -132,7 +134,7 @@ pub struct Host {
 }
 
 /// A run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// The format's version, [`FORMAT`].

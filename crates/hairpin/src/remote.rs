@@ -11,7 +11,7 @@ use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::binding::Binding;
 use hairpin_model::capabilities::FarHost;
-use hairpin_model::environment::{Environment, Interface};
+use hairpin_model::environment::Interface;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::{Failure, RoundOrder};
 
@@ -114,11 +114,6 @@ impl Remote {
         }
     }
 
-    /// Environment of the server, for the record.
-    pub(crate) fn environment(&self) -> Environment {
-        self.about.environment.clone()
-    }
-
     /// Local network interface on the path to the server.
     pub(crate) fn interface(&self) -> Option<Interface> {
         hairpin_engine::environment::interface(self.known.here?)
@@ -137,13 +132,10 @@ fn refuse_other_program(address: &str, there: &[String], here: &[&str]) -> Resul
     if there == here {
         return Ok(());
     }
-    let words = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let there: Vec<&str> = there.iter().map(String::as_str).collect();
+    let [there, here] = [there.join(", "), here.join(", ")];
     Err(Refused::new(
         format!(
-            "the server at {address} is another program: it adds the transports {}, this one {}",
-            words(&there),
-            words(here)
+            "the server at {address} is another program: its own transports are `{there}`, here they are `{here}`"
         ),
         "run `serve` of this program there",
     ))
@@ -179,9 +171,9 @@ mod tests {
         };
         assert_eq!(refused(&[], &[]), Ok(()));
         assert_eq!(refused(&["framed"], &["framed"]), Ok(()));
-        let why = "the server at lab:7420 is another program: it adds the transports none, this one framed, mine \
+        let why = "the server at lab:7420 is another program: its own transports are ``, here they are `framed, mine` \
                    (hint: run `serve` of this program there)";
         assert_eq!(refused(&[], &["framed", "mine"]), Err(why.to_owned()));
-        assert!(refused(&["framed"], &[]).unwrap_err().contains("transports framed, this one none"));
+        assert!(refused(&["framed"], &[]).unwrap_err().contains("transports are `framed`, here they are ``"));
     }
 }

@@ -10,16 +10,13 @@ use hairpin_engine::links::namespace;
 use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
 use hairpin_experiments::shared::knobs_applied;
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
-use hairpin_model::answer::Answer;
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
 use hairpin_model::environment::{Environment, NetworkNamespace};
-use hairpin_model::machine::Machine;
 use hairpin_model::quantities;
 use hairpin_model::round::Failure;
-use hairpin_model::run::{FORMAT, Host, Plan, Run, State};
+use hairpin_model::run::{FORMAT, Host, Plan, Run};
 use hairpin_model::trace::End;
-
 use hairpin_store::RunFolder;
 
 use crate::measure::{Event, Task, carry_out};
@@ -159,7 +156,8 @@ impl<'a> Session<'a> {
     pub fn run(self, mut observe: impl FnMut(Event<'_>)) -> Result<(RunFolder, Run), Refused> {
         let planned = self.planned()?;
         let mut engine = self.engine()?;
-        let folder = RunFolder::create(&self.folder()).map_err(unsaved)?;
+        let out = self.out.clone().unwrap_or_else(|| new_folder(self.experiment.name, now_unix_s()));
+        let folder = RunFolder::create(&out).map_err(unsaved)?;
         engine.link_logs =
             planned.knobs.is_on("keep-link-log").then(|| folder.keep_link_logs()).transpose().map_err(unsaved)?;
         let header = self.header(&planned, &engine)?;
@@ -195,7 +193,7 @@ impl<'a> Session<'a> {
         let home =
             namespace::prepare().map_err(|why| Refused::from(why).while_reading("cannot make network namespaces"))?;
         // What can run in its own namespaces may differ.
-        if home.is_original() { Ok(planned) } else { self.planned_here(planned.knobs) }
+        if home == NetworkNamespace::Original { Ok(planned) } else { self.planned_here(planned.knobs) }
     }
 
     fn planned_here(&self, knobs: Knobs) -> Result<Planned, Refused> {
@@ -222,22 +220,18 @@ impl<'a> Session<'a> {
     fn header(&self, planned: &Planned, engine: &Engine) -> Result<Run, Refused> {
         let Planned { knobs, capabilities, .. } = planned;
         let client = Environment {
-            network_namespace: match namespace::prepared().is_original() {
-                true => NetworkNamespace::Original,
-                false => NetworkNamespace::Own,
-            },
+            network_namespace: namespace::prepared(),
             root: self.program.by_root,
             interface: self.server.and_then(Remote::interface),
             ..hairpin_engine::environment::read(engine)
         };
-        let server = self.server.map(|server| Host { role: End::Server, environment: server.environment() });
+        let server =
+            self.server.map(|server| Host { role: End::Server, environment: server.about.environment.clone() });
         Ok(Run {
             format: FORMAT,
             tool: tool::this(),
             command_line: self.command_line.clone(),
             started_unix_s: now_unix_s(),
-            duration_ns: 0,
-            state: State::Running,
             seed: knobs.seed()?,
             plan: Plan {
                 experiment: self.experiment.name.to_owned(),
@@ -249,19 +243,8 @@ impl<'a> Session<'a> {
             },
             hosts: std::iter::once(Host { role: End::Client, environment: client }).chain(server).collect(),
             cards: capabilities.saved_cards(),
-            machine: Machine::default(),
-            cases: Vec::new(),
-            comparisons: Vec::new(),
-            findings: Vec::new(),
-            skipped: Vec::new(),
-            answer: Answer::default(),
-            unsaved: Vec::new(),
-            rounds: Vec::new(),
+            ..Run::default()
         })
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.out.clone().unwrap_or_else(|| new_folder(self.experiment.name, now_unix_s()))
     }
 }
 

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
-use hairpin_engine::links::namespace::{self, Home};
+use hairpin_engine::links::namespace;
 use hairpin_engine::links::{LinkOrder, RunningLink, tcp};
 use hairpin_engine::placement::{Cpus, place};
+use hairpin_model::environment::NetworkNamespace;
 use hairpin_testing::{or_skip, program};
 
 use crate::support::{PROGRAM, Place, Running, names_in, signal, until};
@@ -43,7 +44,7 @@ fn start(profile: &str) -> Result<RunningLink, String> {
 fn start_as(order: &LinkOrder) -> Result<RunningLink, String> {
     namespace::may_prepare().map_err(|why| why.to_string())?;
     // The tests run in threads: only root gets here, and needs no user namespace.
-    assert_eq!(namespace::prepare(), Ok(Home::Original));
+    assert_eq!(namespace::prepare(), Ok(NetworkNamespace::Original));
     Ok(RunningLink::start(Path::new(PROGRAM), order).expect("the link starts"))
 }
 

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
-use hairpin_engine::links::namespace::{self, Home};
+use hairpin_engine::links::namespace;
 use hairpin_engine::links::{LinkOrder, RunningLink, tcp};
 use hairpin_engine::placement::Cpus;
+use hairpin_model::environment::NetworkNamespace;
 use hairpin_testing::skip;
 
 /// `nobody` on most distributions: an unprivileged user.
@@ -118,7 +119,7 @@ impl Drop for Ended {
 }
 
 /// A link. If none can be created here, prints why and returns `None`.
-fn link(program: &str) -> Option<(RunningLink, Home)> {
+fn link(program: &str) -> Option<(RunningLink, NetworkNamespace)> {
     if let Err(why) = namespace::may_prepare() {
         println!("{SKIPPED}{why}");
         return None;
@@ -177,7 +178,7 @@ fn user(program: &str) {
         has_a_host_of_its_own(program);
     }
     let Some((link, home)) = link(program) else { return };
-    assert_eq!(home, Home::Fresh);
+    assert_eq!(home, NetworkNamespace::Own);
     let home = here();
     assert_ne!(home, started_in, "it could not come back to where it was started");
     let ends = link.namespaces();

@@ -24,6 +24,8 @@ mod unix_stream;
 
 use std::sync::OnceLock;
 
+use hairpin_model::card::Card;
+
 use crate::wire::Transport;
 
 /// The built-in transports, in the order of the ladder: the shortest path first.
@@ -64,23 +66,16 @@ static OWN: OnceLock<&[&dyn Transport]> = OnceLock::new();
 /// # Panics
 /// Two transports have one name, one of `own` is the reference, or others were added before.
 pub fn register(own: &'static [&'static dyn Transport]) {
-    assert_eq!(clash(own), None, "a program's own transports stand beside the built-in ones");
+    assert_eq!(misfit(own), None, "a transport beside the built-in ones has another name and is not the reference");
     let names = |list: &[&dyn Transport]| list.iter().map(|transport| transport.card().name).collect::<Vec<_>>();
     assert_eq!(names(OWN.get_or_init(|| own)), names(own), "the transports of a program are registered once");
 }
 
-/// Why these cannot be added to the built-in ones.
-fn clash(own: &[&dyn Transport]) -> Option<String> {
-    let mut names: Vec<&str> = ALL.iter().map(|transport| transport.card().name).collect();
-    own.iter().map(|transport| transport.card()).find_map(|card| {
-        let is_taken = names.contains(&card.name);
-        names.push(card.name);
-        match card {
-            _ if is_taken => Some(format!("there are two transports `{}`", card.name)),
-            card if card.is_reference => Some(format!("`{}` is a second reference", card.name)),
-            _ => None,
-        }
-    })
+/// The first transport that cannot be added to the built-in ones.
+fn misfit(own: &[&dyn Transport]) -> Option<&'static str> {
+    let names: Vec<&str> = ALL.iter().chain(own).map(|transport| transport.card().name).collect();
+    let is_misfit = |card: &Card| card.is_reference || names.iter().filter(|name| **name == card.name).count() > 1;
+    own.iter().map(|transport| transport.card()).find(is_misfit).map(|card| card.name)
 }
 
 /// The transports of other crates, see [`register`].
@@ -142,13 +137,13 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn own_transports_have_names_of_their_own_and_are_not_the_reference() {
         let double = |card| crate::wires::unix::UnixSocket { card, ..unix_stream::UNIX_STREAM };
-        let named = |name| double(hairpin_model::card::Card { name, ..unix_stream::UNIX_STREAM.card });
+        let named = |name| double(Card { name, ..unix_stream::UNIX_STREAM.card });
         let (one, other) = (named("one"), named("other"));
-        assert_eq!(clash(&[&one, &other]), None);
-        assert_eq!(clash(&[&one, &one]), Some("there are two transports `one`".to_owned()));
-        assert_eq!(clash(&[&one, &named("tcp")]), Some("there are two transports `tcp`".to_owned()));
-        let reference = double(hairpin_model::card::Card { name: "one", is_reference: true, ..other.card });
-        assert_eq!(clash(&[&reference]), Some("`one` is a second reference".to_owned()));
+        assert_eq!(misfit(&[&one, &other]), None);
+        assert_eq!(misfit(&[&other, &one, &one]), Some("one"));
+        assert_eq!(misfit(&[&one, &named("tcp")]), Some("tcp"));
+        let reference = double(Card { name: "one", is_reference: true, ..other.card });
+        assert_eq!(misfit(&[&reference]), Some("one"));
     }
 
     /// Runs saved without cards are assumed to have measured these.

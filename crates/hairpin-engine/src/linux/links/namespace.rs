@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use hairpin_model::card::WhyNot;
+use hairpin_model::environment::NetworkNamespace;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use super::wiring;
@@ -18,28 +19,12 @@ use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::sysctl;
 use crate::system::namespace::{self, Refusal, RootMap, Step};
 
-/// The namespace of this process's loopback rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
-    /// The one in which it was started.
-    Original,
-    /// A fresh one with only a loopback interface, because it could not return to the original.
-    Fresh,
-}
-
-impl Home {
-    #[must_use]
-    pub fn is_original(self) -> bool {
-        self == Self::Original
-    }
-}
-
-static HOME: OnceLock<Home> = OnceLock::new();
+static HOME: OnceLock<NetworkNamespace> = OnceLock::new();
 
 /// The namespace of this process's loopback rounds.
 #[must_use]
-pub fn prepared() -> Home {
-    HOME.get().copied().unwrap_or(Home::Original)
+pub fn prepared() -> NetworkNamespace {
+    HOME.get().copied().unwrap_or_default()
 }
 
 /// Makes this process able to create, enter and leave network namespaces; call it before any of that. With the
@@ -48,7 +33,7 @@ pub fn prepared() -> Home {
 ///
 /// # Errors
 /// Neither is allowed here; names the sysctl or permission that would help.
-pub fn prepare() -> Result<Home, WhyNot> {
+pub fn prepare() -> Result<NetworkNamespace, WhyNot> {
     if is_capable() {
         return Ok(prepared());
     }
@@ -59,7 +44,7 @@ pub fn prepare() -> Result<Home, WhyNot> {
         reason: format!("the loopback interface of a new network namespace cannot be set up: {error}"),
         hint: "run as root".to_owned(),
     })?;
-    Ok(*HOME.get_or_init(|| Home::Fresh))
+    Ok(*HOME.get_or_init(|| NetworkNamespace::Own))
 }
 
 /// Whether [`prepare`] would succeed and a network namespace can be created, tried in a separate process.
@@ -328,7 +313,7 @@ mod tests {
         // Tests have several threads, so only a process that need not move can prepare here.
         assert_eq!(trial.is_ok(), is_capable(), "{trial:?}");
         if is_capable() {
-            assert_eq!(prepare(), Ok(Home::Original));
+            assert_eq!(prepare(), Ok(NetworkNamespace::Original));
             assert_eq!(here(), before);
         }
     }
