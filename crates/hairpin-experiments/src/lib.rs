@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod budget;
+pub mod command;
 pub mod estimate;
 pub mod evidence;
 pub mod exchange_time;

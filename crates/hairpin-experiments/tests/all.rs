@@ -2,6 +2,7 @@
 
 mod budget;
 mod bulk;
+mod command;
 mod common;
 mod hosts;
 mod links;

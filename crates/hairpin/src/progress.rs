@@ -12,14 +12,14 @@ use hairpin_report::announcement;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::cli::output;
-use crate::measure::{Watch, without_digits};
+use crate::measure::Watch;
 
 /// A bar on standard error, if that is a terminal.
 pub struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
-    /// The causes reported, without their numbers.
+    /// Transports of which a case was given up.
     told: BTreeSet<String>,
     /// The figure of each round so far, by case.
     figures: BTreeMap<String, Vec<f64>>,
@@ -85,8 +85,8 @@ impl Watch for Progress {
     }
 
     fn given_up(&mut self, case: &Skipped, failure: &Failure) {
-        // The report says how often.
-        if !self.quiet && self.told.insert(without_digits(&failure.cause)) {
+        // The report has them all.
+        if !self.quiet && self.told.insert(case.transport.clone()) {
             let what = case.case.as_ref().unwrap_or(&case.transport);
             self.bar.suspend(|| output::note(&format!("{what}: {}: {}", case.reason, failure.cause)));
         }

@@ -41,6 +41,8 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         different.len(),
         pairs.len()
     );
+    let mut experiment = for_longer("measure for longer", &case.case);
+    experiment.repeat.cases.iter_mut().for_each(|case| case.replicate = 1);
     vec![Finding {
         cases: different.iter().flat_map(|pair| [pair.baseline.clone(), pair.candidate.clone()]).collect(),
         summary,
@@ -55,7 +57,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         advice: "Do not rely on small differences in this run. Stop other programs, and measure again for longer. \
                  If the same pair differs again, please report it as a defect of Hairpin."
             .to_owned(),
-        counter_experiment: Some(for_longer("measure for longer", &[&case.case])),
+        counter_experiment: Some(experiment),
         share: distance(worst).min(1.0),
         ..blank(&CARD, severity)
     }]
@@ -96,6 +98,8 @@ mod tests {
         let found = fixture.findings("aa-differs");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Problem, 2));
         assert!(found[0].summary.starts_with("tcp block same-cpu was called slower than itself by 10 %"));
+        let again = Case::ping_pong("tcp").with(|changed| changed.replicate = 1);
+        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, [again], "the pair is measured again");
     }
 
     #[test]

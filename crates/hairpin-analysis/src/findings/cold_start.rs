@@ -10,6 +10,7 @@
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::quantities;
+use hairpin_model::round::Extent;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -49,7 +50,12 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     });
     // 1 000 messages, or one second's worth.
     let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
-    let longer = vec![((warm_up(run, &first.case.id) * 4) as f64).max(many).to_string()];
+    let longer = ((warm_up(run, &first.case.id) * 4) as f64).max(many);
+    let mut experiment = counter_experiment(
+        "use a longer warm-up; the first tenth must then take as long as the rest",
+        [first.case.case.clone()],
+    );
+    experiment.repeat.warm_up = Some(Extent::Count(longer as u64));
     let mut evidence = vec![
         evidence(format!("first tenth of the round, {label}"), cold.early, "ns"),
         evidence(format!("last half of the round, {label}"), cold.steady, "ns"),
@@ -68,12 +74,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         advice: "Use a longer warm-up (--warmup), or measure for longer. For programs that connect for a single \
              request, use the figure of the first message instead of the p50."
             .to_owned(),
-        counter_experiment: Some(counter_experiment(
-            "use a longer warm-up; the first tenth must then take as long as the rest",
-            &[&first.case.case],
-            "warmup",
-            &longer,
-        )),
+        counter_experiment: Some(experiment),
         ..hits.finding(&CARD, Severity::Warning)
     }]
 }
@@ -110,8 +111,8 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
 /// Ordered warm-up messages per round of the case; 0 if the warm-up was a duration.
 fn warm_up(run: &Run, id: &str) -> u64 {
     rounds_of(run, id).first().map_or(0, |(round, _)| match round.order.warm_up {
-        hairpin_model::round::Extent::Count(count) => count,
-        hairpin_model::round::Extent::DurationNs(_) => 0,
+        Extent::Count(count) => count,
+        Extent::DurationNs(_) => 0,
     })
 }
 

@@ -72,7 +72,7 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
              frequency, another program, memory, the queue of a link), and measure for longer."
             .to_owned(),
         counter_experiment: first
-            .map(|case| for_longer("measure for longer: a drift continues, chance variation does not", &[case])),
+            .map(|case| for_longer("measure for longer: a drift continues, chance variation does not", case)),
         share: change.abs().min(1.0),
         ..hits.finding(&CARD, Severity::Warning)
     }

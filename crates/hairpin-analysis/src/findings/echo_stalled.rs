@@ -6,6 +6,7 @@
 //! counted by powers of two, so one counts only if its whole bucket is beyond the limit. The effect is their total time
 //! as a share of all round-trip time. Advice: check what the server does, and its CPU.
 
+use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::quantities;
@@ -81,9 +82,8 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         ),
         counter_experiment: Some(counter_experiment(
             "give each end a CPU: stalls from sharing one disappear, the server's own stay",
-            &[&first.case.case],
-            "placement",
-            &["same-cpu".to_owned(), "cross-cpu".to_owned()],
+            [Placement::SameCpu, Placement::CrossCpu]
+                .map(|placement| first.case.case.clone().with(|case| case.ends.placement = placement)),
         )),
         ..hits.finding(&CARD, severity)
     }]

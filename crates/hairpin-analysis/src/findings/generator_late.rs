@@ -134,24 +134,18 @@ impl Cause {
     }
 
     fn counter_experiment(self, case: &CaseSummary) -> CounterExperiment {
-        let asked = open_loop::asked_per_s(&case.case).unwrap_or(0.0);
+        let case = &case.case;
         match self {
-            Self::Woken if case.case.ends.cpu_idle == CpuIdle::Deep && case.case.host().is_none() => {
-                counter_experiment(
-                    "keep the CPUs awake; if waking is the cause, the generator is then on time",
-                    &[&case.case],
-                    "cpu-idle",
-                    &["deep".to_owned(), "shallow".to_owned()],
-                )
-            }
+            Self::Woken if case.ends.cpu_idle == CpuIdle::Deep && case.host().is_none() => counter_experiment(
+                "keep the CPUs awake; if waking is the cause, the generator is then on time",
+                [case.clone(), case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)],
+            ),
             Self::Busy => counter_experiment(
                 "halve the rate; if the generator has too little time, it is then on time",
-                &[&case.case],
-                "rate",
-                &[asked.to_string(), (asked / 2.0).to_string()],
+                [case.clone(), case.at_rate(open_loop::asked_per_s(case).unwrap_or(0.0) / 2.0)],
             ),
             Self::Woken | Self::Displaced => {
-                for_longer("measure for longer; lateness caused by other programs changes", &[&case.case])
+                for_longer("measure for longer; lateness caused by other programs changes", case)
             }
         }
     }
@@ -179,6 +173,7 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::{Case, Placement};
+    use hairpin_model::finding::Repeat;
 
     use super::*;
     use crate::fixture::links::between_hosts;
@@ -223,18 +218,22 @@ mod tests {
             changed.ends.placement = Placement::CrossCpu;
         });
         let awake = blocking.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
-        for (case, rate_per_s, advice, command) in [
+        let repeat = |cases: &[Case]| Repeat::of(cases);
+        let longer = |case: &Case| Repeat { over_ns: Some(40_000_000_000), ..Repeat::of([case.clone()]) };
+        let at = |case: &Case, rate_per_s| at_rate(case.clone(), rate_per_s);
+        for (case, rate_per_s, advice, expected) in [
             // At a lower rate a sleeping generator sleeps more deeply.
-            (&blocking, 1000.0, "--cpu-idle shallow", "--cpu-idle deep,shallow"),
-            (&awake, 1000.0, "--waiting spin", "--over 40s"),
-            (&blocking, 20_000.0, "lower the rate", "--rate 20000,10000"),
-            (&spinning, 20_000.0, "lower the rate", "--rate 20000,10000"),
-            (&spinning, 1000.0, "an idle machine", "--over 40s"),
+            (&blocking, 1000.0, "--cpu-idle shallow", repeat(&[at(&blocking, 1000.0), at(&awake, 1000.0)])),
+            (&awake, 1000.0, "--waiting spin", longer(&at(&awake, 1000.0))),
+            (&blocking, 20_000.0, "lower the rate", repeat(&[20_000.0, 10_000.0].map(|rate| at(&blocking, rate)))),
+            (&spinning, 20_000.0, "lower the rate", repeat(&[20_000.0, 10_000.0].map(|rate| at(&spinning, rate)))),
+            (&spinning, 1000.0, "an idle machine", longer(&at(&spinning, 1000.0))),
         ] {
             let found = found_in(case, rate_per_s, 10_000);
-            let told = (&found[0].advice, &found[0].counter_experiment.as_ref().unwrap().command);
-            assert!(told.0.contains(advice) && told.1.contains(command), "{rate_per_s}: {told:?}");
-            assert_eq!(told.0.contains("lower the rate"), rate_per_s > 1000.0, "{told:?}");
+            let told = &found[0].advice;
+            assert!(told.contains(advice), "{rate_per_s}: {told}");
+            assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat, expected, "{rate_per_s}");
+            assert_eq!(told.contains("lower the rate"), rate_per_s > 1000.0, "{told}");
         }
     }
 
@@ -254,8 +253,8 @@ mod tests {
             assert!(!told.contains("--placement") && !told.contains("--cpu-idle"), "{told}");
         }
         let found = found_in(&blocking, 1000.0, 10_000);
-        let command = &found[0].counter_experiment.as_ref().unwrap().command;
-        assert!(command.ends_with("--over 40s"), "{command}");
+        let repeat = &found[0].counter_experiment.as_ref().unwrap().repeat;
+        assert_eq!((repeat.cases.len(), repeat.over_ns), (1, Some(40_000_000_000)), "{repeat:?}");
     }
 
     /// The latency of a message in the receiver's queue does not describe its sender.

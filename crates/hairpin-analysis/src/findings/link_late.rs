@@ -14,7 +14,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hit, Hits, counter_experiment, evidence, evidence_of, gone, paired, sibling_of};
+use super::support::{Hit, Hits, evidence, evidence_of, gone, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 
@@ -64,9 +64,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         advice: advice(&hits),
         counter_experiment: awake(&first.case.case).map(|awake| {
             let words = "keep the CPUs awake; if the relay is as late, waking is not the cause";
-            let values = ["deep", "shallow"].map(str::to_owned);
-            let experiment = counter_experiment(words, &[&first.case.case], "cpu-idle", &values);
-            paired(experiment, [first.case.case.clone(), awake])
+            paired(words, [first.case.case.clone(), awake])
         }),
         proved,
         ..hits.finding(&CARD, severity)
@@ -253,12 +251,12 @@ mod tests {
         );
         assert!(!summary.contains("left out"), "{summary}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
+        let pair = experiment.pair.as_deref().unwrap();
+        assert_eq!(pair.clone().map(|case| case.ends.cpu_idle), [CpuIdle::Deep, CpuIdle::Shallow]);
         assert_eq!(
-            experiment.command,
-            "hairpin round-trip --transport tcp --waiting block --placement same-cpu --link delay=500us --cpu-idle \
-             deep,shallow --seed 7"
+            (pair[1].path.link.as_str(), experiment.repeat.cases.as_slice()),
+            ("delay=500us", pair.as_slice())
         );
-        assert_eq!(experiment.pair.as_ref().unwrap()[1].ends.cpu_idle, CpuIdle::Shallow);
     }
 
     #[test]

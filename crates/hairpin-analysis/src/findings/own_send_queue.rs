@@ -133,6 +133,7 @@ fn unsent_bytes(measured: &Measured) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::options::Options;
     use hairpin_model::phases::SenderState;
 
     use super::*;
@@ -160,12 +161,10 @@ mod tests {
         assert!(finding.summary.contains("behind 586 KiB of bulk data that are not sent yet"), "{}", finding.summary);
         assert!((finding.share - 500.0 / 610.0).abs() < 0.01, "{}", finding.share);
         let experiment = finding.counter_experiment.expect("it has one");
-        assert!(
-            experiment.command.contains("--load-option none --load-option notsent-lowat=16384"),
-            "{}",
-            experiment.command
-        );
-        assert!(experiment.command.contains("--probe-connection shared"), "{}", experiment.command);
+        let lowat = Options::parse("notsent-lowat=16384").unwrap();
+        let [own, limited] = *experiment.pair.unwrap();
+        assert_eq!(own, shared_over_link());
+        assert!(limited.flows.iter().all(|flow| flow.options == lowat), "one connection: {limited:?}");
         assert_eq!(finding.proved, None);
     }
 

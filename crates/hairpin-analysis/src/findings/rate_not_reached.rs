@@ -141,9 +141,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
         ),
         counter_experiment: Some(counter_experiment(
             "request 80 % of the rate that was reached",
-            &[&first.case.case],
-            "rate",
-            &[(reached * 0.8).floor().max(1.0).to_string()],
+            [first.case.case.at_rate((reached * 0.8).floor().max(1.0))],
         )),
         share: first.share.clamp(0.0, 1.0),
         ..hits.finding(&CARD, severity)

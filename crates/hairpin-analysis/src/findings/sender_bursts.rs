@@ -19,7 +19,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::link_drops::by_queue;
-use super::support::{Hits, Lost, counter_experiment, evidence, lost_to, paired, rounds_of};
+use super::support::{Hits, Lost, evidence, lost_to, paired, rounds_of};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -107,16 +107,14 @@ fn even(case: &Case) -> Option<CounterExperiment> {
         case.clone().with(|changed| changed.primary_mut().load = load)
     };
     let words = "space the messages evenly at the same rate; if as much is lost, the bursts are not the cause";
-    let (knob, values, changed) = if arrivals != Arrivals::Fixed {
-        let values = [arrivals, Arrivals::Fixed].map(|arrivals| arrivals.to_string());
-        ("arrivals", values, with(Arrivals::Fixed, pacing))
+    let changed = if arrivals != Arrivals::Fixed {
+        with(Arrivals::Fixed, pacing)
     } else if pacing == Pacing::SleepSpin && case.ends.placement.has_own_cpus() {
-        let values = [pacing, Pacing::Spin].map(|pacing| pacing.to_string());
-        ("pacing", values, with(arrivals, Pacing::Spin))
+        with(arrivals, Pacing::Spin)
     } else {
         return None;
     };
-    Some(paired(counter_experiment(words, &[case], knob, &values), [case.clone(), changed]))
+    Some(paired(words, [case.clone(), changed]))
 }
 
 #[cfg(test)]
@@ -145,9 +143,8 @@ mod tests {
         assert!(summary.contains("in bursts of 50, as requested, and 3 200 of 8 000 were lost"), "{summary}");
         let (refuted, severity, _) = verdict(400);
         assert_eq!((refuted.as_str(), severity), ("refuted", Severity::Note));
-        let command =
-            &found(&burst, &[(RECEIVE_BUFFER, 400)], 0.0)[0].counter_experiment.as_ref().unwrap().command.clone();
-        assert!(command.contains("--arrivals burst=50,fixed"), "{command}");
+        let found = found(&burst, &[(RECEIVE_BUFFER, 400)], 0.0);
+        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, [burst, even]);
     }
 
     #[test]
@@ -165,9 +162,9 @@ mod tests {
             (0.1, &None),
             "a sender that spins needs a CPU"
         );
-        let apart = found(&apart(case), lost, 0.3);
-        let command = &apart[0].counter_experiment.as_ref().unwrap().command;
-        assert!(command.contains("--pacing sleep+spin,spin"), "{command}");
+        let found = found(&apart(case.clone()), lost, 0.3);
+        let cases = [apart(case), apart(offered(Arrivals::Fixed, Pacing::Spin))];
+        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, cases);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::own_send_queue::{is_bounded, unsent};
-use super::support::{Hit, Hits, change_of, counter_experiment, evidence, gone_by_block, p50, paired, sibling_of};
+use super::support::{Hit, Hits, change_of, evidence, gone_by_block, p50, paired, sibling_of};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "shared-connection",
@@ -71,8 +71,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 fn check(case: &Case) -> CounterExperiment {
     let words =
         "give the messages a connection of their own; if the latency stays the same, sharing is not the cause";
-    let values = [ConnectionUse::Shared, ConnectionUse::Own].map(|which| which.to_string());
-    paired(counter_experiment(words, &[case], "probe-connection", &values), [case.clone(), with_own(case)])
+    paired(words, [case.clone(), with_own(case)])
 }
 
 fn with_own(case: &Case) -> Case {
@@ -156,8 +155,9 @@ mod tests {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(finding.summary.contains("500 ms before they are sent"), "{}", finding.summary);
         assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
-        let command = finding.counter_experiment.expect("it has one").command;
-        assert!(command.contains("--probe-connection shared,own"), "{command}");
+        let cases = finding.counter_experiment.expect("it has one").repeat.cases;
+        let uses: Vec<_> = cases.iter().map(|case| case.primary().connection_use).collect();
+        assert_eq!(uses, [ConnectionUse::Shared, ConnectionUse::Own]);
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
             "Do not use the loss figures of these cases. Please report this with the run folder: a counter is not \
              read, or Hairpin miscounts."
                 .to_owned(),
-        counter_experiment: Some(for_longer("measure for longer; a miscount comes back", &[&case.case])),
+        counter_experiment: Some(for_longer("measure for longer; a miscount comes back", &case.case)),
         ..hits.finding(&CARD, Severity::Problem)
     })
 }

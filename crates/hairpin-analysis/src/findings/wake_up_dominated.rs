@@ -125,12 +125,11 @@ fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> Count
     let own = &tried.case.case;
     if tried.with.awake.is_some() && tried.with.spinning.is_none() && tried.with.deep_idle_is_not_it() {
         let words = "busy-poll at both ends; if the time stays the same, waking is not the cause";
-        let values = [own.ends.waiting, Waiting::Spin].map(|waiting| waiting.to_string());
-        return paired(counter_experiment(words, &[own], "waiting", &values), [own.clone(), spinning(own)]);
+        return paired(words, [own.clone(), spinning(own)]);
     }
     let words = "keep the CPUs awake; if the time stays the same, waking from deep idle is not the cause";
-    let values = ["deep", "shallow"].map(str::to_owned);
-    paired(counter_experiment(words, &hits.cases(), "cpu-idle", &values), [own.clone(), awake(own)])
+    let all = hits.cases().into_iter().cloned().chain([awake(own)]);
+    CounterExperiment { pair: Some(Box::new([own.clone(), awake(own)])), ..counter_experiment(words, all) }
 }
 
 fn summary(first: &Hit<'_, Waking<'_>>) -> String {
@@ -258,9 +257,12 @@ mod tests {
         assert!((proved.effect.value + 55_000.0).abs() < 600.0, "{:?}", proved.effect);
         assert!(found[0].summary.contains("Also tcp block cross-cpu: 83 %."), "{}", found[0].summary);
         assert_eq!(proved.check, "keep the CPUs awake (tcp block cross-cpu)");
+        let all = &found[0].counter_experiment.as_ref().unwrap().repeat.cases;
+        let labels: Vec<String> = all.iter().map(Case::label).collect();
         assert_eq!(
-            found[0].counter_experiment.as_ref().unwrap().command,
-            "hairpin round-trip --transport pipe,tcp --waiting block --placement cross-cpu --cpu-idle deep,shallow"
+            labels,
+            ["pipe block cross-cpu", "tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"],
+            "the command repeats all, the pair the strongest that was tried"
         );
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
         assert_eq!(pair.map(|case| case.label()), ["tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"]);

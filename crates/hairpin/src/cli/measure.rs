@@ -27,12 +27,15 @@ use super::exit::{Exit, Stopped};
 use super::output;
 use super::report::{PAGE, show, write_page};
 use super::two_hosts::Session;
-use crate::measure::{Task, carry_out, without_digits};
+use crate::measure::{Task, carry_out};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
 
 /// Folder for run folders, in the current folder, unless the user names one.
 pub(super) const RUNS: &str = "hairpin-runs";
+
+/// Maximum of printed errors in saving: a full disk fails every later round.
+const MAX_UNSAVED: usize = 3;
 
 /// Short for `--keep-samples 0`.
 pub(super) const NO_SAMPLES: &str = "no-samples";
@@ -63,8 +66,11 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
         )),
         Err(error) => output::error(error),
     }
-    for cause in each_kind_once(run.unsaved.iter().map(|failure| failure.cause.as_str())) {
-        output::error(&cause);
+    for failure in run.unsaved.iter().take(MAX_UNSAVED) {
+        output::error(&failure.cause);
+    }
+    if run.unsaved.len() > MAX_UNSAVED {
+        output::error(&format!("not all was saved: {} more errors like these", run.unsaved.len() - MAX_UNSAVED));
     }
     printed?;
     Ok(match run.state {
@@ -267,23 +273,6 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
     write_page(run, folder)
 }
 
-/// One cause of each kind that differs only in numbers: a full disk fails every later round.
-fn each_kind_once<'c>(causes: impl Iterator<Item = &'c str>) -> Vec<String> {
-    let mut kinds: Vec<(String, &str, u64)> = Vec::new();
-    for cause in causes {
-        let kind = without_digits(cause);
-        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
-            Some((_, _, more)) => *more += 1,
-            None => kinds.push((kind, cause, 0)),
-        }
-    }
-    let told = |(_, first, more): (String, &str, u64)| match more {
-        0 => first.to_owned(),
-        more => format!("{first}; {more} more like this"),
-    };
-    kinds.into_iter().map(told).collect()
-}
-
 /// Seconds since 1970-01-01 UTC.
 pub(super) fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -351,16 +340,4 @@ pub(super) fn folder(matches: &ArgMatches, name: &str, unix_s: u64) -> PathBuf {
     let candidates = std::iter::once(stem.clone()).chain((2..1000).map(|again| format!("{stem}-{again}")));
     let free = candidates.map(|name| parent.join(name)).find(|path| !path.exists());
     free.unwrap_or_else(|| parent.join(stem))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::each_kind_once;
-
-    #[test]
-    fn causes_that_differ_in_numbers_only_are_reported_once() {
-        let causes = ["round 1: x/round-000001 full", "round 2: x/round-000002 full", "summary", "round 3: y"];
-        let told = ["round 1: x/round-000001 full; 1 more like this", "summary", "round 3: y"];
-        assert_eq!(each_kind_once(causes.into_iter()), told);
-    }
 }

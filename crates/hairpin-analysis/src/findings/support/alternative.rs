@@ -7,8 +7,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::values::NO_OPTIONS;
-use super::{CONFIRMED, Change, change, counter_experiment, link_word, paired, proved};
+use super::{CONFIRMED, Change, change, paired, proved};
 use crate::exchanges::with_remedy;
 use crate::links::{line_with_codel, line_without};
 
@@ -28,11 +27,11 @@ impl Alternative {
         traced.max(saved.clamp(0.0, 1.0))
     }
 
-    /// `check` names the change, for instance `set TCP_NODELAY`.
-    fn new(run: &Run, case: &CaseSummary, sibling: Case, experiment: CounterExperiment, check: &str) -> Self {
+    /// `words` say what to expect; `check` names the change, for instance `set TCP_NODELAY`.
+    fn new(run: &Run, case: &CaseSummary, sibling: Case, words: &str, check: &str) -> Self {
         let change = sibling_of(run, &sibling).and_then(|sibling| change(run, case, sibling));
         Self {
-            experiment: paired(experiment, [case.case.clone(), sibling]),
+            experiment: paired(words, [case.case.clone(), sibling]),
             proved: change.as_ref().map(|change| proved(check, change)),
             change,
         }
@@ -53,11 +52,8 @@ pub(in crate::findings) fn other_remedy(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let exchange = case.case.primary().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
-    let sibling = with_remedy(&case.case, remedy);
-    let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
-    let experiment = counter_experiment(words, &[&case.case], "remedy", &values);
-    Some(Alternative::new(run, case, sibling, experiment, check))
+    case.case.primary().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
+    Some(Alternative::new(run, case, with_remedy(&case.case, remedy), words, check))
 }
 
 /// `case` with another value of that option; `None` if it already has it.
@@ -73,9 +69,7 @@ pub(in crate::findings) fn other_option(
         return None;
     }
     let sibling = case.case.clone().with(|changed| changed.primary_mut().options = options);
-    let values = [&case.case, &sibling].map(|case| super::options(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
-    let experiment = counter_experiment(words, &[&case.case], "option", &values);
-    Some(Alternative::new(run, case, sibling, experiment, check))
+    Some(Alternative::new(run, case, sibling, words, check))
 }
 
 /// `case` without Nagle's algorithm: by remedy for exchanges, by option for messages.
@@ -97,22 +91,19 @@ pub(in crate::findings) fn without_stage(
     check: &str,
 ) -> Option<Alternative> {
     let line = line_without(case.path.relay.as_ref()?, stage)?;
-    let experiment = over_line(&case.case, line, words);
-    let [_, sibling] = *experiment.pair.clone()?;
-    Some(Alternative::new(run, case, sibling, experiment, check))
+    Some(Alternative::new(run, case, over_line(&case.case, line), words, check))
 }
 
 /// The counter-experiment that adds CoDel to the queues of the link; `None` if every queue has CoDel.
 pub(in crate::findings) fn with_codel(case: &CaseSummary, words: &str) -> Option<CounterExperiment> {
-    Some(over_line(&case.case, line_with_codel(case.path.relay.as_ref()?)?, words))
+    let line = line_with_codel(case.path.relay.as_ref()?)?;
+    Some(paired(words, [case.case.clone(), over_line(&case.case, line)]))
 }
 
-/// The counter-experiment that runs the case over the link of that line.
-fn over_line(case: &Case, line: &str, words: &str) -> CounterExperiment {
-    let sibling = case.clone().with(|changed| {
+/// The same case over the link of that line.
+fn over_line(case: &Case, line: &str) -> Case {
+    case.clone().with(|changed| {
         changed.path.link = line.to_owned();
         changed.path.name = None;
-    });
-    let values = [link_word(case), line.to_owned()];
-    paired(counter_experiment(words, &[case], "link", &values), [case.clone(), sibling])
+    })
 }

@@ -1,0 +1,84 @@
+//! Counter-experiments: the cases to measure next, with one change.
+
+use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, WhichCpus};
+use hairpin_model::finding::{CounterExperiment, Repeat};
+
+/// A counter-experiment that measures these cases.
+pub(in crate::findings) fn counter_experiment(
+    change: &str,
+    cases: impl IntoIterator<Item = Case>,
+) -> CounterExperiment {
+    // The second of an A/A pair tells nothing more about a cause.
+    let cases: Vec<Case> = cases.into_iter().map(|case| case.without_replicate()).collect();
+    CounterExperiment { change: change.to_owned(), command: String::new(), repeat: Repeat::of(cases), pair: None }
+}
+
+/// The same case for longer. The default is 10 s, and a number of rounds alone would end sooner.
+pub(in crate::findings) fn for_longer(change: &str, case: &Case) -> CounterExperiment {
+    let mut experiment = counter_experiment(change, [case.clone()]);
+    experiment.repeat.over_ns = Some(40_000_000_000);
+    experiment
+}
+
+/// A pair of cases that differ in exactly one thing.
+pub(in crate::findings) fn paired(change: &str, pair: [Case; 2]) -> CounterExperiment {
+    CounterExperiment { pair: Some(Box::new(pair.clone())), ..counter_experiment(change, pair) }
+}
+
+/// Whether the case requires both ends on one host.
+pub(in crate::findings) fn needs_one_host(case: &Case) -> bool {
+    let is_of_one = |flow| {
+        let ends = case.ends_of(flow);
+        let is_placed = matches!(ends.placement, Placement::SameCpu | Placement::CrossCpu);
+        is_placed
+            || ends.kind != EndKind::Processes
+            || ends.cpu_idle != CpuIdle::Deep
+            || ends.cpus == WhichCpus::Other
+    };
+    case.is_emulated() || !case.sysctls.is_empty() || case.flows.iter().any(is_of_one)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::flow::Direction;
+
+    use super::*;
+    use crate::fixture::links::{between_hosts, over};
+    use crate::fixture::under_load::probed;
+
+    #[test]
+    fn cases_of_one_host_are_known() {
+        let elsewhere = || between_hosts(probed(&[Direction::Up]));
+        let changes: [fn(&mut Case); 6] = [
+            |case| case.ends.cpu_idle = CpuIdle::Shallow,
+            |case| case.ends.placement = Placement::SameCpu,
+            |case| case.ends.placement = Placement::CrossCpu,
+            |case| case.ends.kind = EndKind::Threads,
+            |case| case.sysctls = "net.ipv4.tcp_sack=0".parse().unwrap(),
+            |case| {
+                let ends = hairpin_model::case::EndSettings { cpus: WhichCpus::Other, ..case.ends };
+                case.flows[1].ends = Some(ends);
+            },
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            assert!(needs_one_host(&elsewhere().with(change)), "{number}");
+        }
+        assert!(needs_one_host(&over("delay=1ms", elsewhere())));
+        assert!(!needs_one_host(&elsewhere()));
+        assert!(!needs_one_host(&elsewhere().with(|case| case.ends.placement = Placement::Unpinned)));
+    }
+
+    #[test]
+    fn a_check_of_a_replicate_measures_the_case_once() {
+        let again = Case::ping_pong("tcp").with(|case| case.replicate = 1);
+        let spinning = again.clone().with(|case| case.ends.waiting = hairpin_model::case::Waiting::Spin);
+        let experiment = paired("spin", [again.clone(), spinning.clone()]);
+        assert_eq!(experiment.pair.as_deref(), Some(&[again.clone(), spinning.clone()]));
+        assert_eq!(experiment.repeat.cases, [again.without_replicate(), spinning.without_replicate()]);
+        let longer = for_longer("measure for longer", &again);
+        assert_eq!(
+            (longer.repeat.cases.as_slice(), longer.repeat.over_ns),
+            (&[Case::ping_pong("tcp")][..], Some(40_000_000_000))
+        );
+    }
+}
