@@ -14,7 +14,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::support::{Change, Hits, change, change_of_goodput, counter_experiment, evidence};
+use super::support::{Change, Hits, change, change_of_goodput, counter_experiment, evidence, with_option};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "congestion-control",
@@ -190,11 +190,7 @@ fn without_congestion(options: &Options) -> Options {
 }
 
 fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
-    let under = |name| {
-        case.clone().with(|changed| {
-            changed.primary_mut().options = case.primary().options.clone().with(OptionName::Congestion, name)
-        })
-    };
+    let under = |name| with_option(case, OptionName::Congestion, name);
     // The case may have its congestion control from the host.
     let named = counter_experiment("use cubic for the same case", [under(pacing), under("cubic")]);
     CounterExperiment { pair: Some(Box::new([case.clone(), under("cubic")])), ..named }

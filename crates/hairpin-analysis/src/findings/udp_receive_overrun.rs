@@ -17,7 +17,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hits, REFUTED, evidence, evidence_of, lost_to, paired, sibling_of};
+use super::support::{Hits, REFUTED, evidence, evidence_of, lost_to, paired, sibling_of, with_option};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-receive-overrun",
@@ -113,9 +113,7 @@ fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
     if asked.is_some_and(|asked| asked >= LARGE_BYTES) {
         return None;
     }
-    let own = &case.primary().options;
-    let large = own.clone().with(OptionName::Rcvbuf, &LARGE_BYTES.to_string());
-    let changed = case.clone().with(|changed| changed.primary_mut().options = large);
+    let changed = with_option(case, OptionName::Rcvbuf, &LARGE_BYTES.to_string());
     let words = "use a receive buffer of 4 MiB; if as much is lost, the receiver is too slow for any buffer";
     Some(paired(words, [case.clone(), changed]))
 }

@@ -7,7 +7,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{CONFIRMED, Change, change, paired, proved};
+use super::{CONFIRMED, Change, change, paired, proved, with_option};
 use crate::exchanges::with_remedy;
 use crate::links::{line_with_codel, line_without};
 
@@ -64,12 +64,8 @@ pub(in crate::findings) fn other_option(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let options = case.case.primary().options.clone().with(option, value);
-    if options == case.case.primary().options {
-        return None;
-    }
-    let sibling = case.case.clone().with(|changed| changed.primary_mut().options = options);
-    Some(Alternative::new(run, case, sibling, words, check))
+    let sibling = with_option(&case.case, option, value);
+    (sibling != case.case).then(|| Alternative::new(run, case, sibling, words, check))
 }
 
 /// `case` without Nagle's algorithm: by remedy for exchanges, by option for messages.

@@ -2,6 +2,7 @@
 
 use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, WhichCpus};
 use hairpin_model::finding::{CounterExperiment, Repeat};
+use hairpin_model::options::OptionName;
 
 /// A counter-experiment that measures these cases.
 pub(in crate::findings) fn counter_experiment(
@@ -25,6 +26,14 @@ pub(in crate::findings) fn paired(change: &str, pair: [Case; 2]) -> CounterExper
     CounterExperiment { pair: Some(Box::new(pair.clone())), ..counter_experiment(change, pair) }
 }
 
+/// The case with that option, in both of its directions.
+pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &str) -> Case {
+    let flows = if case.goes_both_ways() { 2 } else { 1 };
+    case.clone().with(|changed| {
+        changed.flows[..flows].iter_mut().for_each(|flow| flow.options = flow.options.clone().with(name, value));
+    })
+}
+
 /// Whether the case requires both ends on one host.
 pub(in crate::findings) fn needs_one_host(case: &Case) -> bool {
     let is_of_one = |flow| {
@@ -40,7 +49,7 @@ pub(in crate::findings) fn needs_one_host(case: &Case) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::flow::Direction;
+    use hairpin_model::flow::{Direction, Flow};
 
     use super::*;
     use crate::fixture::links::{between_hosts, over};
@@ -66,6 +75,20 @@ mod tests {
         assert!(needs_one_host(&over("delay=1ms", elsewhere())));
         assert!(!needs_one_host(&elsewhere()));
         assert!(!needs_one_host(&elsewhere().with(|case| case.ends.placement = Placement::Unpinned)));
+    }
+
+    #[test]
+    fn an_option_is_set_in_both_directions_and_not_for_a_load() {
+        let both = Case::of(Flow::stream("tcp", 100, Direction::Up)).with(|case| {
+            case.flows.push(Flow { name: "back".to_owned(), ..Flow::stream("tcp", 100, Direction::Down) });
+        });
+        let of = |case: &Case| -> Vec<Option<String>> {
+            let changed = with_option(case, OptionName::Congestion, "cubic");
+            changed.flows.iter().map(|flow| flow.options.get(OptionName::Congestion).map(str::to_owned)).collect()
+        };
+        let cubic = || Some("cubic".to_owned());
+        assert_eq!(of(&both), [cubic(), cubic()]);
+        assert_eq!(of(&probed(&[Direction::Up])), [cubic(), None]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
 
 pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
-pub(super) use self::counter_experiment::{counter_experiment, for_longer, needs_one_host, paired};
+pub(super) use self::counter_experiment::{counter_experiment, for_longer, needs_one_host, paired, with_option};
 pub(super) use self::without_cause::{change_of, gone, gone_by_block};
 
 pub(super) use self::loss::{Lost, lost_to, slower};
