@@ -179,7 +179,10 @@ mod tests {
         };
         let tcp = between_hosts(Case::ping_pong("tcp"));
         let mut finding = found(&tcp);
-        assert_eq!(finding.counter_experiment.as_ref().expect("a cold start has one").repeat.cases, [tcp.clone()]);
+        assert_eq!(
+            finding.counter_experiment.as_ref().expect("a cold start has one").repeat.cases,
+            std::slice::from_ref(&tcp)
+        );
         let both = [Placement::SameCpu, Placement::CrossCpu];
         let placed = both.map(|placement| tcp.clone().with(|changed| changed.ends.placement = placement));
         finding.counter_experiment = Some(support::counter_experiment("", placed));
