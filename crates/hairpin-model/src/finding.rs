@@ -54,9 +54,9 @@ pub struct Evidence {
 pub struct CounterExperiment {
     /// What is changed, in words.
     pub change: String,
-    /// The command that runs it: `repeat` as text.
+    /// The command that runs it.
     pub command: String,
-    /// What the command runs.
+    /// What that command runs.
     #[serde(skip)]
     pub repeat: Repeat,
     /// The strongest case and the same with that one thing changed: what `--prove` runs, interleaved; null where the
