@@ -16,7 +16,7 @@ use hairpin_model::case::{Case, EndKind, Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Repeat, Severity};
 use hairpin_model::flow::Load;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::machine::{Machine, MachineState};
@@ -495,6 +495,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                           --rounds 10"
                         .to_owned(),
                 pair: None,
+                repeat: Repeat::default(),
             }),
             proved: Some(Proved {
  kind: String::new(), case: None,

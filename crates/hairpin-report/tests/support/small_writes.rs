@@ -5,7 +5,7 @@ use hairpin_model::case::Case;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Repeat, Severity};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::run::{Plan, Run};
 use hairpin_model::summary::{CaseSummary, Comparison, ExchangeFigures, Role, Verdict};
@@ -247,6 +247,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             change: "set TCP_NODELAY at the client: the exchange must fall by about 40 ms".to_owned(),
             command: "hairpin small-writes --writes 100x2 --remedy default,nodelay".to_owned(),
             pair: None,
+            repeat: Repeat::default(),
         }),
         proved: Some(Proved {
             kind: String::new(),
