@@ -5,6 +5,7 @@
 //! [`MAX_BLOCKS`], starting at even intervals over the whole budget.
 
 use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::quantities::duration_argument;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::{Purpose, RoundRecord};
 
@@ -39,8 +40,9 @@ pub const ALPHA_OF_A_LOOK: f64 = 0.0182;
 pub const ROUNDS: Knob = Knob::new("rounds", "NUMBER", KnobKind::Whole { min: 1, max: 10_000 })
     .help("Number of rounds of each case; each has new ends. Default: as many as fit 10s, at least 8");
 
-pub const OVER: Knob =
-    Knob::new("over", "TIME", LASTS).help("Run as many rounds as fit this time, at least 8 of each case");
+pub const OVER: Knob = Knob::new("over", "TIME", LASTS)
+    .help("Run as many rounds as fit this time, at least 8 of each case")
+    .print(|repeat| repeat.over_ns.map(duration_argument).into_iter().collect());
 
 pub const UNTIL: Knob = Knob::new("until", "SHARE", KnobKind::Share)
     .help("Run until the 95 % interval of each p50 is within this share of it to either side, for instance 2%");

@@ -153,6 +153,7 @@ mod tests {
             is_reference: true,
             in_survey: true,
             many_connections: false,
+            many_streams: false,
             sends_files: false,
             waitings: Waiting::ALL,
             options,

@@ -21,6 +21,8 @@ pub struct Experiment {
     pub knobs: &'static [Knob],
     /// The rounds of a block. Deterministic in its arguments.
     pub plan: fn(&Knobs, &HostCapabilities) -> Result<Planning, Refused>,
+    /// Whether a command of this experiment repeats the case; one experiment does.
+    pub repeats: fn(&Case) -> bool,
     /// Adds cases depending on the results, once those planned before are done.
     pub refine: Option<Refine>,
 }

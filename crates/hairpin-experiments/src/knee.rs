@@ -5,10 +5,9 @@
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Load, Pacing};
+use hairpin_model::flow::{Direction, Load};
 use hairpin_model::knee;
 use hairpin_model::one_way::WHOLE;
-use hairpin_model::options::OptionName;
 use hairpin_model::round::RoundRecord;
 
 use crate::links;
@@ -46,23 +45,6 @@ fn round(per_s: f64) -> f64 {
     (per_s / scale).round() * scale
 }
 
-/// The case at that rate; for kernel pacing this sets the bytes per second of each connection.
-#[must_use]
-pub fn at_rate(case: &Case, per_s: f64) -> Case {
-    case.clone().with(|case| {
-        let flow = case.primary_mut();
-        let wires = flow.wires() as f64;
-        if let Load::Offered { offered_per_s, size_bytes, pacing, .. } = &mut flow.load {
-            *offered_per_s = per_s;
-            if *pacing == Pacing::Kernel {
-                // Less than one byte per second would be no limit.
-                let bytes_per_s = (per_s * *size_bytes as f64 / wires).round().max(1.0) as u64;
-                flow.options = flow.options.clone().with(OptionName::PacingRate, &bytes_per_s.to_string());
-            }
-        }
-    })
-}
-
 /// More cases of the sweeps, from the rounds done so far.
 #[must_use]
 pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
@@ -78,7 +60,7 @@ pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
             None => sweeps.push((apart, vec![(per_s, whole)])),
         }
     }
-    sweeps.into_iter().filter_map(|(sweep, rates)| Some(at_rate(&sweep, next_rate(rates)?))).collect()
+    sweeps.into_iter().filter_map(|(sweep, rates)| Some(sweep.at_rate(next_rate(rates)?))).collect()
 }
 
 /// The rate to measure next, between the highest rate up to which all were delivered and the next one measured. `None`

@@ -1,5 +1,6 @@
-//! A knob: a setting as data, from which flags, help and checks derive.
+//! A knob: a setting as data, from which flags, help, checks and printed commands derive.
 
+use hairpin_model::finding::Repeat;
 use hairpin_model::names;
 use hairpin_model::options::Options;
 use hairpin_model::parse;
@@ -9,7 +10,7 @@ use crate::quantity;
 use crate::value::Value;
 
 /// A setting that the user can change.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Knob {
     /// The flag without its dashes.
     pub name: &'static str,
@@ -26,6 +27,8 @@ pub struct Knob {
     pub repeat: bool,
     /// Not shown in the help.
     pub hidden: bool,
+    /// Its values in a command that repeats cases: what [`KnobKind::read`] accepts. Without values it is omitted.
+    pub print: fn(&Repeat) -> Vec<String>,
 }
 
 /// What values a knob takes.
@@ -122,7 +125,17 @@ impl Knob {
     /// A visible knob with one value, no default and no help.
     #[must_use]
     pub const fn new(name: &'static str, value_name: &'static str, kind: KnobKind) -> Self {
-        Self { name, value_name, default: &[], help: "", kind, many: false, repeat: false, hidden: false }
+        Self {
+            name,
+            value_name,
+            default: &[],
+            help: "",
+            kind,
+            many: false,
+            repeat: false,
+            hidden: false,
+            print: |_| Vec::new(),
+        }
     }
 
     /// A switch, off by default.
@@ -156,6 +169,13 @@ impl Knob {
     #[must_use]
     pub const fn repeat(mut self) -> Self {
         self.repeat = true;
+        self
+    }
+
+    /// Sets how a command that repeats cases has it.
+    #[must_use]
+    pub const fn print(mut self, print: fn(&Repeat) -> Vec<String>) -> Self {
+        self.print = print;
         self
     }
 

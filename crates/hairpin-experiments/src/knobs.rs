@@ -7,12 +7,12 @@ use crate::knob::{Knob, KnobKind};
 use crate::value::{OfKnob, Value};
 
 /// Every knob of one experiment with its values, in the experiment's order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Knobs {
     entries: Vec<Entry>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Entry {
     knob: &'static Knob,
     given: bool,

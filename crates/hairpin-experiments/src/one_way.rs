@@ -1,7 +1,8 @@
 //! Shared by experiments on one-way loads: knobs and the length of rounds.
 
 use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::{Case, Waiting};
+use hairpin_model::case::Case;
+use hairpin_model::finding::Repeat;
 use hairpin_model::flow::{Direction, Flow, Ways};
 pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
 use hairpin_model::refused::Refused;
@@ -21,14 +22,11 @@ const WARM_UP_NS: u64 = 100_000_000;
 /// Per flow.
 pub const MAX_CONNECTIONS: u64 = 1000;
 
-pub const TRANSPORT: Knob = Knob::new("transport", "NAME", KnobKind::Transport)
-    .help("Transports, separated by commas [default: all that can run here]")
-    .many();
-
 pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
     .help("Direction: up (client to server), down (server to client), or all")
     .many()
-    .or(&["up"]);
+    .or(&["up"])
+    .print(|repeat| repeat.values("", |case| Some(case.primary().direction.to_string())));
 
 /// The case with its flow in that direction; for both ways with a second flow back.
 #[must_use]
@@ -45,16 +43,33 @@ pub fn going(case: &Case, ways: Ways) -> Case {
 pub const WAYS: Knob = Knob::new("direction", "WAY", KnobKind::Words(Ways::WORDS))
     .help("Direction: up (client to server), down (server to client), both at once, or all")
     .many()
-    .or(&["up"]);
+    .or(&["up"])
+    .print(|repeat| {
+        repeat.values("", |case| {
+            let ways = if case.goes_both_ways() { Ways::Both.word() } else { case.primary().direction.word() };
+            Some(ways.to_owned())
+        })
+    });
+
+pub const SIZE: Knob = Knob::new("size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
+    .help("Size of each message, 1 B to 16 MiB")
+    .many()
+    .or(&["64B"])
+    .print(print_size);
+
+pub(crate) fn print_size(repeat: &Repeat) -> Vec<String> {
+    repeat.values("", |case| Some(case.primary().load.size_bytes().to_string()))
+}
 
 pub const CONNECTIONS: Knob = Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: MAX_CONNECTIONS })
     .help("Connections that share the load, up to 1000")
     .many()
-    .or(&["1"]);
+    .or(&["1"])
+    .print(|repeat| repeat.values("", |case| Some(case.primary().connections.to_string())));
 
-pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
+pub const WAITING: Knob = shared::WAITING
     .help("How both ends wait: block, poll, spin, or all [default: block; poll with several connections]")
-    .many();
+    .or(&[]);
 
 pub const COUNT: Knob = Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_MESSAGES })
     .help("Messages measured on each connection in each round, instead of --duration");
@@ -102,8 +117,9 @@ impl Lengths {
     }
 }
 
+/// Numbers of connections or streams.
 #[must_use]
-pub fn connections(knobs: &Knobs, name: &str) -> Vec<u32> {
+pub fn counts(knobs: &Knobs, name: &str) -> Vec<u32> {
     let counts = knobs.values::<u64>(name);
     counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect()
 }

@@ -223,6 +223,9 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if flow.connections > 1 && !card.many_connections {
         return Err(why("it carries one connection only", "use one connection"));
     }
+    if flow.streams > 1 && !card.many_streams {
+        return Err(why("each of its connections carries one stream", "use --connections instead of --streams"));
+    }
     if case.injected_fault.is_some() {
         return Err(why("a fault is injected before an answer, and a one-way load has no answers", "use round-trip"));
     }

@@ -3,12 +3,16 @@
 use hairpin_model::capabilities::{FarHost, HostCapabilities, KnownLink};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
+use hairpin_model::finding::Repeat;
+use hairpin_model::flow::{ConnectionUse, Load, Pacing};
+use hairpin_model::names;
 use hairpin_model::options::{OptionName, Options};
+use hairpin_model::quantities::duration_argument;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 use hairpin_model::sysctls::Sysctls;
 
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS};
@@ -23,43 +27,61 @@ pub const SIZE: KnobKind = KnobKind::Bytes { min: 1, max: 1 << 30 };
 /// A duration of at most a day.
 pub const LASTS: KnobKind = KnobKind::Duration { min_ns: 1, max_ns: DAY_NS };
 
+pub const TRANSPORT: Knob = Knob::new("transport", "NAME", KnobKind::Transport)
+    .help("Transports, separated by commas [default: all that can run here]")
+    .many()
+    .print(|repeat| repeat.values("", |case| Some(case.primary().transport.clone())));
+
 pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
     .help("How both ends wait for a message: block, poll, spin, or all")
     .many()
-    .or(&["block"]);
+    .or(&["block"])
+    .print(|repeat| repeat.values("", |case| Some(case.ends.waiting.to_string())));
 
 pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
     .help("Where ends run: same-cpu, cross-cpu, unpinned, or all; default over a link: same-cpu; --to: pinned, unpinned")
     .many()
-    .or(&["same-cpu", "cross-cpu"]);
+    .or(&["same-cpu", "cross-cpu"])
+    // Between two hosts ends are pinned by default.
+    .print(|repeat| repeat.values(Placement::Pinned.word(), |case| Some(case.ends.placement.to_string())));
 
 pub const ENDS: Knob = Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS))
     .help("What both ends are: processes, threads, or all")
     .many()
-    .or(&["processes"]);
+    .or(&["processes"])
+    .print(|repeat| repeat.values("processes", |case| Some(case.ends.kind.to_string())));
 
 pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("Socket options, for instance congestion=cubic,sndbuf=4096; none; or all, each alone. Repeat it to compare sets")
-.repeat();
+.repeat()
+.print(|repeat| repeat.values(NO_OPTIONS, own_options));
 
 pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .help(
         "Path between ends: a profile (home-uplink), words ('delay=20ms codel=5ms/100ms'), or all; repeat to compare",
     )
     .repeat()
-    .or(&[LOOPBACK]);
+    .or(&[LOOPBACK])
+    .print(|repeat| repeat.values(LOOPBACK, |case| Some(case.path.name.as_ref().unwrap_or(&case.path.link).clone())));
 
 pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
     .help("Values of a setting below net., such as net.ipv4.tcp_sack=0,1; others as in a new network namespace")
-    .repeat();
+    .repeat()
+    .print(print_sysctls);
 
 pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdle::WORDS))
     .help("How deep idle CPUs may sleep: deep, shallow, or all")
     .many()
-    .or(&["deep"]);
+    .or(&["deep"])
+    .print(|repeat| repeat.values("deep", |case| Some(case.ends.cpu_idle.to_string())));
 
 /// The seed of every random choice. The binary always passes one, drawn if the user gives none.
 pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })
-    .help("Seed of the order of rounds, of links and of resampling [default: drawn, and recorded]");
+    .help("Seed of the order of rounds, of links and of resampling [default: drawn, and recorded]")
+    // It repeats the random events of a link.
+    .print(|repeat| match repeat.seed {
+        Some(seed) if repeat.cases.iter().any(Case::is_emulated) => vec![seed.to_string()],
+        _ => Vec::new(),
+    });
 
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: MAX_TIMEOUT_NS })
     .help("How long an answer may take [default: 2s; over a link, if more, 10 round trips, its full queue and 1s]");
@@ -84,17 +106,60 @@ pub const PORT: Knob = Knob::new("port", "NUMBER", KnobKind::Whole { min: 0, max
     .help("Port to listen on; 0 lets the kernel choose")
     .or(&["0"]);
 
-pub const REPLICATE: Knob = Knob::switch("replicate", "Measure each case twice, as an A/A pair").hidden();
+pub const REPLICATE: Knob = Knob::switch("replicate", "Measure each case twice, as an A/A pair")
+    .hidden()
+    .print(|repeat| repeat.values("", |case| (case.replicate != 0).then(|| "on".to_owned())));
 
 /// A fault in the server of every case: the canary.
 pub const INJECTED_FAULT: Knob = Knob::new("injected-fault", "FAULT", KnobKind::InjectedFault)
     .help("Stall the server, for instance sleep=5ms/100 or busy=1300ns")
-    .hidden();
+    .hidden()
+    .print(|repeat| repeat.values("", |case| Some(case.injected_fault?.to_string())));
 
 /// A fault in the server of the second case of each A/A pair: the calibration of "slower".
 pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobKind::InjectedFault)
     .help("The same, in the second of each A/A pair only")
     .hidden();
+
+/// The value of `--option` for the case.
+fn own_options(case: &Case) -> Option<String> {
+    let flow = case.primary();
+    let options = match flow.load {
+        // A shared connection has the options of the load.
+        _ if flow.connection_use == ConnectionUse::Shared => return None,
+        // The rate sets it.
+        Load::Offered { pacing: Pacing::Kernel, .. } => flow.options.clone().without(OptionName::PacingRate),
+        _ => flow.options.clone(),
+    };
+    Some(option_set(&options))
+}
+
+/// A set of options as an argument.
+pub(crate) fn option_set(options: &Options) -> String {
+    let set: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if set.is_empty() { NO_OPTIONS.to_owned() } else { set.join(",") }
+}
+
+/// `NAME=A,B`, each name once.
+fn print_sysctls(repeat: &Repeat) -> Vec<String> {
+    let names = names::distinct(repeat.cases.iter().flat_map(|case| case.sysctls.iter().map(|(name, _)| name)));
+    let values = |name: &str| repeat.values("", |case| case.sysctls.get(name).map(str::to_owned)).join(",");
+    names.into_iter().map(|name| format!("{name}={}", values(name))).collect()
+}
+
+/// Prints the rates of an open loop.
+pub(crate) fn print_rate(repeat: &Repeat) -> Vec<String> {
+    repeat.values("", |case| Some(case.primary().load.rate_per_s()?.to_string()))
+}
+
+/// Prints `--warmup`.
+pub(crate) fn print_warm_up(repeat: &Repeat) -> Vec<String> {
+    let argument = |extent| match extent {
+        Extent::Count(count) => count.to_string(),
+        Extent::DurationNs(duration_ns) => duration_argument(duration_ns),
+    };
+    repeat.warm_up.map(argument).into_iter().collect()
+}
 
 /// Everything of a case except its load: every combination of these is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -246,7 +311,7 @@ impl Circumstances {
 }
 
 /// Refuses knobs that only make sense if both ends are on one host.
-fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(), Refused> {
+pub(crate) fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(), Refused> {
     if capabilities.far.is_none() {
         return Ok(());
     }

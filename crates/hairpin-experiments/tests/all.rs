@@ -3,6 +3,7 @@
 
 mod budget;
 mod bulk;
+mod command;
 mod common;
 mod hosts;
 mod links;

@@ -39,22 +39,24 @@ fn transports_that_cannot_stream_are_skipped_or_refused_with_their_reason() {
     for (flags, expected) in [
         (&[("transport", "icmp")][..], "no program receives a stream"),
         (
-            &[("transport", "tcp"), ("waiting", "block"), ("streams", "2")],
+            &[("transport", "tcp"), ("waiting", "block"), ("connections", "2")],
             "an end that blocks waits for one connection only",
         ),
         (&[("transport", "unix-seqpacket"), ("write-size", "7")], "it needs messages of at least 8 B to number them"),
-        (&[("transport", "udp"), ("streams", "2")], "it carries one connection only"),
+        (&[("transport", "udp"), ("connections", "2")], "it carries one connection only"),
+        (&[("transport", "tcp"), ("streams", "2")], "each of its connections carries one stream"),
         (&[("transport", "udp"), ("source", "file")], "it cannot send from a file"),
         (&[("transport", "udp"), ("write-size", "64KiB")], "a message of 64 KiB does not fit"),
         (&[("transport", "shm"), ("waiting", "poll")], "it has no waiting mode `poll`"),
         (&[("transport", "tcp"), ("waiting", "spin")], "both ends share one CPU"),
         (&[("transport", "tcp"), ("streams", "0")], "streams"),
         (&[("transport", "tcp"), ("streams", "1001")], "streams"),
+        (&[("transport", "tcp"), ("connections", "0")], "connections"),
+        (&[("transport", "tcp"), ("connections", "1001")], "connections"),
         (&[("transport", "tcp"), ("write-size", "0")], "write-size"),
         (&[("transport", "tcp"), ("write-size", "17MiB")], "write-size"),
         (&[("transport", "tcp"), ("bytes", "1MiB"), ("count", "2")], "each set the length of a round"),
         (&[("transport", "tcp"), ("bytes", "1MiB"), ("duration", "1s")], "each set the length of a round"),
-        (&[("transport", "tcp"), ("connections", "2")], "unknown knob `connections`"),
     ] {
         let told = cause(flags);
         assert!(told.contains(expected), "{flags:?}: {told}");
@@ -65,8 +67,8 @@ fn transports_that_cannot_stream_are_skipped_or_refused_with_their_reason() {
 }
 
 #[test]
-fn several_streams_are_polled_or_else_spin() {
-    let plan = bulk(&[("transport", "tcp"), ("streams", "1,64"), ("count", "10")]).unwrap();
+fn several_connections_are_polled_or_else_spin() {
+    let plan = bulk(&[("transport", "tcp"), ("connections", "1,64"), ("count", "10")]).unwrap();
     assert_eq!(plan.cases.iter().map(|case| case.primary().wires()).collect::<Vec<_>>(), [1, 64]);
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::Count(10)));
     assert_eq!(plan.labels(), ["tcp block same-cpu up 64 KiB", "tcp poll same-cpu up 64 KiB 64 connections"]);

@@ -10,7 +10,7 @@ use hairpin_model::limits::Limits;
 
 use crate::common::{capabilities, plan_on};
 
-fn with_servers_elsewhere(is_ipv6: bool) -> HostCapabilities {
+pub(crate) fn with_servers_elsewhere(is_ipv6: bool) -> HostCapabilities {
     let own = capabilities();
     let far = FarHost {
         limits: Limits::default(),

@@ -49,6 +49,7 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
         assert!(!blocks || (case.primary().wires() == 1 && card.waitings.contains(&Waiting::Poll)), "{label}");
         assert!(!card.boundaries || case.primary().load.size_bytes() >= 8, "{label}");
         assert!(case.primary().connections == 1 || card.many_connections, "{label}");
+        assert!(case.primary().streams == 1 || card.many_streams, "{label}");
         assert!((1..=1024).contains(&load.batch()), "{label}");
         if let Load::Offered { pacing: Pacing::Kernel, .. } = load {
             assert!(case.primary().options.get(OptionName::PacingRate).is_some(), "{label}");
@@ -145,7 +146,7 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
 }
 
 /// Some knobs of an experiment with values: nearly always valid ones, sometimes arbitrary text.
-fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
+pub(crate) fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
     (0..every().len()).prop_flat_map(|which| {
         let knobs = every()[which].knobs;
         let turned = prop::sample::subsequence(knobs.to_vec(), 0..knobs.len().min(7));

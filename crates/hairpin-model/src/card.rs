@@ -94,6 +94,8 @@ pub struct Card {
     pub in_survey: bool,
     /// A listener accepts more than one connection.
     pub many_connections: bool,
+    /// A connection carries more than one stream.
+    pub many_streams: bool,
     /// It sends from a file by sendfile(2).
     pub sends_files: bool,
     pub waitings: &'static [crate::case::Waiting],
@@ -137,6 +139,7 @@ impl Card {
         is_reference: false,
         in_survey: true,
         many_connections: false,
+        many_streams: false,
         sends_files: false,
         waitings: crate::case::Waiting::ALL,
         options: &[],
@@ -178,6 +181,12 @@ impl SavedCards {
     #[must_use]
     pub fn reliable(&self, transport: &str) -> bool {
         self.get(transport).is_none_or(|card| card.reliable)
+    }
+
+    /// Whether that transport keeps boundaries. One without a card is assumed not to.
+    #[must_use]
+    pub fn boundaries(&self, transport: &str) -> bool {
+        self.get(transport).is_some_and(|card| card.boundaries)
     }
 }
 

@@ -348,6 +348,26 @@ impl Case {
         Self { path: Path::loopback(), ..self.clone() }
     }
 
+    /// The same case with its messages due at that rate; kernel pacing is told the bytes per second of each connection.
+    #[must_use]
+    pub fn at_rate(&self, per_s: f64) -> Self {
+        let mut case = self.clone();
+        let flow = case.primary_mut();
+        let wires = flow.wires() as f64;
+        match &mut flow.load {
+            Load::Offered { offered_per_s, size_bytes, pacing, .. } => {
+                *offered_per_s = per_s;
+                if *pacing == Pacing::Kernel {
+                    // Less than one byte per second would be no limit.
+                    let bytes_per_s = (per_s * *size_bytes as f64 / wires).round().max(1.0) as u64;
+                    flow.options = flow.options.clone().with(OptionName::PacingRate, &bytes_per_s.to_string());
+                }
+            }
+            load => *load = load.paced(per_s),
+        }
+        case
+    }
+
     /// The same case at rate 1 if its load is offered at a rate, without the option that tells the kernel the rate:
     /// cases of one sweep become equal.
     #[must_use]

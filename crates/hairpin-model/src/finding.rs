@@ -7,9 +7,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::card::SavedCards;
 use crate::case::Case;
 use crate::fact::FactValue;
 use crate::figure::Figure;
+use crate::names;
+use crate::phases::PhaseLengths;
+use crate::round::Extent;
 use crate::words;
 
 words! {
@@ -94,10 +98,41 @@ pub struct CounterExperiment {
     pub change: String,
     /// The command that runs it.
     pub command: String,
+    /// What that command runs.
+    #[serde(skip)]
+    pub repeat: Repeat,
     /// The strongest case and the same with that one thing changed: what `--prove` runs, interleaved; null where the
     /// change is not one of a case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<Box<[Case; 2]>>,
+}
+
+/// Cases to measure, and how; whoever knows the experiments makes a command of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Repeat {
+    pub cases: Vec<Case>,
+    /// Default if `None`, here and below.
+    pub warm_up: Option<Extent>,
+    /// Time budget of the run, in ns.
+    pub over_ns: Option<u64>,
+    pub phases: Option<PhaseLengths>,
+    pub seed: Option<u64>,
+    /// Defaults depend on the transport.
+    pub cards: SavedCards,
+}
+
+impl Repeat {
+    /// These cases with default lengths.
+    #[must_use]
+    pub fn of(cases: impl Into<Vec<Case>>) -> Self {
+        Self { cases: cases.into(), ..Self::default() }
+    }
+
+    /// The distinct values of the cases, in their order; empty if all are `usual`.
+    pub fn values(&self, usual: &str, of: impl Fn(&Case) -> Option<String>) -> Vec<String> {
+        let values = names::distinct(self.cases.iter().filter_map(of));
+        if values == [usual] { Vec::new() } else { values }
+    }
 }
 
 /// The outcome of a counter-experiment that was run.

@@ -35,6 +35,7 @@ impl Transport for SeveralStreams {
             name: NAME,
             summary: "socket pairs, several on each connection",
             reach: Reach::Process,
+            many_streams: true,
             ..inner().card()
         }
     }

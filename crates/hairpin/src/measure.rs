@@ -6,7 +6,7 @@ use hairpin_analysis::{
     Digest, States, answer, comparisons, findings, one_way_figures, phase_figures, round_figures, traced,
 };
 use hairpin_engine::Engine;
-use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
+use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, command, experiments};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::SavedCards;
 use hairpin_model::case::Case;
@@ -58,7 +58,7 @@ pub enum Event<'a> {
     /// This round starts next.
     Starts(&'a RoundOrder),
     Ended(&'a RoundRecord),
-    /// A case is given up because its rounds fail with that cause.
+    /// A case is given up because its rounds fail, the last one with that cause.
     GivenUp {
         case: &'a Skipped,
         failure: &'a Failure,
@@ -148,23 +148,13 @@ fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundO
     }
 }
 
-/// Consecutive failures alike after which a case is given up.
-const ALIKE: usize = 3;
+/// Consecutive failures after which a case is given up.
+const MAX_FAILURES: usize = 3;
 
-/// Whether the last rounds of that case, of any purpose, failed with the same cause.
+/// Whether the last rounds of that case, of any purpose, failed.
 fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
-    let mut last = rounds.iter().rev().filter(|round| round.case_id == case_id).take(ALIKE);
-    let Some(Outcome::Failed(failure)) = last.next().map(|round| &round.outcome) else { return false };
-    let is_alike = |round: &RoundRecord| match &round.outcome {
-        Outcome::Failed(other) => without_digits(&other.cause) == without_digits(&failure.cause),
-        Outcome::Measured(_) => false,
-    };
-    last.filter(|round| is_alike(round)).count() == ALIKE - 1
-}
-
-/// The part that causes of one kind share: ports and the like differ.
-pub(crate) fn without_digits(cause: &str) -> String {
-    cause.replace(|letter: char| letter.is_ascii_digit(), "")
+    let last = rounds.iter().rev().filter(|round| round.case_id == case_id).take(MAX_FAILURES);
+    last.filter(|round| matches!(round.outcome, Outcome::Failed(_))).count() == MAX_FAILURES
 }
 
 /// Records that no more rounds of the case will run, and reports it at once.
@@ -177,7 +167,7 @@ fn give_up_where_hopeless(run: &mut Run, case: &Case, observe: &mut Observe<'_>)
     let given_up = Skipped {
         transport: case.primary().transport.clone(),
         case: Some(case.label()),
-        reason: format!("given up after {ALIKE} rounds in a row failed alike"),
+        reason: format!("given up after {MAX_FAILURES} rounds in a row failed"),
     };
     observe(Event::GivenUp { case: &given_up, failure });
     run.skipped.push(given_up);
@@ -271,6 +261,7 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     run.machine = states.machine.clone();
     run.comparisons = comparisons(&run.cases, run.plan.alpha);
     run.findings = findings(run);
+    command::fill_in(run, experiments::ALL);
     word_findings(run);
     run.answer = answer(run);
     words::write_answer(run);

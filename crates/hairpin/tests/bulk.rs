@@ -63,7 +63,7 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
 #[test]
 fn connections_share_the_load_and_each_carries_its_count() {
     let place = Place::new();
-    let plan = "bulk --transport tcp --placement same-cpu --streams 100 --write-size 100 --count 20 --omit 2 --rounds 1 \
+    let plan = "bulk --transport tcp --placement same-cpu --connections 100 --write-size 100 --count 20 --omit 2 --rounds 1 \
                 --out run --json";
     let run = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
     let flow = &run["cases"][0]["flows"][0];
@@ -87,7 +87,7 @@ fn connections_share_the_load_and_each_carries_its_count() {
 #[test]
 fn a_buffered_warm_up_does_not_hide_the_rate_of_a_link() {
     let place = Place::new();
-    let plan = "bulk --transport tcp --placement same-cpu --streams 20 --rounds 1 --out run --json --link";
+    let plan = "bulk --transport tcp --placement same-cpu --connections 20 --rounds 1 --out run --json --link";
     let mut plan: Vec<&str> = plan.split_whitespace().collect();
     plan.push("rate=20mbit delay=5ms queue=1MiB");
     let run = place.hairpin(&plan).with_code(0).json();
@@ -159,7 +159,7 @@ fn a_stopped_server_times_out() {
 #[test]
 fn both_directions_are_two_flows_whose_ledgers_close_apart() {
     let place = Place::new();
-    let plan = "bulk --transport tcp,unix-stream --direction both --streams 3 --write-size 1000 --count 200 --omit 10 --rounds 2 \
+    let plan = "bulk --transport tcp,unix-stream --direction both --connections 3 --write-size 1000 --count 200 --omit 10 --rounds 2 \
                 --placement same-cpu --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);

@@ -62,7 +62,7 @@ fn bulk_keeps_the_contract() {
     }
     let pairs = list(&run["answer"]["pairs"]);
     assert!(!pairs.is_empty() && pairs.iter().all(|pair| pair["figure"] == "goodput"), "{}", run["answer"]);
-    let shared = kept("bulk --transport tcp --streams 3 --duration 20ms --omit 5ms");
+    let shared = kept("bulk --transport tcp --connections 3 --duration 20ms --omit 5ms");
     assert_figures(&shared["cases"][0], &["goodput_bytes_per_s", "fairness"]);
     assert_refused(&shared, "/cases/0/flows/0/fairness", json!(0.9));
     assert_refused(&shared, "/cases/0/case/flows/0/load/write_size_bytes", json!("64 KiB"));

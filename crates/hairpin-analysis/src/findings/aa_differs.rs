@@ -31,10 +31,12 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Some(case) = run.case(&worst.baseline) else { return Vec::new() };
     let chance = chance_of_at_least(different.len(), pairs.len());
     let severity = if chance > BY_CHANCE + 1e-9 { Severity::Warning } else { Severity::Problem };
+    let mut experiment = for_longer(&case.case);
+    experiment.repeat.cases.iter_mut().for_each(|case| case.replicate = 1);
     let finding = Finding {
         cases: different.iter().flat_map(|pair| [pair.baseline.clone(), pair.candidate.clone()]).collect(),
         evidence: vec![evidence(keys::AA_RATIO, worst.ratio), evidence(keys::AA_CHANCE, chance)],
-        counter_experiment: Some(for_longer(&[&case.case])),
+        counter_experiment: Some(experiment),
         share: distance(worst).min(1.0),
         ..blank(&CARD, severity)
     };
@@ -84,6 +86,8 @@ mod tests {
         assert_eq!(found[0].word(keys::VERDICT), Some("slower"));
         assert!(shows(&found[0], keys::AA_RATIO, 1.1), "{found:?}");
         assert_eq!([keys::AA_DIFFERENT, keys::AA_PAIRS].map(|key| value(&found[0], key)), [1.0, 1.0]);
+        let again = Case::ping_pong("tcp").with(|changed| changed.replicate = 1);
+        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, [again], "the pair is measured again");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
 
-use super::support::{Hits, Traced, counter_experiment, evidence_of, sysctls};
+use super::support::{Hits, Traced, counter_experiment, evidence_of};
 use crate::statistics::interval::{Over, median_over};
 use crate::trace::switch;
 
@@ -45,9 +45,10 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Some(first) = hits.first() else { return Vec::new() };
     let packed = &first.with;
     let case = &first.case.case;
-    let mut values = sysctls(&[case]);
-    values.retain(|asked| asked.split('=').next() != Some(AUTOCORKING));
-    values.push(format!("{AUTOCORKING}=0,1"));
+    let with = |value| {
+        let sysctls = case.sysctls.clone().with(AUTOCORKING, value).expect("it is a kernel setting");
+        case.clone().with(|changed| changed.sysctls = sysctls)
+    };
     vec![Finding {
         evidence: vec![
             evidence_of(first.case, keys::AUTOCORKED, packed.counted),
@@ -55,7 +56,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
             evidence_of(first.case, keys::SEGMENTS, packed.segments),
             evidence_of(first.case, keys::NODELAY_ON, 1.0).of(End::Client.word()),
         ],
-        counter_experiment: Some(counter_experiment(NO_AUTOCORKING, &[case], "sysctl", &values)),
+        counter_experiment: Some(counter_experiment(NO_AUTOCORKING, ["0", "1"].map(with))),
         ..hits.finding(&CARD, Severity::Note)
     }]
 }
@@ -99,6 +100,12 @@ mod tests {
         fixture.findings("autocorking")
     }
 
+    /// The kernel settings that the counter-experiment compares.
+    fn compared(found: &[Finding]) -> Vec<String> {
+        let cases = &found[0].counter_experiment.as_ref().unwrap().repeat.cases;
+        cases.iter().map(|case| case.sysctls.to_string()).collect()
+    }
+
     #[test]
     fn fewer_segments_than_writes_and_a_counter_that_grew() {
         // Corked in the fixture trace: all that matters here is that a hundred writes left in one segment.
@@ -107,8 +114,8 @@ mod tests {
         let counts = [keys::WRITES, keys::SEGMENTS, keys::AUTOCORKED].map(|key| value(&found[0], key));
         assert_eq!(counts, [100.0, 1.0, 12.0]);
         let experiment = found[0].counter_experiment.as_ref().unwrap();
-        assert!(experiment.command.starts_with("hairpin small-writes "), "{}", experiment.command);
-        assert!(experiment.command.ends_with(" --sysctl net.ipv4.tcp_autocorking=0,1"), "{}", experiment.command);
+        assert!(experiment.repeat.cases.iter().all(|case| case.primary().load.exchange().is_some()));
+        assert_eq!(compared(&found), ["net.ipv4.tcp_autocorking=0", "net.ipv4.tcp_autocorking=1"]);
         assert_eq!(experiment.pair, None);
     }
 
@@ -119,9 +126,11 @@ mod tests {
         let case = over("delay=2ms", small_writes("nodelay")).with(|changed| changed.sysctls = asked);
         traced_rounds(&mut fixture, &case, MS, &counted(traces::more(0), 12.0), &switches("on", "off"));
         let found = fixture.findings("autocorking");
-        let command = &found[0].counter_experiment.as_ref().unwrap().command;
-        let told = " --sysctl net.ipv4.tcp_sack=0 --sysctl net.ipv4.tcp_autocorking=0,1 --link delay=2ms";
-        assert!(command.contains(told), "{command}");
+        let told =
+            ["net.ipv4.tcp_autocorking=0 net.ipv4.tcp_sack=0", "net.ipv4.tcp_autocorking=1 net.ipv4.tcp_sack=0"];
+        assert_eq!(compared(&found), told);
+        let cases = &found[0].counter_experiment.as_ref().unwrap().repeat.cases;
+        assert!(cases.iter().all(|case| case.path.link == "delay=2ms"), "{cases:?}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::finding_keys as keys;
 use hairpin_model::finding_keys::check::LONGER_WARM_UP;
+use hairpin_model::round::Extent;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -47,18 +48,16 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let cold = &first.with;
     // 1 000 messages, or one second's worth.
     let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
-    let longer = vec![((warm_up(run, &first.case.id) * 4) as f64).max(many).to_string()];
+    let longer = ((warm_up(run, &first.case.id) * 4) as f64).max(many);
+    let mut experiment = counter_experiment(LONGER_WARM_UP, [first.case.case.clone()]);
+    experiment.repeat.warm_up = Some(Extent::Count(longer as u64));
     let mut evidence = vec![
         evidence_of(first.case, keys::FIRST_TENTH, cold.early),
         evidence_of(first.case, keys::LAST_HALF, cold.steady),
         evidence_of(first.case, keys::TENTH_OVER_HALF, cold.leak),
     ];
     evidence.extend(cold.first.map(|message| evidence_of(first.case, keys::FIRST_MESSAGE, message)));
-    vec![Finding {
-        evidence,
-        counter_experiment: Some(counter_experiment(LONGER_WARM_UP, &[&first.case.case], "warmup", &longer)),
-        ..hits.finding(&CARD, Severity::Warning)
-    }]
+    vec![Finding { evidence, counter_experiment: Some(experiment), ..hits.finding(&CARD, Severity::Warning) }]
 }
 
 fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
@@ -93,8 +92,8 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
 /// Ordered warm-up messages per round of the case; 0 if the warm-up was a duration.
 fn warm_up(run: &Run, id: &str) -> u64 {
     rounds_of(run, id).first().map_or(0, |(round, _)| match round.order.warm_up {
-        hairpin_model::round::Extent::Count(count) => count,
-        hairpin_model::round::Extent::DurationNs(_) => 0,
+        Extent::Count(count) => count,
+        Extent::DurationNs(_) => 0,
     })
 }
 

@@ -16,7 +16,7 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::support::{
     CANNOT_TELL, CONFIRMED, Change, Hits, REFUTED, change, change_of_goodput, checked, counter_experiment, evidence,
-    evidence_of, options, paired,
+    evidence_of, with_option,
 };
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -156,14 +156,10 @@ fn without_congestion(options: &Options) -> Options {
 
 fn experiment(of: &CaseSummary, pacing: &str) -> CounterExperiment {
     let case = &of.case;
-    let under = |name| {
-        case.clone().with(|changed| {
-            changed.primary_mut().options = case.primary().options.clone().with(OptionName::Congestion, name)
-        })
-    };
-    let values = [under(pacing), under("cubic")].map(|case| options(&case).unwrap_or_default());
-    let experiment = counter_experiment(kind(of), &[case], "option", &values);
-    paired(experiment, [case.clone(), under("cubic")])
+    let under = |name| with_option(case, OptionName::Congestion, name);
+    // The case may have its congestion control from the host.
+    let named = counter_experiment(kind(of), [under(pacing), under("cubic")]);
+    CounterExperiment { pair: Some(Box::new([case.clone(), under("cubic")])), ..named }
 }
 
 #[cfg(test)]
@@ -195,11 +191,8 @@ mod tests {
         measure(&mut fixture, &case(65_536, "nodelay=on"), "bbr", 100_000);
         let found = fixture.findings("congestion-control");
         assert_eq!((found.len(), found[0].severity, &found[0].proved), (1, Severity::Note, &None));
-        assert_eq!(
-            found[0].counter_experiment.as_ref().unwrap().command,
-            "hairpin round-trip --transport tcp --waiting block --placement same-cpu --size 65536 --reply-size 4 \
-             --option nodelay=on,congestion=bbr --option nodelay=on,congestion=cubic"
-        );
+        let cases = [case(65_536, "nodelay=on,congestion=bbr"), case(65_536, "nodelay=on,congestion=cubic")];
+        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, cases);
     }
 
     #[test]

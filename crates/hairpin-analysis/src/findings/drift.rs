@@ -55,7 +55,7 @@ fn finding<T>(hits: &Hits<'_, T>, evidence: Vec<Evidence>, change: f64) -> Findi
     let is_emulated = first.is_some_and(Case::is_emulated);
     Finding {
         evidence,
-        counter_experiment: first.map(|case| for_longer(&[case])),
+        counter_experiment: first.map(for_longer),
         share: change.abs().min(1.0),
         ..hits.finding(&CARD, Severity::Warning).with_if(is_emulated, keys::EMULATED)
     }

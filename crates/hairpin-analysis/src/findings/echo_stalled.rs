@@ -6,6 +6,7 @@
 //! counted by powers of two, so one counts only if its whole bucket is beyond the limit. The effect is their total time
 //! as a share of all round-trip time. Advice: check what the server does, and its CPU.
 
+use hairpin_model::case::Placement;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::finding_keys as keys;
 use hairpin_model::finding_keys::check::CPU_EACH;
@@ -63,9 +64,8 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         ],
         counter_experiment: Some(counter_experiment(
             CPU_EACH,
-            &[&first.case.case],
-            "placement",
-            &["same-cpu".to_owned(), "cross-cpu".to_owned()],
+            [Placement::SameCpu, Placement::CrossCpu]
+                .map(|placement| first.case.case.clone().with(|case| case.ends.placement = placement)),
         )),
         ..hits.finding(&CARD, severity).with(keys::MESSAGES, stalls.of as f64)
     };

@@ -101,15 +101,17 @@ impl Cause {
     }
 
     fn counter_experiment(self, case: &CaseSummary) -> CounterExperiment {
-        let asked = open_loop::asked_per_s(&case.case).unwrap_or(0.0);
+        let case = &case.case;
         match self {
-            Self::Woken if case.case.ends.cpu_idle == CpuIdle::Deep && case.case.host().is_none() => {
-                counter_experiment(KEEP_AWAKE, &[&case.case], "cpu-idle", &["deep", "shallow"].map(str::to_owned))
+            Self::Woken if case.ends.cpu_idle == CpuIdle::Deep && case.host().is_none() => {
+                let awake = case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
+                counter_experiment(KEEP_AWAKE, [case.clone(), awake])
             }
             Self::Busy => {
-                counter_experiment(HALF_RATE, &[&case.case], "rate", &[asked.to_string(), (asked / 2.0).to_string()])
+                let half = case.at_rate(open_loop::asked_per_s(case).unwrap_or(0.0) / 2.0);
+                counter_experiment(HALF_RATE, [case.clone(), half])
             }
-            Self::Woken | Self::Displaced => for_longer(&[&case.case]),
+            Self::Woken | Self::Displaced => for_longer(case),
         }
     }
 }
@@ -136,6 +138,7 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::{Case, Placement};
+    use hairpin_model::finding::Repeat;
 
     use super::*;
     use crate::fixture::links::between_hosts;
@@ -180,18 +183,20 @@ mod tests {
             changed.ends.placement = Placement::CrossCpu;
         });
         let awake = blocking.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
-        for (case, rate_per_s, cause, command) in [
+        let repeat = |cases: &[Case]| Repeat::of(cases);
+        let longer = |case: &Case| Repeat { over_ns: Some(40_000_000_000), ..Repeat::of([case.clone()]) };
+        let at = |case: &Case, rate_per_s| at_rate(case.clone(), rate_per_s);
+        for (case, rate_per_s, cause, expected) in [
             // At a lower rate a sleeping generator sleeps more deeply.
-            (&blocking, 1000.0, "woken-late", "--cpu-idle deep,shallow"),
-            (&awake, 1000.0, "woken-late", "--over 40s"),
-            (&blocking, 20_000.0, "busy", "--rate 20000,10000"),
-            (&spinning, 20_000.0, "busy", "--rate 20000,10000"),
-            (&spinning, 1000.0, "displaced", "--over 40s"),
+            (&blocking, 1000.0, "woken-late", repeat(&[at(&blocking, 1000.0), at(&awake, 1000.0)])),
+            (&awake, 1000.0, "woken-late", longer(&at(&awake, 1000.0))),
+            (&blocking, 20_000.0, "busy", repeat(&[20_000.0, 10_000.0].map(|rate| at(&blocking, rate)))),
+            (&spinning, 20_000.0, "busy", repeat(&[20_000.0, 10_000.0].map(|rate| at(&spinning, rate)))),
+            (&spinning, 1000.0, "displaced", longer(&at(&spinning, 1000.0))),
         ] {
             let found = found_in(case, rate_per_s, 10_000);
-            let command_of = &found[0].counter_experiment.as_ref().unwrap().command;
             assert_eq!(found[0].word(keys::CAUSE), Some(cause), "{rate_per_s}");
-            assert!(command_of.contains(command), "{rate_per_s}: {command_of}");
+            assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat, expected, "{rate_per_s}");
             assert!(!found[0].has(keys::TWO_HOSTS) && !found[0].has(keys::ONE_WAY), "{found:?}");
         }
     }
@@ -201,8 +206,8 @@ mod tests {
         let blocking = between_hosts(Case::ping_pong("udp"));
         let found = found_in(&blocking, 1000.0, 10_000);
         assert!(found[0].has(keys::TWO_HOSTS) && found[0].word(keys::CAUSE) == Some("woken-late"), "{found:?}");
-        let command = &found[0].counter_experiment.as_ref().unwrap().command;
-        assert!(command.ends_with("--over 40s"), "{command}");
+        let repeat = &found[0].counter_experiment.as_ref().unwrap().repeat;
+        assert_eq!((repeat.cases.len(), repeat.over_ns), (1, Some(40_000_000_000)), "{repeat:?}");
     }
 
     /// The latency of a message in the receiver's queue does not describe its sender.

@@ -15,7 +15,7 @@ use hairpin_model::finding_keys::check::KEEP_AWAKE;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Hit, Hits, counter_experiment, evidence_of, gone, paired, sibling_of};
+use super::support::{Hit, Hits, evidence_of, gone, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 
@@ -61,11 +61,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let proved = proved(run, first.case);
     vec![Finding {
         evidence: all_evidence(first),
-        counter_experiment: awake(&first.case.case).map(|awake| {
-            let values = ["deep", "shallow"].map(str::to_owned);
-            let experiment = counter_experiment(KEEP_AWAKE, &[&first.case.case], "cpu-idle", &values);
-            paired(experiment, [first.case.case.clone(), awake])
-        }),
+        counter_experiment: awake(&first.case.case).map(|awake| paired(KEEP_AWAKE, [first.case.case.clone(), awake])),
         proved,
         ..noted(&hits, hits.finding(&CARD, severity))
     }]
@@ -225,12 +221,12 @@ mod tests {
         assert!(found[0].figure(keys::RELAY_P50).unwrap().low.is_some());
         assert!(!found[0].has(keys::WORST_CASE), "no round is left out: {found:?}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
+        let pair = experiment.pair.as_deref().unwrap();
+        assert_eq!(pair.clone().map(|case| case.ends.cpu_idle), [CpuIdle::Deep, CpuIdle::Shallow]);
         assert_eq!(
-            experiment.command,
-            "hairpin round-trip --transport tcp --waiting block --placement same-cpu --link delay=500us --cpu-idle \
-             deep,shallow --seed 7"
+            (pair[1].path.link.as_str(), experiment.repeat.cases.as_slice()),
+            ("delay=500us", pair.as_slice())
         );
-        assert_eq!(experiment.pair.as_ref().unwrap()[1].ends.cpu_idle, CpuIdle::Shallow);
     }
 
     #[test]

@@ -6,15 +6,13 @@
 
 use std::cmp::Reverse;
 
-use hairpin_model::finding::{About, Finding, Severity};
-use hairpin_model::phases::{LENGTH_KNOBS, PhaseLengths};
-use hairpin_model::quantities::duration_argument;
+use hairpin_model::finding::{About, CounterExperiment, Finding, Severity};
 use hairpin_model::run::Run;
 
 mod support;
 
 pub use support::Detector;
-use support::{REFUTED, needs_one_host, server_in_command};
+use support::{REFUTED, needs_one_host};
 
 mod aa_differs;
 mod autocorking;
@@ -92,13 +90,8 @@ const FLOOR: f64 = 0.01;
 #[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
     let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| (detector.detect)(run)).map(settled).collect();
-    let is_between_hosts = run.cases.iter().any(|row| row.case.host().is_some());
-    for finding in &mut findings {
-        repeat_the_phases(finding, run);
-        repeat_the_chances(finding, run);
-        if is_between_hosts {
-            repeat_the_server(finding, run);
-        }
+    if run.cases.iter().any(|row| row.case.host().is_some()) {
+        findings.iter_mut().for_each(remove_check_on_one_host);
     }
     findings.sort_by_key(|finding| rank(finding, run));
     findings
@@ -116,36 +109,10 @@ fn settled(finding: Finding) -> Finding {
     if finding.share < FLOOR { Finding { severity: Severity::Note, ..finding } } else { finding }
 }
 
-/// Adds the phase lengths to the command unless they are the default.
-fn repeat_the_phases(finding: &mut Finding, run: &Run) {
-    let Some(experiment) = &mut finding.counter_experiment else { return };
-    let first = finding.cases.first().and_then(|id| run.rounds.iter().find(|round| round.case_id == *id));
-    let Some((order, lengths)) = first.and_then(|round| Some((&round.order, round.order.phases.as_ref()?))) else {
-        return;
-    };
-    let usual = PhaseLengths::usual(order.case.crosses_a_network());
-    for (phase, lasts_ns) in lengths.each().filter(|(phase, lasts_ns)| usual.get(*phase) != *lasts_ns) {
-        experiment.command += &format!(" --{} {}", LENGTH_KNOBS.get(phase), duration_argument(*lasts_ns));
-    }
-}
-
-/// Adds the run's seed to a command with an emulated link, to repeat the link's random events.
-fn repeat_the_chances(finding: &mut Finding, run: &Run) {
-    if let Some(experiment) =
-        finding.counter_experiment.as_mut().filter(|experiment| experiment.command.contains(" --link "))
-    {
-        experiment.command += &format!(" --seed {}", run.seed);
-    }
-}
-
-/// Adds the run's server to a command between two hosts, or removes the counter-experiment if it changes something that
-/// exists on one host only.
-fn repeat_the_server(finding: &mut Finding, run: &Run) {
-    match &mut finding.counter_experiment {
-        Some(experiment) if needs_one_host(&experiment.command) => finding.counter_experiment = None,
-        Some(experiment) => experiment.command += &server_in_command(&run.command_line),
-        None => {}
-    }
+/// Between two hosts, removes a counter-experiment whose change exists on one host only.
+fn remove_check_on_one_host(finding: &mut Finding) {
+    let cannot_run = |experiment: &mut CounterExperiment| experiment.repeat.cases.iter().any(needs_one_host);
+    finding.counter_experiment.take_if(cannot_run);
 }
 
 type Rank = (About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<usize>);
@@ -165,13 +132,11 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use hairpin_model::case::Case;
-    use hairpin_model::finding::{CounterExperiment, FindingCard};
-    use hairpin_model::shell;
+    use hairpin_model::case::{Case, Placement};
+    use hairpin_model::finding::FindingCard;
 
     use super::*;
     use crate::fixture::links::between_hosts;
-    use crate::fixture::under_load::{Beside, probed_over_link};
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
     #[test]
@@ -197,63 +162,23 @@ mod tests {
     }
 
     #[test]
-    fn a_command_over_a_link_repeats_the_seed_and_one_over_the_loopback_need_not() {
-        let command = |case: &Case| {
+    fn a_counter_experiment_between_two_hosts_needs_no_single_host() {
+        let found = |case: &Case| {
             let mut fixture = Fixture::new();
             (0..3).for_each(|block| fixture.round(case, block, &cold()));
-            findings(&fixture.run())[0].counter_experiment.as_ref().expect("a cold start has one").command.clone()
-        };
-        let tcp = Case::ping_pong("tcp");
-        let link = tcp.clone().with(|changed| changed.path.link = "delay=2ms".to_owned());
-        assert!(!command(&tcp).contains("--seed"));
-        let seed = Fixture::new().run().seed;
-        assert!(command(&link).contains(" --link delay=2ms "), "{}", command(&link));
-        assert!(command(&link).ends_with(&format!(" --seed {seed}")), "{}", command(&link));
-    }
-
-    #[test]
-    fn a_command_between_two_hosts_names_the_server_and_avoids_options_of_one_host() {
-        let of = |case: &Case| {
-            let mut fixture = Fixture::new();
-            (0..3).for_each(|block| fixture.round(case, block, &cold()));
-            let run = Run { command_line: shell::words("hairpin round-trip --to=@lab.ticket"), ..fixture.run() };
-            findings(&run)[0].counter_experiment.as_ref().map(|experiment| experiment.command.clone())
+            findings(&fixture.run()).remove(0)
         };
         let tcp = between_hosts(Case::ping_pong("tcp"));
-        let told = of(&tcp).unwrap();
-        assert!(told.starts_with("hairpin round-trip --transport tcp --waiting block --warmup "), "{told}");
-        assert!(told.ends_with(" --to @lab.ticket"), "{told}");
-        assert!(!of(&Case::ping_pong("tcp")).unwrap().contains("--to"));
-        let needs_both_on_one = "hairpin round-trip --transport tcp --placement same-cpu,cross-cpu";
-        let run = Run { command_line: shell::words("hairpin --to @x"), ..Fixture::new().run() };
-        let mut finding = support::blank(&ALL[0].card, Severity::Note);
-        finding.counter_experiment = Some(CounterExperiment {
-            kind: String::new(),
-            change: String::new(),
-            command: needs_both_on_one.to_owned(),
-            pair: None,
-        });
-        repeat_the_server(&mut finding, &run);
+        let mut finding = found(&tcp);
+        assert_eq!(
+            finding.counter_experiment.as_ref().expect("a cold start has one").repeat.cases,
+            std::slice::from_ref(&tcp)
+        );
+        let both = [Placement::SameCpu, Placement::CrossCpu];
+        let placed = both.map(|placement| tcp.clone().with(|changed| changed.ends.placement = placement));
+        finding.counter_experiment = Some(support::counter_experiment("", placed));
+        remove_check_on_one_host(&mut finding);
         assert_eq!(finding.counter_experiment, None);
-    }
-
-    #[test]
-    fn a_command_of_a_case_with_phases_repeats_non_default_lengths() {
-        let of = |case: &Case, ramp_ns: u64| {
-            let mut fixture = Fixture::new();
-            fixture.all_beside(case, Beside::latencies(10_000_000, 184_000_000).queued(212_500));
-            for round in &mut fixture.rounds {
-                round.order.phases = Some(PhaseLengths { ramp: ramp_ns, ..PhaseLengths::usual(true) });
-            }
-            let found = findings(&fixture.run());
-            found.iter().find_map(|finding| finding.counter_experiment.as_ref()).unwrap().command.clone()
-        };
-        let command = |ramp_ns| of(&probed_over_link(), ramp_ns);
-        assert!(command(5_000_000_000).ends_with("delay=5ms' --seed 7"), "{}", command(5_000_000_000));
-        assert!(command(2_500_000_000).ends_with("delay=5ms' --ramp 2500ms --seed 7"), "{}", command(2_500_000_000));
-        let elsewhere = between_hosts(probed_over_link().without_link());
-        assert!(!of(&elsewhere, 5_000_000_000).contains("--ramp"), "{}", of(&elsewhere, 5_000_000_000));
-        assert!(of(&elsewhere, 2_500_000_000).ends_with("--ramp 2500ms"), "{}", of(&elsewhere, 2_500_000_000));
     }
 
     /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round.

@@ -81,7 +81,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         counter_experiment: rounds
             .iter()
             .find(|(_, _, signs)| signs.any())
-            .map(|(round, _, _)| for_longer(&[&round.order.case])),
+            .map(|(round, _, _)| for_longer(&round.order.case)),
         share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
         ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
     };

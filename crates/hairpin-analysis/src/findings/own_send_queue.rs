@@ -117,6 +117,7 @@ fn unsent_bytes(measured: &Measured) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::options::Options;
     use hairpin_model::phases::SenderState;
 
     use super::*;
@@ -144,12 +145,10 @@ mod tests {
         assert!(shows(&finding, keys::UNSENT, 586.0 * 1024.0), "{finding:?}");
         assert!((finding.share - 500.0 / 610.0).abs() < 0.01, "{}", finding.share);
         let experiment = finding.counter_experiment.expect("it has one");
-        assert!(
-            experiment.command.contains("--load-option none --load-option notsent-lowat=16384"),
-            "{}",
-            experiment.command
-        );
-        assert!(experiment.command.contains("--probe-connection shared"), "{}", experiment.command);
+        let lowat = Options::parse("notsent-lowat=16384").unwrap();
+        let [own, limited] = *experiment.pair.unwrap();
+        assert_eq!(own, shared_over_link());
+        assert!(limited.flows.iter().all(|flow| flow.options == lowat), "one connection: {limited:?}");
         assert_eq!(finding.proved, None);
     }
 

@@ -68,9 +68,9 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
             .collect(),
         counter_experiment: Some(counter_experiment(
             PINNED,
-            &hits.cases(),
-            "placement",
-            &["same-cpu", "cross-cpu", "unpinned"].map(str::to_owned),
+            [Placement::SameCpu, Placement::CrossCpu, Placement::Unpinned].into_iter().flat_map(|placement| {
+                hits.cases().into_iter().map(move |case| case.clone().with(|case| case.ends.placement = placement))
+            }),
         )),
         ..hits.finding(&CARD, severity)
     };

@@ -107,9 +107,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
         evidence: vec![evidence(keys::ASKED, asked), evidence(keys::REACHED, reached)],
         counter_experiment: Some(counter_experiment(
             LOWER_RATE,
-            &[&first.case.case],
-            "rate",
-            &[(reached * 0.8).floor().max(1.0).to_string()],
+            [first.case.case.at_rate((reached * 0.8).floor().max(1.0))],
         )),
         share: first.share.clamp(0.0, 1.0),
         ..hits.finding(&CARD, severity).with(keys::CAUSE, who)

@@ -20,7 +20,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::link_drops::by_queue;
-use super::support::{Hits, Lost, counter_experiment, evidence_of, lost_to, paired, rounds_of};
+use super::support::{Hits, Lost, evidence_of, lost_to, paired, rounds_of};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -87,16 +87,14 @@ fn even(case: &Case) -> Option<CounterExperiment> {
         let load = Load::Offered { offered_per_s, size_bytes, arrivals, pacing };
         case.clone().with(|changed| changed.primary_mut().load = load)
     };
-    let (knob, values, changed) = if arrivals != Arrivals::Fixed {
-        let values = [arrivals, Arrivals::Fixed].map(|arrivals| arrivals.to_string());
-        ("arrivals", values, with(Arrivals::Fixed, pacing))
+    let changed = if arrivals != Arrivals::Fixed {
+        with(Arrivals::Fixed, pacing)
     } else if pacing == Pacing::SleepSpin && case.ends.placement.has_own_cpus() {
-        let values = [pacing, Pacing::Spin].map(|pacing| pacing.to_string());
-        ("pacing", values, with(arrivals, Pacing::Spin))
+        with(arrivals, Pacing::Spin)
     } else {
         return None;
     };
-    Some(paired(counter_experiment(EVEN, &[case], knob, &values), [case.clone(), changed]))
+    Some(paired(EVEN, [case.clone(), changed]))
 }
 
 #[cfg(test)]
@@ -126,9 +124,8 @@ mod tests {
         assert_eq!(known, [50.0, 3200.0, 8000.0]);
         let (refuted, severity, _) = verdict(400);
         assert_eq!((refuted.as_str(), severity), ("refuted", Severity::Note));
-        let command =
-            &found(&burst, &[(RECEIVE_BUFFER, 400)], 0.0)[0].counter_experiment.as_ref().unwrap().command.clone();
-        assert!(command.contains("--arrivals burst=50,fixed"), "{command}");
+        let found = found(&burst, &[(RECEIVE_BUFFER, 400)], 0.0);
+        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, [burst, even]);
     }
 
     #[test]
@@ -143,9 +140,9 @@ mod tests {
             (0.1, &None),
             "a sender that spins needs a CPU"
         );
-        let apart = found(&apart(case), lost, 0.3);
-        let command = &apart[0].counter_experiment.as_ref().unwrap().command;
-        assert!(command.contains("--pacing sleep+spin,spin"), "{command}");
+        let found = found(&apart(case.clone()), lost, 0.3);
+        let cases = [apart(case), apart(offered(Arrivals::Fixed, Pacing::Spin))];
+        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, cases);
     }
 
     #[test]

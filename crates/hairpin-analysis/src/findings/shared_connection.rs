@@ -18,7 +18,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::own_send_queue::{is_bounded, unsent};
-use super::support::{Hit, Hits, change_of, counter_experiment, evidence_of, gone_by_block, p50, paired, sibling_of};
+use super::support::{Hit, Hits, change_of, evidence_of, gone_by_block, p50, paired, sibling_of};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "shared-connection",
@@ -65,8 +65,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 /// The counter-experiment: the probe on a connection of its own.
 fn check(case: &Case) -> CounterExperiment {
-    let values = [ConnectionUse::Shared, ConnectionUse::Own].map(|which| which.to_string());
-    paired(counter_experiment(OWN_CONNECTION, &[case], "probe-connection", &values), [case.clone(), with_own(case)])
+    paired(OWN_CONNECTION, [case.clone(), with_own(case)])
 }
 
 fn with_own(case: &Case) -> Case {
@@ -136,8 +135,9 @@ mod tests {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(finding.figure(keys::LONGER).is_none() && shows(&finding, keys::EXPLAINED, 500e6), "{finding:?}");
         assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
-        let command = finding.counter_experiment.expect("it has one").command;
-        assert!(command.contains("--probe-connection shared,own"), "{command}");
+        let cases = finding.counter_experiment.expect("it has one").repeat.cases;
+        let uses: Vec<_> = cases.iter().map(|case| case.primary().connection_use).collect();
+        assert_eq!(uses, [ConnectionUse::Shared, ConnectionUse::Own]);
     }
 
     #[test]

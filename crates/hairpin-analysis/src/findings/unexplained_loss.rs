@@ -64,7 +64,7 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let (missing, case) = (&first.with, first.case);
     Some(Finding {
         evidence: all_evidence(case, missing),
-        counter_experiment: Some(for_longer(&[&case.case])),
+        counter_experiment: Some(for_longer(&case.case)),
         ..hits
             .finding(&CARD, Severity::Problem)
             .with(keys::LOST, missing.lost as f64)

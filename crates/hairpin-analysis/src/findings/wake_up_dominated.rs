@@ -113,11 +113,10 @@ fn ways(deep_idle_is_not_it: bool, case: &Case) -> Vec<&'static str> {
 fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
     let own = &tried.case.case;
     if tried.with.awake.is_some() && tried.with.spinning.is_none() && tried.with.deep_idle_is_not_it() {
-        let values = [own.ends.waiting, Waiting::Spin].map(|waiting| waiting.to_string());
-        return paired(counter_experiment(BUSY_POLL, &[own], "waiting", &values), [own.clone(), spinning(own)]);
+        return paired(BUSY_POLL, [own.clone(), spinning(own)]);
     }
-    let values = ["deep", "shallow"].map(str::to_owned);
-    paired(counter_experiment(KEEP_AWAKE, &hits.cases(), "cpu-idle", &values), [own.clone(), awake(own)])
+    let all = hits.cases().into_iter().cloned().chain([awake(own)]);
+    CounterExperiment { pair: Some(Box::new([own.clone(), awake(own)])), ..counter_experiment(KEEP_AWAKE, all) }
 }
 
 fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<Evidence> {
@@ -222,9 +221,12 @@ mod tests {
         assert_eq!(found[0].cases[1], tcp.id());
         assert!((found[0].shares[1] - 0.83).abs() < 0.005, "{:?}", found[0].shares);
         assert_eq!((proved.kind.as_str(), proved.case.as_ref()), (KEEP_AWAKE, Some(&tcp.id())));
+        let all = &found[0].counter_experiment.as_ref().unwrap().repeat.cases;
+        let labels: Vec<String> = all.iter().map(Case::label).collect();
         assert_eq!(
-            found[0].counter_experiment.as_ref().unwrap().command,
-            "hairpin round-trip --transport pipe,tcp --waiting block --placement cross-cpu --cpu-idle deep,shallow"
+            labels,
+            ["pipe block cross-cpu", "tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"],
+            "the command repeats all, the pair the strongest that was tried"
         );
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
         assert_eq!(pair.map(|case| case.label()), ["tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"]);

@@ -6,7 +6,7 @@
 //!
 //! Defaults and why:
 //! - writes of 64 KiB, as programs that move files make them; of 1400 B if a write is a message, to fit a packet.
-//! - one stream, whose ends block in their calls; several streams use epoll.
+//! - one connection of one stream, whose ends block in their calls; several use epoll.
 //! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link both last 20 round trips,
 //!   at most 1 s.
 
@@ -30,23 +30,28 @@ pub const BULK: Experiment = Experiment {
     question: "How many bytes a second go through, one way or both ways?",
     knobs: KNOBS,
     plan,
+    repeats: |case| matches!(case.primary().load, Load::Stream { .. }),
     refine: None,
 };
 
 const KNOBS: &[Knob] = &[
-    one_way::TRANSPORT,
+    shared::TRANSPORT,
     one_way::WAYS,
     Knob::new("write-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
         .help("Size of each write, 1 B to 16 MiB [default: 64KiB; 1400B where a write is a message]")
-        .many(),
+        .many()
+        .print(one_way::print_size),
+    one_way::CONNECTIONS,
+    Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
+        .help("Streams of each connection, up to 1000, where a connection carries several")
+        .many()
+        .or(&["1"])
+        .print(|repeat| repeat.values("1", |case| Some(case.primary().streams.to_string()))),
     Knob::new("source", "WHAT", KnobKind::Words(Source::WORDS))
         .help("Where the bytes come from: buffer, file (by sendfile), or all; --option zerocopy=on for MSG_ZEROCOPY")
         .many()
-        .or(&["buffer"]),
-    Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
-        .help("Streams side by side, each a connection of its own, up to 1000")
-        .many()
-        .or(&["1"]),
+        .or(&["buffer"])
+        .print(|repeat| repeat.values(Source::Buffer.word(), |case| Some(case.primary().load.source()?.to_string()))),
     one_way::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
@@ -85,6 +90,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         asked.ways.len(),
         asked.write_sizes.len().max(1),
         asked.sources.len(),
+        asked.connections.len(),
         asked.streams.len(),
     ];
     asked.circumstances.refuse_too_many(&own)?;
@@ -100,6 +106,8 @@ struct Params {
     ways: Vec<Ways>,
     write_sizes: Vec<u64>,
     sources: Vec<Source>,
+    connections: Vec<u32>,
+    /// Of each connection.
     streams: Vec<u32>,
     lengths: Lengths,
     bytes: Option<u64>,
@@ -117,7 +125,8 @@ impl Params {
             ways: knobs.choices("direction", Ways::ALL),
             write_sizes: knobs.values("write-size"),
             sources: knobs.choices("source", Source::ALL),
-            streams: one_way::connections(knobs, "streams"),
+            connections: one_way::counts(knobs, "connections"),
+            streams: one_way::counts(knobs, "streams"),
             lengths,
             bytes,
         })
@@ -142,7 +151,8 @@ impl Params {
             .collect();
         let cases: Vec<Case> =
             loads.into_iter().map(|load| Case::of(Flow::one_way(card.name, load, Direction::Up))).collect();
-        let cases = each(&cases, &self.streams, |case, streams| case.primary_mut().connections = streams);
+        let cases = each(&cases, &self.connections, |case, connections| case.primary_mut().connections = connections);
+        let cases = each(&cases, &self.streams, |case, streams| case.primary_mut().streams = streams);
         let placed = self.circumstances.at_their_places(&cases, card);
         // A second flow copies all settings of the first.
         let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| going(case, *ways)));

@@ -27,6 +27,7 @@ pub const MESSAGE_RATE: Experiment = Experiment {
     question: "How many messages a second go through, and at what latency?",
     knobs: KNOBS,
     plan,
+    repeats: |case| matches!(case.primary().load, Load::Messages { .. }),
     refine: None,
 };
 
@@ -34,17 +35,15 @@ pub const MESSAGE_RATE: Experiment = Experiment {
 const MAX_BATCH: u64 = 1024;
 
 const KNOBS: &[Knob] = &[
-    one_way::TRANSPORT,
+    shared::TRANSPORT,
     one_way::DIRECTION,
-    Knob::new("size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
-        .help("Size of each message, 1 B to 16 MiB")
-        .many()
-        .or(&["64B"]),
+    one_way::SIZE,
+    one_way::CONNECTIONS,
     Knob::new("batch", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_BATCH })
         .help("Messages that one call sends, 1 to 1024: one write of many, or sendmmsg where a message is a datagram")
         .many()
-        .or(&["1", "8", "64"]),
-    one_way::CONNECTIONS,
+        .or(&["1", "8", "64"])
+        .print(|repeat| repeat.values("", |case| Some(case.primary().load.batch().to_string()))),
     one_way::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
@@ -96,7 +95,7 @@ impl Params {
             directions: knobs.choices("direction", Direction::ONE_WAY),
             sizes: knobs.values("size"),
             batches: knobs.values("batch"),
-            connections: one_way::connections(knobs, "connections"),
+            connections: one_way::counts(knobs, "connections"),
             lengths: Lengths::read(knobs, "warmup")?,
         })
     }

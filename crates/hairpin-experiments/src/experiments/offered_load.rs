@@ -14,14 +14,14 @@
 use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
-use hairpin_model::case::{Case, Placement};
+use hairpin_model::case::Case;
 use hairpin_model::flow::{Direction, Flow, Load, Pacing};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::RoundRecord;
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};
-use crate::knee::{self, at_rate};
+use crate::knee;
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::one_way::{self, Lengths};
@@ -34,35 +34,34 @@ pub const OFFERED_LOAD: Experiment = Experiment {
     question: "What arrives of messages sent at a rate, how late, and where is the rest lost?",
     knobs: KNOBS,
     plan,
+    repeats: |case| matches!(case.primary().load, Load::Offered { .. }),
     refine: Some(refined),
 };
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport)
-        .help("Transports, separated by commas, or all [default: the reference transport and unreliable IPv4]")
-        .many(),
+    shared::TRANSPORT
+        .help("Transports, separated by commas, or all [default: the reference transport and unreliable IPv4]"),
     one_way::DIRECTION,
-    Knob::new("size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
-        .help("Size of each message, 1 B to 16 MiB")
-        .many()
-        .or(&["64B"]),
+    one_way::SIZE,
+    one_way::CONNECTIONS,
     Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, MAX_PER_S))
         .help("Messages offered a second, separated by commas; auto: a sweep that looks for the knee")
         .many()
-        .or(&[AUTO]),
+        .or(&[AUTO])
+        .print(shared::print_rate),
     Knob::new("arrivals", "WHEN", KnobKind::Arrivals)
         .help("When messages are due: fixed, poisson, or burst=N")
         .many()
-        .or(&["fixed"]),
+        .or(&["fixed"])
+        .print(|repeat| repeat.values("", |case| offered(case).map(|(arrivals, _)| arrivals.to_string()))),
     Knob::new("pacing", "METHOD", KnobKind::Words(Pacing::WORDS))
         .help("How the sender keeps to these times: sleep+spin, spin, or kernel (SO_MAX_PACING_RATE, TCP only)")
         .many()
-        .or(&["sleep+spin"]),
-    one_way::CONNECTIONS,
+        .or(&["sleep+spin"])
+        .print(|repeat| repeat.values("", |case| offered(case).map(|(_, pacing)| pacing.to_string()))),
     one_way::WAITING,
-    Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
+    shared::PLACEMENT
         .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all; over a link the default is same-cpu")
-        .many()
         .or(&["cross-cpu"]),
     shared::ENDS,
     shared::OPTION,
@@ -83,6 +82,10 @@ const KNOBS: &[Knob] = &[
     shared::PORT,
     shared::REPLICATE,
 ];
+
+fn offered(case: &Case) -> Option<(Arrivals, Pacing)> {
+    if let Load::Offered { arrivals, pacing, .. } = case.primary().load { Some((arrivals, pacing)) } else { None }
+}
 
 /// Maximum rate, messages/s.
 const MAX_PER_S: f64 = 1e8;
@@ -141,7 +144,7 @@ impl Params {
             sweeps: knobs.has_chosen("rate"),
             arrivals: knobs.values("arrivals"),
             pacings: knobs.choices("pacing", Pacing::ALL),
-            connections: one_way::connections(knobs, "connections"),
+            connections: one_way::counts(knobs, "connections"),
             lengths: Lengths::read(knobs, "warmup")?,
         })
     }
@@ -177,7 +180,7 @@ impl Params {
         }
         rates.sort_by(f64::total_cmp);
         rates.dedup();
-        rates.into_iter().map(|rate| at_rate(case, rate)).collect()
+        rates.into_iter().map(|rate| case.at_rate(rate)).collect()
     }
 }
 

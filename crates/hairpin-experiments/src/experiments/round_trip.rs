@@ -17,6 +17,8 @@
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
+use hairpin_model::finding::Repeat;
+use hairpin_model::flow::Load;
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -36,6 +38,9 @@ pub const ROUND_TRIP: Experiment = Experiment {
     question: "How long does a message take there and back?",
     knobs: KNOBS,
     plan,
+    repeats: |case| {
+        !case.is_under_load() && matches!(case.primary().load, Load::PingPong { .. } | Load::Paced { .. })
+    },
     refine: None,
 };
 
@@ -45,15 +50,22 @@ pub const WARM_UP_MESSAGES: u64 = 500;
 const LARGE_BYTES: u64 = 64 << 10;
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport).help("Transports, separated by commas [default: all that can run here]")
-        .many(),
+    shared::TRANSPORT,
     shared::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
-    Knob::new("size", "BYTES", shared::SIZE).help("Size of each message, 1 B to 1 GiB").many().or(&["4"]),
-    Knob::new("reply-size", "BYTES", shared::SIZE).help("Size of each answer [default: that of the message]").many(),
+    Knob::new("size", "BYTES", shared::SIZE)
+        .help("Size of each message, 1 B to 1 GiB")
+        .many()
+        .or(&["4"])
+        .print(|repeat| repeat.values("4", |case| Some(case.primary().load.size_bytes().to_string()))),
+    Knob::new("reply-size", "BYTES", shared::SIZE)
+        .help("Size of each answer [default: that of the message]")
+        .many()
+        .print(print_reply_size),
     Knob::new("rate", "PER_S", KnobKind::Rate { max_per_s: 10_000_000.0 }).help("Messages per second, each timed from when it was due. Default: each is sent when the one before is answered")
-    .many(),
+    .many()
+    .print(shared::print_rate),
     shared::OPTION,
     shared::LINK,
     shared::SYSCTL,
@@ -66,7 +78,8 @@ const KNOBS: &[Knob] = &[
     budget::AT_MOST,
     budget::QUICK,
     Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Warm-up of each round, messages or a time; auto: 40ms where CPUs may sleep, else 500 messages")
-    .or(&[AUTO]),
+    .or(&[AUTO])
+    .print(shared::print_warm_up),
     shared::TRACE,
     shared::SEED,
     shared::TIMEOUT,
@@ -78,6 +91,14 @@ const KNOBS: &[Knob] = &[
     shared::INJECTED_FAULT,
     shared::FAULT_IN_REPLICATE,
 ];
+
+fn print_reply_size(repeat: &Repeat) -> Vec<String> {
+    let differs = |case: &Case| case.primary().load.reply_size_bytes() != case.primary().load.size_bytes();
+    if !repeat.cases.iter().any(differs) {
+        return Vec::new();
+    }
+    repeat.values("", |case| Some(case.primary().load.reply_size_bytes().to_string()))
+}
 
 /// Messages per round if neither a count nor a duration is given.
 const DEFAULT_COUNT: u64 = 1250;
@@ -133,7 +154,7 @@ impl Params {
         cases = self.circumstances.at_their_places(&cases, card);
         if !self.rates_per_s.is_empty() {
             cases = each(&cases, &self.rates_per_s, |case, rate_per_s| {
-                case.primary_mut().load = case.primary().load.paced(rate_per_s);
+                *case = case.at_rate(rate_per_s);
             });
         }
         self.circumstances.with_replicates(&cases)

@@ -18,8 +18,9 @@ use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy, Writes};
+use hairpin_model::finding::Repeat;
 use hairpin_model::options::OptionName;
-use hairpin_model::quantities::exact_duration;
+use hairpin_model::quantities::{duration_argument, exact_duration};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
@@ -40,6 +41,7 @@ pub const SMALL_WRITES: Experiment = Experiment {
     question: "What do small writes cost, and which remedy helps?",
     knobs: KNOBS,
     plan,
+    repeats: |case| case.primary().load.exchange().is_some(),
     refine: None,
 };
 
@@ -55,20 +57,26 @@ const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport).help("Byte streams, or all; without --remedy, those without Nagle's algorithm run only default and one-write")
-    .many()
+    shared::TRANSPORT.help("Byte streams, or all; without --remedy, those without Nagle's algorithm run only default and one-write")
     .or(TRANSPORTS),
     Knob::new("writes", "SIZES", KnobKind::Writes).help("Writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two. Repeat it to compare requests")
     .repeat()
-    .or(&["100x2"]),
+    .or(&["100x2"])
+    .print(|repeat| print_exchange(repeat, "", |exchange| exchange.writes.to_string())),
     Knob::new("remedy", "NAME", KnobKind::Remedy).help("Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)")
     .many()
-    .or(&["all"]),
+    .or(&["all"])
+    .print(|repeat| print_exchange(repeat, "", |exchange| exchange.remedy.to_string())),
     Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: MAX_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so their figures have no pause")
-    .or(&["0ms"]),
-    Knob::new("reply", "BYTES", shared::SIZE).help("Size of each answer, 1 B to 1 GiB").or(&["4"]),
+    .or(&["0ms"])
+    .print(|repeat| print_exchange(repeat, "0ns", |exchange| duration_argument(exchange.gap_ns))),
+    Knob::new("reply", "BYTES", shared::SIZE)
+        .help("Size of each answer, 1 B to 1 GiB")
+        .or(&["4"])
+        .print(|repeat| repeat.values("4", |case| Some(case.primary().load.reply_size_bytes().to_string()))),
     Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first answer is read")
-    .or(&["1"]),
+    .or(&["1"])
+    .print(|repeat| print_exchange(repeat, "1", |exchange| exchange.pipeline.to_string())),
     shared::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
@@ -84,7 +92,8 @@ const KNOBS: &[Knob] = &[
     budget::AT_MOST,
     budget::QUICK,
     Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Warm-up of each round, exchanges or a time; auto: 1 to 200 exchanges, fewer where they stall")
-    .or(&[AUTO]),
+    .or(&[AUTO])
+    .print(shared::print_warm_up),
     shared::TRACE,
     shared::SEED,
     shared::TIMEOUT,
@@ -96,6 +105,10 @@ const KNOBS: &[Knob] = &[
     shared::INJECTED_FAULT,
     shared::FAULT_IN_REPLICATE,
 ];
+
+fn print_exchange(repeat: &Repeat, usual: &str, of: fn(&Exchange) -> String) -> Vec<String> {
+    repeat.values(usual, |case| case.primary().load.exchange().map(of))
+}
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Params::read(knobs, capabilities)?;

@@ -22,7 +22,7 @@ use crate::knobs::Knobs;
 use crate::links;
 use crate::selection::{self, Sieve};
 use crate::sequence::Planned;
-use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED};
+use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED, refuse_across_hosts};
 use crate::warm_up::WARM_UP_NS;
 
 pub const SURVEY: Experiment = Experiment {
@@ -30,6 +30,8 @@ pub const SURVEY: Experiment = Experiment {
     question: "Which transport is fastest on this machine, and what makes the others slower?",
     knobs: KNOBS,
     plan,
+    // Its cases are round trips, and it cannot choose some.
+    repeats: |_| false,
     refine: None,
 };
 
@@ -135,6 +137,7 @@ const KNOBS: &[Knob] = &[
 ];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    refuse_across_hosts(knobs, capabilities)?;
     let (injected_fault, fault_in_replicate) =
         (knobs.value("injected-fault"), knobs.value::<InjectedFault>("replicate-fault"));
     let mut sieve = Sieve::new(capabilities);

@@ -17,28 +17,31 @@ use hairpin_model::arrivals::Arrivals;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
 use hairpin_model::case::{Case, EndSettings, Placement, Waiting, WhichCpus};
+use hairpin_model::finding::Repeat;
 use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowRole, Load, LoadWays, Pacing, Source};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::phases::{ByPhase, LENGTH_KNOBS, PhaseLengths};
+use hairpin_model::quantities::{bit_rate_argument, duration_argument};
 use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};
-use crate::knob::{Knob, KnobKind};
+use crate::knob::{Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::one_way::{self, MESSAGE_BYTES, WRITE_BYTES};
 use crate::possible;
 use crate::selection;
 use crate::sequence::Planned;
-use crate::shared::{self, AUTO, Circumstances, each};
+use crate::shared::{self, AUTO, Circumstances, each, option_set};
 
 pub const UNDER_LOAD: Experiment = Experiment {
     name: "under-load",
     question: "What does a load on the path add to the latency of other traffic?",
     knobs: KNOBS,
     plan,
+    repeats: Case::is_under_load,
     refine: None,
 };
 
@@ -46,62 +49,79 @@ pub const UNDER_LOAD: Experiment = Experiment {
 const FULL: &str = "full";
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport)
-        .help("Transports of the probe, separated by commas [default: the unreliable one over IPv4]")
-        .many(),
+    shared::TRANSPORT
+        .help("Transports of the probe, separated by commas [default: the unreliable one over IPv4]"),
     Knob::new("size", "BYTES", shared::SIZE)
         .help("Size of each message of the probe and of its answer")
         .many()
-        .or(&["64B"]),
+        .or(&["64B"])
+        .print(|repeat| repeat.values("64", |case| Some(case.primary().load.size_bytes().to_string()))),
     Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, 1e6))
         .help("Messages of the probe a second; auto: 1000; over a link 100, and 10 of per-message")
         .many()
-        .or(&[AUTO]),
-    Knob::switch("closed-loop", "The probe sends its next message when the last was answered, instead of at a rate"),
+        .or(&[AUTO])
+        .print(shared::print_rate),
+    Knob::switch("closed-loop", "The probe sends its next message when the last was answered, instead of at a rate")
+        .print(|repeat| if shared::print_rate(repeat).is_empty() { vec!["on".to_owned()] } else { Vec::new() }),
     Knob::new("probe-connection", "WHICH", KnobKind::Words(ConnectionUse::WORDS))
         .help("Connection of the probe: own, per-message (a new one for each), shared (that of the load), or all")
         .many()
-        .or(&["own"]),
-    Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff).help(
-        "Measure round trips a minute (RPM, IETF responsiveness) beside a TCP load: on or off [default: on over a link]",
-    ),
+        .or(&["own"])
+        .print(|repeat| {
+            repeat.values(ConnectionUse::Own.word(), |case| Some(case.primary().connection_use.to_string()))
+        }),
     Knob::new("load", "WAY", KnobKind::Words(LoadWays::WORDS))
         .help("Direction of the load: up (client to server), down, both at once, none, or all")
         .many()
-        .or(&["up"]),
+        .or(&["up"])
+        .print(|repeat| repeat.values(LoadWays::Up.word(), |case| Some(case.load_ways()?.to_string()))),
     Knob::new("load-transport", "NAME", KnobKind::Transport)
         .help("Transports of the load [default: the reference transport]")
-        .many(),
+        .many()
+        .print(|repeat| print_load(repeat, "", |load| load.transport.clone())),
     Knob::new("load-rate", "BITS", KnobKind::BitRateOr(FULL))
         .help("Rate at which the load offers its bytes, for instance 9mbit; full: as fast as it goes")
         .many()
-        .or(&[FULL]),
+        .or(&[FULL])
+        .print(|repeat| print_load(repeat, FULL, load_rate)),
     Knob::new("load-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
-        .help("Size of each write of the load [default: 64KiB; 1400B at a rate, and where a write is a message]"),
+        .help("Size of each write of the load [default: 64KiB; 1400B at a rate, and where a write is a message]")
+        .print(print_load_size),
     Knob::new("connections", "NUMBER", one_way::CONNECTIONS.kind)
         .help("Connections of the load, up to 1000")
         .many()
-        .or(&["1"]),
+        .or(&["1"])
+        .print(|repeat| print_load(repeat, "1", |load| load.connections.to_string())),
     Knob::new("congestion", "NAME", KnobKind::Congestion)
         .help("Congestion controls of the load, separated by commas [default: that of the host; cubic over a link]")
-        .many(),
+        .many()
+        .print(|repeat| if each_has_congestion(repeat) { print_load(repeat, "", congestion) } else { Vec::new() }),
     Knob::new("load-option", "SET", KnobKind::OptionSet)
         .help("Socket options of the load. Repeat it to compare sets")
-        .repeat(),
+        .repeat()
+        .print(print_load_options),
     Knob::new("load-cpu", "WHERE", KnobKind::Words(WhichCpus::WORDS))
         .help("CPUs of the load: same as the probe, other, or all [default: all; over a link same]")
-        .many(),
-    Knob::new("idle", "TIME", shared::LASTS).help("How long the probe runs alone [default: 300ms; 1s over a link]"),
-    Knob::new("ramp", "TIME", shared::LASTS)
-        .help("How long the load may take to become steady, not measured [default: 300ms; 5s over a link]"),
-    Knob::new("duration", "TIME", shared::LASTS)
-        .help("How long the probe runs beside the steady load [default: 700ms; 5s over a link]"),
-    Knob::new("recovery", "TIME", shared::LASTS)
-        .help("How long the probe runs after the load [default: 300ms; 2s over a link]"),
-    shared::WAITING,
-    Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
-        .help("Where both ends of the probe run: same-cpu, cross-cpu, unpinned, or all")
         .many()
+        .print(print_load_cpu),
+    Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff)
+        .help("Measure round trips a minute (RPM, IETF responsiveness) beside a TCP load: on or off [default: on over a link]")
+        .print(print_responsiveness),
+    Knob::new("idle", "TIME", shared::LASTS)
+        .help("How long the probe runs alone [default: 300ms; 1s over a link]")
+        .print(|repeat| print_length(repeat, |lengths| lengths.idle)),
+    Knob::new("ramp", "TIME", shared::LASTS)
+        .help("How long the load may take to become steady, not measured [default: 300ms; 5s over a link]")
+        .print(|repeat| print_length(repeat, |lengths| lengths.ramp)),
+    Knob::new("duration", "TIME", shared::LASTS)
+        .help("How long the probe runs beside the steady load [default: 700ms; 5s over a link]")
+        .print(|repeat| print_length(repeat, |lengths| lengths.loaded)),
+    Knob::new("recovery", "TIME", shared::LASTS)
+        .help("How long the probe runs after the load [default: 300ms; 2s over a link]")
+        .print(|repeat| print_length(repeat, |lengths| lengths.recovering)),
+    shared::WAITING,
+    shared::PLACEMENT
+        .help("Where both ends of the probe run: same-cpu, cross-cpu, unpinned, or all")
         .or(&["same-cpu"]),
     shared::OPTION,
     shared::LINK,
@@ -119,6 +139,69 @@ const KNOBS: &[Knob] = &[
     shared::ALLOW_UNMET_OPTIONS,
     shared::REPLICATE,
 ];
+
+/// Prints what loads have; both directions of a load are alike.
+fn print_load(repeat: &Repeat, usual: &str, of: fn(&Flow) -> String) -> Vec<String> {
+    repeat.values(usual, |case| case.loads().first().copied().map(of))
+}
+
+fn load_rate(load: &Flow) -> String {
+    let per_s = load.load.rate_per_s();
+    per_s.map_or(FULL.to_owned(), |per_s| bit_rate_argument(per_s * load.load.size_bytes() as f64 * 8.0))
+}
+
+fn print_load_size(repeat: &Repeat) -> Vec<String> {
+    let is_usual = |load: &Flow| {
+        let is_small = load.load.rate_per_s().is_some() || repeat.cards.boundaries(&load.transport);
+        load.load.size_bytes() == if is_small { MESSAGE_BYTES } else { WRITE_BYTES }
+    };
+    let mut loads = repeat.cases.iter().filter_map(|case| case.loads().first().copied());
+    let other = loads.find(|load| !is_usual(load)).map(|load| load.load.size_bytes().to_string());
+    other.into_iter().collect()
+}
+
+fn congestion(load: &Flow) -> String {
+    load.options.get(OptionName::Congestion).unwrap_or_default().to_owned()
+}
+
+/// Whether `--congestion` can name the congestion control of every load.
+fn each_has_congestion(repeat: &Repeat) -> bool {
+    print_load(repeat, "", congestion).iter().all(|control| !control.is_empty())
+}
+
+fn print_load_options(repeat: &Repeat) -> Vec<String> {
+    if each_has_congestion(repeat) {
+        return print_load(repeat, NO_OPTIONS, |load| {
+            option_set(&load.options.clone().without(OptionName::Congestion))
+        });
+    }
+    print_load(repeat, NO_OPTIONS, |load| option_set(&load.options))
+}
+
+/// On the loopback the default is a case for each value.
+fn print_load_cpu(repeat: &Repeat) -> Vec<String> {
+    let crosses = repeat.cases.iter().all(|case| case.loads().is_empty() || case.crosses_a_network());
+    repeat.values(if crosses { WhichCpus::Same.word() } else { "" }, |case| {
+        Some(case.ends_of(case.loads().first()?).cpus.to_string())
+    })
+}
+
+/// By default it is on over a link and to another host. Connections per message are responsiveness themselves.
+fn print_responsiveness(repeat: &Repeat) -> Vec<String> {
+    repeat.values("", |case| {
+        let is_on = case.flows.iter().any(|flow| flow.role == FlowRole::ForeignProbe);
+        let has_own = case.loads().is_empty() || case.primary().connection_use == ConnectionUse::PerMessage;
+        let is_default = has_own || is_on == case.crosses_a_network();
+        (!is_default).then(|| if is_on { "on" } else { "off" }.to_owned())
+    })
+}
+
+/// Prints the length of a phase.
+fn print_length(repeat: &Repeat, of: fn(&PhaseLengths) -> u64) -> Vec<String> {
+    let usual = PhaseLengths::usual(repeat.cases.iter().any(Case::crosses_a_network));
+    let length_ns = repeat.phases.as_ref().map(of).filter(|length_ns| *length_ns != of(&usual));
+    length_ns.map(duration_argument).into_iter().collect()
+}
 
 /// New connections per second that measure responsiveness: some 500 bytes each, little even for a slow link.
 const FOREIGN_PER_S: f64 = 10.0;
@@ -363,7 +446,7 @@ fn flows_up(knobs: &Knobs, candidate: &Candidate) -> Vec<Flow> {
     let options = option_sets(knobs, card);
     let mut flows = Vec::new();
     for load in full.into_iter().chain(rates) {
-        for connections in one_way::connections(knobs, "connections") {
+        for connections in one_way::counts(knobs, "connections") {
             flows.extend(options.iter().map(|options| Flow {
                 options: options.clone(),
                 connections,

@@ -45,6 +45,7 @@ fn plain() -> Card {
         is_reference: false,
         in_survey: true,
         many_connections: true,
+        many_streams: false,
         sends_files: true,
         waitings: Waiting::ALL,
         options: &[],

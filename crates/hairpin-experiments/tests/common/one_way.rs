@@ -16,6 +16,7 @@ pub const ONE_WAY: Experiment = Experiment {
     question: "Does all arrive that the server sends?",
     knobs: KNOBS,
     plan,
+    repeats: |_| false,
     refine: None,
 };
 

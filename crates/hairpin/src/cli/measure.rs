@@ -18,10 +18,12 @@ use super::progress::Progress;
 use super::report::{PAGE, show, write_page};
 use super::{output, two_hosts};
 use crate::interrupt;
-use crate::measure::without_digits;
 use crate::program::Program;
 use crate::remote::Remote;
 use crate::session::{Planned, Session};
+
+/// Maximum of printed errors in saving: a full disk fails every later round.
+const MAX_UNSAVED: usize = 3;
 
 /// Short for `--keep-samples 0`.
 pub(super) const NO_SAMPLES: &str = "no-samples";
@@ -53,8 +55,11 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
         )),
         Err(error) => output::error(error),
     }
-    for cause in each_kind_once(run.unsaved.iter().map(|failure| failure.cause.as_str())) {
-        output::error(&cause);
+    for failure in run.unsaved.iter().take(MAX_UNSAVED) {
+        output::error(&failure.cause);
+    }
+    if run.unsaved.len() > MAX_UNSAVED {
+        output::error(&format!("not all was saved: {} more errors like these", run.unsaved.len() - MAX_UNSAVED));
     }
     printed?;
     Ok(match run.state {
@@ -143,35 +148,6 @@ impl Ends {
     }
 }
 
-/// One cause of each kind that differs only in numbers: a full disk fails every later round.
-fn each_kind_once<'c>(causes: impl Iterator<Item = &'c str>) -> Vec<String> {
-    let mut kinds: Vec<(String, &str, u64)> = Vec::new();
-    for cause in causes {
-        let kind = without_digits(cause);
-        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
-            Some((_, _, more)) => *more += 1,
-            None => kinds.push((kind, cause, 0)),
-        }
-    }
-    let told = |(_, first, more): (String, &str, u64)| match more {
-        0 => first.to_owned(),
-        more => format!("{first}; {more} more like this"),
-    };
-    kinds.into_iter().map(told).collect()
-}
-
 pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::each_kind_once;
-
-    #[test]
-    fn causes_that_differ_in_numbers_only_are_reported_once() {
-        let causes = ["round 1: x/round-000001 full", "round 2: x/round-000002 full", "summary", "round 3: y"];
-        let told = ["round 1: x/round-000001 full; 1 more like this", "summary", "round 3: y"];
-        assert_eq!(each_kind_once(causes.into_iter()), told);
-    }
 }

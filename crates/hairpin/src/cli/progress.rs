@@ -13,14 +13,13 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 
 use super::output;
 use crate::Event;
-use crate::measure::without_digits;
 
 /// A bar on standard error, if that is a terminal.
 pub(super) struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
-    /// The causes reported, without their numbers.
+    /// Transports of which a case was given up.
     told: BTreeSet<String>,
     /// The figure of each round so far, by case.
     figures: BTreeMap<String, Vec<f64>>,
@@ -81,8 +80,8 @@ impl Progress {
     }
 
     fn given_up(&mut self, case: &Skipped, failure: &Failure) {
-        // The report says how often.
-        if !self.quiet && self.told.insert(without_digits(&failure.cause)) {
+        // The report has them all.
+        if !self.quiet && self.told.insert(case.transport.clone()) {
             let what = case.case.as_ref().unwrap_or(&case.transport);
             self.bar.suspend(|| output::note(&format!("{what}: {}: {}", case.reason, failure.cause)));
         }

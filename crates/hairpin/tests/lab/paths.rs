@@ -24,7 +24,7 @@ const PLANS: [Plan; 8] = [
         "--transport UDP,TCP --direction up,down --batch 1 --connections 8 --duration 300ms --rounds 1",
         [4; 2],
     ),
-    ("bulk", "--transport STREAMS --direction up,down --streams 4 --duration 300ms --rounds 1", [4, 2]),
+    ("bulk", "--transport STREAMS --direction up,down --connections 4 --duration 300ms --rounds 1", [4, 2]),
     ("offered-load", "--transport UDP --direction up,down --rate 1000 --count 50 --rounds 1", [2; 2]),
     (
         "under-load",

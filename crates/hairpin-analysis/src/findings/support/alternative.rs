@@ -8,8 +8,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::values::NO_OPTIONS;
-use super::{CONFIRMED, Change, change, counter_experiment, link_word, paired, proved};
+use super::{CONFIRMED, Change, change, paired, proved, with_option};
 use crate::exchanges::with_remedy;
 use crate::links::{line_with_codel, line_without};
 
@@ -29,11 +28,11 @@ impl Alternative {
         traced.max(saved.clamp(0.0, 1.0))
     }
 
-    fn new(run: &Run, case: &CaseSummary, sibling: Case, experiment: CounterExperiment) -> Self {
+    fn new(run: &Run, case: &CaseSummary, sibling: Case, kind: &str) -> Self {
         let change = sibling_of(run, &sibling).and_then(|sibling| change(run, case, sibling));
         Self {
-            proved: change.as_ref().map(|change| proved(&experiment.kind, change)),
-            experiment: paired(experiment, [case.case.clone(), sibling]),
+            experiment: paired(kind, [case.case.clone(), sibling]),
+            proved: change.as_ref().map(|change| proved(kind, change)),
             change,
         }
     }
@@ -52,11 +51,8 @@ pub(in crate::findings) fn other_remedy(
     remedy: Remedy,
     kind: &str,
 ) -> Option<Alternative> {
-    let exchange = case.case.primary().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
-    let sibling = with_remedy(&case.case, remedy);
-    let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
-    let experiment = counter_experiment(kind, &[&case.case], "remedy", &values);
-    Some(Alternative::new(run, case, sibling, experiment))
+    case.case.primary().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
+    Some(Alternative::new(run, case, with_remedy(&case.case, remedy), kind))
 }
 
 /// `case` with another value of that option; `None` if it already has it.
@@ -66,14 +62,8 @@ pub(in crate::findings) fn other_option(
     (option, value): (OptionName, &str),
     kind: &str,
 ) -> Option<Alternative> {
-    let options = case.case.primary().options.clone().with(option, value);
-    if options == case.case.primary().options {
-        return None;
-    }
-    let sibling = case.case.clone().with(|changed| changed.primary_mut().options = options);
-    let values = [&case.case, &sibling].map(|case| super::options(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
-    let experiment = counter_experiment(kind, &[&case.case], "option", &values);
-    Some(Alternative::new(run, case, sibling, experiment))
+    let sibling = with_option(&case.case, option, value);
+    (sibling != case.case).then(|| Alternative::new(run, case, sibling, kind))
 }
 
 /// `case` without Nagle's algorithm: by remedy for exchanges, by option for messages.
@@ -87,22 +77,19 @@ pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Optio
 /// `case` over its link without that stage; `None` if the link has no such removable stage.
 pub(in crate::findings) fn without_stage(run: &Run, case: &CaseSummary, stage: &str) -> Option<Alternative> {
     let line = line_without(case.path.relay.as_ref()?, stage)?;
-    let experiment = over_line(&case.case, line, WITHOUT_STAGE);
-    let [_, sibling] = *experiment.pair.clone()?;
-    Some(Alternative::new(run, case, sibling, experiment))
+    Some(Alternative::new(run, case, over_line(&case.case, line), WITHOUT_STAGE))
 }
 
 /// The counter-experiment that adds CoDel to the queues of the link; `None` if every queue has CoDel.
 pub(in crate::findings) fn with_codel(case: &CaseSummary) -> Option<CounterExperiment> {
-    Some(over_line(&case.case, line_with_codel(case.path.relay.as_ref()?)?, CODEL))
+    let line = line_with_codel(case.path.relay.as_ref()?)?;
+    Some(paired(CODEL, [case.case.clone(), over_line(&case.case, line)]))
 }
 
-/// The counter-experiment that runs the case over the link of that line.
-fn over_line(case: &Case, line: &str, kind: &str) -> CounterExperiment {
-    let sibling = case.clone().with(|changed| {
+/// The same case over the link of that line.
+fn over_line(case: &Case, line: &str) -> Case {
+    case.clone().with(|changed| {
         changed.path.link = line.to_owned();
         changed.path.name = None;
-    });
-    let values = [link_word(case), line.to_owned()];
-    paired(counter_experiment(kind, &[case], "link", &values), [case.clone(), sibling])
+    })
 }

@@ -11,7 +11,7 @@ use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{change_of, counter_experiment, evidence_of, gone_by_block, paired, sibling_of};
+use super::{change_of, evidence_of, gone_by_block, paired, sibling_of};
 
 /// Messages that a case lost to some causes.
 #[derive(Clone, Copy, Debug)]
@@ -71,20 +71,16 @@ impl Lost {
 /// The case with its messages offered at `per_s` messages per second; `None` if its rate is no higher.
 pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
     let per_s = per_s.floor().max(1.0);
-    let load = match case.primary().load {
-        Load::Offered { offered_per_s, .. } if offered_per_s <= per_s => return None,
-        Load::Offered { size_bytes, arrivals, pacing, .. } => {
-            Load::Offered { offered_per_s: per_s, size_bytes, arrivals, pacing }
+    match case.primary().load {
+        Load::Offered { offered_per_s, .. } => (per_s < offered_per_s).then(|| case.at_rate(per_s)),
+        Load::Messages { .. } | Load::Stream { .. } => {
+            let (size_bytes, arrivals, pacing) =
+                (case.primary().load.size_bytes(), Arrivals::Fixed, Pacing::SleepSpin);
+            let load = Load::Offered { offered_per_s: per_s, size_bytes, arrivals, pacing };
+            Some(case.clone().with(|changed| changed.primary_mut().load = load))
         }
-        Load::Messages { .. } | Load::Stream { .. } => Load::Offered {
-            offered_per_s: per_s,
-            size_bytes: case.primary().load.size_bytes(),
-            arrivals: Arrivals::Fixed,
-            pacing: Pacing::SleepSpin,
-        },
-        Load::PingPong { .. } | Load::Paced { .. } | Load::Exchange { .. } => return None,
-    };
-    Some(case.clone().with(|changed| changed.primary_mut().load = load))
+        Load::PingPong { .. } | Load::Paced { .. } | Load::Exchange { .. } => None,
+    }
 }
 
 /// Median rate of arriving messages, per second.
@@ -95,11 +91,8 @@ pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<f64> {
 /// The counter-experiment that offers a share of the rate that arrived, with its pair.
 pub(in crate::findings) fn slower(case: &CaseSummary, share: f64) -> Option<CounterExperiment> {
     let changed = offered_at(&case.case, share * arrived_per_s(case)?)?;
-    let rates: Vec<String> = [&case.case, &changed]
-        .into_iter()
-        .filter_map(|case| case.primary().load.rate_per_s())
-        .map(|rate| rate.to_string())
-        .collect();
-    let experiment = counter_experiment(LOWER_RATE, &[&changed], "rate", &rates);
-    Some(paired(experiment, [case.case.clone(), changed]))
+    let mut experiment = paired(LOWER_RATE, [case.case.clone(), changed]);
+    // One command has only loads that are offered at a rate.
+    experiment.repeat.cases.retain(|case| case.primary().load.rate_per_s().is_some());
+    Some(experiment)
 }

@@ -1,14 +1,11 @@
 //! Shared by detectors: looking up cases, building findings, counter-experiments and their verdicts.
 
 mod alternative;
-mod command;
-mod loads;
+mod counter_experiment;
 mod loss;
 mod other_load;
-mod server;
 mod stall;
 mod traced;
-mod values;
 mod without_cause;
 
 use std::collections::BTreeMap;
@@ -22,12 +19,11 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
 
 pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
-pub(super) use self::command::{counter_experiment, for_longer, link_word, options, paired, sysctls};
+pub(super) use self::counter_experiment::{counter_experiment, for_longer, needs_one_host, paired, with_option};
 pub(super) use self::without_cause::{change_of, gone, gone_by_block};
 
 pub(super) use self::loss::{Lost, lost_to, slower};
 pub(super) use self::other_load::{load_at, load_elsewhere, with_load_option};
-pub(super) use self::server::{needs_one_host, server_in_command};
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::compare::{as_ratio, by_block, difference_by_block, over_points};

@@ -9,9 +9,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::parse;
 use hairpin_model::quantities::bit_rate_argument;
 
-use super::loads::FULL;
-use super::values::{NO_OPTIONS, set_in_words};
-use super::{counter_experiment, paired};
+use super::paired;
 
 /// The counter-experiment that runs the load on another CPU than the probe; `None` if it already does, or if the
 /// placement has no other CPU.
@@ -27,8 +25,7 @@ pub(in crate::findings) fn load_elsewhere(case: &Case) -> Option<CounterExperime
         let ends = EndSettings { cpus: WhichCpus::Other, ..case.ends_of(flow) };
         Flow { ends: Some(ends), ..flow.clone() }
     });
-    let values = [WhichCpus::Same, WhichCpus::Other].map(|which| which.to_string());
-    Some(paired(counter_experiment(LOAD_ELSEWHERE, &[case], "load-cpu", &values), [case.clone(), elsewhere]))
+    Some(paired(LOAD_ELSEWHERE, [case.clone(), elsewhere]))
 }
 
 /// The counter-experiment that offers each load at this rate, in message bits per second; `None` if a load already has
@@ -37,9 +34,8 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64) -> Option<Count
     if case.loads().is_empty() || case.loads().iter().any(|flow| flow.load.rate_per_s().is_some()) {
         return None;
     }
-    let argument = bit_rate_argument(three_digits(bits_per_s));
     // The pair must have the rate that the command line parses.
-    let bits_per_s = parse::bits_per_s(&argument).ok()?;
+    let bits_per_s = parse::bits_per_s(&bit_rate_argument(three_digits(bits_per_s))).ok()?;
     let limited = with_loads(case, |flow| {
         let own_bytes = flow.load.size_bytes();
         let size_bytes = if own_bytes == WRITE_BYTES { MESSAGE_BYTES } else { own_bytes };
@@ -47,8 +43,7 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64) -> Option<Count
         let load = Load::Offered { offered_per_s, size_bytes, arrivals: Arrivals::Fixed, pacing: Pacing::SleepSpin };
         Flow { load, ..flow.clone() }
     });
-    let experiment = counter_experiment(LOAD_BELOW_GOODPUT, &[case], "load-rate", &[FULL.to_owned(), argument]);
-    Some(paired(experiment, [case.clone(), limited]))
+    Some(paired(LOAD_BELOW_GOODPUT, [case.clone(), limited]))
 }
 
 /// The counter-experiment that sets an option on the load's connection, which the probe may share.
@@ -66,13 +61,7 @@ pub(in crate::findings) fn with_load_option(
     if case.primary().connection_use == ConnectionUse::Shared {
         *other.primary_mut() = changed(case.primary());
     }
-    let values = [case, &other].map(|case| sets(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
-    Some(paired(counter_experiment(kind, &[case], "load-option", &values), [case.clone(), other]))
-}
-
-/// The options of the load, for `--load-option`: a congestion control has its own knob.
-fn sets(case: &Case) -> Option<String> {
-    set_in_words(&case.loads().first()?.options.clone().without(OptionName::Congestion))
+    Some(paired(kind, [case.clone(), other]))
 }
 
 /// Rounds down to three digits.
@@ -99,10 +88,11 @@ mod tests {
     fn a_rate_is_rounded_down_to_three_digits_as_in_the_command() {
         for (asked, argument) in [(9_127_345.0, "9.12mbit"), (23_456_789_000.0, "23.4gbit"), (999.9e3, "999kbit")] {
             let experiment = load_at(&probed(&[Direction::Up]), asked).unwrap();
-            assert!(experiment.command.contains(&format!(" --load-rate full,{argument} ")), "{}", experiment.command);
+            assert_eq!(experiment.repeat.cases, *experiment.pair.clone().unwrap());
             let [_, limited] = *experiment.pair.unwrap();
             let offered_per_s = parse::bits_per_s(argument).unwrap() / 8.0 / 1400.0;
             assert_eq!(limited.flows[1].load.rate_per_s(), Some(offered_per_s));
+            assert_eq!(bit_rate_argument(offered_per_s * 8.0 * 1400.0), argument);
         }
     }
 

@@ -1,0 +1,116 @@
+//! Counter-experiments: the cases to measure next, with one change.
+
+use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, WhichCpus};
+use hairpin_model::finding::{CounterExperiment, Repeat};
+use hairpin_model::finding_keys::check::LONGER;
+use hairpin_model::flow::Flow;
+use hairpin_model::options::OptionName;
+
+/// A counter-experiment that measures these cases.
+pub(in crate::findings) fn counter_experiment(
+    kind: &str,
+    cases: impl IntoIterator<Item = Case>,
+) -> CounterExperiment {
+    // The second of an A/A pair tells nothing more about a cause.
+    let cases: Vec<Case> = cases.into_iter().map(|case| case.without_replicate()).collect();
+    CounterExperiment {
+        kind: kind.to_owned(),
+        change: String::new(),
+        command: String::new(),
+        repeat: Repeat::of(cases),
+        pair: None,
+    }
+}
+
+/// The same case for longer. The default is 10 s, and a number of rounds alone would end sooner.
+pub(in crate::findings) fn for_longer(case: &Case) -> CounterExperiment {
+    let mut experiment = counter_experiment(LONGER, [case.clone()]);
+    experiment.repeat.over_ns = Some(40_000_000_000);
+    experiment
+}
+
+/// A pair of cases that differ in exactly one thing.
+pub(in crate::findings) fn paired(kind: &str, pair: [Case; 2]) -> CounterExperiment {
+    CounterExperiment { pair: Some(Box::new(pair.clone())), ..counter_experiment(kind, pair) }
+}
+
+/// The case with that option, in both of its directions.
+pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &str) -> Case {
+    let set = |flow: &mut Flow| flow.options = flow.options.clone().with(name, value);
+    case.clone().with(|changed| match case.goes_both_ways() {
+        true => changed.flows.iter_mut().for_each(set),
+        false => set(changed.primary_mut()),
+    })
+}
+
+/// Whether the case requires both ends on one host.
+pub(in crate::findings) fn needs_one_host(case: &Case) -> bool {
+    let is_of_one = |flow| {
+        let ends = case.ends_of(flow);
+        let is_placed = matches!(ends.placement, Placement::SameCpu | Placement::CrossCpu);
+        is_placed
+            || ends.kind != EndKind::Processes
+            || ends.cpu_idle != CpuIdle::Deep
+            || ends.cpus == WhichCpus::Other
+    };
+    case.is_emulated() || !case.sysctls.is_empty() || case.flows.iter().any(is_of_one)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::flow::Direction;
+
+    use super::*;
+    use crate::fixture::links::{between_hosts, over};
+    use crate::fixture::under_load::probed;
+
+    #[test]
+    fn cases_of_one_host_are_known() {
+        let elsewhere = || between_hosts(probed(&[Direction::Up]));
+        let changes: [fn(&mut Case); 6] = [
+            |case| case.ends.cpu_idle = CpuIdle::Shallow,
+            |case| case.ends.placement = Placement::SameCpu,
+            |case| case.ends.placement = Placement::CrossCpu,
+            |case| case.ends.kind = EndKind::Threads,
+            |case| case.sysctls = "net.ipv4.tcp_sack=0".parse().unwrap(),
+            |case| {
+                let ends = hairpin_model::case::EndSettings { cpus: WhichCpus::Other, ..case.ends };
+                case.flows[1].ends = Some(ends);
+            },
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            assert!(needs_one_host(&elsewhere().with(change)), "{number}");
+        }
+        assert!(needs_one_host(&over("delay=1ms", elsewhere())));
+        assert!(!needs_one_host(&elsewhere()));
+        assert!(!needs_one_host(&elsewhere().with(|case| case.ends.placement = Placement::Unpinned)));
+    }
+
+    #[test]
+    fn an_option_is_set_in_both_directions_and_not_for_a_load() {
+        let both = Case::of(Flow::stream("tcp", 100, Direction::Up)).with(|case| {
+            case.flows.push(Flow { id: "back".into(), ..Flow::stream("tcp", 100, Direction::Down) });
+        });
+        let of = |case: &Case| -> Vec<Option<String>> {
+            let changed = with_option(case, OptionName::Congestion, "cubic");
+            changed.flows.iter().map(|flow| flow.options.get(OptionName::Congestion).map(str::to_owned)).collect()
+        };
+        let cubic = || Some("cubic".to_owned());
+        assert_eq!(of(&both), [cubic(), cubic()]);
+        assert_eq!(of(&probed(&[Direction::Up])), [cubic(), None]);
+    }
+
+    #[test]
+    fn a_check_of_a_replicate_measures_the_case_once() {
+        let again = Case::ping_pong("tcp").with(|case| case.replicate = 1);
+        let spinning = again.clone().with(|case| case.ends.waiting = hairpin_model::case::Waiting::Spin);
+        let experiment = paired("spin", [again.clone(), spinning.clone()]);
+        assert_eq!(experiment.pair.as_deref(), Some(&[again.clone(), spinning.clone()]));
+        assert_eq!(experiment.repeat.cases, [again.without_replicate(), spinning.without_replicate()]);
+        let longer = for_longer(&again);
+        assert_eq!(
+            (longer.repeat.cases.as_slice(), longer.repeat.over_ns),
+            (&[Case::ping_pong("tcp")][..], Some(40_000_000_000))
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Commands that repeat cases: the inverse of planning, from the same knobs.
+
+use hairpin_model::finding::Repeat;
+use hairpin_model::run::Run;
+use hairpin_model::{path, shell};
+
+use crate::experiment::Experiment;
+use crate::knob::{Knob, KnobKind};
+
+/// Knobs that commands begin with; then come the experiment's own.
+const FIRST: &[&str] = &["transport", "waiting", "placement", "ends"];
+/// Knobs that commands end with.
+const LAST: &[&str] = &[
+    "option",
+    "sysctl",
+    "link",
+    "cpu-idle",
+    "injected-fault",
+    "replicate",
+    "warmup",
+    "over",
+    "idle",
+    "ramp",
+    "duration",
+    "recovery",
+    "seed",
+];
+
+/// Flags that place the ends between two hosts.
+const OF_TWO_HOSTS: &[&str] = &["--to", "--bind", "--cpu", "--server-port"];
+
+/// Fills in the commands of a run's counter-experiments, with its seed, its phases and its server.
+pub fn fill_in(run: &mut Run, experiments: &[Experiment]) {
+    let is_between_hosts = run.cases.iter().any(|row| row.case.host().is_some());
+    let server = if is_between_hosts { server(&run.command_line) } else { Vec::new() };
+    for finding in &mut run.findings {
+        let Some(experiment) = &mut finding.counter_experiment else { continue };
+        let first = finding.cases.first().and_then(|id| run.rounds.iter().find(|round| round.case_id == *id));
+        let phases = first.and_then(|round| round.order.phases);
+        let (seed, cards) = (Some(run.seed), run.cards.clone());
+        let repeat = Repeat { phases, seed, cards, ..experiment.repeat.clone() };
+        if let Some(command) = words(&repeat, experiments) {
+            experiment.command = shell::command(&[command, server.clone()].concat());
+        }
+    }
+}
+
+/// The words of the command that repeats these cases; `None` if no experiment does.
+///
+/// Knobs take the values of all cases, so it may run a few more combinations than there are cases.
+#[must_use]
+pub fn words(repeat: &Repeat, experiments: &[Experiment]) -> Option<Vec<String>> {
+    let case = repeat.cases.first()?;
+    let experiment = experiments.iter().find(|experiment| (experiment.repeats)(case))?;
+    let mut knobs: Vec<&Knob> = experiment.knobs.iter().collect();
+    knobs.sort_by_key(|knob| rank(knob.name));
+    let flags = knobs.into_iter().flat_map(|knob| flags(knob, (knob.print)(repeat)));
+    Some(["hairpin", experiment.name].map(str::to_owned).into_iter().chain(flags).collect())
+}
+
+fn rank(name: &str) -> usize {
+    let at = |names: &[&str]| names.iter().position(|known| *known == name);
+    at(FIRST).or_else(|| at(LAST).map(|last| FIRST.len() + 1 + last)).unwrap_or(FIRST.len())
+}
+
+fn flags(knob: &Knob, values: Vec<String>) -> Vec<String> {
+    let flag = format!("--{}", knob.name);
+    match values.first() {
+        None => Vec::new(),
+        Some(_) if knob.kind == KnobKind::Switch => vec![flag],
+        Some(_) if knob.many => vec![flag, values.join(",")],
+        Some(_) if knob.repeat => values.into_iter().flat_map(|value| [flag.clone(), value]).collect(),
+        Some(first) => vec![flag, first.clone()],
+    }
+}
+
+/// The flags of a run's command line that place its ends. Without `--to` the environment names the server, also for the
+/// new command.
+fn server(command_line: &[String]) -> Vec<String> {
+    let value_of = |flag: &str| {
+        command_line.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(flag)? {
+            "" => command_line.get(at + 1).map(String::as_str),
+            rest => rest.strip_prefix('='),
+        })
+    };
+    let printed = |flag: &str| {
+        let value = value_of(flag)?;
+        let value = if flag == "--to" { path::server_in_command(value) } else { value };
+        Some([flag, value].map(str::to_owned))
+    };
+    OF_TWO_HOSTS.iter().filter_map(|flag| printed(flag)).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(line: &str) -> String {
+        shell::command(&server(&shell::words(line)))
+    }
+
+    #[test]
+    fn a_command_names_the_server_like_the_run_and_hides_the_ticket() {
+        assert_eq!(printed("hairpin bulk --to @lab.ticket --rounds 2"), "--to @lab.ticket");
+        assert_eq!(printed("hairpin bulk '--to=@my lab' --cpu 3"), "--to '@my lab' --cpu 3");
+        assert_eq!(
+            printed("hairpin --server-port=5000 --to ssh://me@lab:22"),
+            "--to ssh://me@lab:22 --server-port 5000"
+        );
+        assert_eq!(printed("hairpin --bind eth1 --to @lab.ticket"), "--to @lab.ticket --bind eth1");
+        assert_eq!(printed("hairpin --to 192.0.2.7:7420#..."), "--to @FILE");
+        assert_eq!(printed("hairpin bulk"), "", "the environment names it");
+        assert_eq!(printed("hairpin bulk --to"), "");
+    }
+}
