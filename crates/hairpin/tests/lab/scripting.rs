@@ -101,7 +101,7 @@ fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
         });
         // On a busy machine a run can have no knee.
         let mut complete =
-            runs.filter(|(run, _)| plan.starts_with("message-rate") || !list(&run["answer"]["knees"]).is_empty());
+            runs.filter(|(run, _)| plan.starts_with("message-rate") || !run["answer"]["knees"].is_null());
         complete.next().expect("one of 20 runs has a knee")
     });
     let [(rates, said_rates), (knees, said_knees)] = said;
