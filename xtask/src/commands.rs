@@ -266,7 +266,7 @@ impl<'a> Place<'a> {
             ["cargo", "install", ..] if self.brief => return None,
             ["cargo", "install", rest @ ..] => self.install(rest),
             // Other steps of CI run these.
-            ["cargo", "run" | "test" | "metadata", ..] => return None,
+            ["cargo", "run" | "test" | "metadata" | "doc", ..] => return None,
             names if shown.inline && names.iter().all(|word| is_name(word)) => {
                 self.shell(&format!("{} --help", shown.command))
             }

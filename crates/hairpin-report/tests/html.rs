@@ -519,7 +519,7 @@ fn a_page_has_notes_on_pauses_and_on_a_busy_machine() {
     let said = ["--gap pauses between writes", "Other programs were active"];
     assert!(said.iter().all(|said| !render(&run).contains(said)), "neither applies");
     support::small_writes::pause(&mut run, 1_000_000);
-    support::disturb(&mut run, 1.0);
+    support::findings::disturb(&mut run, 1.0);
     let page = render(&run);
     for said in said {
         assert_eq!(page.matches(said).count(), 1, "{said}");

@@ -129,7 +129,7 @@ fn a_busy_machine_is_reported_near_the_top_if_it_is_a_warning() {
         let rounds: u64 = run.cases.iter().map(|row| row.rounds).sum();
         let first = |run: &Run| joined(&render(run, &plain(100)).lines().take(12).collect::<Vec<_>>().join(" "));
         assert!(!first(&run).contains("Other programs were active"));
-        support::disturb(&mut run, 0.5);
+        support::findings::disturb(&mut run, 0.5);
         let caution = format!(
             "Other programs were active in {} of {rounds} timed rounds (finding noisy-machine): figures may \
              differ on an idle machine.",

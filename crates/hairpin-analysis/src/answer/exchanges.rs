@@ -9,7 +9,7 @@ use hairpin_model::path;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
-use super::{ids, is_credible, not_ranked, quoted};
+use super::statements::{ids, is_credible, not_ranked, quoted};
 
 /// The answer, on the first group in which remedies were compared with `default`; `None` if no case is usable. Cases
 /// with an injected fault are used only if there are no others, and the answer says so first.

@@ -10,7 +10,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use super::one_way::{highest, losses};
-use super::single;
+use super::statements::single;
 
 /// The answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {

@@ -12,7 +12,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::one_way::{has_losses, usable};
 use super::ranking::best;
-use super::{ids, of, single};
+use super::statements::{ids, of, single};
 use crate::knees::knees;
 
 /// The answer; `None` if no offered load is usable.

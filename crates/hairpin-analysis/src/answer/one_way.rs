@@ -9,7 +9,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::ranking::best;
-use super::{ids, of, quoted};
+use super::statements::{ids, of, quoted};
 
 /// The cases of that kind that the answer may use.
 pub(super) fn usable(run: &Run, kind: Kind) -> Vec<&CaseSummary> {

@@ -9,7 +9,7 @@ use hairpin_model::ladder;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
-use super::ids;
+use super::statements::ids;
 use crate::compare::cases::pointwise;
 
 /// Neighbours on each ladder by every figure that both have.

@@ -10,7 +10,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::ranking::{as_fast, best};
-use super::{ids, is_credible, of, quoted, single};
+use super::statements::{ids, is_credible, of, quoted, single};
 
 /// The code of the finding that the answer quotes.
 const WAKE_UP: &str = "wake-up-dominated";

@@ -11,7 +11,7 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::End;
 
 use super::one_way::{highest, losses, paced};
-use super::{quoted, single};
+use super::statements::{quoted, single};
 use crate::statistics::location::median;
 
 /// Minimum fairness; below it some connection got visibly less than another.

@@ -10,7 +10,7 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::one_way::usable;
 use super::ranking::as_fast;
-use super::{ids, of};
+use super::statements::{ids, of};
 use crate::compare::cases::pointwise;
 
 /// The answer; `None` if no such case is usable.

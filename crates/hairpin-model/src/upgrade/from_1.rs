@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::items;
+use super::items::items;
 
 /// Renamed fields, anywhere in the tree.
 const KEYS: &[(&str, &str)] = &[

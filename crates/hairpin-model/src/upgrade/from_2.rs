@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::items;
+use super::items::items;
 use crate::case::Case;
 
 /// Names of flows, with their identities and roles. A flow with another name is a measured one.

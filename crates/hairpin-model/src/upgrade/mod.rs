@@ -3,6 +3,7 @@
 mod earlier_cards;
 mod from_1;
 mod from_2;
+mod items;
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -92,11 +93,6 @@ pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
         run.cards = earlier_cards();
     }
     Ok((run, format))
-}
-
-/// Entries of the list at that name; empty without a list.
-fn items<'v>(parent: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
-    parent.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 fn format_of(text: &str) -> Result<u32, LoadError> {

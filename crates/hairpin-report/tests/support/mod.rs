@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file, and the preview, takes its own part of this module")]
 
 pub mod bulk;
+pub mod findings;
 pub mod links;
 pub mod one_way;
 pub mod small_writes;
@@ -16,7 +17,6 @@ use hairpin_model::case::{Case, EndKind, Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
 use hairpin_model::flow::Load;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::machine::{Machine, MachineState};
@@ -94,7 +94,7 @@ pub fn survey(seed: u64) -> Run {
     cases.push(invalid(&mut generator));
     spoil(&mut cases);
     let comparisons = comparisons(&cases);
-    let findings = findings(&cases);
+    let findings = findings::findings(&cases);
     let answer = Answer { pairs: pairs(&comparisons), ..Answer::from(statements(&cases)) };
     let mut run = Run {
         format: FORMAT,
@@ -453,100 +453,6 @@ pub fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
 
 pub fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
     cases.iter().find(|row| row.label == label).expect("the fixture has it")
-}
-
-fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
-    let apart =
-        ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block cross-cpu")).id.clone());
-    let evidence = |what: &str, value: Figure, unit: &str| Evidence {
-        what: what.to_owned(),
-        value,
-        unit: unit.to_owned(),
-        ..Evidence::default()
-    };
-    vec![
-        Finding {
-            code: "wake-up-dominated".to_owned(),
-            about: About::Cause,
-            severity: Severity::Warning,
-            cases: apart.to_vec(),
-            summary:
-                "Blocking apart, tcp takes 70.2 us where spinning takes 8.12 us: 84 % of the round trip is waking \
-                      the sleeping CPU of the peer, not carrying the message."
-                    .to_owned(),
-            evidence: vec![
-                evidence("p50 of tcp block cross-cpu", Figure::new(70_200.0, 66_100.0, 73_900.0), "ns"),
-                evidence("p50 of tcp spin cross-cpu", Figure::new(8120.0, 8010.0, 8260.0), "ns"),
-                evidence("part of the round trip that is waking", Figure::new(0.84, 0.82, 0.87), "share"),
-            ],
-            advice: "Where latency matters, spin on a CPU of its own, keep both ends on one CPU, or hold \
-                     /dev/cpu_dma_latency at 0 so that idle CPUs do not sleep deeply."
-                .to_owned(),
-            counter_experiment: Some(CounterExperiment {
-                change: "hold /dev/cpu_dma_latency at 0 during the rounds: the round trip must fall by tens of \
-                         microseconds, else waking is not the cause"
-                    .to_owned(),
-                command:
-                    "hairpin round-trip --transport tcp --waiting block --placement cross-cpu --cpu-idle deep,shallow \
-                          --rounds 10"
-                        .to_owned(),
-                ..CounterExperiment::default()
-            }),
-            proved: Some(Proved {
-                check: "keep the CPUs awake".to_owned(),
-                verdict: "confirmed".to_owned(),
-                effect: Figure::new(-58_800.0, -61_000.0, -56_100.0),
-                unit: "ns".to_owned(),
-                ..Proved::default()
-            }),
-            share: 0.84,
-            ..Finding::default()
-        },
-        Finding {
-            code: "drift".to_owned(),
-            about: About::Run,
-            severity: Severity::Note,
-            cases: vec![find(cases, "tcp block cross-cpu").id.clone()],
-            summary: "The rounds of tcp block cross-cpu grew by 10.9 % from the first to the last.".to_owned(),
-            evidence: vec![evidence("last round over first round", Figure::bare(1.109), "ratio")],
-            advice: "Compare only cases whose rounds were interleaved in one run.".to_owned(),
-            share: 0.11,
-            ..Finding::default()
-        },
-        Finding {
-            code: "generator-late".to_owned(),
-            about: About::Run,
-            severity: Severity::Problem,
-            cases: vec![cases.last().expect("the invalid case is last").id.clone()],
-            summary: "The generator sent 41 200 of 50 000 messages a second: the queue is in the generator."
-                .to_owned(),
-            evidence: vec![evidence("messages sent a second", Figure::new(41_200.0, 40_900.0, 41_600.0), "per_s")],
-            advice: "Ask for a lower rate, or spin.".to_owned(),
-            share: 0.0,
-            ..Finding::default()
-        },
-    ]
-}
-
-/// Adds the finding that other programs used the machine in this share of the timed rounds.
-pub fn disturb(run: &mut Run, share: f64) {
-    let evidence = Evidence {
-        what: "rounds disturbed".to_owned(),
-        value: Figure::bare(share),
-        unit: "share".to_owned(),
-        ..Evidence::default()
-    };
-    run.findings.push(Finding {
-        code: "noisy-machine".to_owned(),
-        about: About::Run,
-        severity: Severity::Warning,
-        cases: Vec::new(),
-        summary: "Rounds were disturbed: other programs used the CPUs.".to_owned(),
-        evidence: vec![evidence],
-        advice: "Stop what else runs here and measure again.".to_owned(),
-        share: 0.0,
-        ..Finding::default()
-    });
 }
 
 fn skipped() -> Vec<Skipped> {

@@ -6,7 +6,7 @@ use hairpin_model::path;
 use hairpin_model::quantities::{byte_rate, counted, duration, factor, number_bounds};
 use hairpin_model::summary::CaseSummary;
 
-use super::{interval, latency, p50};
+use super::figures::{interval, latency, p50};
 
 /// `exchange of 100x2 B over tcp`.
 fn exchange(row: &CaseSummary) -> String {

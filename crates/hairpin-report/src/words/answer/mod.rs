@@ -1,20 +1,21 @@
 //! The words of an answer: each statement is a sentence, the first is the headline.
 
 mod exchanges;
+mod figures;
 mod one_way;
 mod under_load;
 
 use hairpin_model::answer::Statement;
 use hairpin_model::case::{EndKind, Waiting};
 use hairpin_model::figure::Figure;
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::Kind;
 use hairpin_model::names::{joined, shortened};
 use hairpin_model::path;
-use hairpin_model::quantities::{
-    DASH, bounds, change, counted, duration, factor, message_rate, number_bounds, share,
-};
+use hairpin_model::quantities::{change, counted, duration, factor, message_rate, share};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
+
+use figures::{NO_WINNER, if_invalid, latency, name, p50};
 
 /// Puts the answer into its `headline` and `sentences`.
 pub fn write_answer(run: &mut Run) {
@@ -138,11 +139,6 @@ fn single(row: &CaseSummary) -> String {
     }
 }
 
-/// A note for the figures of an invalid case.
-fn if_invalid(row: &CaseSummary) -> &'static str {
-    if row.valid { "" } else { " Do not use these figures: see below." }
-}
-
 /// The best of these cases, the first one.
 fn best(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let kind = Kind::of(&rows.first()?.case);
@@ -163,8 +159,6 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option
         None => format!("Lowest p50{between} {path}: {}. {NO_WINNER}", names[0]),
     })
 }
-
-const NO_WINNER: &str = "It has no interval, so no winner is named.";
 
 /// The fastest over each path, with those without a difference found from it.
 fn over_paths(run: &Run, paths: &[Vec<&CaseSummary>]) -> Option<String> {
@@ -201,39 +195,4 @@ fn reference(row: &CaseSummary, ratio: f64, same_conditions: bool) -> String {
     };
     let more = if ratio < FACTOR { change(ratio) } else { factor(ratio) };
     format!("{} {how}: {} ({more}).", row.case.marked_transport(), p50(row))
-}
-
-/// `shm (busy-polling, two CPUs)`.
-fn name(row: &CaseSummary) -> String {
-    format!("{} ({})", ladder::row_name(row), row.case.ends.in_words())
-}
-
-fn p50(row: &CaseSummary) -> String {
-    row.p50_ns().map_or_else(|| DASH.to_owned(), duration)
-}
-
-/// `13.4 us (95 % interval 12.9-14.1)`.
-fn latency(figure: Option<Figure>) -> String {
-    with_interval(figure, duration, bounds)
-}
-
-/// `8.20x (95 % interval 8.01-8.40)`.
-fn times(ratio: Figure) -> String {
-    with_interval(Some(ratio), factor, number_bounds)
-}
-
-fn with_interval(
-    figure: Option<Figure>,
-    value: impl Fn(f64) -> String,
-    bounds: impl Fn(f64, f64, f64) -> String,
-) -> String {
-    let Some(figure) = figure.filter(|figure| figure.value.is_finite()) else { return DASH.to_owned() };
-    value(figure.value) + &interval(figure, bounds)
-}
-
-/// The interval of a figure, after a blank; empty if it has none.
-fn interval(figure: Figure, bounds: impl Fn(f64, f64, f64) -> String) -> String {
-    figure
-        .interval()
-        .map_or_else(String::new, |(low, high)| format!(" (95 % interval {})", bounds(figure.value, low, high)))
 }

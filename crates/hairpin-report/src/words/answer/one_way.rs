@@ -15,7 +15,7 @@ use hairpin_model::quantities::{
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::{NO_WINNER, latency, name, p50, times, with_interval};
+use super::figures::{NO_WINNER, latency, name, p50, times, with_interval};
 
 /// Maximum number of cases named as not different.
 const MAX_NAMED: usize = 3;

@@ -11,8 +11,8 @@ use hairpin_model::quantities::{
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
+use super::figures::{if_invalid, latency, p50, with_interval};
 use super::one_way::causes;
-use super::{if_invalid, latency, p50, with_interval};
 
 /// Maximum ratio of idle medians that are reported as one.
 const ALIKE: f64 = 1.05;

@@ -1,0 +1,47 @@
+//! Statements that several kinds of answers share.
+
+use hairpin_model::answer::{Answer, Statement};
+use hairpin_model::case::Case;
+use hairpin_model::finding::Finding;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+/// `None` without a statement.
+pub(super) fn of(statements: Vec<Statement>) -> Option<Answer> {
+    (!statements.is_empty()).then(|| Answer::from(statements))
+}
+
+pub(super) fn single(row: &CaseSummary) -> Statement {
+    Statement::Single { case: row.id.clone() }
+}
+
+pub(super) fn ids<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>) -> Vec<String> {
+    rows.into_iter().map(|row| row.id.clone()).collect()
+}
+
+/// The reason if no usable case can be ranked.
+pub(super) fn not_ranked(run: &Run) -> Statement {
+    let some = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
+    Statement::NotRanked {
+        open_loop: some(|case| case.primary().load.rate_per_s().is_some()),
+        injected_fault: some(|case| case.injected_fault.is_some()),
+    }
+}
+
+/// The first finding that suits, about one of these cases.
+pub(super) fn quoted<'r>(
+    run: &Run,
+    rows: impl IntoIterator<Item = &'r CaseSummary>,
+    suits: impl Fn(&Finding) -> bool,
+) -> Option<Statement> {
+    let ids = ids(rows);
+    run.findings.iter().filter(|finding| suits(finding)).find_map(|finding| {
+        let case = finding.cases.iter().find(|id| ids.contains(id))?.clone();
+        Some(Statement::Finding { code: finding.code.clone(), case })
+    })
+}
+
+/// Whether no check contradicts a cause: an unconfirmed one is not part of an answer.
+pub(super) fn is_credible(finding: &Finding) -> bool {
+    finding.proved.as_ref().is_none_or(|proved| proved.verdict == "confirmed")
+}

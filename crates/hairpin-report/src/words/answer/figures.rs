@@ -1,0 +1,48 @@
+//! Cases and figures in the sentences of an answer.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder;
+use hairpin_model::quantities::{DASH, bounds, duration, factor, number_bounds};
+use hairpin_model::summary::CaseSummary;
+
+/// A note for the figures of an invalid case.
+pub(super) fn if_invalid(row: &CaseSummary) -> &'static str {
+    if row.valid { "" } else { " Do not use these figures: see below." }
+}
+
+pub(super) const NO_WINNER: &str = "It has no interval, so no winner is named.";
+
+/// `shm (busy-polling, two CPUs)`.
+pub(super) fn name(row: &CaseSummary) -> String {
+    format!("{} ({})", ladder::row_name(row), row.case.ends.in_words())
+}
+
+pub(super) fn p50(row: &CaseSummary) -> String {
+    row.p50_ns().map_or_else(|| DASH.to_owned(), duration)
+}
+
+/// `13.4 us (95 % interval 12.9-14.1)`.
+pub(super) fn latency(figure: Option<Figure>) -> String {
+    with_interval(figure, duration, bounds)
+}
+
+/// `8.20x (95 % interval 8.01-8.40)`.
+pub(super) fn times(ratio: Figure) -> String {
+    with_interval(Some(ratio), factor, number_bounds)
+}
+
+pub(super) fn with_interval(
+    figure: Option<Figure>,
+    value: impl Fn(f64) -> String,
+    bounds: impl Fn(f64, f64, f64) -> String,
+) -> String {
+    let Some(figure) = figure.filter(|figure| figure.value.is_finite()) else { return DASH.to_owned() };
+    value(figure.value) + &interval(figure, bounds)
+}
+
+/// The interval of a figure, after a blank; empty if it has none.
+pub(super) fn interval(figure: Figure, bounds: impl Fn(f64, f64, f64) -> String) -> String {
+    figure
+        .interval()
+        .map_or_else(String::new, |(low, high)| format!(" (95 % interval {})", bounds(figure.value, low, high)))
+}
