@@ -6,7 +6,7 @@ use hairpin_model::ledger::Ledger;
 use hairpin_model::names::distinct;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::rounded;
-use hairpin_model::round::{EndReport, Measured, Outcome, Purpose, RoundRecord};
+use hairpin_model::round::{EndReport, FlowRecord, Measured, Outcome, Purpose, RoundRecord};
 use hairpin_model::summary::{
     CaseSummary, CurvePoint, EndSummary, FlowSummary, OtherState, PathSummary, Percentiles, RoundFigures, RoundPoint,
     StateShare,
@@ -216,8 +216,8 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
     }
     reasons.extend(links_not_as_told(rounds, measured));
     reasons.extend(unmet_options(measured));
-    let judged = if case.goes_both_ways() { case.flows.len() } else { 1 };
-    let flows = measured.iter().flat_map(|measured| measured.flows.iter().take(judged));
+    let is_judged = |flow: &&FlowRecord| case.goes_both_ways() || flow.id == case.primary().id;
+    let flows = measured.iter().flat_map(|measured| measured.flows.iter().filter(is_judged));
     let ledger = flows.fold(Ledger::default(), |all, flow| all.plus(&flow.ledger));
     if reliable {
         let lost = ledger.lost.values().sum::<u64>();

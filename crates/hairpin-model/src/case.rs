@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::digest;
 pub use crate::end_settings::{CpuIdle, EndKind, EndSettings, Placement, Waiting, WhichCpus};
 use crate::exchange::Exchange;
-use crate::fields::{at_least_one, is_default};
+use crate::fields::{flows, is_default};
 use crate::flow::{Direction, Flow, FlowRole, Load, LoadWays, Pacing};
 use crate::names::distinct;
 use crate::options::OptionName;
@@ -102,7 +102,7 @@ impl Path {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Case {
     /// The traffic, at least one flow.
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(deserialize_with = "flows")]
     pub flows: Vec<Flow>,
     /// How both ends are set up.
     pub ends: EndSettings,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::fact::Fact;
-use crate::fields::{at_least_one, is_default};
+use crate::fields::{OfFlow, at_least_one, flows, is_default};
 use crate::flow::{Flow, FlowId, FlowRole};
 use crate::hint::Hint;
 use crate::ledger::Ledger;
@@ -174,6 +174,12 @@ pub struct FlowRecord {
     pub started_ns: Option<u64>,
 }
 
+impl OfFlow for FlowRecord {
+    fn flow_id(&self) -> &FlowId {
+        &self.id
+    }
+}
+
 impl FlowRecord {
     /// No results yet of that flow.
     #[must_use]
@@ -185,7 +191,7 @@ impl FlowRecord {
 /// A measured round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(deserialize_with = "flows")]
     pub flows: Vec<FlowRecord>,
     /// From the first measured message to the end of the last, in ns.
     pub duration_ns: u64,
@@ -391,6 +397,17 @@ pub struct Finished {
 }
 
 impl RoundRecord {
+    /// Whether its results are those of its case's flows, and its ends those of these flows.
+    #[must_use]
+    pub fn is_of_its_case(&self) -> bool {
+        let Outcome::Measured(measured) = &self.outcome else { return true };
+        let flows = &self.order.case.flows;
+        let has_results = |flow: &Flow| measured.flow(&flow.id).is_some_and(|record| record.role == flow.role);
+        flows.len() == measured.flows.len()
+            && flows.iter().all(has_results)
+            && measured.ends.iter().all(|end| measured.flow(&end.flow).is_some())
+    }
+
     /// The results of a timed round that was measured to its end.
     #[must_use]
     pub fn measured(&self) -> Option<&Measured> {

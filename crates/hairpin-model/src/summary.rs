@@ -8,7 +8,7 @@ use crate::case::{Case, Path, Placement, Waiting};
 use crate::compared_by::ComparedBy;
 pub use crate::distribution::{CurvePoint, Distribution, LatencyFigures, Percentiles};
 use crate::fact::Fact;
-use crate::fields::{at_least_one, is_default};
+use crate::fields::{OfFlow, at_least_one, flows, is_default};
 use crate::figure::Figure;
 use crate::flow::{Flow, FlowId, FlowRole};
 use crate::ledger::Ledger;
@@ -207,6 +207,12 @@ pub struct FlowSummary {
     pub over_time: Option<OverTime>,
 }
 
+impl OfFlow for FlowSummary {
+    fn flow_id(&self) -> &FlowId {
+        &self.flow.id
+    }
+}
+
 /// One end of a case over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -272,7 +278,7 @@ pub struct CaseSummary {
     #[serde(default)]
     pub other_states: Vec<OtherState>,
     /// Its flows.
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(deserialize_with = "flows")]
     pub flows: Vec<FlowSummary>,
     /// Bytes that the receivers of several one-way flows received a second, all together; null of one flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -350,6 +356,15 @@ impl<'de> Deserialize<'de> for CaseSummary {
 }
 
 impl CaseSummary {
+    /// Whether its flows are those of its case, and its ends those of these flows.
+    #[must_use]
+    pub fn is_of_its_case(&self) -> bool {
+        let has_results = |flow: &Flow| self.flow(&flow.id).is_some_and(|summary| summary.flow.role == flow.role);
+        self.case.flows.len() == self.flows.len()
+            && self.case.flows.iter().all(has_results)
+            && self.ends.iter().all(|end| self.flow(&end.flow).is_some())
+    }
+
     /// The flow by which the case is judged.
     #[must_use]
     pub fn primary(&self) -> &FlowSummary {

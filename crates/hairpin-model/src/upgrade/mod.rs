@@ -6,13 +6,14 @@ mod from_2;
 mod items;
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::{DeserializeOwned, Error, IgnoredAny};
 use serde_json::Value;
 
 pub use earlier_cards::earlier_cards;
 
 use crate::round::RoundRecord;
 use crate::run::{FORMAT, Run};
+use crate::summary::CaseSummary;
 
 /// Why a saved run could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -68,12 +69,15 @@ fn lifted<T: DeserializeOwned>(
     serde_json::from_value(json)
 }
 
+const NOT_OF_ITS_CASE: &str = "the results are not those of the flows of their case";
+
 /// Reads a line of the `rounds.jsonl` of a run of that format.
 ///
 /// # Errors
 /// It is not a round of that format.
 pub fn round(line: &[u8], format: u32) -> serde_json::Result<RoundRecord> {
-    lifted(line, format, |step| step.round)
+    let record: RoundRecord = lifted(line, format, |step| step.round)?;
+    if record.is_of_its_case() { Ok(record) } else { Err(serde_json::Error::custom(NOT_OF_ITS_CASE)) }
 }
 
 /// Reads a `run.json` of this or any older format. Returns the run in this format, and the format of the text, which
@@ -88,6 +92,9 @@ pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
     }
     let shape = |source| LoadError::Shape { format, source };
     let mut run: Run = lifted(text.as_bytes(), format, |step| step.run).map_err(shape)?;
+    if !run.cases.iter().all(CaseSummary::is_of_its_case) {
+        return Err(shape(serde_json::Error::custom(NOT_OF_ITS_CASE)));
+    }
     run.format = FORMAT;
     if run.cards.is_empty() {
         run.cards = earlier_cards();
@@ -175,6 +182,42 @@ mod tests {
         let line = rounds.lines().next().unwrap();
         assert!(round(line.as_bytes(), 1).is_ok());
         each_mutation(&serde_json::from_str(line).unwrap(), |mutated| drop(round(mutated.to_string().as_bytes(), 1)));
+    }
+
+    #[test]
+    fn mutations_of_format_2_never_panic() {
+        let run = include_str!("../../../hairpin/tests/formats/2-round-trip/run.json");
+        each_mutation(&serde_json::from_str(run).unwrap(), |mutated| drop(load(&mutated.to_string())));
+        let rounds = include_str!("../../../hairpin/tests/formats/2-under-load/rounds.jsonl");
+        let line = rounds.lines().nth(1).unwrap();
+        assert_eq!(round(line.as_bytes(), 2).unwrap().order.case.flows.len(), 4);
+        each_mutation(&serde_json::from_str(line).unwrap(), |mutated| drop(round(mutated.to_string().as_bytes(), 2)));
+    }
+
+    /// A flow that is missing, there twice or another one would show the figures of another flow.
+    #[test]
+    fn results_that_are_not_those_of_their_case_are_refused() {
+        let rounds = include_str!("../../../hairpin/tests/formats/2-under-load/rounds.jsonl");
+        let whole = serde_json::to_value(round(rounds.lines().nth(1).unwrap().as_bytes(), 2).unwrap()).unwrap();
+        let read = |record: &Value| round(record.to_string().as_bytes(), FORMAT);
+        assert!(read(&whole).is_ok());
+        for (place, other) in [
+            ("/outcome/flows/1/id", "probe"),
+            ("/outcome/flows/1/id", "other"),
+            ("/outcome/flows/0/role", "load"),
+            ("/outcome/ends/3/flow", "other"),
+            ("/order/case/flows/2/id", "load"),
+        ] {
+            let mut damaged = whole.clone();
+            *damaged.pointer_mut(place).expect("it is there") = other.into();
+            let told = read(&damaged).unwrap_err().to_string();
+            assert!(told.contains("flows"), "{place}: {told}");
+        }
+        let run = include_str!("../../../hairpin/tests/formats/2-bulk/run.json");
+        let mut run = serde_json::to_value(load(run).unwrap().0).unwrap();
+        assert!(load(&run.to_string()).is_ok());
+        run["cases"][0]["flows"][1]["id"] = "other".into();
+        assert!(load(&run.to_string()).is_err());
     }
 
     #[test]
