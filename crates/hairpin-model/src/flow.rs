@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::arrivals::Arrivals;
 use crate::end_settings::EndSettings;
 use crate::exchange::Exchange;
-use crate::fields::{OfFlow, is_default};
+use crate::fields::is_default;
 use crate::options::Options;
 use crate::quantities::{bit_rate_argument, exact_bytes, exact_duration};
 use crate::words;
@@ -311,12 +311,6 @@ pub struct Flow {
 
 /// Default message size of a probe.
 pub const PROBE_BYTES: u64 = 64;
-impl OfFlow for Flow {
-    fn flow_id(&self) -> &FlowId {
-        &self.id
-    }
-}
-
 /// Identity of a flow within its case: a word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

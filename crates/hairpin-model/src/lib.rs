@@ -29,6 +29,7 @@ mod figure_name;
 pub mod finding;
 pub mod finding_keys;
 pub mod flow;
+mod flows;
 pub mod held_up;
 pub mod hint;
 pub mod judged_claim;

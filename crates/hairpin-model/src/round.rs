@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::fact::Fact;
-use crate::fields::{OfFlow, at_least_one, flows, is_default};
+use crate::fields::{at_least_one, is_default};
 use crate::flow::{Flow, FlowId, FlowRole};
+use crate::flows::{OfFlow, flows};
 use crate::hint::Hint;
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
