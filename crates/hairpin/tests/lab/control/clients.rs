@@ -3,7 +3,7 @@
 
 use hairpin_engine::control::{Control, Message, agree};
 use hairpin_engine::ends::{EndOrder, opening};
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{Direction, Flow};
 use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::trace;
 use hairpin_transports::{Cookie, Wire};
@@ -44,7 +44,8 @@ fn scripts() -> Vec<Script> {
     let own = Failure { cause: "the client: no such CPU".to_owned(), hint: "choose another".to_owned() };
     let several = {
         let mut order = plain();
-        order.case.flows.push(order.case.primary().clone());
+        let back = Flow { id: "back".into(), ..order.case.primary().clone() };
+        order.case.flows.push(back);
         order
     };
     let mut wide = order(Direction::Up);
