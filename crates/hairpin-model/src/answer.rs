@@ -107,7 +107,7 @@ pub enum Statement {
     BusyCpu { case: String, cpu: BusyCpu },
     /// The goodput of each direction.
     BothWays { case: String },
-    /// Streams that share unevenly.
+    /// Connections or streams that share the path unevenly.
     Unfair { case: String },
     /// Losses by cause, of the cases of one transport.
     Lost { cases: Vec<String> },

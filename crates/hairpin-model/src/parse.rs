@@ -36,7 +36,7 @@ pub enum Inexact {
     TooLarge,
 }
 
-/// The decimal number before the unit, times the unit; nothing is rounded.
+/// The exact product of the decimal number before the unit and the unit.
 ///
 /// # Errors
 /// Why it is not a whole number.

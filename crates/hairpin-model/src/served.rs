@@ -86,7 +86,7 @@ pub enum Event {
     /// The server accepts clients; always the first event.
     Listening {
         address: SocketAddr,
-        /// The ticket for clients: whoever has it may connect.
+        /// The ticket for clients. It has a secret: any client with the ticket may connect.
         ticket: String,
         /// Public name of the ticket.
         ticket_id: String,

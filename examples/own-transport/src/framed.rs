@@ -115,8 +115,8 @@ impl Connection for FramedConnection {
 }
 
 /// Both ends are alike. A wire allocates nothing per message. It names no descriptor to wait for, as a message may have
-/// been received together with the one before it. A frame that TCP has taken in part must be finished: so a send that
-/// should not wait may, where nobody receives, and after one that timed out the wire is of no use.
+/// been received together with the one before it. A frame that TCP has accepted in part must be finished: a send that
+/// should not block does block if the peer does not receive, and a send that timed out makes the wire unusable.
 struct FramedWire {
     tcp: Box<dyn Wire>,
     /// The frame that is sent.

@@ -40,7 +40,7 @@ pub(super) fn with_interval(
     value(figure.value) + &interval(figure, bounds)
 }
 
-/// The interval of a figure, after a blank; empty if it has none.
+/// The interval of a figure after a space; empty without one.
 pub(super) fn interval(figure: Figure, bounds: impl Fn(f64, f64, f64) -> String) -> String {
     figure
         .interval()

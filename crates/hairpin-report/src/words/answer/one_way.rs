@@ -135,10 +135,12 @@ pub(super) fn both_ways(row: &CaseSummary) -> Option<String> {
 }
 
 pub(super) fn unfair(row: &CaseSummary) -> Option<String> {
+    let flow = row.case.primary();
     Some(format!(
-        "{}: the {} streams share unevenly, fairness index {} of 1 (Jain).",
+        "{}: the {} {} share the path unevenly, fairness index {} of 1 (Jain).",
         name(row),
-        row.case.primary().wires(),
+        flow.wires(),
+        if flow.streams > 1 { "streams" } else { "connections" },
         number(row.one_way()?.fairness?.value)
     ))
 }
