@@ -1,8 +1,9 @@
 //! The tests as continuous integration runs them: README's command, then the targets that it omits. Tests that could
 //! not run are listed in one file; one that is not in `allowed-skips.toml` fails.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use hairpin_testing::LIST;
@@ -83,15 +84,29 @@ pub(crate) fn selects(mut command: Command) -> Result<()> {
 pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &AllowedSkips) -> Result<String> {
     let given = std::env::var(CASES).ok().and_then(|given| given.parse().ok()).unwrap_or(MIN_CASES);
     command.env(CASES, given.max(MIN_CASES).to_string());
-    let status = command.env(LIST, list).status().context("cannot start cargo")?;
+    let mut child = command.env(LIST, list).stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let mut faults = Vec::new();
+    for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+        let line = line.context("cannot read the output of cargo")?;
+        println!("{line}");
+        faults.extend(failed(&line).map(str::to_owned));
+    }
+    let status = child.wait().context("cannot wait for cargo")?;
     // Without a skip there is no file.
     let mut skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
     skipped.iter_mut().for_each(|Skip { what, .. }| what.insert_str(0, prefix));
-    let mut faults = allowed.not_listed(&skipped);
-    if !status.success() {
+    if !faults.is_empty() {
+        faults = vec![format!("failed: {}", faults.join(", "))];
+    } else if !status.success() {
         faults.push("cargo test failed".to_owned());
     }
+    faults.extend(allowed.not_listed(&skipped));
     if faults.is_empty() { Ok(format!("{} skipped", skipped.len())) } else { bail!("{}", faults.join("\n")) }
+}
+
+/// The test that failed, if this line of a test program's output says so.
+fn failed(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::trim)
 }
 
 /// The words after `cargo` of README's test command.
@@ -114,6 +129,13 @@ pub(crate) fn command(readme: &str) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tests_that_failed_are_named() {
+        assert_eq!(failed("test driver::a_load ... FAILED"), Some("driver::a_load"));
+        assert_eq!(failed("test driver::a_load ... ok"), None);
+        assert_eq!(failed("test result: FAILED. 1 passed; 1 failed"), None);
+    }
 
     #[test]
     fn the_command_is_that_of_the_readme() {
