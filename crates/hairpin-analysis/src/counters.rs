@@ -7,14 +7,12 @@ use hairpin_model::names::grouped;
 use crate::statistics::location::median;
 
 /// Whether a fact counts events (summed over rounds) or is a quantity (median over rounds).
-#[must_use]
 pub fn counts_events(name: &str) -> bool {
     fact_names::EVENTS.contains(&name)
 }
 
 /// The facts of all rounds as one list, in order of first appearance: counters as sums, other numbers as medians over
 /// rounds, words from the last round.
-#[must_use]
 pub fn merged<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
     let by_name = grouped(rounds.flatten().map(|fact| (fact.name.as_str(), &fact.value)));
     by_name.into_iter().filter_map(|(name, values)| merged_one(name, &values)).collect()

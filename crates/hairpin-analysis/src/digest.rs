@@ -56,7 +56,6 @@ impl Latencies {
 }
 
 impl Digest {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,7 +75,6 @@ impl Digest {
     ///
     /// `cards` and `rounds` are those of the run, `states` the machine's states over them; intervals have the
     /// confidence 1 - `alpha`. A case without samples has an empty curve and no modes.
-    #[must_use]
     pub fn summaries(
         &self,
         plan_order: &[Case],

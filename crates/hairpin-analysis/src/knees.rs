@@ -9,7 +9,6 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 /// The knees of a run's sweeps: cases that differ in the offered rate alone, with at least two rates.
-#[must_use]
 pub(crate) fn knees(run: &Run) -> Vec<Knee> {
     let cases = run.cases.iter().filter_map(|row| Some((sweep(&row.case)?, row)));
     let sweeps = grouped(cases.filter(|(_, row)| counts(row)));

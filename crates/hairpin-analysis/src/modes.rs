@@ -25,7 +25,6 @@ const NEAREST_RATIO: f64 = 1.2;
 const NEAREST_STEPS: f64 = 3.0;
 
 /// The modes of `latency`, the largest share first; their shares add up to 1. Empty for an empty histogram.
-#[must_use]
 pub fn modes(latency: &Histogram<u64>) -> Vec<Mode> {
     let bins = Bins::count(latency);
     let mut segments = bins.segments();

@@ -16,7 +16,6 @@ use crate::under_load::why_left_out;
 /// The run with its cases under load reduced to that phase. In the idle phase they become the plain case of their
 /// probe, so cases that differ only in their load are merged; in later phases the load remains part of the case. Other
 /// cases stay unchanged.
-#[must_use]
 pub fn of_phase(run: &Run, phase: Phase) -> Run {
     if !run.cases.iter().any(|row| row.case.is_under_load()) {
         return run.clone();

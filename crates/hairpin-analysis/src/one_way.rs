@@ -176,7 +176,6 @@ fn pacing(flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFigures> {
 
 /// Jain's fairness index: the square of the sum over n times the sum of the squares (Jain, Chiu and Hawe, DEC-TR-301,
 /// 1984). `None` below two values, and if all are 0.
-#[must_use]
 pub fn fairness(bytes: &[u64]) -> Option<f64> {
     let sum: f64 = bytes.iter().map(|bytes| *bytes as f64).sum();
     let squares: f64 = bytes.iter().map(|bytes| (*bytes as f64).powi(2)).sum();

@@ -20,7 +20,6 @@ pub const RANKED_UP_TO: f64 = 0.2;
 /// Whether the generator's median lateness exceeds [`RANKED_UP_TO`] of the median latency. False in a closed loop,
 /// where lateness is that of a connection, and for a probe under load: the load's effect is a difference within each
 /// round, and sending late is part of it.
-#[must_use]
 pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
     if case.case.primary().connection_use != ConnectionUse::Own || case.case.is_under_load() {
         return false;
@@ -32,7 +31,6 @@ pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
 
 /// Whether missing answers blocked the generator: the number of unanswered messages reached the range of their sequence
 /// numbers. `None` if this blocked fewer messages than the rate may lack.
-#[must_use]
 pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
     let waited = |measured: &&Measured| fact::number(&measured.client().facts, fact_names::WAITED_FOR_ANSWERS);
     let waited: f64 = rounds.iter().filter_map(waited).sum();
@@ -48,7 +46,6 @@ pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
 }
 
 /// The requested rate, in messages per second; `None` in a closed loop.
-#[must_use]
 pub fn asked_per_s(case: &Case) -> Option<f64> {
     case.primary().load.rate_per_s()
 }
@@ -60,7 +57,6 @@ pub fn asked_per_s(case: &Case) -> Option<f64> {
 /// is used, so a single stall that was made up for does not count. If the round was shorter than that (it lasts until
 /// the last answer), its own length is used. For a load without answers the sender reports the messages sent after the
 /// warm-up and their duration, which is one interval between messages too short.
-#[must_use]
 pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
     let flow = measured.primary();
     let (sent, over_ns) = match &flow.sent {
@@ -76,7 +72,6 @@ pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
 }
 
 /// The share of the requested rate that was sent, median over `rounds`; `None` in a closed loop or without rounds.
-#[must_use]
 pub fn share_reached(case: &Case, rounds: &[&Measured]) -> Option<f64> {
     let asked = asked_per_s(case)?;
     let shares: Vec<f64> = rounds.iter().map(|measured| sent_per_s(asked, measured) / asked).collect();

@@ -21,7 +21,6 @@ const EARLY: std::ops::Range<usize> = 1..11;
 /// For an evidence round every exchange is kept, for a timed one the first few. `duration_ns` is from the first
 /// measured message to the end of the last; if it is 0, the rate is 0. `link` is the record of the link between the
 /// ends, if any; `reliable` says whether the transport is reliable.
-#[must_use]
 pub fn round_figures(
     case: &Case,
     purpose: Purpose,
@@ -61,7 +60,6 @@ pub fn round_figures(
 
 /// Percentiles by nearest rank, as in HdrHistogram's `value_at_quantile`: the largest value in the bucket, at most 0.1
 /// % above the true value. All 0 for an empty histogram.
-#[must_use]
 pub fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
     let at = |quantile| histogram.value_at_quantile(quantile) as f64;
     if histogram.is_empty() {

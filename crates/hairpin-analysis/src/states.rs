@@ -33,7 +33,6 @@ pub struct States {
 
 impl States {
     /// The states of the timed rounds of a run.
-    #[must_use]
     pub fn of(rounds: &[RoundRecord]) -> Self {
         let mut probed: Vec<(u32, Slowness)> = Vec::new();
         let bases = bases(rounds);
@@ -63,12 +62,10 @@ impl States {
     }
 
     /// The state of a round by number; the first state if it was not probed.
-    #[must_use]
     pub fn of_round(&self, number: u32) -> usize {
         self.of_round.get(&number).copied().unwrap_or(0)
     }
 
-    #[must_use]
     pub fn count(&self) -> usize {
         self.machine.states.len()
     }

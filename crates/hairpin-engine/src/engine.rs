@@ -105,7 +105,6 @@ impl Engine {
     }
 
     /// Nanoseconds since the run began.
-    #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         self.clock.now_ns().saturating_sub(self.started_ns)
     }
@@ -137,7 +136,6 @@ impl Engine {
     ///
     /// It deliberately starts no thread: in a process of several threads the kernel counts references in every call on
     /// a descriptor (`fdget`, fs/file.c), which costs a blocking round trip on one CPU 2 to 5 %.
-    #[must_use]
     pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
         self.run_with(number, order, |host| match &self.far {
             None => Server::start(&self.server_program, order, host),
@@ -146,7 +144,6 @@ impl Engine {
     }
 
     /// As [`Engine::run`], with a server anywhere that waits for its order behind `control`.
-    #[must_use]
     pub fn run_over(&self, number: u32, order: &RoundOrder, control: Box<dyn Control>) -> Finished {
         self.run_with(number, order, |_| Ok(Server::behind(control, order)))
     }

@@ -54,7 +54,6 @@ impl Cpus {
     }
 
     /// The CPU of an end (the client if `is_client`, else the server); `None` if it is not pinned.
-    #[must_use]
     pub fn cpu_for_end(&self, ends: &EndSettings, is_client: bool) -> Option<usize> {
         match ends.cpus {
             WhichCpus::Same => self.cpu_for(ends.placement, is_client),
@@ -73,7 +72,6 @@ impl Cpus {
     }
 
     /// The CPU of an end of a case with these CPUs.
-    #[must_use]
     pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
         match placement {
             Placement::Unpinned => None,
@@ -87,7 +85,6 @@ impl Cpus {
 impl Cpus {
     /// The CPU of a link's relay while the flows are placed like this: if possible one that no flow uses, else one that
     /// the primary flow does not use, else that of its server. `None` if the primary flow is not pinned.
-    #[must_use]
     pub fn cpu_for_relay(&self, primary: &EndSettings, flows: &[EndSettings]) -> Option<usize> {
         let of = |flow: &EndSettings| [true, false].map(|is_client| self.cpu_for_end(flow, is_client));
         let [Some(client), Some(server)] = of(primary) else { return None };

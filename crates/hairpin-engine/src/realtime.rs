@@ -25,7 +25,6 @@ pub struct Bracket {
 
 impl Bracket {
     /// Reads both clocks several times and keeps the narrowest bracket.
-    #[must_use]
     pub fn read(clock: &impl Clock) -> Self {
         let one = || {
             let engine_before_ns = clock.now_ns();
@@ -54,7 +53,6 @@ pub struct RealtimeMap {
 
 impl RealtimeMap {
     /// The map through two brackets. Engine times count from `origin_ns`, a time of the engine's clock.
-    #[must_use]
     pub fn between(before: Bracket, after: Bracket, origin_ns: u64) -> Self {
         Self { before, after, origin_ns }
     }
@@ -63,7 +61,6 @@ impl RealtimeMap {
     ///
     /// Between the brackets it is linear, so a drift is spread evenly. Outside them, and if CLOCK_REALTIME was set back
     /// between them, it uses the offset of the nearer bracket.
-    #[must_use]
     pub fn engine_ns(&self, realtime_ns: u64) -> u64 {
         let (low, high) = (&self.before, &self.after);
         let engine_ns = if (low.realtime_ns..high.realtime_ns).contains(&realtime_ns) {
@@ -85,7 +82,6 @@ impl RealtimeMap {
 
     /// Maximum error of a mapped time, in ns: half the width of the wider bracket plus the whole disagreement of the
     /// two, because a step of CLOCK_REALTIME may be anywhere between them.
-    #[must_use]
     pub fn error_ns(&self) -> u64 {
         let half_width = self.before.width_ns().max(self.after.width_ns()).div_ceil(2);
         let offset = |bracket: &Bracket| i128::from(bracket.middle_ns()) - i128::from(bracket.realtime_ns);

@@ -74,7 +74,6 @@ pub(crate) struct Job {
 
 impl Engine {
     /// Runs one round in its own process. Any error makes a failed round, never a lost run.
-    #[must_use]
     pub fn run_apart(&self, number: u32, order: &RoundOrder) -> Finished {
         self.wait_until(order.not_before_ns);
         if self.stop.load(Ordering::Relaxed) {

@@ -27,7 +27,6 @@ use hairpin_loops::clock::{Clock, RealClock};
 const LOOK_MS: u64 = 1000;
 
 /// Runs a round of several flows, or of one with phases. Its samples are those of the primary flow.
-#[must_use]
 pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished {
     engine.record(number, order, || attempt(engine, number, order))
 }

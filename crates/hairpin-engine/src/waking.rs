@@ -15,7 +15,6 @@ const WARM_UP: usize = 20;
 
 /// The median round trip of a byte through two pipes between threads on two CPUs, in ns. Measured once, at the first
 /// call, which takes some ms; the second thread has then ended.
-#[must_use]
 pub(crate) fn round_trip_ns() -> u64 {
     static MEASURED: OnceLock<u64> = OnceLock::new();
     *MEASURED.get_or_init(|| measure().unwrap_or(UNKNOWN_NS))

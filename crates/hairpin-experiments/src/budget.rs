@@ -104,7 +104,6 @@ impl Budget {
     }
 
     /// The next blocks of an experiment whose blocks take about `block_ns`; `None` if it has enough.
-    #[must_use]
     pub fn next(&self, done: &Done<'_>, block_ns: u64) -> Option<Blocks> {
         let first = done.timed_blocks();
         let Some((wanted, at_most_ns)) = self.until else {
@@ -119,7 +118,6 @@ impl Budget {
     }
 
     /// Upper bound of all blocks.
-    #[must_use]
     pub fn forecast(&self, cases: usize, block_ns: u64) -> Forecast {
         let over_ns = self.until.map_or(self.over_ns, |(_, at_most_ns)| Some(at_most_ns));
         let count = u64::from(self.spread(Blocks::default(), over_ns, block_ns).count);

@@ -48,7 +48,6 @@ pub fn fill_in(run: &mut Run, experiments: &[Experiment]) {
 /// The words of the command that repeats these cases; `None` if no experiment does.
 ///
 /// Knobs take the values of all cases, so it may run a few more combinations than there are cases.
-#[must_use]
 pub fn words(repeat: &Repeat, experiments: &[Experiment]) -> Option<Vec<String>> {
     let case = repeat.cases.first()?;
     let experiment = experiments.iter().find(|experiment| (experiment.repeats)(case))?;

@@ -31,21 +31,18 @@ const CONNECTION_NS: u64 = 20_000;
 const WRITE_NS: u64 = 1_000;
 
 /// Duration of a block of these cases, in ns.
-#[must_use]
 pub fn block_ns(planned: &[Planned], capabilities: &HostCapabilities) -> u64 {
     let each = planned.iter().map(|planned| round_ns(&planned.case, [planned.warm_up, planned.extent], capabilities));
     each.fold(0, u64::saturating_add)
 }
 
 /// Duration of these rounds back to back, in ns.
-#[must_use]
 pub fn orders_ns(orders: &[RoundOrder], capabilities: &HostCapabilities) -> u64 {
     let each = orders.iter().map(|order| round_ns(&order.case, [order.warm_up, order.extent], capabilities));
     each.fold(0, u64::saturating_add)
 }
 
 /// Duration of one round of this case with its warm-up, in ns.
-#[must_use]
 pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabilities) -> u64 {
     let travel_ns = links::travel_ns(case, capabilities);
     if let (Some(exchange), Some(candidate)) =
@@ -80,7 +77,6 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
 
 impl Planned {
     /// A case with the time-out that is given, else the one that its link needs.
-    #[must_use]
     pub fn of(case: Case, warm_up: Extent, extent: Extent, knobs: &Knobs, capabilities: &HostCapabilities) -> Self {
         let timeout_ns = knobs.value("timeout").unwrap_or_else(|| links::timeout_ns(&case, capabilities));
         let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
@@ -90,7 +86,6 @@ impl Planned {
 
 /// Maximum duration of a round, in ns: a minute, ten times its estimate, and ten time-outs. A longer round waits for
 /// something that will not arrive.
-#[must_use]
 pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, capabilities: &HostCapabilities) -> u64 {
     const MIN_NS: u64 = 60 * SECOND_NS;
     let waits_ns = round_ns(case, extents, capabilities).saturating_add(timeout_ns).saturating_mul(10);

@@ -47,7 +47,6 @@ const MAX_WRITES: u64 = 20_000;
 /// Whether a measured case has evidence rounds. Only TCP has segments and acknowledgments to see, of which nothing is
 /// known if they carry another framing; only data written while other data is in flight can wait for it; of an A/A pair
 /// only the first is traced.
-#[must_use]
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card) && !candidate.card.boundaries;
     let may_wait = match case.primary().load {
@@ -63,7 +62,6 @@ pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
 
 /// The evidence rounds of those planned cases that were measured, in execution order, and the cases that are not traced
 /// with the reasons.
-#[must_use]
 pub fn rounds(
     planned: &[Planned],
     done: &[RoundRecord],
@@ -79,7 +77,6 @@ pub fn rounds(
 }
 
 /// Duration of the evidence rounds if all cases are measured, in ns.
-#[must_use]
 pub fn expected_ns(planned: &[Planned], common: Common, capabilities: &HostCapabilities) -> u64 {
     let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), capabilities, 0, 0);
     estimate::orders_ns(&orders, capabilities)
@@ -160,7 +157,6 @@ fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
 }
 
 /// The step after the timed rounds: the evidence, unless it is done.
-#[must_use]
 pub fn step(planned: &[Planned], done: &[RoundRecord], capabilities: &HostCapabilities, seed: u64) -> Step {
     if done.iter().any(|record| record.order.purpose != Purpose::Timed) {
         return Step::Done;

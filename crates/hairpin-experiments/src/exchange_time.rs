@@ -44,7 +44,6 @@ const MAX_WARM_UP_WINDOWS: u64 = 200;
 const MAX_WARM_UP_NS: u64 = 150_000_000;
 
 /// Duration of a window once the connection is past its start, in ns.
-#[must_use]
 pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let writes = exchange.sizes_written().len() as u64;
     let alone = matches!(exchange.remedy, Remedy::Nodelay | Remedy::Quickack);
@@ -61,7 +60,6 @@ pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) 
 }
 
 /// Total pause between the writes of one request, in ns.
-#[must_use]
 pub fn pauses_ns(exchange: &Exchange) -> u64 {
     exchange.gap_ns.saturating_mul(exchange.sizes_written().len() as u64 - 1)
 }
@@ -97,7 +95,6 @@ fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
 
 /// The warm-up of a round in whole windows: as many as fit the settling time, 3 to 200, at most 150 ms, at least one.
 /// The settling time itself if the duration of a window is unpredictable.
-#[must_use]
 pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> Extent {
     let window_ns = window_ns(case, exchange, card, travel_ns);
     let settled_ns = if cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLED_NS };
@@ -110,7 +107,6 @@ pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) ->
 }
 
 /// Estimated duration of a round, in ns, with its start.
-#[must_use]
 pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let window_ns = window_ns(case, exchange, card, travel_ns);
     let windows = |extent: Extent| match extent {

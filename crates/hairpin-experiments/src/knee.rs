@@ -25,7 +25,6 @@ const HEADER_BYTES: u64 = 28;
 const CLOSE: f64 = 1.2;
 
 /// The rates of the first sweep of a case, ascending.
-#[must_use]
 pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
     let way = usize::from(case.primary().direction == Direction::Down);
     let link_bits = links::between(case, capabilities).and_then(|link| link.bits_per_s[way]);
@@ -46,7 +45,6 @@ fn round(per_s: f64) -> f64 {
 }
 
 /// More cases of the sweeps, from the rounds done so far.
-#[must_use]
 pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
     let mut sweeps: Vec<(Case, Vec<(f64, bool)>)> = Vec::new();
     let cases = planned.iter().map(|planned| &planned.case).chain(done.iter().map(|round| &round.order.case));

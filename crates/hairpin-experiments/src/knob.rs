@@ -123,7 +123,6 @@ impl KnobKind {
 
 impl Knob {
     /// A visible knob with one value, no default and no help.
-    #[must_use]
     pub const fn new(name: &'static str, value_name: &'static str, kind: KnobKind) -> Self {
         Self {
             name,
@@ -139,48 +138,41 @@ impl Knob {
     }
 
     /// A switch, off by default.
-    #[must_use]
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
         Self::new(name, "", KnobKind::Switch).help(help)
     }
 
     /// Sets the help text.
-    #[must_use]
     pub const fn help(mut self, help: &'static str) -> Self {
         self.help = help;
         self
     }
 
     /// Sets the default values.
-    #[must_use]
     pub const fn or(mut self, default: &'static [&'static str]) -> Self {
         self.default = default;
         self
     }
 
     /// Takes a comma-separated list.
-    #[must_use]
     pub const fn many(mut self) -> Self {
         self.many = true;
         self
     }
 
     /// Allows the flag to be repeated.
-    #[must_use]
     pub const fn repeat(mut self) -> Self {
         self.repeat = true;
         self
     }
 
     /// Sets how a command that repeats cases has it.
-    #[must_use]
     pub const fn print(mut self, print: fn(&Repeat) -> Vec<String>) -> Self {
         self.print = print;
         self
     }
 
     /// Hides it from the help.
-    #[must_use]
     pub const fn hidden(mut self) -> Self {
         self.hidden = true;
         self

@@ -44,7 +44,6 @@ impl Knobs {
     }
 
     /// Whether the user gave it.
-    #[must_use]
     pub fn is_given(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.given)
     }
@@ -53,7 +52,6 @@ impl Knobs {
     ///
     /// # Panics
     /// If the knob is of another kind: a bug in the experiment.
-    #[must_use]
     pub fn values<T: OfKnob>(&self, name: &str) -> Vec<T> {
         let own = self.read(name).iter().filter(|value| !matches!(value, Value::Every | Value::Chosen));
         own.map(|value| of(name, value)).collect()
@@ -63,7 +61,6 @@ impl Knobs {
     ///
     /// # Panics
     /// As [`Knobs::values`].
-    #[must_use]
     pub fn value<T: OfKnob>(&self, name: &str) -> Option<T> {
         self.values(name).into_iter().next()
     }
@@ -72,20 +69,17 @@ impl Knobs {
     ///
     /// # Panics
     /// As [`Knobs::values`].
-    #[must_use]
     pub fn choices<T: OfKnob>(&self, name: &str, all: &[T]) -> Vec<T> {
         let of_value = |value: &Value| if *value == Value::Every { all.to_vec() } else { vec![of(name, value)] };
         names::distinct(self.read(name).iter().flat_map(of_value))
     }
 
     /// Whether `all` is among its values.
-    #[must_use]
     pub fn has_every(&self, name: &str) -> bool {
         self.read(name).contains(&Value::Every)
     }
 
     /// Whether `auto`, or the knob's word for it, is given or the default.
-    #[must_use]
     pub fn has_chosen(&self, name: &str) -> bool {
         self.read(name).contains(&Value::Chosen)
     }
@@ -94,7 +88,6 @@ impl Knobs {
     ///
     /// # Panics
     /// As [`Knobs::values`].
-    #[must_use]
     pub fn is_on(&self, name: &str) -> bool {
         self.value(name).unwrap_or(false)
     }
@@ -108,7 +101,6 @@ impl Knobs {
     }
 
     /// Every knob that has a value, for the saved run.
-    #[must_use]
     pub fn pairs(&self) -> Vec<(String, Vec<String>)> {
         let turned = self.entries.iter().filter(|entry| !entry.texts.is_empty());
         turned.map(|entry| (entry.knob.name.to_owned(), entry.texts.clone())).collect()

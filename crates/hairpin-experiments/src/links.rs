@@ -76,7 +76,6 @@ pub fn asked(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Known
 }
 
 /// The link between the ends of the case; `None` on the loopback.
-#[must_use]
 pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink> {
     if case.is_emulated() {
         return (capabilities.links.read)(&case.path.link).ok();
@@ -95,7 +94,6 @@ pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink
 
 /// Travel time of a message of the case and its answer, in ns: the round-trip delay plus the bytes at the link's rates,
 /// without headers. 0 on the loopback.
-#[must_use]
 pub fn travel_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     between(case, capabilities).map_or(0, |link| on_the_way_ns(case, &link))
 }
@@ -104,7 +102,6 @@ pub fn travel_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
 const SEND_BUFFER_BYTES: u64 = 128 << 10;
 
 /// How long a link takes to drain a stream's send buffers at the end, in ns. 0 on the loopback.
-#[must_use]
 pub fn drain_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let flow = case.primary();
     let way = usize::from(flow.direction == Direction::Down);
@@ -129,13 +126,11 @@ fn saturated(number: u128) -> u64 {
 }
 
 /// Messages that a round of a closed loop measures: `most`, or what fits [`LASTS_NS`], but at least [`MIN_MESSAGES`].
-#[must_use]
 pub fn count(most: u64, travel_ns: u64) -> u64 {
     fitting(LASTS_NS, travel_ns).clamp(MIN_MESSAGES.min(most), most)
 }
 
 /// Their warm-up messages: `most`, or what fits the time in which CPUs settle, but at least one.
-#[must_use]
 pub fn warm_up_count(most: u64, travel_ns: u64) -> u64 {
     fitting(WARM_UP_NS, travel_ns).clamp(1.min(most), most)
 }
@@ -145,14 +140,12 @@ fn fitting(time_ns: u64, travel_ns: u64) -> u64 {
 }
 
 /// How long a round measures exchanges, in ns: some round trips, at least `least_ns`, up to [`LASTS_NS`].
-#[must_use]
 pub fn duration_ns(least_ns: u64, travel_ns: u64) -> u64 {
     travel_ns.saturating_mul(TRAVELS).clamp(least_ns, LASTS_NS.max(least_ns))
 }
 
 /// Default time-out of an answer, in ns: ten round trips, full queues and a first retransmission, at least
 /// [`TIMEOUT_NS`].
-#[must_use]
 pub fn timeout_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let Some(link) = between(case, capabilities) else { return TIMEOUT_NS };
     let travels_ns = on_the_way_ns(case, &link).saturating_mul(TIMEOUT_ROUND_TRIPS);

@@ -29,7 +29,6 @@ pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direct
     .print(|repeat| repeat.values("", |case| Some(case.primary().direction.to_string())));
 
 /// The case with its flow in that direction; for both ways with a second flow back.
-#[must_use]
 pub fn going(case: &Case, ways: Ways) -> Case {
     case.clone().with(|case| {
         case.primary_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
@@ -106,7 +105,6 @@ impl Lengths {
     }
 
     /// The case with these lengths; defaults are longer over a link.
-    #[must_use]
     pub fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
         let lasts = |asked: Option<Extent>, least_ns| {
@@ -118,7 +116,6 @@ impl Lengths {
 }
 
 /// Numbers of connections or streams.
-#[must_use]
 pub fn counts(knobs: &Knobs, name: &str) -> Vec<u32> {
     let counts = knobs.values::<u64>(name);
     counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect()

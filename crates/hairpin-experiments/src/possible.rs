@@ -323,7 +323,6 @@ fn two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result
 }
 
 /// Whether the transport packs and acknowledges segments as TCP does, and has the option `nodelay`.
-#[must_use]
 pub fn is_tcp(card: &Card) -> bool {
     card.options.contains(&OptionName::Nodelay)
 }

@@ -17,7 +17,6 @@ const LASTS_NS: u64 = 60 * SECOND_NS;
 const MIN_ROUNDS: u64 = QUICK_BLOCKS + 1;
 
 /// The rounds that check these pairs, as many as an interval needs and the time allows, and their duration in ns.
-#[must_use]
 pub fn rounds(
     pairs: &[[Case; 2]],
     like: &[RoundRecord],
@@ -35,7 +34,6 @@ pub fn rounds(
 ///
 /// A case in several pairs is measured once per block. Everything but the case is copied from the nearest timed round
 /// of `like`; without timed rounds the result is empty.
-#[must_use]
 pub fn orders(
     pairs: &[[Case; 2]],
     like: &[RoundRecord],

@@ -36,7 +36,6 @@ pub fn candidates<'g>(
 
 /// Default transports of an experiment, which are over IPv4; their IPv6 counterparts if the server's host is reached
 /// over IPv6.
-#[must_use]
 pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
     if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {
         return defaults;
@@ -53,7 +52,6 @@ pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabili
 ///
 /// A kernel that answers has one end, reported as a process. A transport within one process runs as threads, unless the
 /// user explicitly asked for processes: then the case is impossible and says so.
-#[must_use]
 pub fn ends(card: &Card, wanted: EndKind, in_so_many_words: bool) -> EndKind {
     if card.answered_by == AnsweredBy::Kernel {
         EndKind::Processes
@@ -91,7 +89,6 @@ pub struct Sieve<'g> {
 }
 
 impl<'g> Sieve<'g> {
-    #[must_use]
     pub fn new(capabilities: &'g HostCapabilities) -> Self {
         let (kept, turned_away, cannot_run) = (Vec::new(), Vec::new(), Vec::new());
         Self { capabilities, kept, turned_away, cannot_run, seen: HashSet::new() }

@@ -10,7 +10,6 @@ use crate::quantity::SECOND_NS;
 use crate::sequence::Planned;
 
 /// Traffic of the one-way loads of `blocks` blocks of these cases, with warm-up.
-#[must_use]
 pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapabilities) -> Sends {
     let mut sends = Sends::default();
     for one in planned {

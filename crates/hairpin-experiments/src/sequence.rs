@@ -67,7 +67,6 @@ pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) ->
 }
 
 /// Every template once in each of these blocks, at their intervals.
-#[must_use]
 pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundOrder> {
     let mut orders = interleaved(templates, blocks.first, blocks.count, seed);
     for order in &mut orders {
@@ -81,7 +80,6 @@ pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundO
 ///
 /// The seed of links is `seed` plus the block's number: the same random events for all cases of a block, others in each
 /// block.
-#[must_use]
 pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed: u64) -> Vec<RoundOrder> {
     let numbers = (0..blocks).map(|number| first_block.saturating_add(number));
     let in_order = numbers.flat_map(|block| {
@@ -118,7 +116,6 @@ pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
 ///
 /// Fisher-Yates (Knuth, The Art of Computer Programming, volume 2, algorithm P), written out here because a seed's
 /// order is part of the saved run and must not change with a library's version.
-#[must_use]
 pub fn permutation(len: usize, seed: u64, block: u32) -> Vec<usize> {
     // The odd constant (2^64 divided by the golden ratio) spreads block numbers over the seed's bits.
     let mixed = seed ^ u64::from(block).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

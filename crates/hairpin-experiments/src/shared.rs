@@ -260,7 +260,6 @@ impl Circumstances {
     }
 
     /// Every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
-    #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
         let cases = each(cases, &self.links, |case, link| links::set(case, link, self.far.as_ref()));
         let cases = self.sysctls.iter().fold(cases, |cases, values| {
@@ -290,7 +289,6 @@ impl Circumstances {
     }
 
     /// Every case with every depth of CPU sleep, each followed by its replicate, if any.
-    #[must_use]
     pub fn with_replicates(&self, cases: &[Case]) -> Vec<Case> {
         let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.ends.cpu_idle = cpu_idle);
         each(&cases, &self.replicates, |case, replicate| {
@@ -444,7 +442,6 @@ pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
     }
 }
 
-#[must_use]
 pub fn common(knobs: &Knobs) -> Common {
     let port: u64 = knobs.value("port").unwrap_or(0);
     Common {

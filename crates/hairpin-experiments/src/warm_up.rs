@@ -8,7 +8,6 @@ pub const WARM_UP_NS: u64 = 40_000_000;
 
 /// Whether a CPU may sleep between two messages: the ends do not spin, and they run on different CPUs, cross a link, or
 /// the load pauses.
-#[must_use]
 pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
     let pauses = case.primary().load.rate_per_s().is_some()
         || case.primary().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);

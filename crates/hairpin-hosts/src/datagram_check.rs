@@ -45,13 +45,11 @@ pub struct DatagramCheck {
 
 impl DatagramCheck {
     /// Whether datagrams arrive in both directions.
-    #[must_use]
     pub fn is_through(&self) -> bool {
         self.is_answered && self.seen.confirmed > 0
     }
 
     /// The counts and their meaning, in one sentence.
-    #[must_use]
     pub fn evidence(&self) -> String {
         let Self { port, sent, is_answered, seen, .. } = self;
         let within = format!("{:.1} s", self.lasted_ns as f64 / 1e9);

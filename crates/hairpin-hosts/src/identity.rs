@@ -35,7 +35,6 @@ impl Identity {
     }
 
     /// SHA-256 of the certificate.
-    #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
         fingerprint(&self.certificate)
     }
@@ -77,7 +76,6 @@ pub fn client_config(fingerprint: [u8; 32]) -> Result<Arc<ClientConfig>, Error> 
 }
 
 /// Server name that the client asks for.
-#[must_use]
 pub fn name() -> ServerName<'static> {
     ServerName::try_from(NAME).expect("it is a name of a host")
 }

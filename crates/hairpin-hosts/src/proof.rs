@@ -30,20 +30,17 @@ impl Role {
     }
 }
 
-#[must_use]
 pub fn proof(secret: &Secret, role: Role, exporter: &Exporter) -> [u8; 32] {
     tag(secret, &[role.word(), exporter]).as_ref().try_into().expect("HMAC-SHA256 has 32 bytes")
 }
 
 /// Checks a proof, in constant time.
-#[must_use]
 pub fn is_proof(secret: &Secret, role: Role, exporter: &Exporter, given: &[u8]) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
     hmac::verify(&key, &[role.word(), exporter].concat(), given).is_ok()
 }
 
 /// The public name of a ticket: 8 hexadecimal digits that reveal nothing of its secret.
-#[must_use]
 pub fn ticket_id(secret: &Secret) -> String {
     let tag = tag(secret, &[b"hairpin/1 name of the ticket"]);
     tag.as_ref()[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()

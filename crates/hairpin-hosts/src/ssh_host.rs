@@ -23,7 +23,6 @@ pub struct SshHost {
 
 impl SshHost {
     /// Whether the text begins with `ssh://`.
-    #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(SCHEME)
     }

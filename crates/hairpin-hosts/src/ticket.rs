@@ -53,7 +53,6 @@ pub struct Ticket {
 
 impl Ticket {
     /// The ticket as one word.
-    #[must_use]
     pub fn word(&self) -> String {
         let mut payload = Vec::with_capacity(PAYLOAD_BYTES);
         payload.push(VERSION);
@@ -65,7 +64,6 @@ impl Ticket {
     }
 
     /// `host:port`, with brackets around an IPv6 address.
-    #[must_use]
     pub fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -75,13 +73,11 @@ impl Ticket {
     }
 
     /// The ticket without its secret, for logs and saved command lines.
-    #[must_use]
     pub fn redacted(&self) -> String {
         format!("{}#...", self.address())
     }
 
     /// Host and port of `host:port`; `None` if invalid.
-    #[must_use]
     pub fn parse_address(text: &str) -> Option<(String, u16)> {
         let (host, port) = host_and_port(text)?;
         Some((host, port?))
@@ -133,7 +129,6 @@ impl Ticket {
 }
 
 /// Replaces each ticket in a command line by [`Ticket::redacted`].
-#[must_use]
 pub fn redacted(words: &[String]) -> Vec<String> {
     let one = |word: &String| {
         // Blanks around a ticket are allowed.

@@ -19,7 +19,6 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    #[must_use]
     pub fn profile(&self) -> Profile {
         if self.line == hairpin_model::case::LOOPBACK {
             return Profile::loopback();
@@ -43,12 +42,10 @@ pub const ALL: &[Builtin] = &[
     SATELLITE_GEO,
 ];
 
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|builtin| builtin.name == name)
 }
 
-#[must_use]
 pub fn names() -> Vec<&'static str> {
     ALL.iter().map(|builtin| builtin.name).collect()
 }

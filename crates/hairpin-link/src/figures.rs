@@ -118,7 +118,6 @@ pub struct Limit {
 
 impl Bottleneck {
     /// Whether packets wait for a rate or a trace.
-    #[must_use]
     pub fn sends(&self) -> bool {
         self.rate_bits_per_s.is_some() || self.replay.is_some()
     }

@@ -21,7 +21,6 @@ pub struct Generator {
 }
 
 impl Generator {
-    #[must_use]
     pub fn new(seed: u64, direction: Direction, stage: &str) -> Self {
         // FNV-1a: stable across builds, unlike the standard library's hasher.
         let name = direction.word().bytes().chain(*b"/").chain(stage.bytes());
@@ -32,7 +31,6 @@ impl Generator {
     }
 
     /// The random numbers of one packet; those of its copy differ.
-    #[must_use]
     pub fn draws_for(&self, packet: &InFlight) -> Draws {
         let key = packet.packet.number.wrapping_mul(2).wrapping_add(u64::from(packet.copy));
         Draws(Xoshiro256PlusPlus::seed_from_u64(self.stream.wrapping_add(key)))

@@ -55,7 +55,6 @@ impl Link {
         Ok(Self { profile: profile.clone(), seed, up: path(Direction::Up)?, down: path(Direction::Down)? })
     }
 
-    #[must_use]
     pub fn path(&self, direction: Direction) -> &Path {
         match direction {
             Direction::Up => &self.up,
@@ -76,7 +75,6 @@ impl Link {
     }
 
     /// When to call [`Link::advance`] next: the earlier event of both directions; `None` if both are empty.
-    #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         [&self.up, &self.down].into_iter().filter_map(Path::next_event_ns).min()
     }
@@ -94,7 +92,6 @@ impl Link {
     }
 
     /// The record of the link that a run saves.
-    #[must_use]
     pub fn record(&self, lateness_ns: Option<LatenessNs>) -> LinkRecord {
         let packets = self.up.packets().plus(&self.down.packets());
         let with_codel = self.profile.with_codel().map(|profile| profile.to_string());

@@ -29,7 +29,6 @@ pub struct LogLine {
 
 impl LogLine {
     /// The line of an outcome that happened exactly when due.
-    #[must_use]
     pub fn exact(outcome: Outcome) -> Self {
         let released_ns = match outcome.fate {
             Fate::Leaves { due_ns, .. } => Some(due_ns),

@@ -26,7 +26,6 @@ impl Numbers {
     }
 
     /// The set of all numbers in these ranges, ends included.
-    #[must_use]
     pub fn from_ranges(mut ranges: Vec<(u64, u64)>) -> Self {
         ranges.retain(|(first, last)| first <= last);
         ranges.sort_unstable();
@@ -40,14 +39,12 @@ impl Numbers {
         Self(merged)
     }
 
-    #[must_use]
     pub fn contains(&self, number: u64) -> bool {
         let before = self.0.partition_point(|(_, last)| *last < number);
         self.0.get(before).is_some_and(|(first, _)| *first <= number)
     }
 
     /// As a profile shows it; `None` if empty.
-    #[must_use]
     pub fn shown(&self) -> Option<String> {
         let range = |(first, last): &(u64, u64)| {
             if first == last { first.to_string() } else { format!("{first}-{last}") }

@@ -75,7 +75,6 @@ pub enum Fate {
 
 impl Fate {
     /// When the packet was due or dropped, in ns. For a packet inside: when it will be due, or `u64::MAX` if unknown.
-    #[must_use]
     pub fn at_ns(&self) -> u64 {
         match self {
             Self::Leaves { due_ns, .. } => *due_ns,

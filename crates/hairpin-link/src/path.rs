@@ -68,7 +68,6 @@ struct PathCounts {
 
 impl Path {
     /// Builds the stages that the figures ask for, in the order of [`stages::ALL`].
-    #[must_use]
     pub fn new(figures: &PathProfile, site: &Site<'_>) -> Self {
         let mut stations: Vec<Station> = stages::ALL
             .iter()
@@ -127,7 +126,6 @@ impl Path {
     ///
     /// Exact once the next packet to leave has entered the last stage that takes time. Before that it may be early, and
     /// `advance` then returns nothing.
-    #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         if !self.ready.is_empty() {
             return Some(self.now_ns);
@@ -145,7 +143,6 @@ impl Path {
     }
 
     /// Number of packets and copies inside, without those whose outcome was not fetched yet.
-    #[must_use]
     pub fn inside(&self) -> u64 {
         self.stations.iter().map(|station| station.stage.holds().packets).sum()
     }
@@ -163,7 +160,6 @@ impl Path {
     }
 
     /// What the queue holds now, including the packet being sent; `None` without a queue.
-    #[must_use]
     pub fn queue_depth(&self) -> Option<Held> {
         self.queue.map(|queue| self.stations[queue].stage.holds())
     }
@@ -174,7 +170,6 @@ impl Path {
     }
 
     /// The record of this direction that a run saves.
-    #[must_use]
     pub fn record(&self) -> DirectionRecord {
         DirectionRecord {
             packets: self.packets(),
@@ -186,7 +181,6 @@ impl Path {
         }
     }
 
-    #[must_use]
     pub fn packets(&self) -> PacketCounts {
         let sum = |of: fn(&StageCounts) -> u64| self.stations.iter().map(|station| of(&station.ledger)).sum();
         let dropped = self.stations.iter().map(|station| (station.name.to_owned(), station.ledger.all_dropped()));

@@ -19,24 +19,20 @@ impl Share {
     pub const ALL: Self = Self(1_000_000_000);
 
     /// `None` above one.
-    #[must_use]
     pub fn billionths(billionths: u32) -> Option<Self> {
         (billionths <= Self::ALL.0).then_some(Self(billionths))
     }
 
-    #[must_use]
     pub fn as_billionths(self) -> u32 {
         self.0
     }
 
     /// From 0 to 1.
-    #[must_use]
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 1e9
     }
 
     /// This share of the 2^64 values of a `u64`, rounded down.
-    #[must_use]
     pub(crate) fn of_u64_range(self) -> u128 {
         (u128::from(self.0) << 64) / 1_000_000_000
     }
@@ -153,25 +149,21 @@ pub fn whole(text: &str) -> Result<u64, Refused> {
 }
 
 /// A time as a profile shows it.
-#[must_use]
 pub fn shown_time(ns: u64) -> String {
     shown(ns, SHOWN_TIME, "0ms")
 }
 
 /// A rate as a profile shows it.
-#[must_use]
 pub fn shown_rate(bits_per_s: u64) -> String {
     shown(bits_per_s, BIT_UNITS, "0bit")
 }
 
 /// A share as a profile shows it.
-#[must_use]
 pub fn shown_share(share: Share) -> String {
     shown(u64::from(share.0), PERCENT, "0%")
 }
 
 /// A number of bytes as a profile shows it: in the largest power of 1024 that divides it.
-#[must_use]
 pub fn shown_bytes(bytes: u64) -> String {
     let unit = BYTE_UNITS[..3].iter().find(|(_, scale)| bytes > 0 && bytes.is_multiple_of(*scale));
     let (spelling, scale) = unit.copied().unwrap_or(("B", 1));

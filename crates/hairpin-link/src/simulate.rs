@@ -18,7 +18,6 @@ pub struct Arrival {
 /// Runs the link until it is empty. Returns the fate of every packet, in order of time (`up` first at the same time).
 ///
 /// Arrivals are sorted by time; simultaneous ones keep their order.
-#[must_use]
 pub fn simulate(link: &mut Link, arrivals: &[Arrival]) -> Vec<LogLine> {
     let mut arrivals = arrivals.to_vec();
     arrivals.sort_by_key(|arrival| arrival.at_ns);

@@ -100,7 +100,6 @@ pub struct Site<'a> {
 
 impl Site<'_> {
     /// The generator of the stage of that name; no other stage or direction draws the same numbers.
-    #[must_use]
     pub fn generator(&self, stage: &str) -> Generator {
         Generator::new(self.seed, self.direction, stage)
     }

@@ -63,12 +63,10 @@ impl Trace {
     }
 
     /// Time until the trace restarts, in ms.
-    #[must_use]
     pub fn period_ms(&self) -> u64 {
         self.opportunities_ms.last().copied().unwrap_or(1)
     }
 
-    #[must_use]
     pub fn mean_bits_per_s(&self) -> u64 {
         let bits = self.opportunities_ms.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8;
         bits.saturating_mul(1000) / self.period_ms()

@@ -17,7 +17,6 @@ pub struct ArrivalOrder {
 
 impl ArrivalOrder {
     /// Whether messages of the case can be reordered: datagrams between two hosts.
-    #[must_use]
     pub fn may_differ(case: &Case, lossy: bool) -> bool {
         lossy && case.path.across.is_some()
     }

@@ -48,7 +48,6 @@ pub struct RealClock {
 
 impl RealClock {
     /// Chooses the source and calibrates it (20 ms).
-    #[must_use]
     pub fn calibrated() -> Self {
         if !counter_is_trusted() {
             return Self { origin_ticks: 0, origin_ns: 0, scale: 1 << 32, error_ppm: 0.0, counts_ticks: false };
@@ -71,7 +70,6 @@ impl RealClock {
     }
 
     /// Facts about the clock; resolution and cost are measured now (about 1 ms).
-    #[must_use]
     pub fn facts(&self) -> ClockFacts {
         const READS: usize = 2000;
         let mut steps: Vec<u64> = Vec::with_capacity(READS);

@@ -40,13 +40,11 @@ impl LateReplies {
     }
 
     /// Whether every message has been answered.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.unanswered.is_empty()
     }
 
     /// When the last unanswered message was sent, in ns of the engine's clock.
-    #[must_use]
     pub fn last_sent_ns(&self) -> Option<u64> {
         self.unanswered.values().next_back().map(|message| message.sent_ns)
     }

@@ -9,7 +9,6 @@ fn pattern(index: usize) -> u8 {
 }
 
 /// A buffer of `len` bytes of the pattern.
-#[must_use]
 pub fn patterned(len: usize) -> Vec<u8> {
     (0..len).map(pattern).collect()
 }
@@ -26,7 +25,6 @@ pub struct Message {
 
 impl Message {
     /// A message of `size` bytes whose answer has `reply_size` bytes.
-    #[must_use]
     pub fn new(size: usize, reply_size: usize) -> Self {
         Self { bytes: patterned(size.max(reply_size)), size, reply_size, numbered: size.min(8) }
     }
@@ -41,27 +39,23 @@ impl Message {
     }
 
     #[inline]
-    #[must_use]
     pub fn request(&self) -> &[u8] {
         &self.bytes[..self.size]
     }
 
     /// The expected answer.
     #[inline]
-    #[must_use]
     pub fn expected(&self) -> &[u8] {
         &self.bytes[..self.reply_size]
     }
 
     /// Number of answer bytes that hold the sequence number.
-    #[must_use]
     pub fn numbered_reply(&self) -> usize {
         self.numbered.min(self.reply_size)
     }
 
     /// The sequence number in an answer (numbers are truncated to the bytes that fit): the largest number up to
     /// `newest` whose low bytes are those of the answer.
-    #[must_use]
     pub fn sequence_of(&self, reply: &[u8], newest: u64) -> Option<u64> {
         let width = self.numbered_reply();
         if width == 8 {
@@ -76,7 +70,6 @@ impl Message {
     }
 
     /// What is wrong with an answer, apart from its number.
-    #[must_use]
     pub fn difference(&self, reply: &[u8]) -> Option<String> {
         if reply.len() != self.reply_size {
             return Some(format!("it has {} bytes and not {}", reply.len(), self.reply_size));

@@ -9,13 +9,11 @@ pub struct Timetable {
 
 impl Timetable {
     /// A timetable from `start_ns` on, with `rate_per_s` messages per second.
-    #[must_use]
     pub fn new(start_ns: u64, rate_per_s: f64) -> Self {
         Self { start_ns, period_ns: 1e9 / rate_per_s }
     }
 
     /// When message `number` is due, in ns. Computed from the start each time, so that rounding errors do not add up.
-    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

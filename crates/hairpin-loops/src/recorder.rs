@@ -30,7 +30,6 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder for `capacity` rows, at most `warm_up_capacity` of them from the warm-up. `open_loop`: due and sent
     /// times differ.
-    #[must_use]
     pub fn new(capacity: usize, warm_up_capacity: usize, open_loop: bool) -> Self {
         let nothing = Stamps { sequence: 0, due_ns: 0, sent_ns: 0, received_ns: 0, fate: Fate::Lost };
         // Filled and cleared, so that the pages exist before the first message.
@@ -50,7 +49,6 @@ impl Recorder {
     }
 
     /// Adds the phases of the round, if any.
-    #[must_use]
     pub fn in_phases(self, spans: Option<ByPhase<Span>>) -> Self {
         let phases = spans.map(|spans| Box::new(PhaseRecorder::new(spans, self.histograms.service.is_some())));
         Self { phases, ..self }
@@ -98,13 +96,11 @@ impl Recorder {
     }
 
     /// Measured messages so far.
-    #[must_use]
     pub fn measured(&self) -> u64 {
         self.measured
     }
 
     /// Service time of the very first message, in ns; 0 if none was answered.
-    #[must_use]
     pub fn first_message_ns(&self) -> u64 {
         self.first_ns.unwrap_or(0)
     }
@@ -127,7 +123,6 @@ impl Recorder {
     }
 
     /// The samples, with times since `origin_ns`. The kept rows enter the histograms here, outside the loop.
-    #[must_use]
     pub fn finish(mut self, origin_ns: u64) -> Samples {
         let rows = std::mem::take(&mut self.rows);
         for stamps in rows.iter().skip(self.warm_up) {
@@ -150,7 +145,6 @@ pub struct Cost {
 }
 
 /// Measures the cost of one sample: the median of 200 batches of 1 000 samples, recorded as by the closed loop.
-#[must_use]
 pub fn cost() -> Cost {
     const BATCH: u32 = 1_000;
     let clock = RealClock::calibrated();
@@ -197,7 +191,6 @@ impl TurnaroundCounter {
     }
 
     /// The counts, without trailing empty powers.
-    #[must_use]
     pub fn finish(self) -> Turnaround {
         let used = self.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
         Turnaround { counts: self.counts[..used].to_vec(), total_ns: self.total_ns, max_ns: self.max_ns }

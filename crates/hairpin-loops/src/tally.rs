@@ -73,7 +73,6 @@ impl Tally {
     /// `link_lost` has the messages that the link kept from being answered, by cause. A full receive buffer counts
     /// packets, and the link may have copied or damaged some. No counter distinguishes these from messages, so every
     /// count is kept as it is, and any excess makes `unexplained` negative ([`Ledger::may_count_copies`]).
-    #[must_use]
     pub fn ledger(
         &self,
         reliable: bool,
@@ -137,7 +136,6 @@ impl Tally {
 /// kernel refused, queue disciplines and devices of both hosts, and the link between them.
 ///
 /// Only the link distinguishes the warm-up's messages. If the warm-up lost anything elsewhere, the ledger includes it.
-#[must_use]
 pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>, link: LinkLosses) -> Ledger {
     let (from, to) = (sender.counted, receiver.counted);
     let warm_up_lost = to.warm_up_received + link.in_warm_up != from.warm_up_sent;
@@ -172,7 +170,6 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
 /// The ledger of a one-way load between two hosts: losses that neither kernel counted are losses in between. The
 /// counters of queue disciplines and devices include all traffic of the interfaces, so they count only up to the
 /// missing messages.
-#[must_use]
 pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>) -> Ledger {
     let mut ledger = one_way_ledger(reliable, sender, receiver, LinkLosses::default());
     let (from, to) = (sender.counted, receiver.counted);

@@ -15,7 +15,6 @@ use hairpin_transports::{Wire, WireError};
 use super::message::Message;
 
 /// Whether the link of the case flips bits. On a reliable transport damaged data is sent again.
-#[must_use]
 pub fn may_be_damaged(case: &Case) -> bool {
     case.is_emulated() && case.path.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())
 }

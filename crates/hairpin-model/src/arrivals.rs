@@ -27,13 +27,11 @@ pub const WORDS: &[&str] = &["fixed", "poisson", "burst=N"];
 
 impl Arrivals {
     /// Messages due at one time.
-    #[must_use]
     pub fn at_once(self) -> u32 {
         if let Self::Burst(count) = self { count } else { 1 }
     }
 
     /// Longest time between two messages at a rate, in s. Poisson arrivals exceed it once in 5 × 10⁸.
-    #[must_use]
     pub fn longest_gap_s(self, offered_per_s: f64) -> f64 {
         let mean_gaps = if self == Self::Poisson { 20.0 } else { f64::from(self.at_once()) };
         mean_gaps / offered_per_s

@@ -4,7 +4,6 @@ use crate::claim::{About, Claim, Means, Row, Rule, Selector, Test};
 
 impl Claim {
     /// The claim as tested between two hosts. Rules stay the same; rows that need one host are skipped with the reason.
-    #[must_use]
     pub fn between_hosts(&self) -> Self {
         let row = |row: &Row| Row { means: means(row), ..row.clone() };
         Self { rows: self.rows.iter().map(row).collect(), ..self.clone() }

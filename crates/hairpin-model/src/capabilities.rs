@@ -83,18 +83,15 @@ pub struct KnownLink {
 
 impl HostCapabilities {
     /// The names of all transports.
-    #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.candidates.iter().map(|candidate| candidate.card.name).collect()
     }
 
     /// The cards of all transports as saved in a run.
-    #[must_use]
     pub fn saved_cards(&self) -> SavedCards {
         self.candidates.iter().map(|candidate| (candidate.card.name, candidate.card.saved())).collect()
     }
 
-    #[must_use]
     pub fn candidate(&self, name: &str) -> Option<&Candidate> {
         self.candidates.iter().find(|candidate| candidate.card.name == name)
     }

@@ -146,7 +146,6 @@ impl Card {
     };
 
     /// The part that a run saves.
-    #[must_use]
     pub fn saved(&self) -> SavedCard {
         SavedCard {
             protocol: self.protocol,
@@ -167,24 +166,20 @@ pub struct SavedCards(BTreeMap<String, SavedCard>);
 
 impl SavedCards {
     /// True for runs saved before runs kept cards.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    #[must_use]
     pub fn get(&self, transport: &str) -> Option<&SavedCard> {
         self.0.get(transport)
     }
 
     /// Whether that transport promises every message. One without a card is assumed to.
-    #[must_use]
     pub fn reliable(&self, transport: &str) -> bool {
         self.get(transport).is_none_or(|card| card.reliable)
     }
 
     /// Whether that transport keeps boundaries. One without a card is assumed not to.
-    #[must_use]
     pub fn boundaries(&self, transport: &str) -> bool {
         self.get(transport).is_some_and(|card| card.boundaries)
     }

@@ -92,7 +92,6 @@ pub const LOOPBACK: &str = "loopback";
 
 impl Path {
     /// No link.
-    #[must_use]
     pub fn loopback() -> Self {
         Self { link: LOOPBACK.to_owned(), name: None, across: None }
     }
@@ -122,7 +121,6 @@ pub struct Case {
 
 impl Case {
     /// A case of one flow, blocking, both ends on one CPU, without a link.
-    #[must_use]
     pub fn of(flow: Flow) -> Self {
         Self {
             flows: vec![flow],
@@ -141,32 +139,27 @@ impl Case {
     }
 
     /// A plain ping-pong of 4 bytes over `transport`, blocking, both ends on one CPU.
-    #[must_use]
     pub fn ping_pong(transport: &str) -> Self {
         Self::of(Flow::ping_pong(transport))
     }
 
     /// Exchanges over `transport`, with answers of 4 bytes, blocking, both ends on one CPU.
-    #[must_use]
     pub fn small_writes(transport: &str, exchange: Exchange) -> Self {
         Self::of(Flow::exchanges(transport, exchange))
     }
 
     /// Whether a probe measures latency before, during and after a load.
-    #[must_use]
     pub fn is_under_load(&self) -> bool {
         self.primary().role == FlowRole::Probe
     }
 
     /// The load flows beside a probe; empty for other cases.
-    #[must_use]
     pub fn loads(&self) -> Vec<&Flow> {
         let is_load = |flow: &&Flow| flow.role == FlowRole::Load && self.is_under_load();
         self.flows.iter().filter(is_load).collect()
     }
 
     /// Directions of the load on a probe; `None` for other cases.
-    #[must_use]
     pub fn load_ways(&self) -> Option<LoadWays> {
         self.is_under_load().then(|| match self.loads().as_slice() {
             [] => LoadWays::None,
@@ -177,19 +170,16 @@ impl Case {
     }
 
     /// The case with only that flow, whose ends' settings become the case's.
-    #[must_use]
     pub fn alone(&self, flow: &Flow) -> Self {
         Self { ends: self.ends_of(flow), flows: vec![flow.clone()], ..self.clone() }
     }
 
     /// Settings of a flow's ends: its own, or those of the case.
-    #[must_use]
     pub fn ends_of(&self, flow: &Flow) -> EndSettings {
         flow.ends.unwrap_or(self.ends)
     }
 
     /// The flow by which the case is judged: its probe, or else its first measured flow.
-    #[must_use]
     pub fn primary(&self) -> &Flow {
         &self.flows[self.place_of_primary()]
     }
@@ -204,14 +194,12 @@ impl Case {
     }
 
     /// The same case with a change.
-    #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
     }
 
     /// A short stable identity: the [`digest`] of the canonical JSON.
-    #[must_use]
     pub fn id(&self) -> String {
         let unnamed = self.clone().with(|changed| changed.path.name = None);
         let json = serde_json::to_string(&unnamed).expect("a case has only string keys");
@@ -219,31 +207,26 @@ impl Case {
     }
 
     /// Whether an emulated link is between the ends.
-    #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.path.link != LOOPBACK
     }
 
     /// The server's host, if it is not the client's.
-    #[must_use]
     pub fn host(&self) -> Option<&str> {
         self.path.across.as_ref().map(|across| across.host.as_str())
     }
 
     /// The requested transport, if another one took its place.
-    #[must_use]
     pub fn fallback(&self) -> Option<&Fallback> {
         self.path.across.as_ref()?.fallback.as_ref()
     }
 
     /// Name of the transport, with [`FALLBACK_MARK`] if it took the place of another one.
-    #[must_use]
     pub fn marked_transport(&self) -> String {
         format!("{}{}", self.primary().transport, if self.fallback().is_some() { FALLBACK_MARK } else { "" })
     }
 
     /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; `None` on the loopback.
-    #[must_use]
     pub fn path_in_words(&self) -> Option<String> {
         match self.host() {
             Some(host) => Some(match self.fallback() {
@@ -257,19 +240,16 @@ impl Case {
     }
 
     /// Whether the path may lose, delay and reorder packets: an emulated link, or a network between two hosts.
-    #[must_use]
     pub fn crosses_a_network(&self) -> bool {
         self.is_emulated() || self.path.across.is_some()
     }
 
     /// The case in a line for tables: only what differs from the plainest case.
-    #[must_use]
     pub fn label(&self) -> String {
         self.words().join(" ")
     }
 
     /// The parts of the label, a word or two each.
-    #[must_use]
     pub fn words(&self) -> Vec<String> {
         let beside_load = |flow: &&Flow| !self.is_under_load() || flow.id == self.primary().id;
         let judged = self.flows.iter().filter(beside_load);
@@ -280,7 +260,6 @@ impl Case {
     }
 
     /// Non-default settings beyond transport, waiting and placement, a word or two each.
-    #[must_use]
     pub fn details(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.ends.kind == EndKind::Threads {
@@ -307,25 +286,21 @@ impl Case {
     }
 
     /// Whether it has two flows that differ only in direction.
-    #[must_use]
     pub fn goes_both_ways(&self) -> bool {
         matches!(self.flows.as_slice(), [up, down] if go_both_ways(up, down))
     }
 
     /// The probe of a case under load: its transport and its details, a word or two each.
-    #[must_use]
     pub fn probe_words(&self) -> Vec<String> {
         std::iter::once(self.marked_transport()).chain(self.primary().details()).collect()
     }
 
     /// The load on a probe: `under tcp up 64 KiB`, or `unloaded` without load flows; `None` for other cases.
-    #[must_use]
     pub fn load_in_words(&self) -> Option<String> {
         self.is_under_load().then(|| self.load_words().join(" "))
     }
 
     /// Its parts, a word or two each, the transport with its direction first: `under tcp up`, `64 KiB`.
-    #[must_use]
     pub fn load_words(&self) -> Vec<String> {
         let loads = self.loads();
         let Some(first) = loads.first() else { return vec!["unloaded".to_owned()] };
@@ -344,13 +319,11 @@ impl Case {
     }
 
     /// The same case on the loopback.
-    #[must_use]
     pub fn without_link(&self) -> Self {
         Self { path: Path::loopback(), ..self.clone() }
     }
 
     /// The same case with its messages due at that rate; kernel pacing is told the bytes per second of each connection.
-    #[must_use]
     pub fn at_rate(&self, per_s: f64) -> Self {
         let mut case = self.clone();
         let flow = case.primary_mut();
@@ -371,7 +344,6 @@ impl Case {
 
     /// The same case at rate 1 if its load is offered at a rate, without the option that tells the kernel the rate:
     /// cases of one sweep become equal.
-    #[must_use]
     pub fn without_rate(&self) -> Self {
         let mut case = self.clone();
         for flow in &mut case.flows {
@@ -386,13 +358,11 @@ impl Case {
     }
 
     /// The same case without its place in an A/A pair.
-    #[must_use]
     pub fn without_replicate(&self) -> Self {
         Self { replicate: 0, ..self.clone() }
     }
 
     /// The same probe and path without loads: cases that share it differ in their load.
-    #[must_use]
     pub fn without_loads(&self) -> Self {
         let probe = self.primary().clone();
         self.without_replicate().with(|case| case.flows = vec![probe])

@@ -142,7 +142,6 @@ pub struct Test {
 
 impl Test {
     /// What replaces parts of the text's setting, the path included.
-    #[must_use]
     pub fn stand_in(&self) -> Option<String> {
         let both: Vec<&str> =
             [&self.path_stand_in, &self.stand_in].into_iter().flatten().map(String::as_str).collect();
@@ -150,7 +149,6 @@ impl Test {
     }
 
     /// Why it cannot decide, if so.
-    #[must_use]
     pub fn undecided(&self) -> Option<&str> {
         self.path_undecided.as_deref().or(self.undecided.as_deref())
     }
@@ -232,7 +230,6 @@ pub enum Rule {
 
 impl Rule {
     /// The run it needs in addition to the test's own.
-    #[must_use]
     pub fn other_run(&self) -> Option<&str> {
         match self {
             Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
@@ -393,7 +390,6 @@ words! {
 }
 
 impl Claim {
-    #[must_use]
     pub fn coverage(&self) -> Coverage {
         let decides = |row: &Row| match &row.means {
             Means::Test(test) => test.undecided().is_none(),
@@ -416,7 +412,6 @@ impl Claim {
 
     /// Index of the row with the claim's figure: the first that counts and has the claim's own published value. Tables
     /// have none, nor do orders whose rows each have their own.
-    #[must_use]
     pub fn headline(&self) -> Option<usize> {
         self.rows.iter().position(|row| row.beside.is_none() && row.published == self.published)
     }
@@ -429,13 +424,11 @@ impl Claim {
     }
 
     /// Names of the runs that its tests need, each once.
-    #[must_use]
     pub fn runs(&self) -> Vec<&str> {
         distinct(self.tests().flat_map(|test| std::iter::once(test.run.as_str()).chain(test.rule.other_run())))
     }
 
     /// Reasons why rows are not tested between two hosts, each once.
-    #[must_use]
     pub fn skipped(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter_map(|row| match &row.means {
             Means::Skipped(why) => Some(why.as_str()),
@@ -444,7 +437,6 @@ impl Claim {
     }
 
     /// Missing parts, each once.
-    #[must_use]
     pub fn missing(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter_map(|row| match &row.means {
             Means::Missing(part) => Some(part.as_str()),

@@ -24,12 +24,10 @@ words! {
 
 impl ComparedBy {
     /// Whether higher is better: not for latencies.
-    #[must_use]
     pub fn more_is_better(self) -> bool {
         matches!(self, Self::Rate | Self::Goodput)
     }
 
-    #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
             Self::P50 | Self::P90 | Self::P99 | Self::P999 | Self::Mean => "ns",

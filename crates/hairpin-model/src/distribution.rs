@@ -25,7 +25,6 @@ pub struct Distribution<T> {
 
 impl<T: Copy> Distribution<T> {
     /// The value of that figure; `None` if it is no latency.
-    #[must_use]
     pub fn of(&self, figure: ComparedBy) -> Option<T> {
         match figure {
             ComparedBy::P50 => Some(self.p50),

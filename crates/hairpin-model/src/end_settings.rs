@@ -82,7 +82,6 @@ pub struct EndSettings {
 
 impl Placement {
     /// For prose: `two CPUs`.
-    #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
             Self::SameCpu => "same CPU",
@@ -93,7 +92,6 @@ impl Placement {
     }
 
     /// Whether each end is pinned to its own CPU.
-    #[must_use]
     pub fn has_own_cpus(self) -> bool {
         matches!(self, Self::CrossCpu | Self::Pinned)
     }
@@ -101,7 +99,6 @@ impl Placement {
 
 impl Waiting {
     /// For prose: `busy-polling`.
-    #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Block => "blocking",
@@ -113,7 +110,6 @@ impl Waiting {
 
 impl EndSettings {
     /// Waiting and placement: `busy-polling, two CPUs`.
-    #[must_use]
     pub fn in_words(&self) -> String {
         format!("{}, {}", self.waiting.in_words(), self.placement.in_words())
     }

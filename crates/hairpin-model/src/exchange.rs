@@ -28,7 +28,6 @@ pub struct Exchange {
 
 impl Exchange {
     /// Socket options that the remedy sets at that end for the whole connection, in addition to the case's own.
-    #[must_use]
     pub fn options_at(&self, end: End) -> Options {
         match (self.remedy, end) {
             (Remedy::Nodelay, _) => Options::default().with(OptionName::Nodelay, "on"),
@@ -38,20 +37,17 @@ impl Exchange {
     }
 
     /// Calls that write a request; pauses are between them.
-    #[must_use]
     pub fn calls_written(&self) -> usize {
         if self.remedy == Remedy::Writev { 1 } else { self.sizes_written().len() }
     }
 
     /// Pauses between the writes of an exchange, if the remedy merges writes and so omits some; else `None`.
-    #[must_use]
     pub fn pauses_left(&self) -> Option<usize> {
         let calls = self.calls_written();
         (self.gap_ns > 0 && calls < self.writes.sizes().len()).then(|| calls.saturating_sub(1))
     }
 
     /// Sizes of the writes as sent: one-write and batch copy several together first.
-    #[must_use]
     pub fn sizes_written(&self) -> Vec<u64> {
         let sizes = self.writes.sizes();
         match self.remedy {
@@ -77,12 +73,10 @@ pub const MAX_REQUEST_BYTES: u64 = 64 << 20;
 
 impl Writes {
     /// In bytes; at least one, all positive.
-    #[must_use]
     pub fn sizes(&self) -> &[u64] {
         &self.0
     }
 
-    #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -130,7 +124,6 @@ names::saved_as_text!(Writes);
 
 impl Writes {
     /// For labels: `4+3210`, where the command line has `4,3210`.
-    #[must_use]
     pub fn in_words(&self) -> String {
         self.to_string().replace(',', "+")
     }
@@ -192,7 +185,6 @@ impl Remedy {
     ];
 
     /// A short description.
-    #[must_use]
     pub fn summary(self) -> &'static str {
         match self {
             Self::Default => "default options: nothing is changed",
@@ -208,7 +200,6 @@ impl Remedy {
     }
 
     /// Whether it changes how TCP packs and acknowledges segments, and so has no meaning for other byte streams.
-    #[must_use]
     pub fn needs_tcp(self) -> bool {
         matches!(self, Self::Nodelay | Self::Cork | Self::CorkForgotten | Self::More | Self::Quickack)
     }

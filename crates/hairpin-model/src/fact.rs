@@ -39,13 +39,11 @@ impl From<&str> for FactValue {
 
 impl Fact {
     /// A numeric fact.
-    #[must_use]
     pub fn number(name: &str, value: f64) -> Self {
         Self { name: name.to_owned(), value: FactValue::Number(value) }
     }
 
     /// A fact in words.
-    #[must_use]
     pub fn word(name: &str, value: impl Into<String>) -> Self {
         Self { name: name.to_owned(), value: FactValue::Word(value.into()) }
     }
@@ -55,7 +53,6 @@ impl Fact {
 ///
 /// # Panics
 /// In a debug build, if no fact has that name: a typo would read as an absent fact.
-#[must_use]
 pub fn number(facts: &[Fact], name: &str) -> Option<f64> {
     debug_assert!(fact_names::exists(name), "no fact is named `{name}`");
     facts.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {

@@ -136,7 +136,6 @@ fact_names! {
 }
 
 /// Whether a fact of that name exists.
-#[must_use]
 pub fn exists(name: &str) -> bool {
     ALL.iter().any(|names| names.contains(&name))
 }

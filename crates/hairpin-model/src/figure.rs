@@ -44,49 +44,41 @@ impl From<f64> for Figure {
 
 impl Figure {
     /// A figure with an interval.
-    #[must_use]
     pub fn new(value: f64, low: f64, high: f64) -> Self {
         Self { value, low: Some(low), high: Some(high), why: None }
     }
 
     /// A figure without an interval.
-    #[must_use]
     pub fn bare(value: f64) -> Self {
         Self { value, ..Self::default() }
     }
 
     /// A figure without an interval, and the reason.
-    #[must_use]
     pub fn without(value: f64, why: NoInterval) -> Self {
         Self { why: Some(why), ..Self::bare(value) }
     }
 
     /// Applies `change`, which must not decrease, to the value and its bounds.
-    #[must_use]
     pub fn rising(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.low.map(&change), high: self.high.map(&change), why: self.why }
     }
 
     /// Applies `change`, which must not increase, to the value and its bounds; the bounds swap places.
-    #[must_use]
     pub fn falling(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.high.map(&change), high: self.low.map(&change), why: self.why }
     }
 
     /// The value, if finite.
-    #[must_use]
     pub fn finite(self) -> Option<f64> {
         Some(self.value).filter(|value| value.is_finite())
     }
 
     /// Both bounds, if finite.
-    #[must_use]
     pub fn interval(self) -> Option<(f64, f64)> {
         self.low.zip(self.high).filter(|(low, high)| low.is_finite() && high.is_finite())
     }
 
     /// Whether the interval is entirely above or below `reference`; false without an interval.
-    #[must_use]
     pub fn excludes(&self, reference: f64) -> bool {
         matches!((self.low, self.high), (Some(low), Some(high)) if low > reference || high < reference)
     }

@@ -75,13 +75,11 @@ pub struct Evidence {
 
 impl Evidence {
     /// A figure, still without words.
-    #[must_use]
     pub fn new(key: Key, value: impl Into<Figure>) -> Self {
         Self { key: key.name.to_owned(), value: value.into(), unit: key.unit.to_owned(), ..Self::default() }
     }
 
     /// The same of one of several.
-    #[must_use]
     pub fn of(self, which: impl Into<String>) -> Self {
         Self { of: which.into(), ..self }
     }
@@ -123,7 +121,6 @@ pub struct Repeat {
 
 impl Repeat {
     /// These cases with default lengths.
-    #[must_use]
     pub fn of(cases: impl Into<Vec<Case>>) -> Self {
         Self { cases: cases.into(), ..Self::default() }
     }
@@ -201,7 +198,6 @@ pub struct Finding {
 
 impl Finding {
     /// The figure with that key: evidence, or else a fact.
-    #[must_use]
     pub fn figure(&self, key: Key) -> Option<Figure> {
         let piece = self.evidence.iter().find(|piece| piece.key == key.name);
         piece.map(|piece| piece.value).or_else(|| match self.fact(key)? {
@@ -211,13 +207,11 @@ impl Finding {
     }
 
     /// The evidence with that key of one of several.
-    #[must_use]
     pub fn figure_of(&self, key: Key, of: &str) -> Option<Figure> {
         self.evidence.iter().find(|piece| piece.key == key.name && piece.of == of).map(|piece| piece.value)
     }
 
     /// The fact in words with that key.
-    #[must_use]
     pub fn word(&self, key: Key) -> Option<&str> {
         match self.fact(key)? {
             FactValue::Word(word) => Some(word),
@@ -226,7 +220,6 @@ impl Finding {
     }
 
     /// Whether there is such a fact.
-    #[must_use]
     pub fn has(&self, key: Key) -> bool {
         self.fact(key).is_some()
     }
@@ -236,14 +229,12 @@ impl Finding {
     }
 
     /// The finding with one more fact.
-    #[must_use]
     pub fn with(mut self, key: Key, value: impl Into<FactValue>) -> Self {
         self.facts.get_or_insert_default().insert(key.name.to_owned(), value.into());
         self
     }
 
     /// The same with a fact that is only noted where it holds.
-    #[must_use]
     pub fn with_if(self, holds: bool, key: Key) -> Self {
         if holds { self.with(key, 1.0) } else { self }
     }

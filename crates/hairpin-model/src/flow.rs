@@ -181,7 +181,6 @@ pub enum Load {
 
 impl Load {
     /// Its name, as saved.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::PingPong { .. } => "ping-pong",
@@ -193,7 +192,6 @@ impl Load {
         }
     }
 
-    #[must_use]
     pub fn is_one_way(&self) -> bool {
         match self {
             Self::PingPong { .. } | Self::Paced { .. } | Self::Exchange { .. } => false,
@@ -202,12 +200,10 @@ impl Load {
     }
 
     /// Messages per send call.
-    #[must_use]
     pub fn batch(&self) -> u64 {
         if let Self::Messages { batch, .. } = self { *batch } else { 1 }
     }
 
-    #[must_use]
     pub fn source(&self) -> Option<Source> {
         if let Self::Stream { source, .. } = self { Some(*source) } else { None }
     }
@@ -216,7 +212,6 @@ impl Load {
     pub const PLAIN: Self = Self::PingPong { size_bytes: 4, reply_size_bytes: 4 };
 
     /// Bytes per message: all writes of an exchange's request, one write of a stream.
-    #[must_use]
     pub fn size_bytes(&self) -> u64 {
         match self {
             Self::PingPong { size_bytes, .. }
@@ -229,7 +224,6 @@ impl Load {
     }
 
     /// Bytes of each answer; 0 without answers.
-    #[must_use]
     pub fn reply_size_bytes(&self) -> u64 {
         match self {
             Self::PingPong { reply_size_bytes, .. }
@@ -240,7 +234,6 @@ impl Load {
     }
 
     /// The exchange, if the load has exchanges.
-    #[must_use]
     pub fn exchange(&self) -> Option<&Exchange> {
         if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
@@ -250,7 +243,6 @@ impl Load {
     }
 
     /// Messages due per second, in an open loop.
-    #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
         match self {
             Self::Paced { rate_per_s, .. } | Self::Offered { offered_per_s: rate_per_s, .. } => Some(*rate_per_s),
@@ -259,7 +251,6 @@ impl Load {
     }
 
     /// A load with the same sizes of messages and answers, due at that rate.
-    #[must_use]
     pub fn paced(&self, rate_per_s: f64) -> Self {
         Self::Paced { rate_per_s, size_bytes: self.size_bytes(), reply_size_bytes: self.reply_size_bytes() }
     }
@@ -338,7 +329,6 @@ impl fmt::Display for FlowId {
 
 impl Flow {
     /// A plain ping-pong of 4 bytes over one stream of one connection.
-    #[must_use]
     pub fn ping_pong(transport: &str) -> Self {
         Self {
             id: FlowId::default(),
@@ -356,31 +346,26 @@ impl Flow {
     }
 
     /// Exchanges with answers of 4 bytes.
-    #[must_use]
     pub fn exchanges(transport: &str, exchange: Exchange) -> Self {
         Self { load: Load::Exchange { exchange, reply_size_bytes: 4 }, ..Self::ping_pong(transport) }
     }
 
     /// The flow with that role, and the role's name as its identity.
-    #[must_use]
     pub fn in_role(self, role: FlowRole) -> Self {
         Self { id: role.word().into(), role, ..self }
     }
 
     /// A load without answers.
-    #[must_use]
     pub fn one_way(transport: &str, load: Load, direction: Direction) -> Self {
         Self { load, direction, ..Self::ping_pong(transport) }
     }
 
     /// Writes of that size in one direction.
-    #[must_use]
     pub fn stream(transport: &str, write_size_bytes: u64, direction: Direction) -> Self {
         Self::one_way(transport, Load::Stream { write_size_bytes, source: Source::Buffer }, direction)
     }
 
     /// Differences from a ping-pong of 4 bytes, beyond the transport, a word or two each.
-    #[must_use]
     pub fn details(&self) -> Vec<String> {
         let mut words = Vec::new();
         if let Some(exchange) = self.load.exchange() {
@@ -443,7 +428,6 @@ impl Flow {
     }
 
     /// Streams of all its connections.
-    #[must_use]
     pub fn wires(&self) -> u64 {
         u64::from(self.streams) * u64::from(self.connections)
     }

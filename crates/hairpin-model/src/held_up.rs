@@ -16,7 +16,6 @@ words! {
 
 impl HeldUp {
     /// A sentence without the full stop.
-    #[must_use]
     pub fn cause(self) -> &'static str {
         match self {
             Self::SizeOfOneByte | Self::ReplyOfOneByte => {
@@ -27,7 +26,6 @@ impl HeldUp {
     }
 
     /// What helps.
-    #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
             Self::SizeOfOneByte => "--size 2 or more, or a shorter --timeout",

@@ -152,20 +152,17 @@ impl Document for ClaimsReport {
 
 impl ClaimsReport {
     /// Number of claims with that verdict, without skipped ones.
-    #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         let has = |claim: &&JudgedClaim| claim.skipped.is_none() && claim.judgement.verdict == Some(verdict);
         self.claims.iter().filter(has).count()
     }
 
     /// Number of claims skipped because they are not about a path.
-    #[must_use]
     pub fn skipped(&self) -> usize {
         self.claims.iter().filter(|claim| claim.skipped.is_some()).count()
     }
 
     /// Number of claims with that coverage.
-    #[must_use]
     pub fn covered(&self, coverage: Coverage) -> usize {
         self.claims.iter().filter(|claim| claim.coverage == coverage).count()
     }

@@ -23,7 +23,6 @@ words! {
 /// by its lag behind the due times, and how well the receiver kept up with the sender, by the time from first to last
 /// arrival against that of the sends. Rates counted in the round would not do: with random arrivals they differ from
 /// the requested rate by chance.
-#[must_use]
 pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
     let sent = flow.sent.as_ref().filter(|sent| sent.messages > 0)?;
     let arrived = flow.ledger.received as f64 / flow.ledger.sent.max(1) as f64;
@@ -43,7 +42,6 @@ pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
 
 /// The highest rate delivered together with all lower ones, and the next one measured above it. `rates` ascend, each
 /// with whether it was delivered.
-#[must_use]
 pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
     let first_failed = rates.iter().position(|(_, delivered)| !delivered);
     let below = first_failed.unwrap_or(rates.len()).checked_sub(1);

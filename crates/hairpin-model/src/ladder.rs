@@ -33,7 +33,6 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::RoundTrips, Self::Exchanges, Self::Messages, Self::Streams, Self::Offered, Self::UnderLoad];
 
-    #[must_use]
     pub fn of(case: &Case) -> Self {
         match case.primary().load {
             _ if case.is_under_load() => Self::UnderLoad,
@@ -46,7 +45,6 @@ impl Kind {
     }
 
     /// The noun for one measurement.
-    #[must_use]
     pub fn thing(self) -> &'static str {
         match self {
             Self::RoundTrips | Self::UnderLoad => "round trip",
@@ -56,7 +54,6 @@ impl Kind {
     }
 
     /// The same with its article.
-    #[must_use]
     pub fn a_thing(self) -> &'static str {
         match self {
             Self::RoundTrips => "a round trip",
@@ -68,7 +65,6 @@ impl Kind {
     }
 
     /// The heading.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::RoundTrips => "Round trips",
@@ -89,7 +85,6 @@ impl Kind {
 /// - Offered loads, compared at one rate only: if all were delivered, median one-way latency, with p90 and p99 if
 ///   nothing was lost (lost messages have no latency and would be in the tail); else the delivered rate, as latency is
 ///   that of other messages.
-#[must_use]
 pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     const LATENCY: &[ComparedBy] = &[ComparedBy::P50, ComparedBy::P90, ComparedBy::P99];
     let all = |is: fn(&CaseSummary) -> bool| rows.iter().all(|row| is(row));
@@ -105,13 +100,11 @@ pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
 }
 
 /// Whether an offered load arrived completely; false for other loads.
-#[must_use]
 pub fn is_delivered(row: &CaseSummary) -> bool {
     row.one_way().and_then(OneWayFigures::arrived_whole).unwrap_or(false)
 }
 
 /// What the cases with a latency measure: `a round trip`, or `a round trip or an exchange`.
-#[must_use]
 pub fn things_with_latency(cases: &[CaseSummary]) -> String {
     let has = |kind: &Kind| cases.iter().any(|row| Kind::of(&row.case) == *kind);
     let kinds = [Kind::RoundTrips, Kind::Exchanges, Kind::UnderLoad];
@@ -142,7 +135,6 @@ pub struct Group<'r> {
 
 /// Groups by path in plan order, then in the order of the words (block, poll, spin; same-cpu, cross-cpu, unpinned),
 /// then in plan order.
-#[must_use]
 pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     let several = path::several(cases);
     let mut paths: Vec<Option<String>> = Vec::new();
@@ -225,7 +217,6 @@ fn by_most(one: &CaseSummary, other: &CaseSummary, figure: ComparedBy) -> Orderi
 
 /// The request and its answer without the remedy, with the fault injected in the answer, if any: `100x2 B`, `4+3210 B,
 /// gap 1 ms, 4 in flight`.
-#[must_use]
 pub fn request(case: &Case, exchange: &Exchange) -> String {
     let mut words = exchange_words(case, exchange);
     words.remove(0);
@@ -244,13 +235,11 @@ fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
 
 /// Name of a case within its group: the transport (exchanges: the remedy; under load: the load) and its details,
 /// without the path.
-#[must_use]
 pub fn row_name(summary: &CaseSummary) -> String {
     row_words(summary).join(" ")
 }
 
 /// The words of [`row_name`]; at least one.
-#[must_use]
 pub fn row_words(summary: &CaseSummary) -> Vec<String> {
     let case = &summary.case;
     let (mut words, shared) = match case.primary().load.exchange() {

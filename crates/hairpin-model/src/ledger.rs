@@ -79,7 +79,6 @@ fn cause(name: &str) -> Option<(&'static Cause, Option<&str>)> {
 }
 
 /// What the kernel counted for that cause at an end with these facts; 0 without a counter.
-#[must_use]
 pub fn counted_by_kernel(name: &str, facts: &[Fact]) -> u64 {
     let counters = cause(name).map_or(&[][..], |(cause, _)| cause.counters);
     // A kernel's count of packets.
@@ -104,7 +103,6 @@ pub struct Way {
 
 impl Way {
     /// Messages missing that were not lost to full buffers.
-    #[must_use]
     pub fn missing(self, overflown: u64) -> u64 {
         self.sent.saturating_sub(self.received).saturating_sub(overflown)
     }
@@ -147,7 +145,6 @@ pub struct Ledger {
 }
 
 /// The words for a loss's cause: `receive buffer of the server full`, `link: loss`.
-#[must_use]
 pub fn in_words(name: &str) -> String {
     match cause(name) {
         Some((Cause { words, .. }, None)) => (*words).to_owned(),
@@ -158,13 +155,11 @@ pub fn in_words(name: &str) -> String {
 }
 
 /// Whether a cause is counted for a whole network namespace, other programs included.
-#[must_use]
 pub fn is_of_the_namespace(name: &str) -> bool {
     cause(name).is_some_and(|(cause, _)| cause.is_of_the_namespace)
 }
 
 /// Whether a cause is counted in packets, each of which may be several messages.
-#[must_use]
 pub fn counts_packets(name: &str) -> bool {
     cause(name).is_some_and(|(cause, _)| cause.counts_packets)
 }
@@ -174,7 +169,6 @@ pub const MAX_SEGMENTS: u64 = 128;
 
 impl Ledger {
     /// Closes the ledger: computes `unexplained`.
-    #[must_use]
     // No round sends 2^63 messages.
     pub fn closed(mut self) -> Self {
         let accounted = self.received + self.lost.values().sum::<u64>() + self.late;
@@ -183,14 +177,12 @@ impl Ledger {
     }
 
     /// The share of the messages sent that did not arrive in time, 0 to 1.
-    #[must_use]
     pub fn missing_share(&self) -> f64 {
         self.sent.saturating_sub(self.received) as f64 / self.sent.max(1) as f64
     }
 
     /// Whether a surplus may be packets instead of messages: full receive buffers count packets, and the link copied or
     /// damaged `not_messages` of them. No counter tells which of these a buffer dropped.
-    #[must_use]
     pub fn may_count_copies(&self, not_messages: u64) -> bool {
         let overflows =
             self.lost.iter().filter(|(cause, _)| cause.starts_with(RECEIVE_BUFFER)).map(|(_, count)| *count);
@@ -198,14 +190,12 @@ impl Ledger {
     }
 
     /// Whether missing messages may be segments of packets that a counter counts once each ([`counts_packets`]).
-    #[must_use]
     pub fn may_be_segments(&self) -> bool {
         let packets: u64 = self.lost.iter().filter(|(cause, _)| counts_packets(cause)).map(|(_, count)| *count).sum();
         self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MAX_SEGMENTS - 1)
     }
 
     /// The sum of both ledgers.
-    #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.sent += other.sent;
         self.received += other.received;

@@ -43,7 +43,6 @@ pub struct Exceeded {
 
 impl Exceeded {
     /// `limit rate=100mbit: the load sends 200 Mbit/s`.
-    #[must_use]
     pub fn cause(&self) -> String {
         format!("limit {}: {}", self.limit, self.by)
     }
@@ -89,7 +88,6 @@ impl Limits {
     }
 
     /// Each limit as written: `rate=100mbit`.
-    #[must_use]
     pub fn words(&self) -> Vec<String> {
         let words = [
             self.rate_bits_per_s.map(rate_word),
@@ -102,14 +100,12 @@ impl Limits {
     }
 
     /// How long a round waits for other clients' rounds, in ns.
-    #[must_use]
     pub fn waits_ns(&self) -> u64 {
         self.wait_ns.unwrap_or(WAIT_NS)
     }
 
     /// Maximum payload of a case in bits per second, each flow in its busier direction; `None` if only the path limits
     /// it.
-    #[must_use]
     pub fn case_bits_per_s(case: &Case, round_trip_ns: u64) -> Option<f64> {
         case.flows.iter().map(|flow| bits_per_s(flow, round_trip_ns)).sum()
     }
@@ -197,7 +193,6 @@ impl Limits {
     }
 
     /// The named limit as written.
-    #[must_use]
     pub fn words_of(&self, name: &str) -> String {
         let starts = |word: &String| word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
         self.words().into_iter().find(starts).unwrap_or_else(|| name.to_owned())

@@ -121,7 +121,6 @@ pub struct LateBoundsNs {
 
 impl LateBoundsNs {
     /// 100 us or a hundredth of the round trip at p50, 1 ms or a twentieth of it at p99, whichever is more.
-    #[must_use]
     pub fn of(round_trip_ns: u64) -> Self {
         Self { p50: 100_000.max(round_trip_ns / 100), p99: 1_000_000.max(round_trip_ns / 20) }
     }
@@ -135,13 +134,11 @@ impl Default for LateBoundsNs {
 
 impl LinkRecord {
     /// Whether the link held more than the relay has memory for: a faster relay would not help.
-    #[must_use]
     pub fn was_overfull(&self) -> bool {
         self.relay.is_some_and(|relay| relay.memory_overrun > 0)
     }
 
     /// Why the round under this link does not count: the relay was later than its bound, or had no room for packets.
-    #[must_use]
     pub fn why_invalid(&self) -> Option<String> {
         if let Some(why) = self.relay.and_then(|relay| relay.why_no_room()) {
             return Some(why);
@@ -238,13 +235,11 @@ pub struct PacketCounts {
 
 impl PacketCounts {
     /// Packets that may fill a receive buffer without being a message: copies, and those with a flipped bit.
-    #[must_use]
     pub fn not_messages(&self) -> u64 {
         self.duplicated + self.corrupted
     }
 
     /// Packets that the ledger does not explain; 0 if it closes, positive if packets are missing.
-    #[must_use]
     pub fn unexplained(&self) -> i128 {
         let dropped: i128 = self.dropped.values().map(|count| i128::from(*count)).sum();
         i128::from(self.entered) + i128::from(self.duplicated)
@@ -265,7 +260,6 @@ impl PacketCounts {
     }
 
     /// The sum of both ledgers.
-    #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.entered += other.entered;
         self.out += other.out;

@@ -24,7 +24,6 @@ pub struct LinkEnds {
 
 impl LinkEnds {
     /// All settings that affect figures, in the kernel's notation, to compare two runs.
-    #[must_use]
     pub fn settings(&self) -> String {
         let [receive, send] =
             [self.tcp_rmem_bytes, self.tcp_wmem_bytes].map(|bytes| bytes.map(|bytes| bytes.to_string()).join(" "));
@@ -91,14 +90,12 @@ impl DropCounter {
     }
 
     /// Name as in `nstat`, for instance `UdpRcvbufErrors`.
-    #[must_use]
     pub fn full_name(&self) -> String {
         let joint = if self.group == "eth0" { " " } else { "" };
         format!("{}{joint}{}", self.group, self.name)
     }
 
     /// `1 234 datagrams dropped after the link: receive buffer full (UdpRcvbufErrors)`.
-    #[must_use]
     pub fn told(&self, count: u64) -> String {
         let things = quantities::counted(count, self.what);
         format!("{things} dropped after the link: {} ({})", self.why, self.full_name())

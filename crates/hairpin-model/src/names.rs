@@ -74,7 +74,6 @@ pub fn place(kind: &'static str, given: &str, known: &[&str]) -> Result<usize, U
 ///
 /// One edit (insertion, deletion, substitution or swap: Damerau-Levenshtein) is close at any length, since Jaro-Winkler
 /// alone finds nothing in common between `tpc` and `tcp`; beyond one edit Jaro-Winkler decides.
-#[must_use]
 pub fn nearest<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
     let given = given.to_lowercase();
     known
@@ -115,7 +114,6 @@ pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<
 }
 
 /// All names in a sentence: `a, b and c`.
-#[must_use]
 pub fn joined(names: &[impl AsRef<str>]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match names.split_last() {
@@ -125,7 +123,6 @@ pub fn joined(names: &[impl AsRef<str>]) -> String {
 }
 
 /// The first `most` names in a sentence: `tcp, udp and 3 others`; all if only one would be omitted.
-#[must_use]
 pub fn shortened(names: &[impl AsRef<str>], most: usize) -> String {
     match names.len().saturating_sub(most) {
         0 | 1 => joined(names),
@@ -181,7 +178,6 @@ macro_rules! words {
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
             /// The word for it on the command line, in JSON and in tables.
-            #[must_use]
             pub fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }

@@ -37,7 +37,6 @@ pub struct Received {
 
 impl Streamed {
     /// Makes clock times relative to `begin_ns`.
-    #[must_use]
     pub fn since(mut self, begin_ns: u64) -> Self {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.began_ns = arrivals.began_ns.map(|ns| ns.saturating_sub(begin_ns));
@@ -98,7 +97,6 @@ pub struct GapPercentiles<T> {
 
 impl Received {
     /// Bytes received per second after the first arrival; `None` with only one arrival.
-    #[must_use]
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
         (self.over_ns > 0).then(|| self.bytes_after_first as f64 * 1e9 / self.over_ns as f64)
     }
@@ -227,7 +225,6 @@ pub const WHOLE: f64 = 0.99;
 
 impl OneWayFigures {
     /// Whether the offered load arrived, and in time; `None` if nothing was offered or measured.
-    #[must_use]
     pub fn arrived_whole(&self) -> Option<bool> {
         self.delivered_share.and_then(Figure::finite).map(|share| share >= WHOLE)
     }

@@ -58,7 +58,6 @@ pub enum ValueKind {
 }
 
 impl OptionName {
-    #[must_use]
     pub fn values(self) -> ValueKind {
         const INT_MAX: u64 = i32::MAX as u64;
         // Input is parsed as a float, exact up to here.
@@ -77,7 +76,6 @@ impl OptionName {
     }
 
     /// Description in a line, with the kernel's name.
-    #[must_use]
     pub fn summary(self) -> &'static str {
         match self {
             Self::Nodelay => "TCP_NODELAY: send small segments at once (no Nagle)",
@@ -100,7 +98,6 @@ impl OptionName {
     }
 
     /// Value that `--option all` tries, if that makes sense in a ping-pong.
-    #[must_use]
     pub fn trial_value(self) -> Option<&'static str> {
         match self {
             Self::Nodelay | Self::Quickack => Some("on"),
@@ -152,26 +149,22 @@ impl Options {
     }
 
     /// The requested value, if any.
-    #[must_use]
     pub fn get(&self, name: OptionName) -> Option<&str> {
         self.0.get(&name).map(String::as_str)
     }
 
     /// Adds or changes an option; the value must be one that [`Options::parse`] accepts.
-    #[must_use]
     pub fn with(mut self, name: OptionName, value: &str) -> Self {
         self.0.insert(name, value.to_owned());
         self
     }
 
     /// The options without that one.
-    #[must_use]
     pub fn without(mut self, name: OptionName) -> Self {
         self.0.remove(&name);
         self
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -4,38 +4,32 @@ use crate::case::Case;
 use crate::summary::CaseSummary;
 
 /// Name of a case's link, or its line of figures without a name; between two hosts, the server's host.
-#[must_use]
 pub fn name(case: &Case) -> &str {
     case.host().unwrap_or_else(|| case.path.name.as_ref().unwrap_or(&case.path.link))
 }
 
 /// Whether two cases have the same path, fallback transports aside.
-#[must_use]
 pub fn alike(one: &Case, other: &Case) -> bool {
     one.path.link == other.path.link && one.host() == other.host()
 }
 
 /// Whether the cases have more than one path, so that each must name its own.
-#[must_use]
 pub fn several(cases: &[CaseSummary]) -> bool {
     cases.windows(2).any(|pair| !alike(&pair[0].case, &pair[1].case))
 }
 
 /// `over home-uplink`, `over delay=2ms`, `to lab.example.org`; `None` on the loopback.
-#[must_use]
 pub fn over(case: &Case) -> Option<String> {
     case.host().map_or_else(|| case.path_in_words(), |host| Some(format!("to {host}")))
 }
 
 /// `--to` for printed commands: `@FILE` replaces a ticket, of which only the address is known.
-#[must_use]
 pub fn server_in_command(to: &str) -> &str {
     if to.starts_with('@') || to.starts_with("ssh://") { to } else { "@FILE" }
 }
 
 /// [`over`] for a headline: a long unnamed line is cut to its beginning, unless another link of `cases` begins the
 /// same.
-#[must_use]
 pub fn over_in_short(case: &Case, cases: &[CaseSummary]) -> Option<String> {
     /// Maximum letters in a headline.
     const LETTERS: usize = 30;

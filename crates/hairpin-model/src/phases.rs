@@ -41,7 +41,6 @@ impl<T> ByPhase<T> {
         }
     }
 
-    #[must_use]
     pub fn get(&self, phase: Phase) -> &T {
         match phase {
             Phase::Idle => &self.idle,
@@ -81,7 +80,6 @@ pub type PhaseLengths = ByPhase<u64>;
 impl PhaseLengths {
     /// Default lengths. Over a link, one connection takes seconds to fill a deep queue (CUBIC leaves slow start early,
     /// RFC 9406).
-    #[must_use]
     pub fn usual(is_emulated: bool) -> Self {
         const MS: u64 = 1_000_000;
         if is_emulated {
@@ -92,19 +90,16 @@ impl PhaseLengths {
     }
 
     /// Length of all phases together, in ns.
-    #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.each().map(|(_, lasts_ns)| *lasts_ns).fold(0, u64::saturating_add)
     }
 
     /// From the start of the first phase to the start of this one, in ns.
-    #[must_use]
     pub fn before_ns(&self, phase: Phase) -> u64 {
         self.each().take_while(|(other, _)| *other != phase).map(|(_, ns)| *ns).fold(0, u64::saturating_add)
     }
 
     /// Phases of these lengths, the first beginning at `begin_ns`.
-    #[must_use]
     pub fn spans(&self, begin_ns: u64) -> ByPhase<Span> {
         ByPhase::of(|phase| {
             let from_ns = begin_ns.saturating_add(self.before_ns(phase));
@@ -122,14 +117,12 @@ pub struct Span {
 
 impl ByPhase<Span> {
     /// The phase at that time; the first before all of them, the last after.
-    #[must_use]
     pub fn at(&self, at_ns: u64) -> Phase {
         let begun = self.each().take_while(|(_, span)| span.from_ns <= at_ns);
         begun.last().map_or(Phase::Idle, |(phase, _)| phase)
     }
 
     /// Makes clock times relative to `origin_ns`.
-    #[must_use]
     pub fn since(&self, origin_ns: u64) -> Self {
         self.map(|span| Span {
             from_ns: span.from_ns.saturating_sub(origin_ns),

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 
 /// Whether a character would control a terminal or hide text: control characters (C0, DEL, C1), the marks of Unicode's
 /// bidirectional algorithm (UAX #9), and the line and paragraph separators.
-#[must_use]
 pub fn steers(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -18,19 +17,16 @@ pub fn steers(letter: char) -> bool {
 }
 
 /// The text on one line: whatever [`steers`] is escaped as `\u{1b}`, line breaks and tabs too.
-#[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false, as_in_rust)
 }
 
 /// The text with its line breaks and tabs; whatever else [`steers`] is escaped as `\u{1b}`.
-#[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| matches!(letter, '\n' | '\t'), as_in_rust)
 }
 
 /// As [`lines`], but keeps style sequences (`ESC [ 1 ; 31 m`).
-#[must_use]
 pub fn styled(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|letter| steers(letter) && letter != '\n') {
         return Cow::Borrowed(text);
@@ -57,7 +53,6 @@ fn style_length(text: &str) -> Option<usize> {
 
 /// JSON with the same value: whatever [`steers`] is escaped as `\u001b`. Line breaks stay; JSON has them only between
 /// values.
-#[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
         text,

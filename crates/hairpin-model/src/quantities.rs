@@ -17,7 +17,6 @@ pub struct TimeUnit {
 }
 
 /// The unit that shows `ns` nanoseconds with three significant digits.
-#[must_use]
 pub fn time_unit(ns: f64) -> TimeUnit {
     match ns.abs() {
         size if size < 999.5 => TimeUnit { ns: 1.0, name: "ns" },
@@ -28,7 +27,6 @@ pub fn time_unit(ns: f64) -> TimeUnit {
 }
 
 /// `870 ns`, `12.3 us`, `4.56 ms`.
-#[must_use]
 pub fn duration(ns: f64) -> String {
     if !ns.is_finite() {
         return DASH.to_owned();
@@ -38,7 +36,6 @@ pub fn duration(ns: f64) -> String {
 }
 
 /// A duration with its interval: `54.1 us (52.0-56.3)`, `5.90 us (-64.0 us .. 150 us)` if a bound is negative.
-#[must_use]
 pub fn duration_figure(ns: Figure) -> String {
     let value = duration(ns.value);
     match ns.interval() {
@@ -49,7 +46,6 @@ pub fn duration_figure(ns: Figure) -> String {
 }
 
 /// A duration without needless zeros, for axes: `10 us`, `2.5 ms`, `0`.
-#[must_use]
 pub fn round_duration(ns: f64) -> String {
     if ns == 0.0 {
         return "0".to_owned();
@@ -64,7 +60,6 @@ pub fn round_duration(ns: f64) -> String {
 }
 
 /// An exact duration in the largest unit without decimals: `1 ms`, `1500 us`, `0 ns`.
-#[must_use]
 pub fn exact_duration(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
     let unit = units.into_iter().find(|(scale, _)| ns > 0 && ns.is_multiple_of(*scale));
@@ -73,13 +68,11 @@ pub fn exact_duration(ns: u64) -> String {
 }
 
 /// An exact duration for the command line: `1500us`.
-#[must_use]
 pub fn duration_argument(ns: u64) -> String {
     exact_duration(ns).replace(' ', "")
 }
 
 /// A bit rate for the command line: `9.5mbit`.
-#[must_use]
 pub fn bit_rate_argument(bits_per_s: f64) -> String {
     let whole = bits_per_s.round();
     let units = [(1e9, "gbit"), (1e6, "mbit"), (1e3, "kbit")];
@@ -88,13 +81,11 @@ pub fn bit_rate_argument(bits_per_s: f64) -> String {
 }
 
 /// Bits per second: `10.7 Mbit/s`.
-#[must_use]
 pub fn bit_rate(bits_per_s: f64) -> String {
     rate(bits_per_s).replace("/s", "bit/s")
 }
 
 /// Both bounds in the unit and precision of `of_ns`: `12.9-14.1` for `13.4 us`, `-0.20 .. 1.10` if one is negative.
-#[must_use]
 pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
     if !(of_ns.is_finite() && low_ns.is_finite() && high_ns.is_finite()) {
         return DASH.to_owned();
@@ -106,7 +97,6 @@ pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
 }
 
 /// Both bounds of a rate, in the unit of the upper one: `98.1-102 k/s`.
-#[must_use]
 pub fn rate_bounds(low_per_s: f64, high_per_s: f64) -> String {
     let (size, unit) = rate_unit(high_per_s);
     let number = |per_s: f64| if per_s.is_finite() { significant(per_s / size) } else { DASH.to_owned() };
@@ -119,7 +109,6 @@ fn rate_unit(per_s: f64) -> (f64, &'static str) {
 }
 
 /// Messages per second: `980 /s`, `74.6 k/s`, `1.34 M/s`.
-#[must_use]
 pub fn rate(per_s: f64) -> String {
     if !per_s.is_finite() {
         return DASH.to_owned();
@@ -129,13 +118,11 @@ pub fn rate(per_s: f64) -> String {
 }
 
 /// Messages per second in words: `980 messages/s`, `74.6 k messages/s`.
-#[must_use]
 pub fn message_rate(per_s: f64) -> String {
     message_unit(&rate(per_s))
 }
 
 /// An interval of messages per second: `1.30-1.41 M messages/s`.
-#[must_use]
 pub fn message_rate_bounds(low_per_s: f64, high_per_s: f64) -> String {
     message_unit(&rate_bounds(low_per_s, high_per_s))
 }
@@ -145,13 +132,11 @@ fn message_unit(rate: &str) -> String {
 }
 
 /// Bytes per second, in powers of 1000: `980 B/s`, `74.6 kB/s`, `1.34 GB/s`.
-#[must_use]
 pub fn byte_rate(bytes_per_s: f64) -> String {
     byte_unit(&rate(bytes_per_s))
 }
 
 /// An interval of bytes per second: `1.30-1.41 GB/s`.
-#[must_use]
 pub fn byte_rate_bounds(low_bytes_per_s: f64, high_bytes_per_s: f64) -> String {
     byte_unit(&rate_bounds(low_bytes_per_s, high_bytes_per_s))
 }
@@ -161,7 +146,6 @@ fn byte_unit(rate: &str) -> String {
 }
 
 /// A number of bytes, in powers of 1024: `64 B`, `4 KiB`, `1.50 GiB`.
-#[must_use]
 pub fn bytes(count: f64) -> String {
     if !count.is_finite() {
         return DASH.to_owned();
@@ -178,14 +162,12 @@ fn size_unit(count: f64) -> (f64, &'static str) {
 }
 
 /// Both bounds in the unit of `of`: `201-214` for `207 KiB`.
-#[must_use]
 pub fn byte_bounds(of: f64, low: f64, high: f64) -> String {
     let (size, _) = size_unit(of);
     number_bounds(of / size, low / size, high / size)
 }
 
 /// An exact number of bytes: `1 B`, `64 KiB`, `1500 B`.
-#[must_use]
 pub fn exact_bytes(count: u64) -> String {
     let steps = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let step = steps.into_iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
@@ -194,7 +176,6 @@ pub fn exact_bytes(count: u64) -> String {
 }
 
 /// A share of one as a percentage: `83 %`, `5.2 %`, `0.41 %`.
-#[must_use]
 pub fn share(of_one: f64) -> String {
     let percent = of_one * 100.0;
     match percent.abs() {
@@ -208,7 +189,6 @@ pub fn share(of_one: f64) -> String {
 }
 
 /// A share with its interval: `83 % (81-84)`.
-#[must_use]
 pub fn share_figure(of_one: Figure) -> String {
     let bound = |bound: f64| share(bound).trim_end_matches(" %").to_owned();
     match of_one.interval() {
@@ -219,14 +199,12 @@ pub fn share_figure(of_one: Figure) -> String {
 }
 
 /// A share rounded to thousandths: near 0 further digits do not count.
-#[must_use]
 pub fn thousandths(of_one: f64) -> String {
     // Adding 0 turns a negative zero into zero.
     format!("{:.3}", (of_one * 1e3).round() / 1e3 + 0.0)
 }
 
 /// A ratio as a signed change: 1.008 is `+0.8 %`.
-#[must_use]
 pub fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     match percent.abs() {
@@ -237,7 +215,6 @@ pub fn change(ratio: f64) -> String {
 }
 
 /// A ratio as a signed change with its interval: `+5.3 % (+4.1 .. +6.6)`.
-#[must_use]
 pub fn change_figure(ratio: Figure) -> String {
     let bound = |bound: f64| change(bound).trim_end_matches(" %").to_owned();
     match ratio.interval() {
@@ -247,14 +224,12 @@ pub fn change_figure(ratio: Figure) -> String {
 }
 
 /// A factor: `0.21x`, `58.1x`, `839x`.
-#[must_use]
 pub fn factor(ratio: f64) -> String {
     if ratio.is_finite() { format!("{}x", significant(ratio)) } else { DASH.to_owned() }
 }
 
 /// A number without a unit: integers without decimals, others with at most three significant digits. Tiny values are
 /// `<0.001` instead of 0.
-#[must_use]
 pub fn number(value: f64) -> String {
     match value {
         _ if !value.is_finite() => DASH.to_owned(),
@@ -264,7 +239,6 @@ pub fn number(value: f64) -> String {
 }
 
 /// A number with three significant digits at any size: `0.0134`, `4.52`, `1710`.
-#[must_use]
 pub fn three_digits(value: f64) -> String {
     match value {
         _ if !value.is_finite() => DASH.to_owned(),
@@ -274,7 +248,6 @@ pub fn three_digits(value: f64) -> String {
 }
 
 /// Both bounds of a number without a unit, in its precision: `812-861` for `839`; integers if all three are.
-#[must_use]
 pub fn number_bounds(of: f64, low: f64, high: f64) -> String {
     if !(of.is_finite() && low.is_finite() && high.is_finite()) {
         return DASH.to_owned();
@@ -284,7 +257,6 @@ pub fn number_bounds(of: f64, low: f64, high: f64) -> String {
 }
 
 /// A count with separated thousands: `1 204 311`.
-#[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -298,19 +270,16 @@ pub fn count(number: u64) -> String {
 }
 
 /// A count with its noun: `1 round`, `1 204 rounds`.
-#[must_use]
 pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// An estimate of a count: `950`, `12 300`.
-#[must_use]
 pub fn rounded(number: f64) -> String {
     if number.is_finite() { count(number.round() as u64) } else { DASH.to_owned() }
 }
 
 /// A count for narrow columns: `987`, `12.3k`, `4.56M`.
-#[must_use]
 pub fn short_count(number: u64) -> String {
     match number {
         0..10_000 => number.to_string(),
@@ -320,7 +289,6 @@ pub fn short_count(number: u64) -> String {
 }
 
 /// Evidence in its own unit: times, shares, sizes and rates are scaled, others are a number with the unit's name.
-#[must_use]
 pub fn in_unit(value: f64, unit: &str) -> String {
     match unit {
         _ if !value.is_finite() => DASH.to_owned(),
@@ -340,7 +308,6 @@ pub fn in_unit(value: f64, unit: &str) -> String {
 /// Seconds since 1970-01-01 as `2026-11-21 10:36:17 UTC`.
 ///
 /// Days to a date by Howard Hinnant's `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>).
-#[must_use]
 pub fn utc(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let shifted = days + 719_468;
@@ -356,7 +323,6 @@ pub fn utc(unix_s: u64) -> String {
 }
 
 /// Whether a word, trailing punctuation aside, is a unit of this file: it stays on the line of its number.
-#[must_use]
 pub fn is_unit(word: &str) -> bool {
     let word = word.trim_end_matches(PUNCTUATION);
     let units = [
@@ -366,7 +332,6 @@ pub fn is_unit(word: &str) -> bool {
 }
 
 /// Whether a word is the last three digits of a count, as `200` in `41 200`.
-#[must_use]
 pub fn is_thousands(word: &str) -> bool {
     let word = word.trim_end_matches(PUNCTUATION);
     word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit())

@@ -17,13 +17,11 @@ pub struct Refused {
 
 impl Refused {
     /// A refusal with its hint.
-    #[must_use]
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { what: what.into(), hint: hint.into() }
     }
 
     /// The same refusal, prefixed with what was being read, for instance `--size`.
-    #[must_use]
     pub fn while_reading(self, object: &str) -> Self {
         Self { what: format!("{object}: {}", self.what), hint: self.hint }
     }

@@ -80,7 +80,6 @@ pub struct RoundOrder {
 
 impl RoundOrder {
     /// A timed round of `count` messages without warm-up, with a time-out of 1 s for answers.
-    #[must_use]
     pub fn of(case: Case, count: u64) -> Self {
         Self {
             case,
@@ -183,7 +182,6 @@ impl OfFlow for FlowRecord {
 
 impl FlowRecord {
     /// No results yet of that flow.
-    #[must_use]
     pub fn of(flow: &Flow) -> Self {
         Self { id: flow.id.clone(), role: flow.role, ..Self::default() }
     }
@@ -237,7 +235,6 @@ impl Default for Measured {
 
 impl Measured {
     /// The flow by which the case is judged.
-    #[must_use]
     pub fn primary(&self) -> &FlowRecord {
         &self.flows[self.place_of_primary()]
     }
@@ -252,25 +249,21 @@ impl Measured {
     }
 
     /// The flow with that identity; `None` if the round has no results of it.
-    #[must_use]
     pub fn flow(&self, id: &FlowId) -> Option<&FlowRecord> {
         self.flows.iter().find(|flow| flow.id == *id)
     }
 
     /// That end of a flow; `None` for a server if the kernel answered, and for a flow on another's connection.
-    #[must_use]
     pub fn end(&self, flow: &FlowId, role: End) -> Option<&EndReport> {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
     /// The client of the flow by which the case is judged.
-    #[must_use]
     pub fn client(&self) -> &EndReport {
         self.end(&self.primary().id, End::Client).unwrap_or(&self.ends[0])
     }
 
     /// Its server; `None` if the kernel answered.
-    #[must_use]
     pub fn server(&self) -> Option<&EndReport> {
         self.end(&self.primary().id, End::Server)
     }
@@ -399,7 +392,6 @@ pub struct Finished {
 
 impl RoundRecord {
     /// Whether its results are those of its case's flows, and its ends those of these flows.
-    #[must_use]
     pub fn is_of_its_case(&self) -> bool {
         let Outcome::Measured(measured) = &self.outcome else { return true };
         let flows = &self.order.case.flows;
@@ -410,13 +402,11 @@ impl RoundRecord {
     }
 
     /// The results of a timed round that was measured to its end.
-    #[must_use]
     pub fn measured(&self) -> Option<&Measured> {
         self.measured_as(Purpose::Timed)
     }
 
     /// The results of a round of that purpose that was measured to its end.
-    #[must_use]
     pub fn measured_as(&self, purpose: Purpose) -> Option<&Measured> {
         match &self.outcome {
             Outcome::Measured(measured) if !measured.interrupted && self.order.purpose == purpose => Some(measured),

@@ -13,7 +13,6 @@ pub enum RoundValue {
 
 impl RoundValue {
     /// The value as text.
-    #[must_use]
     pub fn text(&self, record: &RoundRecord) -> String {
         match self {
             Self::Number32(of) => of(record).to_string(),

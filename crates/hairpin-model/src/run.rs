@@ -191,25 +191,21 @@ impl Run {
     ///
     /// # Panics
     /// The run has no host; reading a run refuses that.
-    #[must_use]
     pub fn environment(&self) -> &Environment {
         self.host(End::Client).or(self.hosts.first().map(|host| &host.environment)).expect("a run has a host")
     }
 
     /// The environment of the host that is listed for that end; `None` for a server on the client's host.
-    #[must_use]
     pub fn host(&self, role: End) -> Option<&Environment> {
         self.hosts.iter().find(|host| host.role == role).map(|host| &host.environment)
     }
 
     /// The summary of the case with that identity.
-    #[must_use]
     pub fn case(&self, id: &str) -> Option<&CaseSummary> {
         self.cases.iter().find(|summary| summary.id == id)
     }
 
     /// Number of failed rounds.
-    #[must_use]
     pub fn failed_rounds(&self) -> usize {
         self.cases.iter().map(|summary| summary.failed_rounds.len()).sum()
     }

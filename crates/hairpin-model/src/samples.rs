@@ -30,7 +30,6 @@ words! {
 pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// An empty histogram of nanoseconds: 1 ns to an hour, three significant digits, fixed size (about 270 KB).
-#[must_use]
 pub fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).expect("constant bounds are valid")
 }
@@ -90,7 +89,6 @@ pub struct PhaseHistograms {
 
 impl PhaseHistograms {
     /// Empty ones; those of service time and lateness only for an open loop.
-    #[must_use]
     pub fn new(open_loop: bool) -> Self {
         let [service, lateness] = [open_loop; 2].map(|open_loop| open_loop.then(latency_histogram));
         Self { latency: latency_histogram(), service, lateness }
@@ -122,7 +120,6 @@ pub struct PhaseSamples {
 
 impl Samples {
     /// This number of rows, all zero, with empty histograms.
-    #[must_use]
     pub fn with_rows(rows: usize) -> Self {
         Self {
             warm_up: 0,
@@ -141,7 +138,6 @@ impl Samples {
 
     /// The rows of these messages, with times since `origin_ns`; the first `warm_up` are warm-up. The histograms are
     /// empty.
-    #[must_use]
     pub fn of(stamps: &[Stamps], warm_up: usize, origin_ns: u64) -> Self {
         let since = |ns: u64| ns.saturating_sub(origin_ns);
         let mut samples = Self { warm_up, ..Self::with_rows(stamps.len()) };
@@ -156,13 +152,11 @@ impl Samples {
     }
 
     /// Rows kept.
-    #[must_use]
     pub fn kept(&self) -> usize {
         self.sequence.len()
     }
 
     /// The latency of a row, in ns; `None` without an answer.
-    #[must_use]
     pub fn latency_ns(&self, row: usize) -> Option<u64> {
         (self.fate[row] != Fate::Lost).then(|| self.received_ns[row].saturating_sub(self.due_ns[row]))
     }
@@ -236,7 +230,6 @@ pub struct Column {
 
 impl Column {
     /// A value as text.
-    #[must_use]
     pub fn text(&self, value: u64) -> String {
         match self.kind {
             Kind::Number | Kind::Nullable => value.to_string(),

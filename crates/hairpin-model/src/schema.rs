@@ -17,7 +17,6 @@ use crate::served::{Check, Event, Servers};
 pub use schemars;
 
 /// The schema of each document, by the name of the document.
-#[must_use]
 pub fn all() -> Map<String, Value> {
     [
         of::<Run>(),
@@ -60,7 +59,6 @@ fn plain_description(schema: &mut Schema) {
 
 /// The schema of an enum of words.
 #[doc(hidden)]
-#[must_use]
 pub fn of_words(words: &[&str]) -> Schema {
     json_schema!({"type": "string", "enum": words})
 }

@@ -43,7 +43,6 @@ pub struct Selector {
 
 impl Selector {
     /// Whether the case matches.
-    #[must_use]
     pub fn chooses(&self, case: &Case) -> bool {
         let exchange = case.primary().load.exchange();
         fits(self.transport.as_ref(), Some(&case.primary().transport))

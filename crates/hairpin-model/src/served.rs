@@ -41,7 +41,6 @@ pub struct Used {
 
 impl Used {
     /// The usage that counts on day `today`. A clock set back over midnight does not reset it; a larger error does.
-    #[must_use]
     pub fn on(self, today: u64) -> Self {
         if self.day == today || self.day == today + 1 { self } else { Self { day: today, bytes: 0 } }
     }

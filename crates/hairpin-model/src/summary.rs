@@ -151,7 +151,6 @@ pub struct RoundPoint {
 
 impl RoundPoint {
     /// Its value of that figure; `None` without one: nothing arrived, or nothing was stamped.
-    #[must_use]
     pub fn compared(&self, figure: ComparedBy) -> Option<f64> {
         let value = match figure {
             ComparedBy::P50 => Some(self.p50_ns),
@@ -358,7 +357,6 @@ impl<'de> Deserialize<'de> for CaseSummary {
 
 impl CaseSummary {
     /// Whether its flows are those of its case, and its ends those of these flows.
-    #[must_use]
     pub fn is_of_its_case(&self) -> bool {
         let has_results = |flow: &Flow| self.flow(&flow.id).is_some_and(|summary| summary.flow.role == flow.role);
         self.case.flows.len() == self.flows.len()
@@ -367,7 +365,6 @@ impl CaseSummary {
     }
 
     /// The flow by which the case is judged.
-    #[must_use]
     pub fn primary(&self) -> &FlowSummary {
         &self.flows[self.place_of_primary()]
     }
@@ -382,13 +379,11 @@ impl CaseSummary {
     }
 
     /// The flow with that identity.
-    #[must_use]
     pub fn flow(&self, id: &FlowId) -> Option<&FlowSummary> {
         self.flows.iter().find(|summary| summary.flow.id == *id)
     }
 
     /// Ledger of the flow by which the case is judged; for a case that goes both ways, of both flows.
-    #[must_use]
     pub fn ledger(&self) -> Cow<'_, Ledger> {
         if self.case.goes_both_ways() {
             Cow::Owned(self.flows.iter().fold(Ledger::default(), |all, flow| all.plus(&flow.ledger)))
@@ -399,37 +394,31 @@ impl CaseSummary {
 
     /// That end of a flow; `None` for a server if the kernel answered or nothing was measured, and for a flow on
     /// another's connection.
-    #[must_use]
     pub fn end(&self, flow: &FlowId, role: End) -> Option<&EndSummary> {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
     /// The client of the flow by which the case is judged.
-    #[must_use]
     pub fn client(&self) -> &EndSummary {
         self.end(&self.primary().flow.id, End::Client).unwrap_or(&self.ends[0])
     }
 
     /// Its server; `None` if the kernel answered or nothing was measured.
-    #[must_use]
     pub fn server(&self) -> Option<&EndSummary> {
         self.end(&self.primary().flow.id, End::Server)
     }
 
     /// Whether an answer may rank it: it is valid, no replicate, and without an injected fault.
-    #[must_use]
     pub fn can_be_ranked(&self) -> bool {
         self.valid && self.case.replicate == 0 && self.case.injected_fault.is_none()
     }
 
     /// The median latency, in ns.
-    #[must_use]
     pub fn p50_ns(&self) -> Option<f64> {
         self.primary().latency_ns.p50.and_then(Figure::finite)
     }
 
     /// A figure that cases are compared by, in [`ComparedBy::unit`].
-    #[must_use]
     pub fn compared(&self, figure: ComparedBy) -> Option<Figure> {
         let found = match figure {
             ComparedBy::Rate => self.one_way().map_or(self.primary().rate_per_s, |one_way| one_way.received_per_s),
@@ -440,43 +429,36 @@ impl CaseSummary {
     }
 
     /// Bytes per second that the receivers of a one-way load received, all flows together.
-    #[must_use]
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
         self.goodput().and_then(Figure::finite)
     }
 
     /// Goodput with its interval.
-    #[must_use]
     pub fn goodput(&self) -> Option<Figure> {
         self.goodput_of_all_bytes_per_s.or(self.one_way()?.goodput_bytes_per_s)
     }
 
     /// CPU time of each end per 10⁹ bytes of a one-way load, in seconds, all flows together.
-    #[must_use]
     pub fn cpu_seconds_per_gb(&self) -> Option<BothEnds> {
         self.cpu_seconds_per_gb_of_all.or(Some(self.one_way()?.cpu_seconds_per_gb))
     }
 
-    #[must_use]
     pub fn one_way(&self) -> Option<&OneWayFigures> {
         self.primary().one_way.as_ref()
     }
 
     /// Request bytes per millisecond; `None` without exchanges.
-    #[must_use]
     pub fn bytes_per_ms(&self) -> Option<Figure> {
         self.primary().exchanges.as_ref()?.bytes_per_ms
     }
 
     /// [`CaseSummary::bytes_per_ms`] relative to the case with remedy `default`.
-    #[must_use]
     pub fn speed_up(&self) -> Option<Figure> {
         self.primary().exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
     }
 
     /// Whether it moves more bytes per millisecond than the other: their intervals are disjoint. If fewer than half of
     /// the exchanges stall, comparisons, which are of p50, may say the opposite.
-    #[must_use]
     pub fn moves_more(&self, other: &Self) -> bool {
         let bounds = |row: &Self| row.bytes_per_ms().and_then(Figure::interval);
         bounds(self).zip(bounds(other)).is_some_and(|(own, other)| own.0 > other.1)
@@ -536,7 +518,6 @@ words! {
 
 impl Verdict {
     /// The verdict in a word; for figures where more is better, the candidate has more or less.
-    #[must_use]
     pub fn in_words(self, figure: ComparedBy) -> &'static str {
         match (self, figure.more_is_better()) {
             (Self::Faster, true) => "more",

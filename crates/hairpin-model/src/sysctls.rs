@@ -39,7 +39,6 @@ impl Sysctls {
     }
 
     /// Merges both; where they differ, the other's value counts.
-    #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
@@ -50,12 +49,10 @@ impl Sysctls {
     }
 
     /// The requested value, if any.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -126,7 +126,6 @@ pub struct Wait {
 
 impl Wait {
     /// When it ended for the end that may wait for it.
-    #[must_use]
     pub fn over_ns(&self) -> i64 {
         self.came_ns.unwrap_or(self.until_ns)
     }

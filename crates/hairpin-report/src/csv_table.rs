@@ -43,7 +43,6 @@ impl Row {
 
 /// The summaries: a header line, then one row per case in plan order (empty without cases). A column that is empty in
 /// every row is omitted.
-#[must_use]
 pub fn summary(run: &Run) -> String {
     let rows: Vec<Row> = run.cases.iter().map(row).collect();
     let Some(Row { names, .. }) = rows.first() else { return String::new() };

@@ -360,7 +360,6 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
 
 /// Announces the measurement: `26 cases, 208 rounds, about 19 s`; for one-way loads also their traffic: `sends about 32
 /// MiB`.
-#[must_use]
 pub fn announcement(plan: &Plan, cases: usize) -> String {
     let quick = if plan.quick { "quick run: " } else { "" };
     let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };

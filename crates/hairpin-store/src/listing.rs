@@ -62,7 +62,6 @@ impl Listing {
         Ok(listing)
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -105,7 +105,6 @@ impl RunFolder {
         Ok((run, format))
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.files.path()
     }
@@ -119,7 +118,6 @@ impl RunFolder {
         if self.is_cut_short { Err(damaged()) } else { Ok(()) }
     }
 
-    #[must_use]
     pub fn files(&self) -> &Folder {
         &self.files
     }

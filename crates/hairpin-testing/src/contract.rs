@@ -29,7 +29,6 @@ const TEXTS: &[&str] = &[
 ];
 
 /// Every break of the contract in a run, each with the place in the object.
-#[must_use]
 pub fn faults(run: &Value) -> Vec<String> {
     let mut faults = Faults::default();
     every_value(&mut faults, "", run);
@@ -164,7 +163,6 @@ fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) 
 
 /// Deviations of a round trip from the requested `--count` and `--rounds`. Loss is no fault: it is in the ledger, and
 /// unreliable transports may lose messages.
-#[must_use]
 pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
     let mut faults = Faults::default();
     for (number, summary) in list(run, "cases").iter().enumerate() {
@@ -181,7 +179,6 @@ pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
 }
 
 /// A run that keeps the contract, for tests.
-#[must_use]
 pub fn example() -> Value {
     let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": null});
     let settings = json!({
@@ -231,7 +228,6 @@ pub fn example() -> Value {
 ///
 /// # Panics
 /// The example has no value there.
-#[must_use]
 pub fn with(pointer: &str, value: Value) -> Value {
     changed(example(), pointer, value)
 }

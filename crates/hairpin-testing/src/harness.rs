@@ -70,13 +70,11 @@ fn message(payload: &(dyn Any + Send)) -> String {
 }
 
 /// Runs the registered tests that the command line selects, `RUST_TEST_THREADS` at once.
-#[must_use]
 pub fn run_tests() -> ExitCode {
     run_tests_and("", Vec::<(String, fn())>::new())
 }
 
 /// The same with further tests of the package, each with its name.
-#[must_use]
 pub fn run_tests_and<T: FnOnce() + Send + 'static>(package: &'static str, others: Vec<(String, T)>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());

@@ -9,7 +9,6 @@ pub const IS_CHECKED: bool = cfg!(feature = "schema");
 ///
 /// # Panics
 /// A file in docs/schemas is no schema.
-#[must_use]
 pub fn faults(document: &Value) -> Vec<String> {
     let name = document["schema"].as_str().and_then(|name| name.strip_prefix("hairpin:")).unwrap_or_default();
     let path = format!("{}/../../docs/schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));

@@ -51,7 +51,6 @@ impl Batch {
     /// Room for `slots` pieces, 1 to [`Batch::MAX_MESSAGES`], of at most `size` bytes each. A byte stream needs one
     /// slot: what it received is one piece. UDP's option `gso` needs one too: a receive returns all messages of a
     /// packet that the kernel joined, each as a piece, regardless of the number and size of the slots.
-    #[must_use]
     pub fn new(slots: usize, size: usize) -> Self {
         let (slots, size) = (slots.clamp(1, Self::MAX_MESSAGES), size.max(1));
         Self {

@@ -12,7 +12,6 @@ pub fn give_up() {
 }
 
 /// Whether [`give_up`] was called.
-#[must_use]
 pub fn has_given_up() -> bool {
     GIVEN_UP.load(Ordering::Relaxed)
 }

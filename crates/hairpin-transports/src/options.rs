@@ -9,7 +9,6 @@ pub(crate) use crate::linux::options::{apply, effective, switch};
 
 /// Whether the kernel's value is the requested one. The kernel doubles buffer sizes (socket(7)), so 4096 is met by
 /// exactly 8192.
-#[must_use]
 pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
     match name {
         OptionName::Sndbuf | OptionName::Rcvbuf => {

@@ -49,7 +49,6 @@ const OPENING_ACROSS_A_LINK: Duration = Duration::from_secs(10);
 
 impl Setup {
     /// Time-out of accept and connect.
-    #[must_use]
     pub fn opening_timeout(&self) -> Duration {
         if self.server.is_some() { self.timeout.max(OPENING_ACROSS_A_LINK) } else { self.timeout }
     }

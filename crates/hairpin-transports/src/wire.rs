@@ -494,7 +494,6 @@ impl Hinted for TransportError {
 
 impl TransportError {
     /// Whether no client connected, or no server answered, in time.
-    #[must_use]
     pub fn is_time_out(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::Unwelcome { .. })
     }

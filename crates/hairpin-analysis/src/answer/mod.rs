@@ -21,7 +21,6 @@ use hairpin_model::run::Run;
 use statements::{not_ranked, single};
 
 /// The answer of `run`, whose cases, comparisons and findings are filled in.
-#[must_use]
 pub fn answer(run: &Run) -> Answer {
     let pairs = ranking::pairs(&run.comparisons);
     let found = round_trips::answer(run, &pairs)

@@ -39,13 +39,11 @@ pub use units::fits_unit;
 pub type Runs<'r> = BTreeMap<String, Result<&'r Run, String>>;
 
 /// The claim without measurement and verdict.
-#[must_use]
 pub fn listed(claim: &Claim, source: &str) -> JudgedClaim {
     judged(claim, source, Judgement::default(), |_| Judgement::default())
 }
 
 /// The claim judged by the runs of its text.
-#[must_use]
 pub fn judge(claim: &Claim, source: &str, runs: &Runs<'_>) -> JudgedClaim {
     let mut judged = judged(claim, source, Judgement::default(), |row| judge_row(row, runs));
     judged.judgement = table::overall(&judged.rows, claim.headline());

@@ -75,7 +75,6 @@ pub(super) fn is_latency(name: FigureName) -> bool {
 }
 
 /// Whether the unit fits the measure.
-#[must_use]
 pub fn fits_unit(of: &Measure, unit: &str) -> bool {
     if of.against.is_some() { unit == TIMES } else { scale(of.figure, unit).is_some() }
 }

@@ -48,7 +48,6 @@ impl FromStr for Budget {
 
 impl Budget {
     /// Checks all cases that both runs have.
-    #[must_use]
     pub fn check(&self, compared: &RunComparison) -> Vec<BudgetResult> {
         let outcome = |case: &super::runs::CaseComparison| {
             let figure = case.figures.iter().find(|figure| figure.figure == self.figure);

@@ -25,7 +25,6 @@ use crate::statistics::interval::{Estimate, holm};
 /// `difference_ns` is the difference of the p50s, paired in the same way. It has its own interval: if most is gone, the
 /// ratio is certain but the saving is as uncertain as the baseline. The ratio's verdict limits it at zero, so the two
 /// never disagree.
-#[must_use]
 pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
     let mut compared: Vec<Compared<'_>> =
         pairs(cases).into_iter().filter_map(|pair| Compared::new(pair, alpha)).collect();

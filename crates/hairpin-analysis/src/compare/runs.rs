@@ -53,7 +53,6 @@ pub struct CaseComparison {
 
 impl CaseComparison {
     /// Whether the figures of both sides may be used. Other cases get no verdict.
-    #[must_use]
     pub fn is_valid(&self) -> bool {
         self.baseline_why_invalid.is_empty() && self.candidate_why_invalid.is_empty()
     }
@@ -83,7 +82,6 @@ pub struct FigureComparison {
 
 impl FigureComparison {
     /// candidate / baseline with its 95 % interval; `None` if either lacks the figure.
-    #[must_use]
     pub fn ratio(&self) -> Option<Figure> {
         self.change.as_ref().map(Change::ratio)
     }
@@ -107,7 +105,6 @@ impl Change {
     }
 
     /// candidate / baseline with its 95 % interval.
-    #[must_use]
     pub fn ratio(&self) -> Figure {
         as_ratio(widened(self.logarithm.figure(ALPHA), self.step))
     }
@@ -119,7 +116,6 @@ impl Change {
 /// With one or two runs per side the interval is that of their rounds, with the floor of
 /// [`crate::statistics::interval`] for variation between runs: assumed, not observed. With three runs per side or more
 /// it is Welch's over the runs.
-#[must_use]
 pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     let (Some(baseline), Some(candidate)) = (baselines.first(), candidates.first()) else {
         return RunComparison {

@@ -46,13 +46,11 @@ pub struct Difference {
 const CPUS_USED: &str = "CPUs used";
 
 /// Every choice in which the cases of two sides without common cases differ, with the values of each side.
-#[must_use]
 pub fn choices_that_differ(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
     why_none_in_common(baselines, candidates)
 }
 
 /// The side (0: the baselines) that alone ran in its own network namespaces, like cases with kernel settings.
-#[must_use]
 pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option<usize> {
     let own = |run: &&Run| run.cases.iter().any(|row| !row.case.sysctls.is_empty() && !row.case.is_emulated());
     match [baselines, candidates].map(|runs| runs.iter().any(own)) {
@@ -64,7 +62,6 @@ pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option
 
 /// All differences between two runs that could affect their figures. Excludes load and clock calibration, which differ
 /// between any two runs.
-#[must_use]
 pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let keys = Keys::of(&[baseline], &[candidate]);
     let [ours, theirs] = [baseline, candidate].map(|run| cases_by_key(run, &keys));

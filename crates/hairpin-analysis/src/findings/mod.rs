@@ -87,7 +87,6 @@ const FLOOR: f64 = 0.01;
 
 /// The findings on `run` (its rounds, cases and comparisons filled in). Causes come first, ordered by share; then
 /// traffic; then findings on the run or the machine, the most severe first.
-#[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
     let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| (detector.detect)(run)).map(settled).collect();
     if run.cases.iter().any(|row| row.case.host().is_some()) {

@@ -9,7 +9,6 @@ const MAX_DEGREES_OF_FREEDOM: u32 = 500;
 ///
 /// Series of Marsaglia, "Evaluating the Normal Distribution", Journal of Statistical Software 11(4), 2004; absolute
 /// error under 1e-14. Returns 0 or 1 beyond 8 standard deviations.
-#[must_use]
 pub fn normal_cdf(z: f64) -> f64 {
     if z.is_nan() {
         return f64::NAN;
@@ -30,7 +29,6 @@ pub fn normal_cdf(z: f64) -> f64 {
 /// Student's t distribution function for integer degrees of freedom from 1 on.
 ///
 /// Finite series of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
-#[must_use]
 pub fn student_cdf(t: f64, degrees: u32) -> f64 {
     let degrees = degrees.clamp(1, MAX_DEGREES_OF_FREEDOM);
     let angle = (t / f64::from(degrees).sqrt()).atan();
@@ -60,13 +58,11 @@ fn cosine_series(cosine: f64, first: u32, degrees: u32) -> f64 {
 }
 
 /// The t with `probability` of Student's distribution below it; `probability` must be above 0.5.
-#[must_use]
 pub fn student_quantile(probability: f64, degrees: u32) -> f64 {
     bisected(1e6, 70, |t| student_cdf(t, degrees) < probability)
 }
 
 /// The z with `probability` of the standard normal distribution below it; `probability` must be above 0.5.
-#[must_use]
 pub fn normal_quantile(probability: f64) -> f64 {
     bisected(8.0, 60, |z| normal_cdf(z) < probability)
 }
@@ -84,7 +80,6 @@ fn bisected(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
 /// The distribution of Kendall's S without a trend: the chance of `|S|` of at least `statistic` for `n` values without
 /// ties. Exact to 30 values (Kendall, "A New Measure of Rank Correlation", Biometrika 30, 1938), else the normal
 /// approximation with the given variance and continuity correction.
-#[must_use]
 pub(crate) fn kendall_p(statistic: i64, n: usize, variance: f64, ties: bool) -> f64 {
     let size = statistic.unsigned_abs();
     if size == 0 || n < 2 {

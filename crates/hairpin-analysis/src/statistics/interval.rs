@@ -64,13 +64,11 @@ pub struct Over {
 
 impl Over {
     /// 95 % over rounds spread over `span_s` seconds.
-    #[must_use]
     pub fn seconds(span_s: f64) -> Self {
         Self { span_s, alpha: ALPHA, fewest: MIN_ROUNDS }
     }
 
     /// The same for evidence rounds, which are few and predict no later run.
-    #[must_use]
     pub fn evidence(span_s: f64) -> Self {
         Self { fewest: MIN_EVIDENCE_ROUNDS, ..Self::seconds(span_s) }
     }
@@ -92,7 +90,6 @@ pub(crate) fn span_s(started_ns: impl Iterator<Item = u64>) -> f64 {
 }
 
 /// The median over rounds, in time order, with its interval. `None` if `values` is empty.
-#[must_use]
 pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
     if values.iter().any(|value| *value <= 0.0) {
         return Some(Estimate::of(values, over)?.figure(over.alpha));
@@ -130,7 +127,6 @@ pub struct Estimate {
 
 impl Estimate {
     /// The median of values in time order. `None` if `values` is empty.
-    #[must_use]
     pub fn of(values: &[f64], over: Over) -> Option<Self> {
         let value = median(values)?;
         let bare = Self { value, errors: Vec::new(), floor: 0.0, why: Some(NoInterval::TooFewRounds), widest: None };
@@ -152,14 +148,12 @@ impl Estimate {
     }
 
     /// The same of the logarithms; values must be above 0.
-    #[must_use]
     pub fn of_logarithms(values: &[f64], over: Over) -> Option<Self> {
         let logarithms: Vec<f64> = values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect();
         Self::of(&logarithms, over)
     }
 
     /// The difference from an independent estimate.
-    #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         Self {
             value: self.value - other.value,
@@ -171,7 +165,6 @@ impl Estimate {
     }
 
     /// The mean of independent estimates of one quantity. `None` if there are no estimates.
-    #[must_use]
     pub fn mean(estimates: &[Self]) -> Option<Self> {
         let share = 1.0 / estimates.len() as f64;
         let values: Vec<f64> = estimates.iter().map(|estimate| estimate.value).collect();
@@ -192,7 +185,6 @@ impl Estimate {
 
     /// The difference of the means of `candidate` and `baseline`, with one value per run (Welch, Biometrika 34, 1947;
     /// degrees of freedom rounded down). `None` if either has fewer than two values.
-    #[must_use]
     pub fn welch(baseline: &[f64], candidate: &[f64]) -> Option<Self> {
         let part = |values: &[f64]| Some(standard_deviation(values)?.powi(2) / values.len() as f64);
         let (a, b) = (part(baseline)?, part(candidate)?);
@@ -210,14 +202,12 @@ impl Estimate {
     }
 
     /// Marks the estimate as without an interval; an earlier reason is kept.
-    #[must_use]
     pub fn without(mut self, why: Option<NoInterval>) -> Self {
         self.why = self.why.or(why);
         self
     }
 
     /// Half the width of the interval at confidence 1 - `alpha`.
-    #[must_use]
     pub fn half_width(&self, alpha: f64) -> f64 {
         let upper = 1.0 - alpha / 2.0;
         let squares = self.errors.iter().map(|(error, degrees)| (student_quantile(upper, *degrees) * error).powi(2));
@@ -225,7 +215,6 @@ impl Estimate {
     }
 
     /// The estimate with its interval, or the reason for its absence.
-    #[must_use]
     pub fn figure(&self, alpha: f64) -> Figure {
         match self.why {
             Some(why) => Figure::without(self.value, why),
@@ -238,7 +227,6 @@ impl Estimate {
 
     /// Bounds of the estimate: the interval at confidence 1 - `alpha`, or without an interval the batches' medians
     /// extended by their range on both sides. `None` with too few rounds.
-    #[must_use]
     pub fn bounds(&self, alpha: f64) -> Option<(f64, f64)> {
         if self.why.is_some() {
             return self.widest;
@@ -252,7 +240,6 @@ impl Estimate {
     ///
     /// Without an interval it is 1 unless even the outer bounds are on one side of 0. Then it is 0, or with too few
     /// rounds the p-value of Student's t over them.
-    #[must_use]
     pub fn p_value(&self, step: f64) -> f64 {
         if let Some(why) = self.why {
             let is_beyond = self.widest.is_some_and(|(low, high)| low > step || high < -step);
@@ -277,7 +264,6 @@ impl Estimate {
     }
 
     /// The smallest true difference detected at `alpha` with a power of 90 %; `None` without an interval.
-    #[must_use]
     pub fn smallest_detectable(&self, alpha: f64) -> Option<f64> {
         let errors = self.errors.iter().map(|(error, _)| error.powi(2)).sum::<f64>();
         let deviation = (errors + self.floor.powi(2)).sqrt();
@@ -323,7 +309,6 @@ fn correlation_of_neighbours(values: &[f64]) -> f64 {
 
 /// Which hypotheses are confirmed at a family-wise error of `alpha` (Holm, "A simple sequentially rejective multiple
 /// test procedure", Scandinavian Journal of Statistics 6, 1979).
-#[must_use]
 pub fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));

@@ -1,7 +1,6 @@
 //! Location and spread of values.
 
 /// The median: the middle value, or the mean of the two in the middle. `None` if `values` is empty.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -9,20 +8,17 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// The same for values in ascending order.
-#[must_use]
 pub fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let (upper, lower) = (sorted.len() / 2, sorted.len().checked_sub(1)? / 2);
     Some(sorted[lower].midpoint(sorted[upper]))
 }
 
 /// The arithmetic mean. `None` if `values` is empty.
-#[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The sample standard deviation (n - 1). `None` below two values.
-#[must_use]
 pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

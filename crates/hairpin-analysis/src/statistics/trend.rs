@@ -16,7 +16,6 @@ pub struct Trend {
 /// The trend of `points` (time, value); `None` below three points or if all times are equal.
 ///
 /// Quadratic in the number of points; above 1 000 points, a regular subsample is used.
-#[must_use]
 pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     let step = points.len().div_ceil(1000).max(1);
     let mut points: Vec<(f64, f64)> = points.iter().copied().step_by(step).collect();

@@ -31,7 +31,6 @@ pub(crate) use summary::summary;
 
 /// The figures of a round's trace. `client` and `server` are the options granted to the ends; `exchange` describes the
 /// case's exchanges and is `None` for an open loop of messages.
-#[must_use]
 pub fn trace_figures(
     trace: &RoundTrace,
     exchange: Option<&Exchange>,

@@ -50,7 +50,6 @@ pub struct Frames<C> {
 
 impl<C: Carrier> Frames<C> {
     /// Frames over that carrier. Messages above `most_bytes` are refused.
-    #[must_use]
     pub fn over(carrier: C, most_bytes: usize) -> Self {
         Self { carrier, pending: Vec::new(), most_bytes }
     }

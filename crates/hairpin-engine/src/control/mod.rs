@@ -62,7 +62,6 @@ pub enum Message {
 
 impl Message {
     /// Its name in error messages.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Version(_) => "version",
@@ -175,7 +174,6 @@ impl ControlError {
     }
 
     /// The failure of a round. `peer` is the other end: `the server: no message for 9000 ms`.
-    #[must_use]
     pub fn failure(&self, peer: &str) -> Failure {
         Failure { cause: format!("{peer}: {self}"), hint: self.hint().to_owned() }
     }

@@ -31,7 +31,6 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
 }
 
 /// The socket options requested at one end: those of the case, and those of its remedy there.
-#[must_use]
 pub fn asked(case: &Case, end: End) -> Options {
     let remedy = case.primary().load.exchange().map(|exchange| exchange.options_at(end));
     remedy
@@ -41,7 +40,6 @@ pub fn asked(case: &Case, end: End) -> Options {
 }
 
 /// How an end is opened; `across` is the server's address on another host.
-#[must_use]
 pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<SocketAddr>) -> Setup {
     let case = &round.case;
     let largest = case.primary().load.size_bytes().max(case.primary().load.reply_size_bytes());
@@ -92,7 +90,6 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
 }
 
 /// The name of an end in error messages.
-#[must_use]
 pub fn name(end: End) -> &'static str {
     match end {
         End::Client => "client",
@@ -102,7 +99,6 @@ pub fn name(end: End) -> &'static str {
 
 /// Every option on the card: its requested value, and its actual values before and after the load. Of several wires they
 /// are those of the first that was not granted the option, else of the first whose value changed, else of the first.
-#[must_use]
 pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Vec<Fact>]) -> Vec<Effective> {
     let of_wire = |name: OptionName, before: &[Fact], after: &[Fact]| {
         let before = option_text(before, name.word())?;
@@ -119,7 +115,6 @@ pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Ve
 }
 
 /// The kernel's facts about each wire; of all but the first only its options and events.
-#[must_use]
 pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
     let counts = |name: &str| name.starts_with(OPTION) || fact_names::EVENTS.contains(&name);
     let effective = wires.iter().enumerate().map(|(place, wire)| {
@@ -131,13 +126,11 @@ pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
 }
 
 /// The facts that are not options.
-#[must_use]
 pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
     facts.into_iter().filter(|fact| !fact.name.starts_with(OPTION)).collect()
 }
 
 /// The kernel's facts at an end: those about its wire, the requested settings and, with a link, the network namespace.
-#[must_use]
 pub fn facts(case: &Case, card: &Card, of_wire: Vec<Fact>) -> Vec<Fact> {
     let mut facts = of_wire;
     facts.extend(sysctl::facts(&case.sysctls));

@@ -64,7 +64,6 @@ impl Server {
     }
 
     /// A server behind `control` that waits for its order.
-    #[must_use]
     pub fn behind(control: Box<dyn Control>, order: &RoundOrder) -> Self {
         Self::new(control, Runs::Elsewhere, order)
     }
@@ -74,7 +73,6 @@ impl Server {
     }
 
     /// The id of its process, if it is one.
-    #[must_use]
     pub fn id(&self) -> Option<u32> {
         match &self.runs {
             Runs::Process(child) => Some(child.id()),

@@ -46,7 +46,6 @@ impl Carrier for Descriptors {
 
 impl Channel {
     /// A channel over descriptors for reading and for writing, which may be the same. Larger messages are refused.
-    #[must_use]
     pub fn new(input: OwnedFd, output: OwnedFd, most_bytes: usize) -> Self {
         Self::over(Descriptors { input: File::from(input), output: File::from(output) }, most_bytes)
     }

@@ -36,7 +36,6 @@ const SETTINGS: &[&str] = &[
 
 /// Reads the facts of the machine that METHODOLOGY lists; facts that this kernel does not report are omitted. The
 /// caller knows whether the network namespace is the original one.
-#[must_use]
 pub fn read(engine: &Engine) -> Environment {
     let cpu_info = text("/proc/cpuinfo").unwrap_or_default();
     let mut cpus_used: Vec<usize> = [Some(engine.cpus.client), engine.cpus.server].into_iter().flatten().collect();
@@ -69,7 +68,6 @@ pub fn read(engine: &Engine) -> Environment {
 
 /// The network interface with this address, as far as the kernel and its driver describe it; `None` if no interface has
 /// it.
-#[must_use]
 pub fn interface(address: IpAddr) -> Option<Interface> {
     let name = interface::name_of(address)?;
     let (speed_mbit_per_s, duplex) = interface::speed_and_duplex(&name);
@@ -85,26 +83,22 @@ pub fn interface(address: IpAddr) -> Option<Interface> {
 }
 
 /// The index of the network interface of that name; `None` if there is none.
-#[must_use]
 pub fn interface_index(name: &str) -> Option<NonZeroU32> {
     // Any socket will do (netdevice(7)).
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     NonZeroU32::new(rustix::net::netdevice::name_to_index(&socket, name).ok()?)
 }
 
-#[must_use]
 pub fn host_name() -> Option<String> {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Some(name).filter(|name| !name.is_empty() && name != "(none)")
 }
 
-#[must_use]
 pub fn is_root() -> bool {
     process::is_root()
 }
 
 /// Load averages over 1, 5 and 15 minutes.
-#[must_use]
 pub fn load() -> Vec<f64> {
     let text = text("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().take(3).filter_map(|field| field.parse().ok()).collect()

@@ -45,7 +45,6 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// Reads `/proc/loadavg` and `/proc/stat`; unreadable values count as 0.
-    #[must_use]
     pub(crate) fn now() -> Self {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -67,7 +66,6 @@ impl Reading {
     }
 
     /// The noise between two readings.
-    #[must_use]
     pub(crate) fn until(&self, after: &Self, wall_ns: u64) -> Noise {
         Noise {
             load_before: self.load,

@@ -85,7 +85,6 @@ impl Reading {
 
 /// Usage of the first thread of a process since it began; `None` if the process is gone or the kernel does not count it
 /// (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
-#[must_use]
 pub(crate) fn of_process(id: u32) -> Option<PhaseUsage> {
     read(&format!("/proc/{id}/schedstat"))
 }

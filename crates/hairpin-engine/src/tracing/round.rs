@@ -27,14 +27,12 @@ pub struct OwnClock {
 
 impl OwnClock {
     /// Times of the trace count from the return of this call.
-    #[must_use]
     pub fn begin(clock: RealClock) -> Self {
         let before = Bracket::read(&clock);
         Self { clock, before, origin_ns: clock.now_ns() }
     }
 
     /// Converts the trace to this clock.
-    #[must_use]
     pub fn place(self, trace: EndTrace) -> EndTrace {
         let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
         on_one_clock(trace, self.origin_ns, &map)
@@ -64,7 +62,6 @@ impl Watch {
     /// Begins just before the case's connect call to `address` with that binding; the trace's times count from the
     /// return of this call. With a link the calling thread is in the client's network namespace, and `server` is the
     /// server's.
-    #[must_use]
     pub fn begin(
         clock: RealClock,
         card: &Card,
@@ -80,7 +77,6 @@ impl Watch {
     }
 
     /// Ends after the connection is closed at both ends, and before the link between them ends.
-    #[must_use]
     pub fn end(self) -> Watched {
         let captured = self.capture.and_then(Capturing::finish);
         let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
@@ -98,7 +94,6 @@ pub struct Watched {
 impl Watched {
     /// Assembles the trace; `client` and `server` are the results of [`super::wire::TracingWire::finish`]. Returns the
     /// trace, and the packets as a pcapng file if they were captured.
-    #[must_use]
     pub fn trace(self, client: EndTrace, server: EndTrace, about: &TraceInput<'_>) -> (RoundTrace, Option<Vec<u8>>) {
         let Self { origin_ns, captured, map } = self;
         let (capture, packets, file) = match (captured, about.client_port()) {

@@ -62,7 +62,6 @@ impl State {
         Ok(Self(folder.to_owned()))
     }
 
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.0
     }

@@ -20,7 +20,6 @@ impl ProfileError {
     /// The line with the location underlined: two lines, without a line end after the second.
     ///
     /// Control characters are shown as spaces. A character counts as one column.
-    #[must_use]
     pub fn pointed(&self) -> String {
         let plain = |text: &str| -> String { text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect() };
         let columns = |range: Range<usize>| self.text.get(range).unwrap_or_default().chars().count();

@@ -42,17 +42,14 @@ impl Default for Profile {
 
 impl Profile {
     /// The kernel's own loopback: no link, and so no relay.
-    #[must_use]
     pub fn loopback() -> Self {
         Self { mtu_bytes: LOOPBACK_MTU_BYTES, ..Self::default() }
     }
 
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         *self == Self::loopback()
     }
 
-    #[must_use]
     pub fn path(&self, direction: Direction) -> &PathProfile {
         match direction {
             Direction::Up => &self.up,
@@ -68,19 +65,16 @@ impl Profile {
     }
 
     /// Round-trip time in ns by the delays alone, without jitter, queues and packet sizes.
-    #[must_use]
     pub fn round_trip_ns(&self) -> u64 {
         self.up.delay.base_ns.saturating_add(self.down.delay.base_ns)
     }
 
     /// Whether either direction flips bits.
-    #[must_use]
     pub fn may_corrupt(&self) -> bool {
         [&self.up, &self.down].into_iter().any(|path| path.corrupt != Share::NONE)
     }
 
     /// Names of the traces that it replays; a link of it needs them.
-    #[must_use]
     pub fn traces(&self) -> Vec<&str> {
         let mut names: Vec<&str> =
             [&self.up, &self.down].into_iter().filter_map(|path| path.bottleneck.replay.as_deref()).collect();
@@ -89,14 +83,12 @@ impl Profile {
     }
 
     /// The stages of a direction in order, with their figures in words.
-    #[must_use]
     pub fn figures(&self, direction: Direction) -> Vec<(&'static str, String)> {
         let path = self.path(direction);
         stages::ALL.iter().filter_map(|stage| Some((stage.name, (stage.figures)(path, self.mtu_bytes)?))).collect()
     }
 
     /// The same link without that stage in both directions; `None` if the profile has no words for such a stage.
-    #[must_use]
     pub fn without(&self, stage: &str) -> Option<Self> {
         let words = stages::ALL.iter().find(|listed| listed.name == stage)?.words;
         let figures_of_stage = |name: &str| words.iter().any(|word| word.name == name);
@@ -114,7 +106,6 @@ impl Profile {
 
     /// The same link with CoDel in each queue that has none; `None` if there is no such queue. CoDel changes nothing in
     /// a direction whose packets hardly wait.
-    #[must_use]
     pub fn with_codel(&self) -> Option<Self> {
         let mut with = self.clone();
         for path in [&mut with.up, &mut with.down] {
@@ -126,7 +117,6 @@ impl Profile {
     }
 
     /// The first impossible figure, with its direction; `None` for a parsed profile.
-    #[must_use]
     pub fn contradiction(&self) -> Option<(Direction, Contradiction)> {
         let check = |direction| {
             let path = self.path(direction);

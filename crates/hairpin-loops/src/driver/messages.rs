@@ -10,7 +10,6 @@ const BYTES_PER_STAMP: usize = 8192;
 
 /// Interval between messages of this size that are stamped on a byte stream, or recorded if there are boundaries; a
 /// power of two. `None` if a message has no room for a stamp.
-#[must_use]
 pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
     let least = if boundaries { HEADER_BYTES + STAMP_BYTES } else { STAMP_BYTES };
     (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes).next_power_of_two() as u64)

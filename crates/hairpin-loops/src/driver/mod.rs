@@ -109,7 +109,6 @@ impl Transfer {
 
     /// Bytes per second between the first and the last call: the bytes after the first call over the time that they
     /// took. `None` with fewer than two calls with measured bytes.
-    #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         let elapsed_ns = self.last_ns?.checked_sub(self.first_ns?).filter(|elapsed_ns| *elapsed_ns > 0)?;
         Some(self.bytes_after_first as f64 / (elapsed_ns as f64 / 1e9))
@@ -121,7 +120,6 @@ impl Transfer {
     }
 
     /// Warm-up and measurement together.
-    #[must_use]
     pub fn all(&self) -> Counts {
         let mut all = self.measured;
         all.add(self.warm_up);

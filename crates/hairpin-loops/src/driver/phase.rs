@@ -41,7 +41,6 @@ pub fn number(message: &mut [u8], phase: Phase, sequence: u64, at_ns: u64) {
 
 /// Phase, sequence number and time of a message, 0 if it has none; `None` if it is too short.
 #[inline]
-#[must_use]
 pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
     let word = |at: usize| Some(u64::from_le_bytes(message.get(at..at + 8)?.try_into().ok()?));
     let first = word(0)?;
@@ -51,7 +50,6 @@ pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
 
 /// The bytes of a time on a byte stream; times beyond 2.2 years become 0, which means none.
 #[inline]
-#[must_use]
 pub fn stamp(phase: Phase, at_ns: u64) -> [u8; STAMP_BYTES] {
     let at_ns = if at_ns > MAX_NS { 0 } else { at_ns };
     // Seven bits each: the cast drops the bits of the next bytes.
@@ -60,7 +58,6 @@ pub fn stamp(phase: Phase, at_ns: u64) -> [u8; STAMP_BYTES] {
 
 /// The time in these bytes; 0 if there is none.
 #[inline]
-#[must_use]
 pub fn read_stamp(bytes: [u8; STAMP_BYTES]) -> u64 {
     bytes.iter().rev().fold(0, |so_far, byte| so_far << 7 | u64::from(byte >> 1))
 }
@@ -69,7 +66,6 @@ pub fn read_stamp(bytes: [u8; STAMP_BYTES]) -> u64 {
 /// Reads the first and the last byte, and those in between only if these differ.
 ///
 /// `None` if the part does not belong to a load: the phase goes back.
-#[must_use]
 pub fn warm_up_bytes(part: &[u8], before: Phase) -> Option<usize> {
     let (first, last) = match part {
         [] => return Some(0),

@@ -19,7 +19,6 @@ pub struct SenderStates {
 
 impl SenderStates {
     /// Starts with a load at `now_ns`; without `wanted` there will be no readings.
-    #[must_use]
     pub fn begun(now_ns: u64, wanted: bool) -> Self {
         let states = Vec::with_capacity(if wanted { MAX_READINGS } else { 0 });
         let next_ns = if wanted { now_ns } else { u64::MAX };
@@ -56,7 +55,6 @@ impl SenderStates {
     }
 
     /// The readings, in order.
-    #[must_use]
     pub fn ended(self) -> Vec<SenderState> {
         self.states
     }

@@ -6,7 +6,6 @@ use super::Outcome;
 
 impl Outcome {
     /// The report of a sender or a receiver.
-    #[must_use]
     pub fn streamed(self, sends: bool) -> Streamed {
         let Self { wires, total, time_line, times, pacing, states, .. } = self;
         let over_ns = total.first_ns.zip(total.last_ns).map_or(0, |(first, last)| last.saturating_sub(first));

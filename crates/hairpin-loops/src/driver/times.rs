@@ -17,7 +17,6 @@ pub struct TimesOfMessages {
 
 impl TimesOfMessages {
     /// Room for `capacity` rows, at most [`MAX_ROWS`].
-    #[must_use]
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.min(MAX_ROWS);
         // Filled and cleared, so that the pages exist before the first message.
@@ -37,7 +36,6 @@ impl TimesOfMessages {
     }
 
     /// The report of the times.
-    #[must_use]
     pub fn reported(self) -> Times {
         let counts = self.counts.iter_recorded();
         Times {

@@ -36,7 +36,6 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 6] = [Self::Message, Self::Answer, Self::RampData, Self::Data, Self::Begin, Self::End];
 
-    #[must_use]
     pub fn is_bulk(self) -> bool {
         matches!(self, Self::RampData | Self::Data)
     }
@@ -47,7 +46,6 @@ impl Kind {
 }
 
 /// A whole frame.
-#[must_use]
 pub fn frame(kind: Kind, bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("frames are at most 16 MiB");
     let mut frame = vec![kind as u8, 0, 0, 0];
@@ -85,7 +83,6 @@ const MAX_BULK_FRAMES: u64 = 16;
 
 impl Outgoing {
     /// Nothing to write yet; a frame of bulk data has `write_size_bytes` bytes besides its head.
-    #[must_use]
     pub fn new(write_size_bytes: usize) -> Self {
         let bytes = patterned(write_size_bytes);
         Self {
@@ -101,13 +98,11 @@ impl Outgoing {
     }
 
     /// Number of queued frames, without bulk data.
-    #[must_use]
     pub fn queued(&self) -> usize {
         self.messages.len()
     }
 
     /// Whether everything was written.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.begun.is_none()
     }

@@ -39,7 +39,6 @@ pub struct BulkOrder {
 
 impl BulkOrder {
     /// The load that shares the connection of the probe; `None` for a case without one.
-    #[must_use]
     pub fn of(order: &RoundOrder) -> Option<Self> {
         let (load, lengths) = (*order.case.loads().first()?, order.phases.as_ref()?);
         Some(Self {

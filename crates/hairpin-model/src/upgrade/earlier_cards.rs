@@ -2,7 +2,6 @@
 
 use crate::card::{Protocol, SavedCard, SavedCards};
 
-#[must_use]
 pub fn earlier_cards() -> SavedCards {
     const STREAM: SavedCard = SavedCard {
         protocol: Protocol::None,

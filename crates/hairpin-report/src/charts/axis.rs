@@ -76,7 +76,6 @@ impl Axis {
     }
 
     /// The position of `value`, 0 to 1, clamped to the axis; 0 if not finite.
-    #[must_use]
     pub fn place(&self, value: f64) -> f64 {
         let place = match self.scale {
             Scale::Log => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
@@ -86,13 +85,11 @@ impl Axis {
     }
 
     /// Ticks for an axis of nanoseconds, `at_most` of them or a few more.
-    #[must_use]
     pub fn time_ticks(&self, at_most: usize) -> Vec<Tick> {
         self.ticks(at_most, |ns| tied(&quantities::round_duration(ns)))
     }
 
     /// Ticks with custom labels, `at_most` of them or a few more.
-    #[must_use]
     pub fn ticks(&self, at_most: usize, label: impl Fn(f64) -> String) -> Vec<Tick> {
         let values = match self.scale {
             Scale::Log if self.high / self.low >= 8.0 => self.decades(at_most),
@@ -159,13 +156,11 @@ pub struct Nines {
 
 impl Nines {
     /// An axis up to the last of `samples` messages: the maximum of n messages is at 1 - 1/n.
-    #[must_use]
     pub fn of(samples: u64) -> Self {
         Self { most: (samples.max(10) as f64).log10() }
     }
 
     /// The position of a quantile of `samples` messages, 0 to 1.
-    #[must_use]
     pub fn place(&self, quantile: f64, samples: u64) -> f64 {
         let last = (samples.max(1) as f64).log10();
         let nines = if quantile < 1.0 { -(1.0 - quantile.max(0.0)).log10() } else { last };
@@ -173,7 +168,6 @@ impl Nines {
     }
 
     /// The labelled quantiles of the axis: 0, 50, 90, 99, 99.9 %, ...
-    #[must_use]
     pub fn ticks(&self) -> Vec<(f64, f64, String)> {
         let mut ticks =
             vec![(0.0, 0.0, "0 %".to_owned()), (0.5, std::f64::consts::LOG10_2 / self.most, "50 %".to_owned())];

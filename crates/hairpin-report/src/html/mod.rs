@@ -39,7 +39,6 @@ const PAGE: &str = include_str!("page.html");
 ///
 /// # Panics
 /// Never for a run: the template is part of this crate and a test renders it.
-#[must_use]
 pub fn render(run: &Run) -> String {
     rendered("page.html", PAGE, view(run))
 }
@@ -48,7 +47,6 @@ pub fn render(run: &Run) -> String {
 ///
 /// # Panics
 /// Never: the template is part of this crate and a test renders it.
-#[must_use]
 pub fn render_claims(report: &ClaimsReport) -> String {
     claims::render(report)
 }

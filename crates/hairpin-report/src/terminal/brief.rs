@@ -15,7 +15,6 @@ use crate::{exchanges, findings, links, trust, wording};
 const MAX_LINES: usize = 2;
 
 /// The run on one screen. The binary adds the paths of the run folder and of the page.
-#[must_use]
 pub fn render_brief(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
@@ -33,7 +32,6 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
 }
 
 /// The same with all findings and notes.
-#[must_use]
 pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);

@@ -33,7 +33,6 @@ pub use look::Look;
 pub use time_sequence::render_time_sequences;
 
 /// The run as text. The binary adds the paths of the run folder and of the page.
-#[must_use]
 pub fn render(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
@@ -60,7 +59,6 @@ fn causes_and_run(page: &mut Page, run: &Run) {
 }
 
 /// A label and wrapped text with a hanging indent.
-#[must_use]
 pub fn render_item(label: &str, text: &str, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.item(label, page::PLAIN, text);
@@ -68,7 +66,6 @@ pub fn render_item(label: &str, text: &str, look: &Look) -> String {
 }
 
 /// Two runs compared as text.
-#[must_use]
 pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
     let mut page = Page::new(*look);
     changes::show(&mut page, report);
@@ -76,7 +73,6 @@ pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
 }
 
 /// Published claims as text: listed, or tested with their verdicts.
-#[must_use]
 pub fn render_claims(report: &ClaimsReport, look: &Look) -> String {
     let mut page = Page::new(*look);
     claims::show(&mut page, report);

@@ -120,7 +120,6 @@ impl Folder {
     }
 
     /// Whether an entry of that name exists.
-    #[must_use]
     pub fn holds(&self, name: &str) -> bool {
         self.parent(name)
             .is_ok_and(|(parent, file)| rustix::fs::statat(&parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok())

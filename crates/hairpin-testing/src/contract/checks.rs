@@ -18,7 +18,6 @@ impl Faults {
 }
 
 /// The list at that name, or an empty one.
-#[must_use]
 pub fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }

@@ -6,13 +6,11 @@ use libc::{BPF_JMP, BPF_K, sock_filter};
 ///
 /// # Panics
 /// The code has more than 16 bits.
-#[must_use]
 pub fn statement(code: u32, k: u32) -> sock_filter {
     sock_filter { code: u16::try_from(code).expect("the codes have one byte"), jt: 0, jf: 0, k }
 }
 
 /// A jump by comparison with `k`: skips `jt` instructions if true, `jf` if false.
-#[must_use]
 pub fn jump(condition: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { jt, jf, ..statement(BPF_JMP | condition | BPF_K, k) }
 }

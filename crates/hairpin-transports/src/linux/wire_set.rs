@@ -156,7 +156,6 @@ impl WireSet {
     }
 
     /// System calls made by waits.
-    #[must_use]
     pub fn system_calls(&self) -> u64 {
         self.system_calls
     }

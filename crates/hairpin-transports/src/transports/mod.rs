@@ -79,7 +79,6 @@ fn misfit(own: &[&dyn Transport]) -> Option<&'static str> {
 }
 
 /// The transports of other crates, see [`register`].
-#[must_use]
 pub fn own() -> &'static [&'static dyn Transport] {
     OWN.get().copied().unwrap_or_default()
 }
@@ -89,7 +88,6 @@ pub fn all() -> impl Iterator<Item = &'static dyn Transport> {
     ALL.iter().chain(own()).copied()
 }
 
-#[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Transport> {
     all().find(|transport| transport.card().name == name)
 }

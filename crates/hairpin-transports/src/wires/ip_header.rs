@@ -14,7 +14,6 @@ pub struct IpHeader {
 
 impl IpHeader {
     /// The header at the start of a packet; `None` if there is none, or if it is truncated.
-    #[must_use]
     pub fn of_packet(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 if packet.len() >= 20 => Some(Self { ttl: packet[8], traffic_class: packet[1] }),

@@ -89,21 +89,18 @@ impl Live {
 impl Captured {
     /// The packets of the connection whose client has `client_port`, in the order in which they passed the interface,
     /// with times by `map`. Omits other connections to the same server port.
-    #[must_use]
     pub fn packets(&self, client_port: u16, map: &RealtimeMap) -> Vec<Packet> {
         packets::packets(&self.frames, client_port, self.port, map)
     }
 
     /// The same across a link, if this was captured at the client's interface and `server` at the server's: the packets
     /// in the order of sending, each with its arrival at the other end.
-    #[must_use]
     pub fn packets_across(&self, server: &Self, client_port: u16, map: &RealtimeMap) -> Vec<Packet> {
         let crossings = crossing::crossings(&self.frames, &server.frames, client_port, self.port);
         packets::crossed(crossings, client_port, self.port, map)
     }
 
     /// All packets as a pcapng file.
-    #[must_use]
     pub fn pcapng(&self) -> Vec<u8> {
         let comment = format!(
             "TCP port {} on {}, captured by Hairpin during one traced round; of each packet the first {SNAP_BYTES} bytes",
@@ -121,7 +118,6 @@ impl Captured {
 
     /// The outcome of this capture and of the one at the other end of a link, for the trace. The file has no name until
     /// the run folder saves it.
-    #[must_use]
     pub fn outcome(&self, other: Option<&Self>) -> Capture {
         let packets = u64::try_from(self.frames.len()).expect("a ring is small");
         let dropped = self.dropped + other.map_or(0, |other| other.dropped);

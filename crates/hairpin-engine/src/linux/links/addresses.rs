@@ -7,7 +7,6 @@ use hairpin_model::card::IPV6_MTU_BYTES;
 use hairpin_transports::ServerAddresses;
 
 /// Whether a link of that MTU has IPv6 in addition to IPv4.
-#[must_use]
 pub fn have_ipv6(mtu_bytes: u32) -> bool {
     mtu_bytes >= IPV6_MTU_BYTES && Path::new("/proc/net/if_inet6").exists()
 }

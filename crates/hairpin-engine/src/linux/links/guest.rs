@@ -53,7 +53,6 @@ pub enum NotStarted {
 }
 
 /// Whether the terminal's keys (Ctrl-C) reach this process, and so its whole group.
-#[must_use]
 pub fn is_in_foreground() -> bool {
     system::is_in_foreground()
 }
@@ -94,13 +93,11 @@ impl Guest {
         }
     }
 
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Why it has the host's `/sys`, if the kernel refused another one.
-    #[must_use]
     pub fn foreign_sys(&self) -> Option<&Failure> {
         self.foreign_sys.as_ref()
     }
@@ -148,7 +145,6 @@ impl Guest {
 
     /// Whether a program in its namespace accepts traffic: on a listening TCP socket, or a UDP socket with a port
     /// (`/proc/PID/net`; proc_pid_net(5)).
-    #[must_use]
     pub fn listens(&self) -> bool {
         const LISTENS: &str = "0A";
         const HAS_PORT: &str = "07";

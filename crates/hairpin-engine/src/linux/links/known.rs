@@ -12,7 +12,6 @@ use hairpin_model::card::{Receipt, WhyNot};
 use super::{namespace, traces};
 
 /// The link capabilities for planning experiments.
-#[must_use]
 pub fn capabilities() -> LinkCapabilities {
     LinkCapabilities { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay }
 }

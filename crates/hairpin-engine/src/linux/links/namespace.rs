@@ -22,7 +22,6 @@ use crate::system::namespace::{self, Refusal, RootMap, Step};
 static HOME: OnceLock<NetworkNamespace> = OnceLock::new();
 
 /// The namespace of this process's loopback rounds.
-#[must_use]
 pub fn prepared() -> NetworkNamespace {
     HOME.get().copied().unwrap_or_default()
 }

@@ -63,18 +63,15 @@ impl RunningLink {
         Ok(Self { child: Some(child), namespaces, ends_use, ends, is_swept: false })
     }
 
-    #[must_use]
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
 
     /// The TCP settings of its two ends.
-    #[must_use]
     pub fn ends_use(&self) -> &LinkEnds {
         &self.ends_use
     }
 
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.as_ref().map_or(0, TalkingChild::id)
     }
@@ -84,7 +81,6 @@ impl RunningLink {
     ///
     /// # Panics
     /// Never: the process exists until the link is finished or dropped.
-    #[must_use]
     pub fn words(&self) -> BorrowedFd<'_> {
         self.child.as_ref().expect("it is taken when finished or dropped").words()
     }

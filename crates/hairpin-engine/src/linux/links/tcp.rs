@@ -19,7 +19,6 @@ const RECEIVE: &str = "tcp_rmem";
 const SEND: &str = "tcp_wmem";
 
 /// The congestion control of a link's ends if none is requested.
-#[must_use]
 pub fn default_congestion_control() -> String {
     let available = sysctl::available_congestion_controls();
     let [preferred, always] = CONGESTION_CONTROLS;

@@ -25,7 +25,6 @@ pub type Named = Vec<(String, String)>;
 
 impl Traces {
     /// The traces of the profile with that line, read elsewhere.
-    #[must_use]
     pub fn with(line: String, named: Named) -> Self {
         Self(Arc::new(Mutex::new(BTreeMap::from([(line, named)]))))
     }

@@ -121,7 +121,6 @@ impl Server {
         })
     }
 
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.shared.at
     }
@@ -132,13 +131,11 @@ impl Server {
     }
 
     /// The book, if it changed since the last call.
-    #[must_use]
     pub fn changed(&self) -> Option<Account> {
         self.shared.sessions.changed()
     }
 
     /// Ends all sessions. Returns how many began since the start, and their bytes.
-    #[must_use]
     pub fn end(&self, why: Ending) -> Event {
         let (sessions, bytes) = self.shared.sessions.end_all();
         Event::Stopped { why, sessions, bytes }

@@ -81,7 +81,6 @@ pub(super) struct Strangers {
 
 impl Strangers {
     /// None yet, and at most `most` at the same time.
-    #[must_use]
     pub(super) fn new(config: Arc<ServerConfig>, most: usize) -> Self {
         Self { all: Vec::new(), most, config, counts: Counts::default() }
     }
@@ -119,7 +118,6 @@ impl Strangers {
     }
 
     /// When to look at them next if nothing arrives.
-    #[must_use]
     pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
         let has_part = self.all.iter().any(|stranger| matches!(stranger.stage, Some(Stage::Part(_))));
         let overdue = self.all.first().map(|stranger| stranger.until);

@@ -82,19 +82,16 @@ impl Binary {
         Ok(Self { path: path.to_owned(), bytes, digest: hexadecimal, elf })
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Size of the file.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Name of a copy, different for each version and build.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("hairpin-{}-{}", env!("CARGO_PKG_VERSION"), self.digest)
     }

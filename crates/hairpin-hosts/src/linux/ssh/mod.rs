@@ -100,7 +100,6 @@ impl Drop for Server {
 
 impl<'s> Ssh<'s> {
     /// Uses the ssh that [`VARIABLE`] names, until `stop` is set.
-    #[must_use]
     pub fn of_user(to: SshHost, stop: &'s AtomicBool) -> Self {
         let own = std::env::var(VARIABLE).unwrap_or_default();
         let mut words: Vec<String> = own.split_whitespace().map(str::to_owned).collect();

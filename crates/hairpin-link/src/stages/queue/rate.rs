@@ -19,7 +19,6 @@ pub(super) struct Rate {
 
 impl Rate {
     /// An idle line.
-    #[must_use]
     pub(super) fn new(bits_per_s: u64) -> Self {
         Self { bits_per_s: bits_per_s.max(1), through_ns: 0, remainder: 0 }
     }

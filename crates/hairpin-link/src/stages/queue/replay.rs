@@ -22,7 +22,6 @@ pub(super) struct Replay {
 
 impl Replay {
     /// Starts the trace at time 0.
-    #[must_use]
     pub(super) fn new(trace: &Trace) -> Self {
         Self { trace: trace.clone(), repeats: 0, at: 0, left_bytes: OPPORTUNITY_BYTES }
     }

@@ -24,7 +24,6 @@ pub fn write_answer(run: &mut Run) {
 
 /// The headline, empty without an answer, and the sentences after it. The words that the run was saved with are not
 /// used; statements on cases that a damaged run lacks are omitted.
-#[must_use]
 pub fn answer(run: &Run) -> (String, Vec<String>) {
     let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement));
     (sentences.next().unwrap_or_default(), sentences.collect())

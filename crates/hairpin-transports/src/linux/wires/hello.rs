@@ -52,7 +52,6 @@ pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);
 const MAX_PENDING: usize = 16;
 
 /// Whether a datagram is a hello of any kind and cookie, and so not a message.
-#[must_use]
 pub fn is_hello(datagram: &[u8]) -> bool {
     datagram.len() == HELLO_BYTES && kind_of(datagram).is_some() && datagram.ends_with(&MARK)
 }
@@ -67,7 +66,6 @@ pub enum Said {
 }
 
 /// Parses a client's hello from a datagram or the first bytes of a stream; `None` if it is not one.
-#[must_use]
 pub fn said(bytes: &[u8]) -> Option<Said> {
     if !is_hello(bytes) {
         return None;
@@ -81,25 +79,21 @@ pub fn said(bytes: &[u8]) -> Option<Said> {
 }
 
 /// The answer to a datagram hello, no longer than that: the client must prove that it receives at its address.
-#[must_use]
 pub fn challenge(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     hello(Kind::Challenge, cookie, nonce)
 }
 
 /// A datagram client's answer to a challenge.
-#[must_use]
 pub fn confirm(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     hello(Kind::Confirm, cookie, nonce)
 }
 
 /// The first datagram of a client.
-#[must_use]
 pub fn hello_of(cookie: &Cookie) -> [u8; HELLO_BYTES] {
     hello(Kind::Hello, cookie, &[0; 16])
 }
 
 /// The nonce, if a datagram is a challenge to the hello with that cookie.
-#[must_use]
 pub fn challenged(datagram: &[u8], cookie: &Cookie) -> Option<Nonce> {
     read(datagram, cookie).and_then(|(kind, nonce)| (kind == Kind::Challenge).then_some(nonce))
 }
