@@ -1,8 +1,7 @@
 //! Merges the kernel counters of a case's rounds.
 
-use hairpin_model::fact::{Fact, FactValue};
-use hairpin_model::fact_names;
 use hairpin_model::names::grouped;
+use hairpin_model::{Fact, FactValue, fact_names};
 
 use crate::statistics::location::median;
 

@@ -3,11 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use hairpin_model::card::SavedCards;
-use hairpin_model::case::Case;
-use hairpin_model::round::RoundRecord;
-use hairpin_model::samples::{Samples, latency_histogram};
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::samples::latency_histogram;
+use hairpin_model::{Case, CaseSummary, RoundRecord, Samples, SavedCards};
 use hdrhistogram::Histogram;
 
 use crate::states::States;

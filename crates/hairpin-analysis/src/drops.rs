@@ -1,8 +1,7 @@
 //! Matches a link's drops to the messages of a round.
 
-use hairpin_model::link::{DirectionRecord, DroppedPacket, LinkRecord};
-use hairpin_model::samples::{Fate, Samples};
-use hairpin_model::summary::DropFigures;
+use hairpin_model::samples::Fate;
+use hairpin_model::{DirectionRecord, DropFigures, DroppedPacket, LinkRecord, Samples};
 
 use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;

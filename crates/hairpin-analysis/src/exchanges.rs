@@ -1,12 +1,8 @@
 //! Figures of exchanges only: the first exchanges, throughput, counts per exchange, and the speed-up over default
 //! options.
 
-use hairpin_model::case::Case;
-use hairpin_model::exchange::Remedy;
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::Flow;
-use hairpin_model::round::ExchangeCounts;
-use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
+use hairpin_model::summary::EARLY_EXCHANGES;
+use hairpin_model::{Case, CaseSummary, ExchangeCounts, ExchangeFigures, Figure, Flow, LatencyFigures, Remedy};
 
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points};
 use crate::over_rounds::OverRounds;
@@ -76,7 +72,8 @@ pub(crate) fn with_remedy(case: &Case, remedy: Remedy) -> Case {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::round::{Measured, Purpose};
+    use hairpin_model::Measured;
+    use hairpin_model::round::Purpose;
 
     use super::*;
     use crate::fixture::links::over;

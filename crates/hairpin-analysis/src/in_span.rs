@@ -1,9 +1,7 @@
 //! Values of a round under load within a time span: latency, load, and the link's queue.
 
 use hairpin_model::flow::{Direction, FlowRole};
-use hairpin_model::link::{DirectionRecord, LinkTimeline};
-use hairpin_model::phases::{ProbeTimeLine, SenderState, Span};
-use hairpin_model::round::{FlowRecord, Measured};
+use hairpin_model::{DirectionRecord, FlowRecord, LinkTimeline, Measured, ProbeTimeLine, SenderState, Span};
 
 use crate::statistics::location::median;
 

@@ -1,12 +1,9 @@
 //! The knee of each sweep of offered rates.
 
-use hairpin_model::case::Case;
-use hairpin_model::flow::Load;
-use hairpin_model::knee::{Knee, NotDelivered, bracket};
+use hairpin_model::knee::{NotDelivered, bracket};
 use hairpin_model::names::grouped;
 use hairpin_model::one_way::WHOLE;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{Case, CaseSummary, Knee, Load, Run};
 
 /// The knees of a run's sweeps: cases that differ in the offered rate alone, with at least two rates.
 pub(crate) fn knees(run: &Run) -> Vec<Knee> {

@@ -1,10 +1,10 @@
 //! A case's link over its rounds.
 
-use hairpin_model::case::Case;
-use hairpin_model::link::{
-    DirectionRecord, LatenessNs, LinkRecord, LinkSummary, PacketCounts, ShownLink, StageRecord,
+use hairpin_model::round::Purpose;
+use hairpin_model::{
+    Case, DirectionRecord, LatenessNs, LinkRecord, LinkSummary, Measured, Outcome, PacketCounts, RoundRecord,
+    ShownLink, StageRecord,
 };
-use hairpin_model::round::{Measured, Outcome, Purpose, RoundRecord};
 
 use crate::statistics::location::median;
 
@@ -95,7 +95,7 @@ pub(crate) fn directions(link: &LinkRecord) -> [&DirectionRecord; 2] {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hairpin_model::link::{LatenessNs, PacketCounts, RelayReport};
+    use hairpin_model::{LatenessNs, PacketCounts, RelayReport};
 
     use super::*;
     use crate::fixture::links::{link, over};

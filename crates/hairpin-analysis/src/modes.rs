@@ -9,7 +9,7 @@
 //! - it is at least 20 % away from the next mode, and at least three steps of the clock (the smallest gap between two
 //!   observed latencies), as a coarse clock creates peaks.
 
-use hairpin_model::summary::Mode;
+use hairpin_model::Mode;
 use hdrhistogram::Histogram;
 
 /// Ratio of a bin's upper edge to its lower one.

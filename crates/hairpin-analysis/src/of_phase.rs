@@ -1,13 +1,10 @@
 //! Converts a run under load to a run of one of its phases, to compare a phase with any other run of the same round
 //! trips.
 
-use hairpin_model::case::Case;
-use hairpin_model::flow::{Flow, FlowId, FlowRole};
+use hairpin_model::flow::FlowRole;
 use hairpin_model::names::distinct;
 use hairpin_model::phases::Phase;
-use hairpin_model::round::{Measured, Outcome, RoundRecord};
-use hairpin_model::run::Run;
-use hairpin_model::summary::RoundFigures;
+use hairpin_model::{Case, Flow, FlowId, Measured, Outcome, RoundFigures, RoundRecord, Run};
 
 use crate::digest::Digest;
 use crate::states::States;

@@ -1,13 +1,11 @@
 //! Figures of loads without answers, from the counts of both ends.
 
-use hairpin_model::fact;
-use hairpin_model::fact_names;
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Flow, FlowId, Load};
-use hairpin_model::knee;
-use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingError, PacingFigures};
-use hairpin_model::round::{EndReport, FlowRecord, Measured};
+use hairpin_model::flow::Direction;
 use hairpin_model::trace::End;
+use hairpin_model::{
+    BothEnds, EndReport, Figure, Flow, FlowId, FlowRecord, GapPercentiles, Load, Measured, Moment, OneWayFigures,
+    OverTime, PacingError, PacingFigures, fact, fact_names, knee,
+};
 
 use crate::over_rounds::OverRounds;
 use crate::statistics::location::median;
@@ -271,7 +269,7 @@ fn moment(lines: &[RoundTimeline<'_>], from_ns: u64, width_ns: u64) -> Option<Mo
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::one_way::{CpuTimeLine, Received};
+    use hairpin_model::{CpuTimeLine, Received};
 
     use super::*;
 

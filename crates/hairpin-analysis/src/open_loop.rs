@@ -1,12 +1,8 @@
 //! The share of its requested rate that an open loop reached.
 
-use hairpin_model::case::Case;
-use hairpin_model::fact;
-use hairpin_model::fact_names;
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::held_up::HeldUp;
-use hairpin_model::round::Measured;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{Case, CaseSummary, Measured, fact, fact_names};
 
 use crate::statistics::location::median;
 

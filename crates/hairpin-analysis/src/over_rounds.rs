@@ -1,9 +1,7 @@
 //! Figures of a case over its rounds.
 
-use hairpin_model::figure::{Figure, NoInterval};
-use hairpin_model::flow::FlowId;
-use hairpin_model::round::{Measured, RoundRecord};
-use hairpin_model::summary::{LatencyFigures, Percentiles, RoundFigures};
+use hairpin_model::figure::NoInterval;
+use hairpin_model::{Figure, FlowId, LatencyFigures, Measured, Percentiles, RoundFigures, RoundRecord};
 
 use crate::states::States;
 use crate::statistics::interval::{Over, median_over, span_s};

@@ -10,11 +10,9 @@
 //! Differences from the draft: the probe's request and answer are bytes, not HTTP; the load has a given number of
 //! connections, and counts as steady after the ramp, while the draft adds connections until goodput is stable.
 
-use hairpin_model::case::Case;
-use hairpin_model::flow::{ConnectionUse, FlowId};
-use hairpin_model::phases::{Phase, RESPONSIVENESS_DRAFT, Responsiveness, Trimmed};
-use hairpin_model::round::{FlowRecord, Measured};
-use hairpin_model::samples::{PhaseSamples, Samples};
+use hairpin_model::flow::ConnectionUse;
+use hairpin_model::phases::{Phase, RESPONSIVENESS_DRAFT};
+use hairpin_model::{Case, FlowId, FlowRecord, Measured, PhaseSamples, Responsiveness, Samples, Trimmed};
 use hdrhistogram::Histogram;
 
 use crate::in_span::{loaded_states, loads};
@@ -88,9 +86,9 @@ fn estimated_by_tcp(measured: &Measured) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::flow::{Flow, FlowRole};
-    use hairpin_model::phases::SenderState;
+    use hairpin_model::flow::FlowRole;
     use hairpin_model::samples::latency_histogram;
+    use hairpin_model::{Flow, SenderState};
 
     use super::*;
 

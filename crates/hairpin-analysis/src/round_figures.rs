@@ -1,11 +1,9 @@
 //! From the samples of one round to its figures. Runs between rounds, so it must be quick: one pass over the histogram
 //! for each percentile, one partial sort over the raw columns.
 
-use hairpin_model::case::Case;
-use hairpin_model::link::LinkRecord;
 use hairpin_model::round::Purpose;
-use hairpin_model::samples::Samples;
-use hairpin_model::summary::{ColdStart, EARLY_EXCHANGES, Percentiles, RoundFigures};
+use hairpin_model::summary::EARLY_EXCHANGES;
+use hairpin_model::{Case, ColdStart, LinkRecord, Percentiles, RoundFigures, Samples};
 use hdrhistogram::Histogram;
 
 use crate::drops;

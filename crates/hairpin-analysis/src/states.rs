@@ -8,8 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::machine::{Machine, MachineState};
-use hairpin_model::round::{EndReport, Measured, Probe, RoundRecord};
+use hairpin_model::{EndReport, Machine, MachineState, Measured, Probe, RoundRecord};
 
 use crate::statistics::location::{mean, median, median_of_sorted};
 
@@ -146,7 +145,7 @@ fn at_share(sorted: &[f64], share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use super::*;
     use crate::fixture::{Fixture, back_to_back};

@@ -1,17 +1,14 @@
 //! The summary of a case over its rounds.
 
-use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Flow, FlowId};
-use hairpin_model::ledger::Ledger;
+use hairpin_model::flow::Direction;
 use hairpin_model::names::distinct;
-use hairpin_model::options::Effective;
 use hairpin_model::quantities::rounded;
-use hairpin_model::round::{EndReport, FlowRecord, Measured, Outcome, Purpose, RoundRecord};
-use hairpin_model::summary::{
-    CaseSummary, CurvePoint, EndSummary, FlowSummary, OtherState, PathSummary, Percentiles, RoundFigures, RoundPoint,
-    StateShare,
-};
+use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
+use hairpin_model::{
+    Case, CaseSummary, CurvePoint, Effective, EndReport, EndSummary, Flow, FlowId, FlowRecord, FlowSummary, Ledger,
+    Measured, OtherState, Outcome, PathSummary, Percentiles, RoundFigures, RoundPoint, RoundRecord, StateShare,
+};
 use hdrhistogram::Histogram;
 
 use crate::over_rounds::{OverRounds, reported};

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use hairpin_model::fact;
-use hairpin_model::fact_names;
 use hairpin_model::quantities::duration;
-use hairpin_model::round::Measured;
+use hairpin_model::{Measured, fact, fact_names};
 
 /// Why a round between two hosts does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +40,7 @@ pub(crate) fn left_out(measured: &Measured) -> Option<LeftOut> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::fact::Fact;
+    use hairpin_model::{Case, Fact};
 
     use super::*;
     use crate::fixture::{Fixture, back_to_back};

@@ -1,16 +1,12 @@
 //! Figures of a probe before, during and after a load: from a round's samples by phase to a case over its rounds.
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
 use hairpin_model::flow::Direction;
-use hairpin_model::ledger::Ledger;
-use hairpin_model::phases::{
-    AddedFigures, ByPhase, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
-    ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Span, UnderLoad,
+use hairpin_model::phases::Phase;
+use hairpin_model::{
+    AddedFigures, ByPhase, Case, CpuFigures, CurvePoint, Figure, FlowRecord, Ledger, LoadFigures, LoadedMoment,
+    LoadedOverTime, Measured, Percentiles, PhaseCounts, PhaseFigures, PhasesOfCase, ProbeFigures, ProbePhase,
+    ProbePhases, ProbeTimeLine, QueueBytes, Samples, Span, UnderLoad,
 };
-use hairpin_model::round::{FlowRecord, Measured};
-use hairpin_model::samples::{PhaseCounts, Samples};
-use hairpin_model::summary::{CurvePoint, Percentiles};
 
 use crate::in_span::{goodput, lasts_ns, loads, mean_latency, most_queue_bytes, part, queue_bytes, within};
 use crate::over_rounds::OverRounds;

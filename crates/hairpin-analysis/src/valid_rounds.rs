@@ -6,8 +6,8 @@
 //! another client's round disturbed. If less than half of a case's rounds remain, the case is invalid, and all of them
 //! are shown.
 
-use hairpin_model::link::LinkRecord;
-use hairpin_model::round::{Measured, Purpose, RoundRecord};
+use hairpin_model::round::Purpose;
+use hairpin_model::{LinkRecord, Measured, RoundRecord};
 
 use crate::{two_hosts, under_load};
 
@@ -45,7 +45,7 @@ pub(crate) fn too_few<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use crate::fixture::links::{late_by, over};
     use crate::fixture::{Fixture, back_to_back};

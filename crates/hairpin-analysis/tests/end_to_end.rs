@@ -2,15 +2,9 @@
 
 use crate::support::{Fixture, apart, at_rate, back_to_back, paced, value};
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
-use hairpin_model::case::{Case, CpuIdle, Waiting};
-use hairpin_model::comparison::BudgetResult;
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
-use hairpin_model::finding_keys as keys;
-use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{BudgetResult, Case, CpuIdle, Fact, Figure, Run, Waiting, fact_names, finding_keys as keys};
 
 const BLOCKS: u32 = 10;
 

@@ -1,15 +1,11 @@
 //! Findings without knowledge of loads, on a probe under load: either true of the probe or absent.
 
 use hairpin_analysis::{findings, phase_figures};
-use hairpin_model::case::{Case, CpuIdle, EndSettings, Placement};
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::finding::Finding;
-use hairpin_model::finding_keys as keys;
 use hairpin_model::flow::Direction;
-use hairpin_model::phases::{ByPhase, PhaseLengths};
-use hairpin_model::round::{FlowRecord, Measured, Noise, Outcome, Turnaround};
-use hairpin_model::samples::PhaseSamples;
+use hairpin_model::{
+    ByPhase, Case, CpuIdle, EndSettings, Fact, Finding, FlowRecord, Measured, Noise, Outcome, PhaseLengths,
+    PhaseSamples, Placement, Turnaround, fact_names, finding_keys as keys,
+};
 
 use crate::support::links::{dropping, over};
 use crate::support::under_load::{Beside, MESSAGES, probed, probed_over_link};

@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use hairpin_analysis::{Budget, answer, compare_runs};
-use hairpin_model::answer::{BatchGain, Statement};
-use hairpin_model::case::{Case, Waiting};
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::flow::Direction;
 use hairpin_model::knee::NotDelivered;
 use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{byte_rate, duration, factor, message_rate, share};
-use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{BatchGain, Case, Run, Statement, Waiting};
 
 use crate::support::Fixture;
 use crate::support::links::between_hosts;

@@ -1,8 +1,7 @@
 //! A case under load over its rounds: valid and omitted rounds, and figures.
 
 use hairpin_model::flow::Direction;
-use hairpin_model::phases::{ByPhase, PhaseLengths, ProbeTimeLine, Span};
-use hairpin_model::round::Measured;
+use hairpin_model::{ByPhase, Measured, PhaseLengths, ProbeTimeLine, Span};
 
 use crate::support::Fixture;
 use crate::support::under_load::{Beside, probed, probed_over_link};

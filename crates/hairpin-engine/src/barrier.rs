@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 use serde::{Deserialize, Serialize};
 
 /// Sent by its process once its ends are connected.

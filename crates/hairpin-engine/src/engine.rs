@@ -9,18 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hairpin_model::binding::Binding;
-use hairpin_model::capabilities::{Candidate, HostCapabilities};
-use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::{Case, CpuIdle};
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowId};
-use hairpin_model::link::{LinkRecord, PacketCounts};
-use hairpin_model::one_way::{Sent, Streamed, Times};
-use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, Stamps, latency_histogram};
-use hairpin_model::trace::{End, RoundTrace};
+use hairpin_model::flow::{ConnectionUse, Direction};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
+use hairpin_model::trace::End;
+use hairpin_model::{
+    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndReport, Fact, Failure, Finished, Flow, FlowId,
+    FlowRecord, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder, RoundRecord, RoundTrace,
+    Samples, Sent, Stamps, Streamed, Times, fact_names,
+};
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 

@@ -5,10 +5,8 @@
 
 use std::path::Path;
 
-use hairpin_model::binding::Binding;
-use hairpin_model::card::Card;
-use hairpin_model::round::{EndReport, Noise, RoundOrder};
 use hairpin_model::trace::End;
+use hairpin_model::{Binding, Card, EndReport, Noise, RoundOrder};
 use hairpin_transports::Wire;
 
 use crate::tracing::round::Watched;

@@ -1,6 +1,6 @@
 //! The list of observers, and those of one end.
 
-use hairpin_model::round::EndReport;
+use hairpin_model::EndReport;
 
 use crate::cpu_time_line::CpuOverTime;
 use crate::drops::Drops;

@@ -7,13 +7,11 @@ use std::path::{Path, PathBuf};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
-use hairpin_model::card::AnsweredBy;
-use hairpin_model::case::Case;
 use hairpin_model::digest::digest;
-use hairpin_model::flow::{self, Flow};
+use hairpin_model::flow::{self};
 use hairpin_model::link::LOGS;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_model::{AnsweredBy, Case, Failure, Flow, RoundOrder};
 
 use crate::ends::opening;
 use crate::links::namespace;

@@ -2,8 +2,7 @@
 
 use std::io;
 
-use hairpin_model::case::{EndSettings, Placement, WhichCpus};
-use hairpin_model::refused::Refused;
+use hairpin_model::{EndSettings, Placement, Refused, WhichCpus};
 use serde::{Deserialize, Serialize};
 
 use crate::system::cpu;
@@ -107,7 +106,7 @@ pub fn place(cpu: Option<usize>, allowed: &[usize]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use super::*;
 

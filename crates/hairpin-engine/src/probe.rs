@@ -10,7 +10,7 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use hairpin_model::round::Probe;
+use hairpin_model::Probe;
 
 use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::Clock;

@@ -16,11 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hairpin_link::profile::Profile;
-use hairpin_model::binding::Binding;
-use hairpin_model::flow::FlowId;
-use hairpin_model::phases::{ByPhase, Phase};
-use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::{PhaseHistograms, PhaseSamples, Samples, latency_histogram};
+use hairpin_model::phases::Phase;
+use hairpin_model::samples::latency_histogram;
+use hairpin_model::{
+    Binding, ByPhase, Failure, Finished, FlowId, Outcome, PhaseHistograms, PhaseSamples, RoundOrder, RoundRecord,
+    Samples,
+};
 use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
@@ -444,9 +445,8 @@ fn invalid(problem: &'static str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::samples::{COLUMNS, Fate, Stamps};
-    use hairpin_model::trace::RoundTrace;
+    use hairpin_model::samples::{COLUMNS, Fate};
+    use hairpin_model::{Case, RoundTrace, Stamps};
 
     use super::*;
 

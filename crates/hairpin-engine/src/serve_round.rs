@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::round::RoundOrder;
+use hairpin_model::RoundOrder;
 use signal_hook::consts::SIGTERM;
 
 use crate::child;

@@ -4,14 +4,13 @@
 //! own warm-up and ends by itself. In a round with phases the probe runs through all phases, and the others from the second to the third: their warm-up is the ramp. Each end's usage in each phase is read from outside,
 //! so that no end makes a call for it.
 
-use hairpin_model::case::Case;
-use hairpin_model::flow::{ConnectionUse, Flow, FlowId, FlowRole};
-use hairpin_model::ledger;
-use hairpin_model::link::LinkRecord;
-use hairpin_model::phases::{ByPhase, Phase, PhaseLengths, PhaseUsage, Span};
-use hairpin_model::round::{EndReport, Extent, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder};
-use hairpin_model::samples::PhaseSamples;
+use hairpin_model::flow::{ConnectionUse, FlowRole};
+use hairpin_model::phases::Phase;
 use hairpin_model::trace::End;
+use hairpin_model::{
+    ByPhase, Case, EndReport, Extent, Failure, Finished, Flow, FlowId, FlowRecord, LinkRecord, Measured, Outcome,
+    PhaseLengths, PhaseSamples, PhaseUsage, RoundOrder, Span, ledger,
+};
 
 use crate::barrier::Barrier;
 use crate::ends::client::warm_up_ns;

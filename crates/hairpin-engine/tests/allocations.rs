@@ -13,14 +13,9 @@ use hairpin_loops::driver::{Amount, Marks, Receiving, Sending, Totals};
 use hairpin_loops::echo::Echo;
 use hairpin_loops::marks::Alone;
 use hairpin_loops::{Client, run_client};
-use hairpin_model::binding::Binding;
-use hairpin_model::case::{Case, Waiting};
-use hairpin_model::exchange::Exchange;
-use hairpin_model::flow::Load;
 use hairpin_model::flow::Source;
-use hairpin_model::options::Options;
-use hairpin_model::round::{Extent, RoundOrder};
 use hairpin_model::trace::End;
+use hairpin_model::{Binding, Case, Exchange, Extent, Load, Options, RoundOrder, Waiting};
 use hairpin_transports::{Cookie, Setup, Wire};
 
 use crate::common::order_of;

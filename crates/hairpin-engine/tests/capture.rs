@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 use hairpin_engine::capture::{self, Captured, Live};
 use hairpin_engine::realtime::{Bracket, RealtimeMap};
 use hairpin_loops::clock::{Clock, RealClock};
-use hairpin_model::trace::{Capture, End, Packet};
+use hairpin_model::trace::End;
+use hairpin_model::{Capture, Packet};
 use hairpin_testing::{or_skip, program, works};
 use hairpin_transports::HELLO_BYTES;
 

@@ -9,11 +9,8 @@ use hairpin_loops::clock::RealClock;
 use hairpin_loops::driver::{
     Amount, Counts, DriverError, Ended, Marks, Outcome, Receiving, Sending, Totals, Transfer,
 };
-use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::Waiting;
-use hairpin_model::fact_names;
 use hairpin_model::flow::Source;
-use hairpin_model::options::Options;
+use hairpin_model::{AnsweredBy, Card, Options, Waiting, fact_names};
 use hairpin_transports::{ALL, Cookie, Setup, Transport, Wire, WireError};
 
 /// Only a hang takes this long.

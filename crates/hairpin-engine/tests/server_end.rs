@@ -11,10 +11,8 @@ use hairpin_engine::ends::opening;
 use hairpin_loops::clock::RealClock;
 use hairpin_loops::marks::Alone;
 use hairpin_loops::{Client, ClientResult, run_client};
-use hairpin_model::case::{Case, Waiting};
-use hairpin_model::flow::Load;
-use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
+use hairpin_model::{Case, Failure, Load, RoundOrder, Waiting};
 use hairpin_transports::{Cookie, HELLO_BYTES, is_hello};
 
 use crate::common::order_of;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use crate::common::{COUNT, WARM_UP, engine, order};
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::flow::Load;
-use hairpin_model::options::{OptionName, Options};
-use hairpin_model::round::{EndReport, ExchangeCounts, Extent, Failure, Measured, Outcome, RoundOrder};
+use hairpin_model::options::OptionName;
+use hairpin_model::{
+    EndReport, Exchange, ExchangeCounts, Extent, Failure, Load, Measured, Options, Outcome, Remedy, RoundOrder,
+};
 
 fn run(order: &RoundOrder) -> Result<Measured, Failure> {
     match engine(PathBuf::new()).run(0, order).record.outcome {

@@ -7,10 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hairpin_model::case::{Case, EndKind};
-use hairpin_model::exchange::Remedy;
-use hairpin_model::round::{Extent, Measured, Outcome, Purpose, RoundOrder};
-use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, RoundTrace, StampKind};
+use hairpin_model::round::Purpose;
+use hairpin_model::trace::{CallKind, End, StampKind};
+use hairpin_model::{
+    Call, Capture, Case, EndKind, EndTrace, Extent, Measured, Outcome, Remedy, RoundOrder, RoundTrace,
+};
 use hairpin_testing::skip;
 use hairpin_transports::HELLO_BYTES;
 

@@ -4,10 +4,9 @@
 //! experiment fills [`ORDINARY_NS`] and has at least [`MIN_BLOCKS`] blocks; if blocks are short it has more, up to
 //! [`MAX_BLOCKS`], starting at even intervals over the whole budget.
 
-use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::quantities::duration_argument;
-use hairpin_model::refused::Refused;
-use hairpin_model::round::{Purpose, RoundRecord};
+use hairpin_model::round::Purpose;
+use hairpin_model::{HostCapabilities, Refused, RoundRecord};
 
 use crate::estimate;
 use crate::evidence;

@@ -1,8 +1,6 @@
 //! Commands that repeat cases: the inverse of planning, from the same knobs.
 
-use hairpin_model::finding::Repeat;
-use hairpin_model::run::Run;
-use hairpin_model::{path, shell};
+use hairpin_model::{Repeat, Run, path, shell};
 
 use crate::experiment::Experiment;
 use crate::knob::{Knob, KnobKind};

@@ -1,10 +1,6 @@
 //! Rough durations of rounds, used only to announce a run and to choose how many rounds fit its time.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::RoughRoundTrip;
-use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
-use hairpin_model::flow::Load;
-use hairpin_model::round::{Extent, RoundOrder};
+use hairpin_model::{Case, CpuIdle, Extent, HostCapabilities, Load, Placement, RoughRoundTrip, RoundOrder, Waiting};
 
 use crate::exchange_time;
 use crate::knobs::Knobs;

@@ -7,13 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::capabilities::{Candidate, HostCapabilities};
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
-use hairpin_model::exchange::Exchange;
-use hairpin_model::flow::Load;
-use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
-use hairpin_model::run::Skipped;
+use hairpin_model::round::Purpose;
+use hairpin_model::{
+    Candidate, Card, Case, Exchange, Extent, HostCapabilities, Load, RoundOrder, RoundRecord, Skipped,
+};
 
 use crate::estimate;
 use crate::exchange_time::window_ns;

@@ -13,10 +13,7 @@
 //! Over a link a window takes one round trip, `travel_ns`, and another for each acknowledgment that it waits for. On
 //! the loopback `travel_ns` is 0.
 
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::round::Extent;
+use hairpin_model::{Card, Case, Exchange, Extent, Remedy};
 
 use crate::links;
 use crate::possible;
@@ -127,9 +124,8 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hairpin_model::card::{AnsweredBy, Protocol, Reach, RoughRoundTrip};
-    use hairpin_model::case::{Placement, Waiting};
     use hairpin_model::options::OptionName;
+    use hairpin_model::{AnsweredBy, Placement, Protocol, Reach, RoughRoundTrip, Waiting};
 
     fn card(options: &'static [OptionName]) -> Card {
         Card {

@@ -1,10 +1,6 @@
 //! The interface of an experiment.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::Case;
-use hairpin_model::refused::Refused;
-use hairpin_model::round::{RoundOrder, RoundRecord};
-use hairpin_model::run::{Sends, Skipped};
+use hairpin_model::{Case, HostCapabilities, Refused, RoundOrder, RoundRecord, Sends, Skipped};
 
 use crate::knob::Knob;
 use crate::knobs::Knobs;

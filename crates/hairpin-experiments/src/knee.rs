@@ -3,12 +3,9 @@
 //! The first sweep has a few rates, far apart. Then more are measured between the highest delivered rate and the next
 //! one that was not, until these are close.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Load};
-use hairpin_model::knee;
+use hairpin_model::flow::Direction;
 use hairpin_model::one_way::WHOLE;
-use hairpin_model::round::RoundRecord;
+use hairpin_model::{Case, HostCapabilities, Load, RoundRecord, knee};
 
 use crate::links;
 use crate::sequence::Planned;

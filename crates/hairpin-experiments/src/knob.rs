@@ -1,10 +1,6 @@
 //! A knob: a setting as data, from which flags, help, checks and printed commands derive.
 
-use hairpin_model::finding::Repeat;
-use hairpin_model::names;
-use hairpin_model::options::Options;
-use hairpin_model::parse;
-use hairpin_model::refused::Refused;
+use hairpin_model::{Options, Refused, Repeat, names, parse};
 
 use crate::quantity;
 use crate::value::Value;

@@ -1,7 +1,6 @@
 //! Knobs with their values, given or by default, each parsed once.
 
-use hairpin_model::names;
-use hairpin_model::refused::Refused;
+use hairpin_model::{Refused, names};
 
 use crate::knob::{Knob, KnobKind};
 use crate::value::{OfKnob, Value};

@@ -6,11 +6,9 @@
 //!
 //! Only what [`KnownLink`] has is known of a link: no jitter, no losses, and its queue only in time-outs.
 
-use hairpin_model::capabilities::{FarHost, HostCapabilities, KnownLink};
-use hairpin_model::card::Card;
-use hairpin_model::case::{Across, Case, Fallback, LOOPBACK, PathKind, Placement};
+use hairpin_model::case::{LOOPBACK, PathKind};
 use hairpin_model::flow::Direction;
-use hairpin_model::refused::Refused;
+use hairpin_model::{Across, Card, Case, Fallback, FarHost, HostCapabilities, KnownLink, Placement, Refused};
 
 use crate::knobs::Knobs;
 use crate::quantity::{MAX_TIMEOUT_NS, SECOND_NS};

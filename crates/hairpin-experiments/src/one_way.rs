@@ -1,12 +1,9 @@
 //! Shared by experiments on one-way loads: knobs and the length of rounds.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::Case;
-use hairpin_model::finding::Repeat;
-use hairpin_model::flow::{Direction, Flow, Ways};
+use hairpin_model::flow::{Direction, Ways};
 pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Extent;
+use hairpin_model::{Case, Flow, HostCapabilities, Repeat};
+use hairpin_model::{Extent, Refused};
 
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;

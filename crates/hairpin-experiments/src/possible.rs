@@ -1,12 +1,13 @@
 //! Checks which cases are possible here. An impossible case is refused with its reason, not run.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES, Reach, WhyNot};
-use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, Waiting, WhichCpus};
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::flow::{ConnectionUse, Direction, Load, Pacing, Source};
+use hairpin_model::card::IPV4_MTU_BYTES;
+use hairpin_model::flow::{ConnectionUse, Direction, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
+use hairpin_model::{
+    AnsweredBy, Card, Case, CpuIdle, EndKind, Exchange, HostCapabilities, Load, Placement, Reach, Remedy, Waiting,
+    WhichCpus, WhyNot,
+};
 
 use crate::links;
 

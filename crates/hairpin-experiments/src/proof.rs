@@ -1,9 +1,7 @@
 //! Rounds that check a claim: the cases of a pair differ in one thing, and both are measured in turn.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::Case;
-use hairpin_model::exchange::Remedy;
-use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::round::Purpose;
+use hairpin_model::{Case, Extent, HostCapabilities, Remedy, RoundOrder, RoundRecord};
 
 use crate::budget::QUICK_BLOCKS;
 use crate::estimate;

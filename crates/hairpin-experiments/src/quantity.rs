@@ -1,12 +1,7 @@
 //! Parses knob values and checks their bounds.
 
-use hairpin_model::case::InjectedFault;
-use hairpin_model::names;
-use hairpin_model::parse;
 use hairpin_model::quantities::exact_bytes;
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Extent;
-use hairpin_model::sysctls::Sysctls;
+use hairpin_model::{Extent, InjectedFault, Refused, Sysctls, names, parse};
 
 pub const SECOND_NS: u64 = 1_000_000_000;
 /// Maximum duration: 24 hours.

@@ -2,12 +2,8 @@
 
 use std::collections::HashSet;
 
-use hairpin_model::capabilities::{Candidate, HostCapabilities};
-use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
-use hairpin_model::case::{Case, EndKind};
 use hairpin_model::names::{self, grouped};
-use hairpin_model::refused::Refused;
-use hairpin_model::run::Skipped;
+use hairpin_model::{AnsweredBy, Candidate, Card, Case, EndKind, HostCapabilities, Reach, Refused, Skipped, WhyNot};
 
 use crate::experiment::Planning;
 use crate::knobs::Knobs;

@@ -1,9 +1,7 @@
 //! Traffic of the rounds, which is announced, since a load without answers may fill a path.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::flow::{Direction, Flow, Load};
-use hairpin_model::round::Extent;
-use hairpin_model::run::Sends;
+use hairpin_model::flow::Direction;
+use hairpin_model::{Extent, Flow, HostCapabilities, Load, Sends};
 
 use crate::links;
 use crate::quantity::SECOND_NS;
@@ -57,7 +55,7 @@ fn add(sends: &mut Sends, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) 
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::arrivals::Arrivals;
+    use hairpin_model::Arrivals;
     use hairpin_model::flow::Pacing;
 
     use super::*;

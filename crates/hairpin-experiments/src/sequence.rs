@@ -3,10 +3,8 @@
 //! Slow changes of the machine then affect all cases alike, and rounds of one block are close in time, so comparisons
 //! may pair them.
 
-use hairpin_model::case::Case;
-use hairpin_model::phases::PhaseLengths;
-use hairpin_model::refused::Refused;
-use hairpin_model::round::{Extent, Purpose, RoundOrder};
+use hairpin_model::round::Purpose;
+use hairpin_model::{Case, Extent, PhaseLengths, Refused, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 

@@ -1,16 +1,13 @@
 //! Knobs that several experiments share, and the circumstances of a case that they set.
 
-use hairpin_model::capabilities::{FarHost, HostCapabilities, KnownLink};
-use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
-use hairpin_model::finding::Repeat;
-use hairpin_model::flow::{ConnectionUse, Load, Pacing};
-use hairpin_model::names;
-use hairpin_model::options::{OptionName, Options};
+use hairpin_model::case::LOOPBACK;
+use hairpin_model::flow::{ConnectionUse, Pacing};
+use hairpin_model::options::OptionName;
 use hairpin_model::quantities::duration_argument;
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Extent;
-use hairpin_model::sysctls::Sysctls;
+use hairpin_model::{
+    AnsweredBy, Card, Case, CpuIdle, EndKind, Extent, FarHost, HostCapabilities, InjectedFault, KnownLink, Load,
+    Options, Placement, Refused, Repeat, Sysctls, Waiting, names,
+};
 
 use crate::knob::{Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;

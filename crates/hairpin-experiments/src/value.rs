@@ -1,12 +1,10 @@
 //! The parsed value of a knob.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::{CpuIdle, EndKind, InjectedFault, Placement, Waiting, WhichCpus};
-use hairpin_model::exchange::{Remedy, Writes};
 use hairpin_model::flow::{ConnectionUse, Direction, LoadWays, Pacing, Source, Ways};
-use hairpin_model::options::Options;
-use hairpin_model::round::Extent;
-use hairpin_model::sysctls::Sysctls;
+use hairpin_model::{
+    Arrivals, CpuIdle, EndKind, Extent, InjectedFault, Options, Placement, Remedy, Sysctls, Waiting, WhichCpus,
+    Writes,
+};
 
 /// A parsed knob value.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,6 @@
 //! Warm-up of rounds in which CPUs may sleep between messages.
 
-use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::{Case, Placement, Waiting};
+use hairpin_model::{AnsweredBy, Card, Case, Placement, Waiting};
 
 /// Warm-up in ns if a CPU may sleep between messages.
 pub const WARM_UP_NS: u64 = 40_000_000;

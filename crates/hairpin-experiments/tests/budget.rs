@@ -5,7 +5,7 @@ use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
 use hairpin_experiments::experiments::survey::SURVEY;
 use hairpin_experiments::experiments::{self};
 use hairpin_experiments::{Done, Knobs, Step};
-use hairpin_model::round::{Outcome, RoundRecord};
+use hairpin_model::{Outcome, RoundRecord};
 
 use crate::common::{Plan, capabilities, measured, refusal, round_trip, running, turned};
 

@@ -2,8 +2,9 @@
 
 use hairpin_experiments::Refused;
 use hairpin_experiments::experiments::bulk::BULK;
-use hairpin_model::flow::{Direction, Load, Source};
-use hairpin_model::round::{Extent, Purpose};
+use hairpin_model::flow::{Direction, Source};
+use hairpin_model::round::Purpose;
+use hairpin_model::{Extent, Load};
 
 use crate::common::{Plan, capabilities, plan_on};
 

@@ -1,17 +1,12 @@
 //! Commands that repeat cases, and that parsing them gives the cases.
 
 use hairpin_experiments::{Experiment, KnobKind, Knobs, command, experiments};
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::capabilities::{FarHost, HostCapabilities};
-use hairpin_model::case::{Case, CpuIdle, EndSettings, InjectedFault, Waiting, WhichCpus};
-use hairpin_model::exchange::Exchange;
-use hairpin_model::finding::Repeat;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowRole, Load, Pacing, WRITE_BYTES};
-use hairpin_model::options::{OptionName, Options};
-use hairpin_model::phases::PhaseLengths;
-use hairpin_model::round::Extent;
-use hairpin_model::shell;
-use hairpin_model::sysctls::Sysctls;
+use hairpin_model::flow::{ConnectionUse, Direction, FlowRole, Pacing, WRITE_BYTES};
+use hairpin_model::options::OptionName;
+use hairpin_model::{
+    Arrivals, Case, CpuIdle, EndSettings, Exchange, Extent, FarHost, Flow, HostCapabilities, InjectedFault, Load,
+    Options, PhaseLengths, Repeat, Sysctls, Waiting, WhichCpus, shell,
+};
 use proptest::prelude::*;
 
 use crate::common::{capabilities, every, plan_on, running};

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use hairpin_experiments::experiments::ALL;
 use hairpin_experiments::shared::knobs_applied;
 use hairpin_experiments::{Experiment, Knobs};
-use hairpin_model::capabilities::{FarHost, HostCapabilities};
-use hairpin_model::limits::Limits;
+use hairpin_model::{FarHost, HostCapabilities, Limits};
 
 use crate::common::{capabilities, plan_on};
 

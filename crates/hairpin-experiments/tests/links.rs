@@ -11,11 +11,9 @@ use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
 use hairpin_experiments::experiments::small_writes::SMALL_WRITES;
 use hairpin_experiments::experiments::survey::SURVEY;
 use hairpin_experiments::{Experiment, Knobs, proof};
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::WhyNot;
-use hairpin_model::case::{Case, LOOPBACK};
-use hairpin_model::exchange::Remedy;
-use hairpin_model::round::{Extent, Purpose, RoundOrder};
+use hairpin_model::case::LOOPBACK;
+use hairpin_model::round::Purpose;
+use hairpin_model::{Case, Extent, HostCapabilities, Remedy, RoundOrder, WhyNot};
 
 const MS: u64 = 1_000_000;
 /// The round trip over `satellite`, with 4 B each way at 10 and 100 Mbit/s.

@@ -2,7 +2,8 @@
 
 use hairpin_experiments::Refused;
 use hairpin_experiments::experiments::message_rate::MESSAGE_RATE;
-use hairpin_model::round::{Extent, Purpose};
+use hairpin_model::Extent;
+use hairpin_model::round::Purpose;
 
 use crate::common::{Plan, capabilities, plan_on};
 

@@ -2,11 +2,8 @@
 
 use hairpin_experiments::experiments::offered_load::OFFERED_LOAD;
 use hairpin_experiments::{Done, Knobs, Refused, Step};
-use hairpin_model::case::Placement;
-use hairpin_model::flow::Load;
-use hairpin_model::one_way::Sent;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Outcome, RoundRecord};
+use hairpin_model::{Extent, Load, Outcome, Placement, RoundRecord, Sent};
 
 use crate::common::{Plan, after, capabilities, measured, plan_on, running, turned};
 

@@ -7,9 +7,8 @@ use crate::common::{measured, plan_on};
 use hairpin_experiments::experiments::small_writes::SMALL_WRITES;
 use hairpin_experiments::experiments::under_load::UNDER_LOAD;
 use hairpin_experiments::proof::{orders, rounds};
-use hairpin_model::case::Case;
-use hairpin_model::exchange::Remedy;
-use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::round::Purpose;
+use hairpin_model::{Case, Extent, Remedy, RoundOrder, RoundRecord};
 
 fn run(flags: &[(&str, &str)]) -> Vec<RoundRecord> {
     measured(&plan_on(&common::capabilities(), &SMALL_WRITES, flags).unwrap().rounds)

@@ -7,13 +7,13 @@ use hairpin_experiments::Done;
 use crate::common::{Plan, SATELLITE, capabilities, every, measured, plan_on, running, turned};
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::{AnsweredBy, Reach};
-use hairpin_model::case::{CpuIdle, EndKind, LOOPBACK, Placement, Waiting};
-use hairpin_model::exchange::Remedy;
-use hairpin_model::flow::{Direction, Load, Pacing};
+use hairpin_model::case::LOOPBACK;
+use hairpin_model::flow::{Direction, Pacing};
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Purpose, RoundOrder};
+use hairpin_model::round::Purpose;
+use hairpin_model::{
+    AnsweredBy, CpuIdle, EndKind, Extent, HostCapabilities, Load, Placement, Reach, Remedy, RoundOrder, Waiting,
+};
 use proptest::prelude::*;
 
 const DAY_NS: u64 = 86_400_000_000_000;

@@ -5,9 +5,7 @@ use std::path::Path;
 
 use hairpin_experiments::experiments::{self, ALL};
 use hairpin_experiments::{Knob, KnobKind, Knobs};
-use hairpin_model::case::Waiting;
-use hairpin_model::options::Options;
-use hairpin_model::round::Extent;
+use hairpin_model::{Extent, Options, Waiting};
 
 use crate::common::every;
 

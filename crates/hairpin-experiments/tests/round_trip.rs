@@ -9,8 +9,8 @@ use hairpin_experiments::budget::MIN_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{ROUND_TRIP, WARM_UP_MESSAGES};
 use hairpin_experiments::warm_up::WARM_UP_NS;
 use hairpin_experiments::{Done, Knobs, Step};
-use hairpin_model::case::{EndKind, InjectedFault};
-use hairpin_model::round::{Extent, Purpose};
+use hairpin_model::round::Purpose;
+use hairpin_model::{EndKind, Extent, InjectedFault};
 
 #[test]
 fn without_flags_every_transport_is_measured_once_in_each_block() {

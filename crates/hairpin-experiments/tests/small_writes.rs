@@ -9,12 +9,9 @@ use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::evidence;
 use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SMALL_WRITES};
 use hairpin_experiments::{Refused, Step};
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::{CpuIdle, Placement, Waiting};
-use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
-use hairpin_model::run::Sends;
+use hairpin_model::round::Purpose;
+use hairpin_model::{CpuIdle, Extent, HostCapabilities, Placement, Remedy, RoundOrder, RoundRecord, Sends, Waiting};
 
 fn small_writes(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
     plan_on(&capabilities(), &SMALL_WRITES, flags)

@@ -6,9 +6,7 @@ use hairpin_experiments::budget::{MIN_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
 use hairpin_experiments::experiments::survey::{LINES, Line, Over, SURVEY};
 use hairpin_experiments::sequence::Planned;
-use hairpin_model::case::{EndKind, Placement, Waiting};
-use hairpin_model::round::Extent;
-use hairpin_model::run::Sends;
+use hairpin_model::{EndKind, Extent, Placement, Sends, Waiting};
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
     plan_on(&capabilities(), &SURVEY, flags).unwrap()

@@ -8,8 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::control::ControlError;
-use hairpin_model::binding::Binding;
-use hairpin_model::round::Failure;
+use hairpin_model::{Binding, Failure};
 use hairpin_transports::{Cookie, HELLO_BYTES, challenged, confirm, hello_of};
 use ring::rand::{SecureRandom, SystemRandom};
 use socket2::Type;

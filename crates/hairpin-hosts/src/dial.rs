@@ -6,11 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{ControlError, MAX_REPORT_BYTES};
-use hairpin_model::binding::Binding;
-use hairpin_model::hint::Hinted;
 use hairpin_model::quantities::utc;
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Failure;
+use hairpin_model::{Binding, Failure, Hinted, Refused};
 use rustls::{CertificateError, ClientConnection};
 use socket2::{Domain, Socket, Type};
 

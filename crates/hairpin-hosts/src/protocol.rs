@@ -4,8 +4,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use hairpin_model::environment::Environment;
-use hairpin_model::limits::Limits;
+use hairpin_model::{Environment, Limits};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Major version of the protocol between hosts. Another one is refused, and the error names both. Within a major
@@ -143,12 +142,8 @@ pub enum Answer {
 mod tests {
     use hairpin_engine::control::{Message, Progress};
     use hairpin_engine::ends::EndOrder;
-    use hairpin_model::arrivals::Arrivals;
-    use hairpin_model::case::Case;
-    use hairpin_model::exchange::{Exchange, Remedy};
-    use hairpin_model::flow::{Direction, Flow, Load, Pacing};
-    use hairpin_model::quantities;
-    use hairpin_model::round::{Failure, RoundOrder};
+    use hairpin_model::flow::{Direction, Pacing};
+    use hairpin_model::{Arrivals, Case, Exchange, Failure, Flow, Load, Remedy, RoundOrder, quantities};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 

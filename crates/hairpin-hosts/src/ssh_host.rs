@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 use crate::ticket::host_and_port;
 

@@ -13,7 +13,7 @@ use std::num::NonZeroU16;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 const VERSION: u8 = 1;
 /// Version, fingerprint, secret, expiry.

@@ -1,7 +1,7 @@
 //! A link: two paths, made from a profile and a seed.
 
-use hairpin_model::hint::Hint;
-use hairpin_model::link::{Direction, LateBoundsNs, LatenessNs, LinkRecord};
+use hairpin_model::link::Direction;
+use hairpin_model::{Hint, LateBoundsNs, LatenessNs, LinkRecord};
 
 use crate::packet::{Outcome, Packet};
 use crate::path::Path;

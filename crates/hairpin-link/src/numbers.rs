@@ -1,6 +1,6 @@
 //! A list of numbers in a profile: `3,10-12`.
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 use crate::quantity::whole;
 

@@ -1,6 +1,7 @@
 //! One direction of a link: a sequence of stages, run in exact order of time.
 
-use hairpin_model::link::{Direction, DirectionRecord, DroppedPacket, PacketCounts, StageRecord};
+use hairpin_model::link::Direction;
+use hairpin_model::{DirectionRecord, DroppedPacket, PacketCounts, StageRecord};
 
 use crate::figures::PathProfile;
 use crate::packet::{Fate, InFlight, Outcome, Packet};

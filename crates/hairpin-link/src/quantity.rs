@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use hairpin_model::parse::{BIT_UNITS, BYTE_UNITS, Inexact, Unit, exact};
-use hairpin_model::refused::Refused;
+use hairpin_model::parse::{BIT_UNITS, BYTE_UNITS, exact};
+use hairpin_model::{Inexact, Refused, Unit};
 
 /// A probability, in whole billionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! Counts of one direction over time, in a bounded number of equal intervals.
 
-use hairpin_model::link::LinkTimeline;
+use hairpin_model::LinkTimeline;
 
 use crate::stage::Held;
 

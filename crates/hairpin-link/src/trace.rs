@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use hairpin_model::hint::Hint;
+use hairpin_model::Hint;
 
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1500;
 

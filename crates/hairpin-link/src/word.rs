@@ -1,7 +1,7 @@
 //! A word of the profile language.
 
 use crate::figures::PathProfile;
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 /// A word of a profile, `NAME=VALUE`: how to read it into a direction's figures, and how to show it.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use hairpin_link::log::LogLine;
 use hairpin_link::packet::{Fate, Outcome, Packet};
 use hairpin_link::profile::Profile;
 use hairpin_link::simulate::{Arrival, simulate};
-use hairpin_model::link::LinkRecord;
+use hairpin_model::LinkRecord;
 use proptest::prelude::*;
 
 use crate::common;

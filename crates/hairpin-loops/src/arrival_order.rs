@@ -1,7 +1,7 @@
 //! The arrival order of numbered messages, in the terms of RFC 4737: a message is reordered if one sent later arrived
 //! before it (section 3.3, `s < NextExp`), and only the first of several copies counts (section 3.1).
 
-use hairpin_model::case::Case;
+use hairpin_model::Case;
 
 use super::driver::window::{Arrival, Window};
 

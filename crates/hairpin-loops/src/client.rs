@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::phases::{ByPhase, Span};
-use hairpin_model::round::{Extent, Purpose, RoundOrder};
+use hairpin_model::round::Purpose;
+use hairpin_model::{ByPhase, Extent, RoundOrder, Span};
 
 use super::undamaged;
 use crate::recorder::Recorder;

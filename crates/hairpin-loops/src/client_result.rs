@@ -1,7 +1,7 @@
 //! The client's result, and how answers that arrive after its loop are added.
 
-use hairpin_model::round::{ExchangeCounts, Failure};
 use hairpin_model::samples::Fate;
+use hairpin_model::{ExchangeCounts, Failure};
 use hairpin_transports::{Wire, WireError};
 
 use super::failures::{broken, garbage};

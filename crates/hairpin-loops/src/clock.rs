@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hairpin_model::environment::ClockFacts;
+use hairpin_model::ClockFacts;
 use serde::{Deserialize, Serialize};
 
 use crate::linux::system::time::{kernel_source, monotonic_ns, ticks};

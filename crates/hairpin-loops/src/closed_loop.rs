@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use hairpin_model::round::{ExchangeCounts, Extent, Failure};
 use hairpin_model::samples::Fate;
+use hairpin_model::{ExchangeCounts, Extent, Failure};
 use hairpin_transports::{Segments, Wire, WireError};
 
 use super::client::{Client, MAX_TIME_OUTS, is_done, recorder};

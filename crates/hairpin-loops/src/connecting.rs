@@ -6,8 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use hairpin_model::round::{Extent, Failure};
 use hairpin_model::samples::Fate;
+use hairpin_model::{Extent, Failure};
 use hairpin_transports::{Wire, WireError};
 
 use super::client::{Client, MAX_TIME_OUTS, is_done, recorder};
@@ -170,7 +170,7 @@ pub fn serve(
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use hairpin_model::flow::Load;
+    use hairpin_model::Load;
 
     use super::*;
     use crate::clock::ManualClock;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use hairpin_model::case::{Case, InjectedFault, Waiting};
-use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Failure, Turnaround};
+use hairpin_model::{Case, Extent, Failure, InjectedFault, Remedy, Turnaround, Waiting};
 use hairpin_transports::{OverWire, Wire, WireError, over_own_type};
 
 use super::arrival_order::ArrivalOrder;

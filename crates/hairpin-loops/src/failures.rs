@@ -1,6 +1,6 @@
 //! Why an end gives up its round.
 
-use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_model::{Failure, RoundOrder};
 use hairpin_transports::WireError;
 
 use super::client::MAX_TIME_OUTS;

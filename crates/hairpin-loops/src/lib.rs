@@ -33,8 +33,7 @@ pub mod tally;
 mod tests;
 pub mod undamaged;
 
-use hairpin_model::flow::Load;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, Load};
 use hairpin_transports::Wire;
 
 use crate::clock::Clock;

@@ -5,7 +5,7 @@
 //! agreement, and between the two marks the loops only make the calls of the case. If a ticket limits a client, the
 //! server also reads the clock at each message, and reports ten times per second.
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 /// The client's marks.
 pub trait ClientMarks {

@@ -6,9 +6,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
-use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
+use hairpin_model::{Extent, Failure, RoundOrder, Waiting};
 use hairpin_transports::{Wire, WireError};
 
 use super::client::{Client, is_done, recorder};

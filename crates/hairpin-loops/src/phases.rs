@@ -1,7 +1,8 @@
 //! Counts by phase of a round: a message belongs to the phase in which it was due.
 
-use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine, Span};
-use hairpin_model::samples::{Fate, MAX_LATENCY_NS, PhaseCounts, PhaseHistograms, PhaseSamples, Stamps};
+use hairpin_model::phases::Phase;
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS};
+use hairpin_model::{ByPhase, PhaseCounts, PhaseHistograms, PhaseSamples, ProbeTimeLine, Span, Stamps};
 
 /// Maximum intervals of a probe's time line.
 const INTERVALS: u64 = 400;
@@ -75,7 +76,7 @@ impl PhaseRecorder {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::phases::PhaseLengths;
+    use hairpin_model::PhaseLengths;
 
     use super::*;
 

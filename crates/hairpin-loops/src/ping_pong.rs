@@ -2,7 +2,7 @@
 //!
 //! The clock is read twice per message: when the send call begins and when the answer is complete.
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 use hairpin_transports::{OverWire, Wire, over_own_type};
 
 use super::client::Client;

@@ -4,9 +4,8 @@
 //! nothing and causes no page fault. Beyond its capacity only the histograms continue, so its memory is bounded for any
 //! duration.
 
-use hairpin_model::phases::{ByPhase, Span};
-use hairpin_model::round::Turnaround;
-use hairpin_model::samples::{Fate, MAX_LATENCY_NS, PhaseHistograms, Samples};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS};
+use hairpin_model::{ByPhase, PhaseHistograms, Samples, Span, Turnaround};
 
 use crate::clock::{Clock, RealClock};
 use crate::phases::PhaseRecorder;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::Duration;
 
-use hairpin_model::fact::Fact;
+use hairpin_model::Fact;
 use hairpin_model::options::OptionName;
 use hairpin_transports::{Segments, Stream, Wire, WireError};
 

@@ -6,9 +6,8 @@
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 
-use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::options::OptionName;
-use hairpin_model::round::Failure;
+use hairpin_model::{Exchange, Failure, Remedy};
 use hairpin_transports::{Stream, Wire, WireError};
 
 use super::client::Client;

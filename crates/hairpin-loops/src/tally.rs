@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::fact::{self, Fact};
-use hairpin_model::fact_names;
-use hairpin_model::ledger::{self, Ledger, Way};
-use hairpin_model::one_way::Streamed;
+use hairpin_model::fact::{self};
+use hairpin_model::ledger::{self};
+use hairpin_model::{Fact, Ledger, Streamed, Way, fact_names};
 
 use super::arrival_order::ArrivalOrder;
 use super::client::Client;
@@ -227,7 +226,7 @@ fn overflown(facts: &[Fact]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::one_way::Sent;
+    use hairpin_model::Sent;
 
     use super::*;
 

@@ -7,10 +7,8 @@ mod undamaged;
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::case::Case;
-use hairpin_model::flow::Load;
-use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
+use hairpin_model::{Case, Extent, Failure, Load, RoundOrder};
 
 use super::marks::Alone;
 use super::scripted::{Act, ScriptedWire};

@@ -8,8 +8,7 @@
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
-use hairpin_model::case::Case;
-use hairpin_model::fact::Fact;
+use hairpin_model::{Case, Fact};
 use hairpin_transports::{Wire, WireError};
 
 use super::message::Message;

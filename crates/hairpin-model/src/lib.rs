@@ -65,3 +65,69 @@ pub mod sysctls;
 pub mod time_sequence;
 pub mod trace;
 pub mod upgrade;
+
+pub use answer::{Answer, BatchGain, BestRemedy, Pair, Statement};
+pub use arrivals::Arrivals;
+pub use binding::Binding;
+pub use capabilities::{Candidate, FarHost, HostCapabilities, KnownLink, LinkCapabilities};
+pub use card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, SavedCards, WhyNot};
+pub use case::{
+    Across, Case, CpuIdle, EndKind, EndSettings, Fallback, InjectedFault, Path, Placement, Waiting, WhichCpus,
+};
+pub use claim::{Claim, FigureName, Means, Measure, PlannedRun, Published, Row, Rule, Selector, Test, Text, Value};
+pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
+pub use document::Document;
+pub use environment::{ClockFacts, Environment, Interface};
+pub use exchange::{Exchange, Remedy, Writes};
+pub use fact::{Fact, FactValue};
+pub use figure::Figure;
+pub use finding::{CounterExperiment, Evidence, Finding, FindingCard, Key, Proved, Repeat};
+pub use flow::{Flow, FlowId, Load};
+pub use hint::{Hint, Hinted};
+pub use judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Source, TestRun};
+pub use knee::Knee;
+pub use ladder::Group;
+pub use ledger::{Ledger, Way};
+pub use limits::{Exceeded, Limits};
+pub use link::{
+    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, LinkSummary, LinkTimeline, PacketCounts,
+    RelayReport, ShownLink, StageRecord,
+};
+pub use link_ends::{DropCounter, DroppedAfter, LinkEnds};
+pub use listed::{
+    Catalog, LinkRun, Links, ListedExperiment, ListedFinding, ListedKnob, ListedLink, ListedOption, ListedRemedy,
+    ListedRun, ListedStage, ListedTransport, Relay, Runs, SkippedEntry,
+};
+pub use machine::{Machine, MachineState};
+pub use names::UnknownName;
+pub use one_way::{
+    BothEnds, CpuTimeLine, GapPercentiles, Moment, OneWayFigures, OverTime, PacingError, PacingFigures, Received,
+    Sent, Streamed, Times,
+};
+pub use options::{Effective, Options, ValueKind};
+pub use parse::{Inexact, Unit};
+pub use phases::{
+    AddedFigures, ByPhase, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, PhaseFigures, PhaseLengths,
+    PhaseUsage, PhasesOfCase, ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Responsiveness,
+    SenderState, Span, Trimmed, UnderLoad,
+};
+pub use refused::Refused;
+pub use round::{
+    EndReport, ExchangeCounts, Extent, Failure, Finished, FlowRecord, Measured, Noise, Outcome, Probe, RoundOrder,
+    RoundRecord, Turnaround,
+};
+pub use round_columns::RoundValue;
+pub use run::{Host, Plan, Run, Sends, Skipped, Tool};
+pub use run_header::RunHeader;
+pub use samples::{Column, PhaseCounts, PhaseHistograms, PhaseSamples, Samples, Stamps};
+pub use served::{
+    Check, CheckedDatagrams, CheckedServer, Ending, ListedServer, ListedTicket, RefusedTransport, Servers, Session,
+    Strange, Used,
+};
+pub use summary::{
+    CaseSummary, ColdStart, Comparison, CurvePoint, DropFigures, EndSummary, ExchangeFigures, FlowSummary,
+    LatencyFigures, Mode, OtherState, PathSummary, Percentiles, RoundFigures, RoundPoint, StateShare, TailComparison,
+};
+pub use sysctls::Sysctls;
+pub use time_sequence::{TimeSequence, TraceFigures, TraceSummary, TracedExchange, Wait};
+pub use trace::{Call, Capture, EndTrace, Packet, RoundTrace, Stamp};

@@ -4,7 +4,7 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use hairpin_model::document::Document;
+use hairpin_model::Document;
 use hairpin_report::terminal::{self, Look, render_time_sequences};
 use hairpin_report::{csv_table, html};
 

@@ -1,11 +1,11 @@
 //! Texts of claims, shared by the terminal and the page.
 
-use hairpin_model::claim::{Coverage, Published, Value};
-use hairpin_model::figure::Figure;
-use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Verdict};
+use hairpin_model::claim::Coverage;
+use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::{distinct, joined};
 use hairpin_model::quantities::{self, DASH, counted, thousandths, three_digits};
 use hairpin_model::run::State;
+use hairpin_model::{ClaimsReport, Figure, JudgedClaim, JudgedRow, Judgement, Published, Value};
 
 use crate::hosts;
 

@@ -1,17 +1,12 @@
 //! The columns of a case: the single list for the terminal, the page and the CSV table.
 
-use hairpin_model::exchange::Exchange;
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::Load;
 use hairpin_model::ladder::Kind;
-use hairpin_model::ledger::Ledger;
-use hairpin_model::link::{LatenessNs, LinkSummary};
-use hairpin_model::one_way::OneWayFigures;
-use hairpin_model::phases::{PhaseFigures, PhasesOfCase, QueueBytes};
 use hairpin_model::quantities::{self, DASH};
-use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures};
-use hairpin_model::time_sequence::TraceSummary;
-use hairpin_model::trace::Capture;
+use hairpin_model::summary::EARLY_EXCHANGES;
+use hairpin_model::{
+    Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, OneWayFigures,
+    PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary,
+};
 
 pub(crate) struct Column {
     /// Its name in the CSV table; ends in the unit.

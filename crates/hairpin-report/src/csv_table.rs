@@ -5,13 +5,9 @@
 
 use std::io::Write;
 
-use hairpin_model::figure::Figure;
-use hairpin_model::printable;
-use hairpin_model::round::RoundRecord;
 use hairpin_model::round_columns::ROUND_COLUMNS;
-use hairpin_model::run::Run;
-use hairpin_model::samples::{COLUMNS, Samples};
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::samples::COLUMNS;
+use hairpin_model::{CaseSummary, Figure, RoundRecord, Run, Samples, printable};
 
 use crate::columns::{self, Column, Value};
 

@@ -2,13 +2,9 @@
 
 use std::cmp::Ordering;
 
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder::{self, Group};
+use hairpin_model::ladder::{self};
 use hairpin_model::names::{joined, shortened};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::trace::Capture;
-use hairpin_model::{path, quantities};
+use hairpin_model::{Capture, CaseSummary, Figure, Group, Run, path, quantities};
 
 /// Why the first exchanges have a separate table.
 pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ from later ones (Linux sends ACKs \

@@ -1,14 +1,10 @@
 //! Runs of two hosts: a line per host, packets in each direction, and facts about the path.
 
-use hairpin_model::case::Fallback;
-use hairpin_model::environment::{Environment, Interface};
-use hairpin_model::fact::{Fact, number};
-use hairpin_model::fact_names;
-use hairpin_model::ledger::{Ledger, Way};
+use hairpin_model::fact::number;
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::{count, counted};
-use hairpin_model::run::{Host, Run};
 use hairpin_model::trace::End;
+use hairpin_model::{Environment, Fact, Fallback, Host, Interface, Ledger, Run, Way, fact_names};
 
 /// One line per host; empty for a run on one.
 pub(crate) fn lines(run: &Run) -> Vec<String> {

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::link::{LatenessNs, LinkSummary, PacketCounts};
 use hairpin_model::names::grouped;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::{path, quantities};
+use hairpin_model::{CaseSummary, LatenessNs, LinkSummary, PacketCounts, Run, path, quantities};
 
 pub(crate) struct Link<'r> {
     /// The name of the profile, else its line.

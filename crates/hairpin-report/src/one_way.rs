@@ -3,15 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Flow, Load};
-use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::flow::Direction;
+use hairpin_model::ladder::{self, Kind};
 use hairpin_model::names::distinct;
-use hairpin_model::one_way::PacingFigures;
 use hairpin_model::quantities::{self, exact_bytes};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, FlowSummary};
+use hairpin_model::{Arrivals, CaseSummary, Figure, Flow, FlowSummary, Group, Load, PacingFigures, Run};
 
 /// Shared by all cases of a table.
 #[derive(Default)]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::ladder::{self, row_name, row_words};
 use hairpin_model::names::joined;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{CaseSummary, Run};
 
 /// Cases that were compared with their neighbours.
 pub(crate) struct Order<'r> {

@@ -1,12 +1,10 @@
 //! Limits of trust in the figures: a quick run, the machine's states, missing intervals, different winners in the tail.
 
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::figure::{Figure, NoInterval};
-use hairpin_model::ladder;
-use hairpin_model::parse;
+use hairpin_model::figure::NoInterval;
 use hairpin_model::quantities::{self, counted};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{CaseSummary, Comparison, Figure, Run, ladder, parse};
 
 pub(crate) fn quick(run: &Run) -> Option<String> {
     run.plan.quick.then(|| "Quick run: few rounds over a short time, so intervals are wide.".to_owned())

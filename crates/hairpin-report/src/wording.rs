@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::finding::{Finding, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::Severity;
 use hairpin_model::ledger::{in_words, is_of_the_namespace};
 use hairpin_model::names::grouped;
-use hairpin_model::options::Effective;
-use hairpin_model::path;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::round::Purpose;
-use hairpin_model::run::{Plan, Run, Sends, Skipped, State, Tool};
-use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
+use hairpin_model::run::State;
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{
+    CaseSummary, Comparison, Effective, Finding, Plan, Run, Sends, Skipped, Tool, finding_keys as keys, path,
+};
 
 use crate::hosts;
 use crate::links;

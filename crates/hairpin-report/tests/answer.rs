@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::{BatchGain, BusyCpu, Statement};
-use hairpin_model::case::{Across, Case, Fallback, InjectedFault, PathKind, Waiting};
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::Finding;
+use hairpin_model::answer::BusyCpu;
+use hairpin_model::case::PathKind;
 use hairpin_model::flow::Direction;
 use hairpin_model::knee::NotDelivered;
-use hairpin_model::ledger::{Ledger, RECEIVE_BUFFER};
+use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::phases::Phase;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, FlowSummary, Verdict};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    Across, BatchGain, Case, CaseSummary, Fallback, Figure, Finding, FlowSummary, InjectedFault, Ledger, Run,
+    Statement, Waiting,
+};
 use hairpin_report::words;
 
 use crate::support::{self, find, ids, small_writes};

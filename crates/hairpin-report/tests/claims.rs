@@ -1,7 +1,6 @@
 //! Claims in the terminal and on the page: reviewed snapshots, and rules that hold for any report.
 
-use hairpin_model::document::Document;
-use hairpin_model::judged_claim::ClaimsReport;
+use hairpin_model::{ClaimsReport, Document};
 use hairpin_report::html;
 use hairpin_report::terminal::render_claims;
 use serde_json::{Value, json};

@@ -1,9 +1,8 @@
 //! The text of a comparison of runs.
 
-use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
-use hairpin_model::document::Document;
-use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::figure::NoInterval;
 use hairpin_model::summary::Verdict;
+use hairpin_model::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Document, Figure, InvalidCase, Unlike};
 use hairpin_report::terminal::render_comparison;
 
 use crate::shown::plain;

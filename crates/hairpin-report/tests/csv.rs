@@ -1,8 +1,7 @@
 //! The flat tables.
 
-use hairpin_model::case::Case;
-use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::samples::{Fate, Samples, Stamps};
+use hairpin_model::samples::Fate;
+use hairpin_model::{Case, Failure, Outcome, RoundOrder, RoundRecord, Samples, Stamps};
 use hairpin_report::csv_table::{SamplesTable, summary};
 
 use crate::support;

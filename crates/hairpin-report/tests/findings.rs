@@ -5,12 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
-use hairpin_model::fact::FactValue;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::{CaseSummary, Evidence, FactValue, Figure, Finding, FindingCard, Key, Run, finding_keys as keys};
 use hairpin_report::findings::fill;
 use serde::Deserialize;
 

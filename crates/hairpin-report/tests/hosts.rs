@@ -1,12 +1,9 @@
 //! Runs of two hosts: each host, and the packets in each direction, in the terminal and on the page.
 
-use hairpin_model::case::{Across, Fallback, PathKind};
-use hairpin_model::environment::{Environment, Interface};
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::ledger::{NETWORK_UP, Way};
-use hairpin_model::run::{Host, Run};
+use hairpin_model::case::PathKind;
+use hairpin_model::ledger::NETWORK_UP;
 use hairpin_model::trace::End;
+use hairpin_model::{Across, Environment, Fact, Fallback, Host, Interface, Run, Way, fact_names};
 use hairpin_report::terminal::{render, render_brief};
 
 use crate::shown::{joined, plain};

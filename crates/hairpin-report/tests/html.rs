@@ -1,9 +1,7 @@
 //! The page: its structure, what it must never contain, and its text if there is little to show.
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::run::{Run, State};
-use hairpin_model::trace::Capture;
+use hairpin_model::run::State;
+use hairpin_model::{Capture, Case, Figure, Run};
 use hairpin_report::html::render;
 
 use crate::support;

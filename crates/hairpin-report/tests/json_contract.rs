@@ -1,7 +1,6 @@
 //! The JSON, a contract for scripts.
 
-use hairpin_model::document::Document;
-use hairpin_model::run::Run;
+use hairpin_model::{Document, Run};
 use hairpin_testing::{contract, schema};
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! Links in the terminal, on the page, in the tables and in the JSON.
 
 use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
-use hairpin_model::document::Document;
-use hairpin_model::run::Run;
+use hairpin_model::{Document, Run};
 use hairpin_report::terminal::render;
 use hairpin_testing::contract;
 

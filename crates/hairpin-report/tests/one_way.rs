@@ -1,12 +1,10 @@
 //! One-way loads in the terminal, in the CSV table, in the JSON and on the page.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::document::Document;
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Load};
-use hairpin_model::one_way::{BothEnds, Moment, OneWayFigures, OverTime};
-use hairpin_model::run::{Plan, Run, Sends};
-use hairpin_model::summary::{FlowSummary, LatencyFigures};
+use hairpin_model::flow::Direction;
+use hairpin_model::{
+    Arrivals, BothEnds, Document, Figure, FlowSummary, LatencyFigures, Load, Moment, OneWayFigures, OverTime, Plan,
+    Run, Sends,
+};
 use hairpin_report::terminal::{render, render_brief, render_more};
 use hairpin_report::{announcement, csv_table, html};
 use hairpin_testing::contract;

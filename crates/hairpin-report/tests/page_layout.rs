@@ -1,6 +1,7 @@
 //! The first impression of the page, and how its figures are written.
 
-use hairpin_model::answer::{BusyCpu, Statement};
+use hairpin_model::Statement;
+use hairpin_model::answer::BusyCpu;
 use hairpin_report::html::render;
 
 use crate::support;

@@ -1,6 +1,6 @@
 //! Helpers for tests of texts and pages.
 
-use hairpin_model::run::Run;
+use hairpin_model::Run;
 use hairpin_report::terminal::{Look, render, render_brief, render_more};
 
 pub(crate) fn plain(width: usize) -> Look {

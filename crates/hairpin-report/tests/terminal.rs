@@ -1,15 +1,11 @@
 //! The terminal text: reviewed snapshots, and rules that hold for any run.
 
-use hairpin_model::answer::Statement;
-use hairpin_model::case::{Case, InjectedFault};
-use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::figure::NoInterval;
 use hairpin_model::finding::Severity;
-use hairpin_model::flow::Load;
-use hairpin_model::options::{OptionName, Options};
-use hairpin_model::round::Failure;
-use hairpin_model::run::{Run, State};
-use hairpin_model::summary::{LatencyFigures, Verdict};
-use hairpin_model::trace::Capture;
+use hairpin_model::options::OptionName;
+use hairpin_model::run::State;
+use hairpin_model::summary::Verdict;
+use hairpin_model::{Capture, Case, Failure, Figure, InjectedFault, LatencyFigures, Load, Options, Run, Statement};
 use hairpin_report::terminal::{Look, render, render_brief, render_more};
 
 use crate::shown::{assert_fits, joined, plain};

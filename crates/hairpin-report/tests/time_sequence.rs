@@ -1,8 +1,8 @@
 //! The time sequence in the terminal: reviewed snapshots, the choice of the case, and rules that hold for any exchange.
 
-use hairpin_model::run::Run;
-use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait, WaitCause};
+use hairpin_model::time_sequence::{Event, EventKind, WaitCause};
 use hairpin_model::trace::End;
+use hairpin_model::{Run, TimeSequence, Wait};
 use hairpin_report::terminal::{Look, render_time_sequences};
 use hairpin_report::time_sequence::{ALL, MOST_TELLING, check, chosen};
 

@@ -1,7 +1,6 @@
 //! Latency under load in the terminal, in the CSV table, in the JSON and on the page.
 
-use hairpin_model::document::Document;
-use hairpin_model::run::Run;
+use hairpin_model::{Document, Run};
 use hairpin_report::terminal::{render, render_brief};
 use hairpin_report::{csv_table, html};
 use hairpin_testing::contract;

@@ -6,9 +6,9 @@ use std::fs::File;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hairpin_model::round::RoundRecord;
-use hairpin_model::round_columns::{ROUND, ROUND_COLUMNS, RoundValue};
-use hairpin_model::samples::{COLUMNS, Column, Kind, Samples};
+use hairpin_model::round_columns::{ROUND, ROUND_COLUMNS};
+use hairpin_model::samples::{COLUMNS, Kind};
+use hairpin_model::{Column, RoundRecord, RoundValue, Samples};
 use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::ColumnCloseResult;

@@ -1,7 +1,6 @@
 //! The evidence of a traced round besides its samples: its trace as JSON, and its packets as a pcapng file.
 
-use hairpin_model::round::{Measured, Outcome, RoundRecord};
-use hairpin_model::trace::{Capture, RoundTrace};
+use hairpin_model::{Capture, Measured, Outcome, RoundRecord, RoundTrace};
 
 use super::error::StoreError;
 use super::folder::Folder;

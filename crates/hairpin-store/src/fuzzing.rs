@@ -7,12 +7,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hairpin_model::round::{Measured, RoundRecord};
-use hairpin_model::run::{FORMAT, Run, State};
-use hairpin_model::run_header::RunHeader;
-use hairpin_model::samples::Samples;
-use hairpin_model::trace::RoundTrace;
-use hairpin_model::upgrade;
+use hairpin_model::run::{FORMAT, State};
+use hairpin_model::{Measured, RoundRecord, RoundTrace, Run, RunHeader, Samples, upgrade};
 
 use super::histograms::{LOG, PACKED_COOKIE, decoded};
 use super::rounds::records;

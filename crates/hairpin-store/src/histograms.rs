@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hairpin_model::phases::{ByPhase, Phase, ProbeTimeLine};
-use hairpin_model::round::RoundRecord;
-use hairpin_model::samples::{MAX_LATENCY_NS, PhaseHistograms, PhaseSamples, Samples, latency_histogram};
+use hairpin_model::phases::Phase;
+use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
+use hairpin_model::{ByPhase, PhaseHistograms, PhaseSamples, ProbeTimeLine, RoundRecord, Samples};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};

@@ -5,9 +5,7 @@
 
 use std::collections::HashSet;
 
-use hairpin_model::link::{DirectionRecord, LinkRecord};
-use hairpin_model::round::{Measured, Outcome, RoundRecord};
-use hairpin_model::run::Run;
+use hairpin_model::{DirectionRecord, LinkRecord, Measured, Outcome, RoundRecord, Run};
 
 /// `run.json`.
 pub(super) const RUN_BYTES: u64 = 64 << 20;

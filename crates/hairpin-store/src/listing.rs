@@ -3,8 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use hairpin_model::printable;
-use hairpin_model::run_header::RunHeader;
+use hairpin_model::{RunHeader, printable};
 
 use super::error::StoreError;
 use super::folder::{Entry, Folder};

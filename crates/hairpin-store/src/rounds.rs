@@ -2,8 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-use hairpin_model::round::RoundRecord;
-use hairpin_model::upgrade;
+use hairpin_model::{RoundRecord, upgrade};
 
 use super::error::StoreError;
 use super::folder::Folder;

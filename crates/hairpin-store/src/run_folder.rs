@@ -4,13 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hairpin_model::document::Document;
 use hairpin_model::link::LOGS;
-use hairpin_model::round::{Failure, Measured, Outcome, RoundRecord};
-use hairpin_model::run::{Run, State};
-use hairpin_model::samples::Samples;
-use hairpin_model::trace::RoundTrace;
-use hairpin_model::upgrade;
+use hairpin_model::run::State;
+use hairpin_model::{Document, Failure, Measured, Outcome, RoundRecord, RoundTrace, Run, Samples, upgrade};
 
 use super::columns;
 use super::error::{MAKE, StoreError};

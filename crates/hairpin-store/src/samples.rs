@@ -1,7 +1,7 @@
 //! The raw samples of a run: a file per round while it runs, one file of all rounds afterwards.
 
-use hairpin_model::round::{Measured, Outcome, RoundRecord};
-use hairpin_model::samples::{COLUMNS, Samples};
+use hairpin_model::samples::COLUMNS;
+use hairpin_model::{Measured, Outcome, RoundRecord, Samples};
 
 use super::columns::{self, SamplesFile};
 use super::error::StoreError;

@@ -6,10 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use hairpin_model::round::{Outcome, RoundRecord};
-use hairpin_model::run::{Run, State, Tool};
-use hairpin_model::samples::{COLUMNS, Column, Fate};
-use hairpin_model::trace::{Capture, RoundTrace};
+use hairpin_model::run::State;
+use hairpin_model::samples::{COLUMNS, Fate};
+use hairpin_model::{Capture, Column, Outcome, RoundRecord, RoundTrace, Run, Tool};
 
 pub(super) mod fixtures;
 mod merging;

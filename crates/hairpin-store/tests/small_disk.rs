@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use hairpin_model::run::State;
-use hairpin_model::trace::{Capture, RoundTrace};
+use hairpin_model::{Capture, RoundTrace};
 use hairpin_store::RunFolder;
 
 use self::fixtures::{run, samples, told, trace, traced};

@@ -3,9 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use hairpin_model::binding::Binding;
-use hairpin_model::case::Waiting;
-use hairpin_model::options::Options;
+use hairpin_model::{Binding, Options, Waiting};
 
 use crate::system::random;
 

@@ -5,13 +5,10 @@ use std::any::Any;
 use std::io::IoSlice;
 use std::time::Duration;
 
-use hairpin_model::card::{Card, Receipt, WhyNot};
-use hairpin_model::fact::Fact;
-use hairpin_model::hint::{Hint, Hinted};
 use hairpin_model::options::OptionName;
-use hairpin_model::phases::SenderState;
 use hairpin_model::quantities::exact_duration;
 use hairpin_model::trace::StampKind;
+use hairpin_model::{Card, Fact, Hint, Hinted, Receipt, SenderState, WhyNot};
 
 use crate::batch::{self, Batch};
 #[cfg(target_os = "linux")]

@@ -7,10 +7,8 @@ use std::cell::Cell;
 use std::io::IoSlice;
 use std::time::Duration;
 
-use hairpin_model::binding::Binding;
-use hairpin_model::card::AnsweredBy;
-use hairpin_model::case::Waiting;
-use hairpin_model::options::{OptionName, Options};
+use hairpin_model::options::OptionName;
+use hairpin_model::{AnsweredBy, Binding, Options, Waiting};
 use hairpin_transports::{ALL, Batch, Cookie, Interest, Setup, Transport, Wire, WireSet};
 
 thread_local! {

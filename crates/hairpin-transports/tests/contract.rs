@@ -23,8 +23,7 @@ mod waiting_batches;
 
 use std::sync::{PoisonError, RwLock};
 
-use hairpin_model::card::{Card, Protocol};
-use hairpin_model::case::Waiting;
+use hairpin_model::{Card, Protocol, Waiting};
 use hairpin_testing::or_skip;
 use hairpin_transports::{ALL, Transport};
 

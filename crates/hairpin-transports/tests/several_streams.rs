@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hairpin_model::card::{Card, Reach, Receipt, WhyNot};
+use hairpin_model::{Card, Reach, Receipt, WhyNot};
 use hairpin_transports::{Connection, Listener, Setup, Transport, TransportError, Wire, find};
 
 /// `several-streams`.

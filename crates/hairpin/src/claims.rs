@@ -2,11 +2,8 @@
 
 use std::sync::LazyLock;
 
-use hairpin_model::claim::{Claim, Text};
-use hairpin_model::hint::Hinted;
-use hairpin_model::judged_claim::Source;
-use hairpin_model::names::{self, UnknownName};
-use hairpin_model::refused::Refused;
+use hairpin_model::names::{self};
+use hairpin_model::{Claim, Hinted, Refused, Source, Text, UnknownName};
 
 /// Every published text, by its file in `claims/`, in the order of their letters. A test fails if a file is missing.
 const FILES: &[(&str, &str)] = &[

@@ -7,17 +7,12 @@ use hairpin_analysis::{
 };
 use hairpin_engine::Engine;
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, command, experiments};
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::SavedCards;
-use hairpin_model::case::Case;
-use hairpin_model::finding::FindingCard;
-use hairpin_model::flow::FlowId;
 use hairpin_model::names::distinct;
-use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::{Plan, Run, Skipped, State};
-use hairpin_model::samples::Samples;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::trace::RoundTrace;
+use hairpin_model::run::State;
+use hairpin_model::{
+    Case, CaseSummary, Failure, FindingCard, Finished, FlowId, HostCapabilities, Outcome, Plan, RoundOrder,
+    RoundRecord, RoundTrace, Run, Samples, SavedCards, Skipped,
+};
 use hairpin_report::words;
 use hairpin_store::{RunFolder, StoreError};
 

@@ -8,8 +8,7 @@ use hairpin_engine::ends::start as server;
 use hairpin_engine::links::{echo_server, process as link};
 use hairpin_engine::{round_process as round, serve_round};
 use hairpin_experiments::{Experiment, Refused, experiments};
-use hairpin_model::names;
-use hairpin_model::printable;
+use hairpin_model::{names, printable};
 use hairpin_transports::Transport;
 
 use crate::{interrupt, remote};

@@ -2,10 +2,7 @@
 //! interleaved rounds. The findings are then computed again, with their verdicts.
 
 use hairpin_experiments::{possible, proof};
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::Case;
-use hairpin_model::round::RoundOrder;
-use hairpin_model::run::{Run, Skipped};
+use hairpin_model::{Case, HostCapabilities, RoundOrder, Run, Skipped};
 
 /// Rounds that test the unchecked findings, and their total time in ns. Pairs that cannot run here become skips of the
 /// run.

@@ -9,11 +9,7 @@ use hairpin_hosts::dial::{Known, NotKnown, dial as dial_ticket};
 use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ticket::Ticket;
-use hairpin_model::binding::Binding;
-use hairpin_model::capabilities::FarHost;
-use hairpin_model::environment::Interface;
-use hairpin_model::refused::Refused;
-use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_model::{Binding, Failure, FarHost, Interface, Refused, RoundOrder};
 
 /// Time-out for the server to describe its host.
 const ABOUT: Duration = Duration::from_secs(15);

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use hairpin_analysis::{Digest, answer};
-use hairpin_model::run::{Run, State};
+use hairpin_model::Run;
+use hairpin_model::run::State;
 use hairpin_report::words;
 use hairpin_store::{Memory, RunFolder, StoreError};
 

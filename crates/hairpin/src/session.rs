@@ -10,13 +10,10 @@ use hairpin_engine::links::namespace;
 use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
 use hairpin_experiments::shared::knobs_applied;
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::Case;
-use hairpin_model::environment::{Environment, NetworkNamespace};
-use hairpin_model::quantities;
-use hairpin_model::round::Failure;
-use hairpin_model::run::{FORMAT, Host, Plan, Run};
+use hairpin_model::environment::NetworkNamespace;
+use hairpin_model::run::FORMAT;
 use hairpin_model::trace::End;
+use hairpin_model::{Case, Environment, Failure, Host, HostCapabilities, Plan, Run, quantities};
 use hairpin_store::RunFolder;
 
 use crate::measure::{Event, Task, carry_out};

@@ -1,6 +1,6 @@
 //! Name and version of this program, for the saved run.
 
-use hairpin_model::run::Tool;
+use hairpin_model::Tool;
 
 /// Name, version, commit and build of this program.
 #[must_use]

@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin::claims;
-use hairpin_model::capabilities::{FarHost, HostCapabilities};
-use hairpin_model::case::Case;
-use hairpin_model::claim::{About, Means};
-use hairpin_model::shell;
+use hairpin_model::claim::About;
+use hairpin_model::{Case, FarHost, HostCapabilities, Means, shell};
 use serde_json::Value;
 
 use crate::claims_ledger::{between_hosts, capabilities, planned_by, selectors};

@@ -7,11 +7,10 @@ use std::path::Path;
 use hairpin::claims::{choose, texts};
 use hairpin_analysis::claims::fits_unit;
 use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
-use hairpin_model::capabilities::{Candidate, HostCapabilities, LinkCapabilities};
-use hairpin_model::card::Receipt;
-use hairpin_model::case::Case;
-use hairpin_model::claim::{Claim, FigureName, Means, Row, Rule, Selector, Test, Text, Value};
-use hairpin_model::shell;
+use hairpin_model::{
+    Candidate, Case, Claim, FigureName, HostCapabilities, LinkCapabilities, Means, Receipt, Row, Rule, Selector,
+    Test, Text, Value, shell,
+};
 
 /// Number of claims of each text.
 const IDS: &[(&str, usize)] = &[("A", 20), ("B", 7), ("C", 9), ("D", 6), ("E", 27)];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use hairpin_analysis::findings;
 use hairpin_experiments::experiments;
-use hairpin_model::exchange::Remedy;
+use hairpin_model::Remedy;
 use hairpin_model::options::OptionName;
 use serde_json::Value;
 

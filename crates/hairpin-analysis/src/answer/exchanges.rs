@@ -1,13 +1,10 @@
 //! The answer to exchanges of small writes: their time with default options, and the remedy with the highest
 //! throughput.
 
-use hairpin_model::answer::{Answer, BestRemedy, Statement};
-use hairpin_model::exchange::Remedy;
 use hairpin_model::finding::Severity;
-use hairpin_model::ladder::{self, Group, Kind};
-use hairpin_model::path;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
+use hairpin_model::ladder::{self, Kind};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{Answer, BestRemedy, CaseSummary, Comparison, Group, Remedy, Run, Statement, path};
 
 use super::statements::{ids, is_credible, not_ranked, quoted};
 

@@ -1,13 +1,10 @@
 //! The answer to messages at full rate: the highest rate, the gain of batches, the latency at that rate, and losses.
 
-use hairpin_model::answer::{Answer, BatchGain, Pair, Statement};
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::Load;
 use hairpin_model::ladder::Kind;
 use hairpin_model::names::distinct;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{Answer, BatchGain, CaseSummary, Comparison, Figure, Load, Pair, Run, Statement};
 
 use super::one_way::{highest, losses};
 use super::statements::single;

@@ -15,8 +15,7 @@ mod streams;
 mod tests;
 mod under_load;
 
-use hairpin_model::answer::{Answer, Statement};
-use hairpin_model::run::Run;
+use hairpin_model::{Answer, Run, Statement};
 
 use statements::{not_ranked, single};
 

@@ -1,14 +1,9 @@
 //! The answer to offered loads: the knee of each sweep, the evenness of sends, and the place of losses.
 
-use hairpin_model::answer::{Answer, Pair, Statement};
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::flow::Load;
-use hairpin_model::knee::Knee;
 use hairpin_model::ladder::{self, Kind};
 use hairpin_model::names::grouped;
-use hairpin_model::one_way::{PacingFigures, WHOLE};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::one_way::WHOLE;
+use hairpin_model::{Answer, Arrivals, CaseSummary, Knee, Load, PacingFigures, Pair, Run, Statement};
 
 use super::one_way::{has_losses, usable};
 use super::ranking::best;

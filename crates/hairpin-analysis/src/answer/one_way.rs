@@ -1,12 +1,10 @@
 //! Shared by the answers to one-way loads: the highest figure over each path, congestion control, and losses.
 
-use hairpin_model::answer::{Answer, Pair, Statement};
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::finding::Severity;
 use hairpin_model::ladder::Kind;
 use hairpin_model::names::grouped;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{Answer, CaseSummary, Finding, Pair, Run, Statement};
 
 use super::ranking::best;
 use super::statements::{ids, of, quoted};

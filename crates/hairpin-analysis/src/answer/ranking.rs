@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::{Pair, Statement};
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{CaseSummary, Comparison, Figure, Pair, Run, Statement, ladder};
 
 use super::statements::ids;
 use crate::compare::cases::pointwise;

@@ -1,13 +1,8 @@
 //! The answer to round trips: the fastest, compared with the reference transport; with several paths the fastest over
 //! each.
 
-use hairpin_model::answer::{Answer, Pair, Statement};
-use hairpin_model::case::EndKind;
-use hairpin_model::finding::Finding;
-use hairpin_model::flow::Load;
 use hairpin_model::names::grouped;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{Answer, CaseSummary, EndKind, Finding, Load, Pair, Run, Statement};
 
 use super::ranking::{as_fast, best};
 use super::statements::{ids, is_credible, of, quoted, single};

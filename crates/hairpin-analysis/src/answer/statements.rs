@@ -1,10 +1,6 @@
 //! Statements that several kinds of answers share.
 
-use hairpin_model::answer::{Answer, Statement};
-use hairpin_model::case::Case;
-use hairpin_model::finding::Finding;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{Answer, Case, CaseSummary, Finding, Run, Statement};
 
 /// `None` without a statement.
 pub(super) fn of(statements: Vec<Statement>) -> Option<Answer> {

@@ -1,14 +1,11 @@
 //! The answer to streams: the highest goodput, its cost, its fairness, and its limit.
 
-use hairpin_model::answer::{Answer, BusyCpu, Pair, Statement};
-use hairpin_model::case::{Placement, Waiting};
+use hairpin_model::answer::BusyCpu;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::flow::Direction;
 use hairpin_model::ladder::Kind;
-use hairpin_model::one_way::Moment;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::End;
+use hairpin_model::{Answer, CaseSummary, Moment, Pair, Placement, Run, Statement, Waiting};
 
 use super::one_way::{highest, losses, paced};
 use super::statements::{quoted, single};
@@ -86,9 +83,7 @@ fn busy(row: &CaseSummary) -> Option<BusyCpu> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::flow::Flow;
-    use hairpin_model::one_way::OverTime;
+    use hairpin_model::{Case, Flow, OverTime};
 
     use super::*;
     use crate::fixture::Fixture;

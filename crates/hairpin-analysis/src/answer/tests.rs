@@ -1,13 +1,12 @@
 //! Answers to runs with known figures.
 
-use hairpin_model::answer::{Answer, Statement};
-use hairpin_model::case::{Case, Fallback, InjectedFault, Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, Proved, Severity};
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::quantities::{duration, factor};
-use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{
+    Answer, Case, Fallback, Figure, Finding, InjectedFault, Placement, Proved, Run, Statement, Waiting,
+};
 
 use super::answer;
 use crate::fixture::links::{between_hosts, over};

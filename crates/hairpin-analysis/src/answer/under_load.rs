@@ -1,12 +1,10 @@
 //! The answer to probes under load: the latency that the load adds to the median round trip, the load's goodput, and the
 //! probe's losses.
 
-use hairpin_model::answer::{Answer, Pair, Statement};
-use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
 use hairpin_model::names::grouped;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{Answer, CaseSummary, Figure, Pair, Run, Statement};
 
 use super::one_way::usable;
 use super::ranking::as_fast;
@@ -101,11 +99,9 @@ fn losses(row: &CaseSummary) -> Vec<Statement> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hairpin_model::case::Case;
-    use hairpin_model::flow::{Direction, Flow, FlowRole, WRITE_BYTES};
-    use hairpin_model::ledger::Ledger;
-    use hairpin_model::options::Options;
-    use hairpin_model::phases::{Phase, QueueBytes, Responsiveness};
+    use hairpin_model::flow::{Direction, FlowRole, WRITE_BYTES};
+    use hairpin_model::phases::Phase;
+    use hairpin_model::{Case, Flow, Ledger, Options, QueueBytes, Responsiveness};
 
     use super::super::answer;
     use super::*;

@@ -1,8 +1,7 @@
 //! `at-least` and `at-most`: the figure, or the ratio of two, on one side of a bound.
 
-use hairpin_model::claim::{FigureName, Measure, Published, Value};
-use hairpin_model::figure::Figure;
-use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::{Figure, FigureName, Judgement, Measure, Published, Value};
 
 use super::evidence::Evidence;
 use super::figures::measure;

@@ -1,6 +1,6 @@
 //! The runs that a rule is judged by.
 
-use hairpin_model::run::Run;
+use hairpin_model::Run;
 
 #[derive(Clone, Copy)]
 pub(super) struct Evidence<'r> {

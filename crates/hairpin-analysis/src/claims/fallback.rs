@@ -1,8 +1,7 @@
 //! `fallback`: no datagram got through, and another transport was used instead.
 
-use hairpin_model::claim::Selector;
-use hairpin_model::judged_claim::{Judgement, Verdict};
-use hairpin_model::run::Run;
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::{Judgement, Run, Selector};
 
 use super::place::without;
 use super::selection::select;

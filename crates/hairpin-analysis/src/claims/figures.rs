@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::claim::{FigureName, Measure};
-use hairpin_model::figure::Figure;
 use hairpin_model::flow::Direction;
-use hairpin_model::judged_claim::{Judgement, Verdict};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Run};
 
 use super::evidence::Evidence;
 use super::of_round::by_block;

@@ -1,12 +1,9 @@
 //! `kept`: the run holds the data that the text requires of a measurement.
 
-use hairpin_model::claim::{Kept, Selector};
-use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::claim::Kept;
+use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::joined;
-use hairpin_model::one_way::Moment;
-use hairpin_model::options::Effective;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Effective, Judgement, Moment, Run, Selector};
 
 use super::place::without;
 use super::selection::select;

@@ -25,10 +25,9 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::claim::{Claim, Means, Row, Rule, Test};
-use hairpin_model::judged_claim::{JudgedClaim, JudgedRow, Judgement, Verdict};
+use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::distinct;
-use hairpin_model::run::Run;
+use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Means, Row, Rule, Run, Test};
 
 use evidence::Evidence;
 use place::without;

@@ -1,11 +1,7 @@
 //! Figures of one round, in their base units.
 
-use hairpin_model::case::Case;
-use hairpin_model::claim::FigureName;
-use hairpin_model::round::{ExchangeCounts, Measured as MeasuredRound};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::End;
+use hairpin_model::{Case, CaseSummary, ExchangeCounts, FigureName, Measured as MeasuredRound, Run};
 
 use crate::open_loop::{asked_per_s, sent_per_s};
 use crate::{one_way, valid_rounds};

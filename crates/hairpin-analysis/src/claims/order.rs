@@ -1,9 +1,7 @@
 //! `order`: the cases are in the published order, the smallest figure first.
 
-use hairpin_model::claim::{FigureName, Published, Selector, Value};
-use hairpin_model::figure::Figure;
-use hairpin_model::judged_claim::{Judgement, Verdict};
-use hairpin_model::run::Run;
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::{Figure, FigureName, Judgement, Published, Run, Selector, Value};
 
 use super::figures::{Measured, ratio};
 use super::place::{Place, without};

@@ -1,12 +1,9 @@
 //! `packets`: a capture shows these packets, in this order.
 
-use hairpin_model::claim::Selector;
-use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::joined;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{EventKind, Source, TimeSequence};
-use hairpin_model::trace::Capture;
+use hairpin_model::time_sequence::{EventKind, Source};
+use hairpin_model::{Capture, CaseSummary, Judgement, Run, Selector, TimeSequence};
 
 use super::place::without;
 use super::selection::select;

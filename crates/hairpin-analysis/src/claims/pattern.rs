@@ -1,12 +1,10 @@
 //! `pattern`: an exchange consists of these writes, then its answer. The program records its calls, so no capture is
 //! needed.
 
-use hairpin_model::claim::Selector;
-use hairpin_model::exchange::Writes;
-use hairpin_model::judged_claim::{Judgement, Verdict};
-use hairpin_model::run::Run;
+use hairpin_model::judged_claim::Verdict;
 use hairpin_model::time_sequence::{Event, EventKind};
 use hairpin_model::trace::End;
+use hairpin_model::{Judgement, Run, Selector, Writes};
 
 use super::place::without;
 use super::selection::select;

@@ -1,7 +1,7 @@
 //! The position of a measured interval relative to the bounds of a rule, and the resulting verdict.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::{Figure, Judgement};
 
 /// A verdict without a measured figure.
 pub(super) fn without(verdict: Verdict, why: impl Into<String>) -> Judgement {

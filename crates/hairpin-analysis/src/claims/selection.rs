@@ -1,9 +1,8 @@
 //! Selects the case of a claim in a run.
 
-use hairpin_model::claim::Selector;
-use hairpin_model::judged_claim::{Judgement, Verdict};
-use hairpin_model::run::{Run, State};
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::run::State;
+use hairpin_model::{CaseSummary, Judgement, Run, Selector};
 
 use super::place::without;
 

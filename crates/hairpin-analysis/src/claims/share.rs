@@ -1,8 +1,6 @@
 //! `share`: the second case reduces the first case's figure by at least a given share.
 
-use hairpin_model::claim::{FigureName, Published, Selector, Value};
-use hairpin_model::judged_claim::Judgement;
-use hairpin_model::run::Run;
+use hairpin_model::{FigureName, Judgement, Published, Run, Selector, Value};
 
 use super::figures::{Measured, ratio};
 use super::place::Place;

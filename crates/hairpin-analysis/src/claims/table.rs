@@ -1,6 +1,7 @@
 //! The verdict on a claim with several rows.
 
-use hairpin_model::judged_claim::{JudgedRow, Judgement, Verdict};
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::{JudgedRow, Judgement};
 
 /// A claim with one row has the judgement of that row. A table does not hold if one row does not, holds if every row
 /// does, and cannot run if no row could; otherwise it is undecided, as rows without a verdict might contradict it. Rows

@@ -7,16 +7,15 @@ mod under_load;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Case, Waiting};
-use hairpin_model::claim::{Claim, Coverage, Value};
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::figure::Figure;
-use hairpin_model::judged_claim::{JudgedClaim, Verdict};
-use hairpin_model::round::Outcome;
-use hairpin_model::run::{Run, Skipped, State};
-use hairpin_model::summary::ExchangeFigures;
-use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TraceSummary};
-use hairpin_model::trace::{Capture, End};
+use hairpin_model::claim::Coverage;
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::run::State;
+use hairpin_model::time_sequence::{Event, EventKind, Source};
+use hairpin_model::trace::End;
+use hairpin_model::{
+    Capture, Case, Claim, Exchange, ExchangeFigures, Figure, JudgedClaim, Outcome, Remedy, Run, Skipped,
+    TimeSequence, TraceSummary, Value, Waiting,
+};
 use serde_json::{Value as Json, json};
 
 use super::{fits_unit, judge, listed};

@@ -1,6 +1,6 @@
 //! Display names of figures, and their units.
 
-use hairpin_model::claim::{FigureName, Measure};
+use hairpin_model::{FigureName, Measure};
 
 /// The unit of ratios.
 pub(super) const TIMES: &str = "x";

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::claim::{FigureName, Selector};
-use hairpin_model::figure::Figure;
-use hairpin_model::judged_claim::{Judgement, Verdict};
-use hairpin_model::run::Run;
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::{Figure, FigureName, Judgement, Run, Selector};
 
 use super::evidence::Evidence;
 use super::figures::{Measured, OfRun, apart, figure, logarithms, ratio, times};

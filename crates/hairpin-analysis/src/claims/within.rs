@@ -1,7 +1,7 @@
 //! `within`: the figure is within a factor of the published number, above or below.
 
-use hairpin_model::claim::{Measure, Published, Value};
-use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::{Judgement, Measure, Published, Value};
 
 use super::evidence::Evidence;
 use super::figures::measure;

@@ -1,6 +1,6 @@
 //! Figures in the unit of the published text.
 
-use hairpin_model::figure::Figure;
+use hairpin_model::Figure;
 use hairpin_model::quantities::{thousandths, three_digits};
 
 /// `4.52 bytes/ms`.

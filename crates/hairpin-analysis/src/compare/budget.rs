@@ -3,11 +3,8 @@
 use std::str::FromStr;
 
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::comparison::BudgetResult;
-use hairpin_model::names::UnknownName;
-use hairpin_model::parse;
-use hairpin_model::refused::Refused;
 use hairpin_model::summary::Verdict;
+use hairpin_model::{BudgetResult, Refused, UnknownName, parse};
 
 use super::runs::{Change, FigureComparison, RunComparison};
 
@@ -100,8 +97,7 @@ fn is_taken_back(figure: &FigureComparison) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::run::Run;
+    use hairpin_model::{Case, Run};
 
     use super::*;
     use crate::compare::runs::compare_runs;

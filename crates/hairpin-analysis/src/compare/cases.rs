@@ -1,9 +1,8 @@
 //! Compares cases of one run by the figures of their kind, paired by block if they share blocks.
 
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder;
-use hairpin_model::summary::{CaseSummary, Comparison, Role, RoundPoint, TailComparison, Verdict};
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{CaseSummary, Comparison, Figure, RoundPoint, TailComparison, ladder};
 
 use super::pairs::{Pair, pairs};
 use super::{
@@ -151,7 +150,7 @@ fn agreeing(difference: Figure, verdict: Verdict) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
     use hairpin_model::summary::{Role, Verdict};
 
     use super::*;

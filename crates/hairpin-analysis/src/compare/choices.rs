@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Case, EndSettings};
-use hairpin_model::comparison::Unlike;
-use hairpin_model::exchange::Exchange;
-use hairpin_model::flow::{Flow, FlowRole, Load};
-use hairpin_model::options::Options;
+use hairpin_model::flow::FlowRole;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
+use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Options, Unlike};
 
 /// The subject of a choice: one field of a case, or one set of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

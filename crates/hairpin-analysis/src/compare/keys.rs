@@ -2,11 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_model::case::Case;
-use hairpin_model::comparison::Unlike;
-use hairpin_model::flow::Load;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{Case, CaseSummary, Load, Run, Unlike};
 
 use super::choices::{Subject, choices, difference, differences};
 
@@ -99,8 +95,8 @@ pub(super) fn why_none_in_common(baselines: &[&Run], candidates: &[&Run]) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::{CpuIdle, Placement, Waiting};
     use hairpin_model::options::OptionName;
+    use hairpin_model::{CpuIdle, Placement, Waiting};
 
     use super::*;
     use crate::compare::runs::compare_runs;

@@ -11,8 +11,9 @@ pub mod unlike;
 use std::collections::BTreeMap;
 
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::figure::{Figure, NoInterval};
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::figure::NoInterval;
+use hairpin_model::summary::Verdict;
+use hairpin_model::{CaseSummary, Figure};
 
 use crate::statistics::interval::{Estimate, MIN_ROUNDS_FOR_VERDICT, Over, SAYS_NOTHING_FROM, span_s};
 use crate::statistics::location::median;

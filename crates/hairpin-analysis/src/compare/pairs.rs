@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
+use hairpin_model::flow::{Direction, Pacing, Source};
 use hairpin_model::ladder::{self, Kind};
-use hairpin_model::options::{OptionName, Options};
-use hairpin_model::summary::{CaseSummary, Role};
+use hairpin_model::options::OptionName;
+use hairpin_model::summary::Role;
+use hairpin_model::{
+    Arrivals, Case, CaseSummary, CpuIdle, Exchange, Flow, Load, Options, Placement, Remedy, Waiting,
+};
 
 use crate::links::is_without_a_stage;
 use crate::open_loop::is_too_late_to_rank;

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::comparison::Unlike;
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder;
-use hairpin_model::round::{Measured, RoundRecord};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, RoundPoint, Verdict};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    CaseSummary, Figure, Measured, Placement, RoundPoint, RoundRecord, Run, Unlike, Waiting, ladder,
+};
 
 use super::keys::{Key, Keys};
 use super::{as_ratio, resolution_share, verdict, widened};
@@ -341,8 +338,7 @@ fn change(figure: ComparedBy, baselines: &[Estimate], candidates: &[Estimate], m
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::machine::MachineState;
+    use hairpin_model::{Case, MachineState};
 
     use super::*;
     use crate::fixture::Fixture;

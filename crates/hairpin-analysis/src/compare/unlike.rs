@@ -2,15 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_model::case::Path;
-use hairpin_model::comparison::Unlike;
-use hairpin_model::link::LinkSummary;
-use hairpin_model::link_ends::LinkEnds;
-use hairpin_model::quantities;
-use hairpin_model::round::{Extent, Purpose};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::words;
+use hairpin_model::round::Purpose;
+use hairpin_model::{CaseSummary, Extent, LinkEnds, LinkSummary, Path, Run, Unlike, quantities, words};
 use serde::Serialize;
 
 use super::choices::Subject;
@@ -214,9 +207,9 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::link::{LateBoundsNs, PacketCounts};
+    use hairpin_model::{LateBoundsNs, PacketCounts};
 
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use super::*;
     use crate::fixture::Fixture;

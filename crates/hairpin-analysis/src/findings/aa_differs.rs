@@ -5,10 +5,9 @@
 //! with its interval. One pair in twenty is called different by chance (95 % interval), so with many pairs it is a
 //! problem only if more are called different than chance explains. Advice: quiet the machine and measure for longer.
 
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{Comparison, Role, Verdict};
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{Comparison, Finding, FindingCard, Run, finding_keys as keys};
 
 use super::support::{blank, evidence, for_longer};
 
@@ -62,7 +61,7 @@ fn chance_of_at_least(called: usize, pairs: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use super::*;
     use crate::fixture::{Fixture, shows, value};

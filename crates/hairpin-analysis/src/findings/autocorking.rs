@@ -7,15 +7,12 @@
 //! writes. The counter covers the network namespace: on loopback the whole machine. The share is the time that writes
 //! were held.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NO_AUTOCORKING;
 use hairpin_model::options::OptionName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
+use hairpin_model::{CaseSummary, Figure, Finding, FindingCard, Run, finding_keys as keys};
 
 use super::support::{Hits, Traced, counter_experiment, evidence_of};
 use crate::statistics::interval::{Over, median_over};
@@ -77,10 +74,7 @@ fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::fact::Fact;
-    use hairpin_model::fact_names;
-    use hairpin_model::sysctls::Sysctls;
-    use hairpin_model::trace::RoundTrace;
+    use hairpin_model::{Fact, RoundTrace, Sysctls, fact_names};
 
     use super::*;
     use crate::fixture::links::over;

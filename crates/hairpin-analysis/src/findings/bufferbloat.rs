@@ -9,14 +9,12 @@
 //! CoDel (RFC 8289); on a path that is not emulated, the load at 95 % of its goodput. Advice: CoDel, a congestion
 //! control with short queues, or a rate below the bottleneck's.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Key, Proved, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::names;
-use hairpin_model::round::Measured;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::flow::{ConnectionUse, Direction};
+use hairpin_model::{
+    CaseSummary, CounterExperiment, Evidence, Figure, Finding, FindingCard, Flow, Key, Measured, Proved, Run,
+    finding_keys as keys, names,
+};
 
 use super::support::{
     Hit, Hits, change_of, evidence_of, gone_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
@@ -230,8 +228,7 @@ fn of_tcp(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::phases::SenderState;
+    use hairpin_model::{Case, SenderState};
 
     use super::*;
     use crate::fixture::links::over;

@@ -7,13 +7,9 @@
 //! slows each tenth equally often. The share is the excess of that tenth over the steady state, relative to the time of
 //! the whole round. Advice: lengthen the warm-up, or measure for longer.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LONGER_WARM_UP;
-use hairpin_model::round::Extent;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Extent, Figure, Finding, FindingCard, Run, finding_keys as keys};
 
 use super::support::{Hits, counter_experiment, evidence_of, rounds_of};
 use crate::compare::over_points;
@@ -99,7 +95,7 @@ fn warm_up(run: &Run, id: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use super::*;
     use crate::fixture::{Fixture, back_to_back, value};

@@ -6,13 +6,14 @@
 //! a bottleneck to estimate, so only a measured difference is reported. Advice: set it for the connection, or state it
 //! with the figure.
 
-use hairpin_model::card::Protocol;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{OTHER_CONTROL, OTHER_CONTROL_BY_GOODPUT};
-use hairpin_model::options::{OptionName, Options};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::options::OptionName;
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    CaseSummary, CounterExperiment, Evidence, Finding, FindingCard, Options, Protocol, Proved, Run,
+    finding_keys as keys,
+};
 
 use super::support::{
     CANNOT_TELL, CONFIRMED, Change, Hits, REFUTED, change, change_of_goodput, checked, counter_experiment, evidence,
@@ -164,7 +165,7 @@ fn experiment(of: &CaseSummary, pacing: &str) -> CounterExperiment {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use super::*;
     use crate::fixture::links::over;

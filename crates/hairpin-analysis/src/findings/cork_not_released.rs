@@ -6,16 +6,14 @@
 //! share is the time that they were held, relative to the time of a timed exchange. Advice: release the cork after the
 //! last write.
 
-use hairpin_model::exchange::Remedy;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::RELEASE_CORK;
 use hairpin_model::options::OptionName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
+use hairpin_model::{
+    CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
+};
 
 use super::support::{Hits, Often, Traced, evidence_of, held_ns, other_remedy, p50_of_exchange};
 use crate::trace::switch;

@@ -7,14 +7,12 @@
 //! less than the latency they add. The counter-experiment runs the load on another CPU and, if the run has it, shows
 //! how much disappears. Advice: another CPU, a priority, or fewer wake-ups.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOAD_ELSEWHERE;
-use hairpin_model::phases::{Phase, PhaseFigures};
-use hairpin_model::round::Measured;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::phases::Phase;
+use hairpin_model::{
+    CaseSummary, Evidence, Figure, Finding, FindingCard, Measured, PhaseFigures, Run, finding_keys as keys,
+};
 
 use super::support::{
     CONFIRMED, Hit, Hits, change_of, evidence_of, gone, load_elsewhere, median_of, rounds_of, sibling_of,
@@ -133,8 +131,8 @@ fn elsewhere_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::{Case, EndSettings, Placement, WhichCpus};
-    use hairpin_model::flow::{Direction, Flow};
+    use hairpin_model::flow::Direction;
+    use hairpin_model::{Case, EndSettings, Flow, Placement, WhichCpus};
 
     use super::*;
     use crate::fixture::under_load::{Beside, probed};

@@ -5,15 +5,13 @@
 //! traced rounds: pure ACKs 10 ms and more after their data reached the server's host; and the pure ACKs that the
 //! kernel counted. If Nagle's algorithm waited for them in the same case, only `nagle-meets-delayed-ack` is reported.
 
-use hairpin_model::exchange::Remedy;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::QUICK_ACKS;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
+use hairpin_model::{
+    CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
+};
 
 use super::support::{Hits, Often, Traced, evidence_of, other_remedy, pure_acks, stall};
 

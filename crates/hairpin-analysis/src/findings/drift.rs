@@ -8,12 +8,10 @@
 //! 5 %. Exchanges are not checked within rounds: TCP acknowledges the first of a connection quickly and later ones
 //! late, which is no change of the machine. Advice: find what warms up, throttles or fills; take longer runs.
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, RoundPoint};
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::{
+    Case, CaseSummary, Evidence, Figure, Finding, FindingCard, RoundPoint, Run, finding_keys as keys,
+};
 
 use super::support::{Hits, evidence, for_longer, ns_per_gb, rounds_of};
 use crate::compare::over_points;

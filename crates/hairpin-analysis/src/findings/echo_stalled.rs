@@ -6,13 +6,9 @@
 //! counted by powers of two, so one counts only if its whole bucket is beyond the limit. The effect is their total time
 //! as a share of all round-trip time. Advice: check what the server does, and its CPU.
 
-use hairpin_model::case::Placement;
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::CPU_EACH;
-use hairpin_model::round::{Measured, Turnaround};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Finding, FindingCard, Measured, Placement, Run, Turnaround, finding_keys as keys};
 
 use super::support::{Hits, counter_experiment, evidence, evidence_of, rounds_of};
 
@@ -144,7 +140,7 @@ fn held_ns(all: &Turnaround, from: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use super::*;
     use crate::fixture::links::between_hosts;

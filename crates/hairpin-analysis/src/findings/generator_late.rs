@@ -7,14 +7,12 @@
 //! it sleeps, so a lower rate makes it worse; one that spins lost its CPU. The service time, which starts at the actual
 //! send, is valid in each case.
 
-use hairpin_model::case::{CpuIdle, Waiting};
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{HALF_RATE, KEEP_AWAKE};
-use hairpin_model::flow::{ConnectionUse, Load, Pacing};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::flow::{ConnectionUse, Pacing};
+use hairpin_model::{
+    CaseSummary, CounterExperiment, CpuIdle, Figure, Finding, FindingCard, Load, Run, Waiting, finding_keys as keys,
+};
 
 use super::cpu_contention::is_contended;
 use super::support::{Hits, counter_experiment, evidence_of, for_longer, rounds_of};
@@ -137,8 +135,7 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::{Case, Placement};
-    use hairpin_model::finding::Repeat;
+    use hairpin_model::{Case, Placement, Repeat};
 
     use super::*;
     use crate::fixture::links::between_hosts;

@@ -6,13 +6,9 @@
 //! arrived if the queue dropped most (the rate of the link), and otherwise omits the stage. Advice by stage. If the
 //! queue dropped most, this finding reports the saturated link and `link-saturated` is omitted.
 
-use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::flow;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::LINK;
-use hairpin_model::path;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, CounterExperiment, Finding, FindingCard, Run, finding_keys as keys, flow, path};
 
 use super::support::{Hits, Lost, evidence_of, lost_to, rounds_of, slower, without_stage};
 
@@ -102,10 +98,7 @@ fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::flow::Load;
-    use hairpin_model::link::{LinkRecord, PacketCounts, StageRecord};
-    use hairpin_model::round::Measured;
+    use hairpin_model::{Case, LinkRecord, Load, Measured, PacketCounts, StageRecord};
 
     use super::*;
     use crate::fixture::links::{link, over};

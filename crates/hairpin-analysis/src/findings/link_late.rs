@@ -7,13 +7,11 @@
 //! the CPUs awake, and is judged by the lateness itself. Advice: a quieter machine, CPUs kept awake, one for the
 //! emulator.
 
-use hairpin_model::case::{Case, CpuIdle};
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::KEEP_AWAKE;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{
+    Case, CaseSummary, CpuIdle, Evidence, Figure, Finding, FindingCard, Proved, Run, finding_keys as keys,
+};
 
 use super::support::{Hit, Hits, evidence_of, gone, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};

@@ -6,12 +6,11 @@
 //! larger; a load without answers has one way only. The counter-experiment is the same link without that stage. Advice:
 //! send less at once, pace, or shorten the queue.
 
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::flow;
-use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::link::Direction;
+use hairpin_model::{
+    CaseSummary, DirectionRecord, Evidence, Finding, FindingCard, Key, Run, StageRecord, finding_keys as keys, flow,
+};
 
 use super::link_drops::by_queue;
 use super::support::{Hit, Hits, evidence_of, rounds_of, without_stage};
@@ -145,8 +144,7 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::link::{LinkRecord, LinkTimeline};
+    use hairpin_model::{Case, LinkRecord, LinkTimeline};
 
     use super::*;
     use crate::fixture::links::{dropping, link, over};

@@ -5,9 +5,8 @@
 //! each state, the shares of the states and the number of changes. Advice: figures are from the faster state if it has
 //! enough rounds; compare runs in one state.
 
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::run::Run;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};
 
 use super::support::{blank, evidence};
 
@@ -37,8 +36,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::round::Probe;
+    use hairpin_model::{Case, Probe};
 
     use super::*;
     use crate::fixture::{Fixture, value};

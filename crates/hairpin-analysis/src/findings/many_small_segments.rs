@@ -5,16 +5,14 @@
 //! and the segments that the kernel counted against the number that the bytes need; the traced writes and segments. The
 //! share is what one write saves, if measured, or else 0. Advice: use one write.
 
-use hairpin_model::exchange::Remedy;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{CORK_REQUESTS, ONE_WRITE};
 use hairpin_model::options::OptionName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::Verdict;
 use hairpin_model::trace::End;
-use hairpin_model::{fact, fact_names};
+use hairpin_model::{
+    CaseSummary, Evidence, Figure, Finding, FindingCard, Remedy, Run, fact, fact_names, finding_keys as keys,
+};
 
 use super::support::{Hits, Traced, evidence_of, other_remedy, pure_acks};
 use crate::trace::switch;
@@ -89,9 +87,7 @@ fn many(case: &CaseSummary) -> Option<Many> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::fact::Fact;
-    use hairpin_model::round::ExchangeCounts;
+    use hairpin_model::{Case, ExchangeCounts, Fact};
 
     use super::*;
     use crate::fixture::traces::{MS, US, switches};

@@ -6,8 +6,8 @@
 
 use std::cmp::Reverse;
 
-use hairpin_model::finding::{About, CounterExperiment, Finding, Severity};
-use hairpin_model::run::Run;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::{CounterExperiment, Finding, Run};
 
 mod support;
 
@@ -131,8 +131,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use hairpin_model::case::{Case, Placement};
-    use hairpin_model::finding::FindingCard;
+    use hairpin_model::{Case, FindingCard, Placement};
 
     use super::*;
     use crate::fixture::links::between_hosts;

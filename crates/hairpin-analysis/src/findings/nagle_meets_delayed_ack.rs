@@ -9,10 +9,8 @@
 //! `TCP_NODELAY` and `TCP_CORK` granted as off to that end in the timed rounds too. The share is the time that writes
 //! were held, relative to the time of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
 
-use hairpin_model::exchange::Remedy;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::run::Run;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::{Evidence, Finding, FindingCard, Remedy, Run, finding_keys as keys};
 
 use super::support::{Hit, Hits, Stall, checked_on, evidence_of, p50_of_exchange, pure_acks, stall, without_nagle};
 
@@ -70,8 +68,9 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::{Across, Case, PathKind};
-    use hairpin_model::trace::{RoundTrace, StampKind};
+    use hairpin_model::case::PathKind;
+    use hairpin_model::trace::StampKind;
+    use hairpin_model::{Across, Case, RoundTrace};
 
     use super::*;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};

@@ -7,15 +7,14 @@
 //! acknowledgment was delayed, only `nagle-meets-delayed-ack` is reported. The share is the time that writes were held,
 //! relative to the time of a timed exchange. Advice: one write, or `TCP_NODELAY`.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
-use hairpin_model::{fact, fact_names};
+use hairpin_model::{
+    CaseSummary, Evidence, Figure, Finding, FindingCard, Run, TracedExchange, Wait, fact, fact_names,
+    finding_keys as keys,
+};
 
 use super::support::{Hit, Hits, Often, Traced, evidence_of, held_ns, p50_of_exchange, stall, without_nagle};
 use crate::trace::switch;

@@ -8,12 +8,12 @@
 //! shown but not used: they cover the last minute. The effect compares the p50 of such rounds, relative to the median
 //! of their case, with that of quiet rounds. The figures include such rounds.
 
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;
-use hairpin_model::round::{EndReport, Measured, RoundRecord};
-use hairpin_model::run::Run;
 use hairpin_model::trace::End;
+use hairpin_model::{
+    EndReport, Evidence, Finding, FindingCard, Key, Measured, RoundRecord, Run, finding_keys as keys,
+};
 
 use super::support::{blank, evidence, for_longer, rounds_of};
 use crate::statistics::location::median;
@@ -182,9 +182,7 @@ fn all_evidence(
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::round::{EndReport, FlowRecord};
-    use hairpin_model::run::Host;
+    use hairpin_model::{Case, EndReport, FlowRecord, Host};
 
     use super::*;
     use crate::fixture::links::{link, over};

@@ -8,16 +8,13 @@
 //! (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the rest itself; if it is set, there is no finding.
 //! Advice: that option, and deciding what to send next only when the socket is writable.
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NOTSENT_LOWAT;
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::Measured;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{
+    Case, CaseSummary, Evidence, Figure, Finding, FindingCard, Measured, Proved, Run, finding_keys as keys,
+};
 
 use super::support::{
     Hit, Hits, change_of, evidence_of, gone_by_block, median_of, p50, sibling_of, with_load_option,
@@ -117,8 +114,7 @@ fn unsent_bytes(measured: &Measured) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::options::Options;
-    use hairpin_model::phases::SenderState;
+    use hairpin_model::{Options, SenderState};
 
     use super::*;
     use crate::findings::findings;

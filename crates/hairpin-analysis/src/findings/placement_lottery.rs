@@ -5,14 +5,9 @@
 //! the CPUs on which both ends were seen, and the p50 of rounds by whether they were the same. Advice: pin the ends,
 //! and say how.
 
-use hairpin_model::case::Placement;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, Finding, FindingCard, Key, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::PINNED;
-use hairpin_model::round::Measured;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Figure, Finding, FindingCard, Key, Measured, Placement, Run, finding_keys as keys};
 
 use super::support::{Hits, counter_experiment, evidence_of, rounds_of};
 use crate::compare::over_points;
@@ -120,7 +115,7 @@ fn seen(measured: &Measured) -> Option<Seen> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::Case;
 
     use super::*;
     use crate::fixture::links::between_hosts;

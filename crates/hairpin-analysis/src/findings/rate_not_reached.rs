@@ -5,15 +5,11 @@
 //! latency is then the length of the queue, and grows with the length of the round. Evidence: messages sent over the
 //! scheduled time plus the generator's lag; answers per second. Advice: lower the rate, or give the ends more CPU.
 
-use hairpin_model::case::{Case, Waiting};
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOWER_RATE;
-use hairpin_model::flow::{Load, Pacing};
+use hairpin_model::flow::Pacing;
 use hairpin_model::held_up::HeldUp;
-use hairpin_model::round::Measured;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{Case, CaseSummary, Finding, FindingCard, Load, Measured, Run, Waiting, finding_keys as keys};
 
 use super::support::{Hits, counter_experiment, evidence, rounds_of};
 use crate::open_loop;
@@ -131,11 +127,9 @@ fn faster_by(case: &Case) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::arrivals::Arrivals;
-    use hairpin_model::fact::Fact;
-    use hairpin_model::fact_names;
+    use hairpin_model::{Arrivals, Fact, fact_names};
 
-    use hairpin_model::case::Placement;
+    use hairpin_model::Placement;
 
     use super::*;
     use crate::fixture::links::between_hosts;

@@ -12,13 +12,12 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Key, Proved, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::WITHOUT_STAGE;
-use hairpin_model::round::Measured;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, DropFigures, EndSummary, RoundFigures};
-use hairpin_model::{fact, fact_names};
+use hairpin_model::{
+    CaseSummary, DropFigures, EndSummary, Evidence, Finding, FindingCard, Key, Measured, Proved, RoundFigures, Run,
+    fact, fact_names, finding_keys as keys,
+};
 
 use super::support::{Hit, Hits, change_of, evidence_of, gone, rounds_of, sibling_of, without_stage};
 use crate::links::directions;
@@ -227,9 +226,7 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::fact::Fact;
-    use hairpin_model::round::Measured;
+    use hairpin_model::{Case, Fact, Measured};
 
     use super::*;
     use crate::fixture::links::{dropping, link, over};

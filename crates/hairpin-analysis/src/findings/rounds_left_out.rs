@@ -4,10 +4,9 @@
 //! a receiver is stopped early. Evidence: the number of rounds, and the first reason. Their data is kept. Advice by
 //! reason: a longer wait for the turn, or the path.
 
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;
-use hairpin_model::run::Run;
+use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};
 
 use super::support::{blank, evidence};
 use crate::two_hosts::{LeftOut, left_out};
@@ -41,10 +40,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::fact::Fact;
-    use hairpin_model::fact_names;
-    use hairpin_model::one_way::Sent;
+    use hairpin_model::{Case, Fact, Sent, fact_names};
 
     use super::*;
     use crate::fixture::{Fixture, back_to_back, value};

@@ -8,16 +8,13 @@
 //! spaces the messages evenly (arrivals fixed, or a sender that spins). A generator that did not reach its rate is
 //! `rate-not-reached`. Advice: pace.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::EVEN;
-use hairpin_model::flow::{Load, Pacing};
+use hairpin_model::flow::Pacing;
 use hairpin_model::ledger::{LINK, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{
+    Arrivals, Case, CaseSummary, CounterExperiment, Figure, Finding, FindingCard, Load, Run, finding_keys as keys,
+};
 
 use super::link_drops::by_queue;
 use super::support::{Hits, Lost, evidence_of, lost_to, paired, rounds_of};

@@ -7,15 +7,13 @@
 //! reports it. The counter-experiment is a connection of its own. Advice: one connection for each kind of traffic, or a
 //! transport with several streams.
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::OWN_CONNECTION;
 use hairpin_model::flow::ConnectionUse;
-use hairpin_model::options::Options;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{
+    Case, CaseSummary, CounterExperiment, Evidence, Figure, Finding, FindingCard, Options, Proved, Run,
+    finding_keys as keys,
+};
 
 use super::own_send_queue::{is_bounded, unsent};
 use super::support::{Hit, Hits, change_of, evidence_of, gone_by_block, p50, paired, sibling_of};
@@ -111,8 +109,7 @@ fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::finding::Finding;
-    use hairpin_model::phases::SenderState;
+    use hairpin_model::{Finding, SenderState};
 
     use super::*;
     use crate::findings::findings;

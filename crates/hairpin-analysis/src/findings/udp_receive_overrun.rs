@@ -7,16 +7,14 @@
 //! of 4 MiB. If that loses as much, the receiver is slower than the sender on average and no buffer helps: the finding
 //! keeps the counted drops and says so. Advice: a larger buffer, several datagrams per call, a CPU of its own.
 
-use hairpin_model::card::Protocol;
-use hairpin_model::case::{Case, Placement};
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LARGER_BUFFER;
 use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::options::OptionName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{
+    Case, CaseSummary, CounterExperiment, Evidence, Figure, Finding, FindingCard, Placement, Protocol, Run,
+    finding_keys as keys,
+};
 
 use super::support::{Hits, REFUTED, evidence, evidence_of, lost_to, paired, sibling_of, with_option};
 
@@ -90,7 +88,7 @@ fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::options::Options;
+    use hairpin_model::Options;
 
     use super::*;
     use crate::fixture::one_way_losses::{counts, interleaved, messages};

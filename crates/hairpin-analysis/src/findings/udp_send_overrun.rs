@@ -6,10 +6,9 @@
 //! disciplines (rtnetlink, `TCA_STATS2`) and the refused calls. In the host's own network namespace other programs also
 //! increase the first. The counter-experiment offers 80 % of the rate that arrived. Advice: pace.
 
-use hairpin_model::finding::{About, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::{QDISC, SEND_BUFFER};
-use hairpin_model::run::Run;
+use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};
 
 use super::support::{Hits, lost_to, slower};
 
@@ -45,9 +44,8 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::arrivals::Arrivals;
-    use hairpin_model::case::Case;
-    use hairpin_model::flow::{Load, Pacing};
+    use hairpin_model::flow::Pacing;
+    use hairpin_model::{Arrivals, Case, Load};
 
     use super::*;
     use crate::fixture::links::{link, over};

@@ -7,12 +7,10 @@
 //! `gso`), the kernel counts a dropped packet once, so the missing messages may be its other segments: that is a note.
 //! Evidence: the ledger. Advice: report it, with the run folder.
 
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::ledger::{Ledger, MAX_SEGMENTS};
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::ledger::MAX_SEGMENTS;
 use hairpin_model::options::OptionName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Evidence, Finding, FindingCard, Ledger, Run, finding_keys as keys};
 
 use super::support::{Hits, evidence, for_longer};
 use crate::trace::switch;
@@ -95,11 +93,10 @@ fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hairpin_model::case::Case;
-    use hairpin_model::link::{LinkRecord, PacketCounts};
+    use hairpin_model::{Case, LinkRecord, PacketCounts};
 
     use super::*;
-    use hairpin_model::round::Measured;
+    use hairpin_model::Measured;
 
     use crate::fixture::links::over;
     use crate::fixture::one_way_losses::{counts, interleaved, messages};

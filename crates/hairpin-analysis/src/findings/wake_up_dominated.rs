@@ -9,12 +9,13 @@
 //! not deep idle. Both ends on one CPU also share its caches, which alone proves nothing. Advice: spin, keep CPUs
 //! awake, place both ends on one CPU, or send more with each wake-up.
 
-use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
-use hairpin_model::finding_keys as keys;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{BUSY_POLL, KEEP_AWAKE};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    Case, CaseSummary, CounterExperiment, CpuIdle, Evidence, Finding, FindingCard, Placement, Proved, Run, Waiting,
+    finding_keys as keys,
+};
 
 use super::support::{
     CONFIRMED, Change, Hit, Hits, REFUTED, change, checked_on, counter_experiment, evidence_of, paired, proved,

@@ -17,7 +17,8 @@
 //! 4. There is no interval below [`MIN_ROUNDS`] rounds, if the batches' medians rise or fall (Mann-Kendall, p under
 //!    0.01), or if neighbouring medians are correlated by more than 0.4.
 
-use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::Figure;
+use hairpin_model::figure::NoInterval;
 
 use super::distribution::{normal_quantile, student_quantile};
 use super::location::{mean, median, standard_deviation};

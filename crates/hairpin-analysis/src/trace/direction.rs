@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use hairpin_model::time_sequence::Source;
-use hairpin_model::trace::{Call, CallKind, End, EndTrace, Packet, RoundTrace, Stamp, StampKind};
+use hairpin_model::trace::{CallKind, End, StampKind};
+use hairpin_model::{Call, EndTrace, Packet, RoundTrace, Stamp};
 
 /// Maximum time between the stamps of one acknowledgment, in ns.
 const ONE_ACK_NS: u64 = 2_000;

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
+use hairpin_model::{TracedExchange, Wait};
 
 use super::direction::{Ack, Direction, Segment, other};
 use super::reading::{MIN_MESSAGE_WAIT_NS, MIN_WAIT_NS, Reading};

@@ -15,12 +15,11 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::options::Effective;
-use hairpin_model::round::{Outcome, RoundRecord};
-use hairpin_model::time_sequence::{Source, TraceFigures};
-use hairpin_model::trace::{Capture, End, RoundTrace};
-use hairpin_model::{fact, fact_names};
+use hairpin_model::time_sequence::Source;
+use hairpin_model::trace::End;
+use hairpin_model::{
+    Capture, Effective, Exchange, Outcome, Remedy, RoundRecord, RoundTrace, TraceFigures, fact, fact_names,
+};
 
 use direction::Direction;
 use reading::Reading;

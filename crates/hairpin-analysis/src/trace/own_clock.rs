@@ -3,8 +3,8 @@
 //!
 //! The offset between the clocks is unbounded, so times of the two hosts are never compared.
 
-use hairpin_model::trace::{CallKind, EndTrace, RoundTrace};
-use hairpin_model::{fact, fact_names};
+use hairpin_model::trace::CallKind;
+use hairpin_model::{EndTrace, RoundTrace, fact, fact_names};
 
 use super::direction::Direction;
 

@@ -1,7 +1,7 @@
 //! A trace, read in both directions.
 
+use hairpin_model::RoundTrace;
 use hairpin_model::time_sequence::Source;
-use hairpin_model::trace::RoundTrace;
 
 use super::direction::Direction;
 use super::sending::Sending;

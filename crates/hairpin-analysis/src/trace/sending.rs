@@ -1,7 +1,8 @@
 //! How an end sends: the options granted, and when it was corked.
 
-use hairpin_model::options::{Effective, OptionName};
-use hairpin_model::trace::{Call, CallKind};
+use hairpin_model::options::OptionName;
+use hairpin_model::trace::CallKind;
+use hairpin_model::{Call, Effective};
 
 pub(super) struct Sending {
     /// `TCP_NODELAY`; `None` if unknown or changed during the round.

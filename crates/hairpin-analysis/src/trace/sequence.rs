@@ -1,7 +1,8 @@
 //! One exchange as a time sequence: all events at both ends and between them.
 
-use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TracedExchange};
-use hairpin_model::trace::{Call, CallKind, End, Packet};
+use hairpin_model::time_sequence::{Event, EventKind, Source};
+use hairpin_model::trace::{CallKind, End};
+use hairpin_model::{Call, Packet, TimeSequence, TracedExchange};
 
 use super::direction::{Direction, end_of, other};
 use super::exchange::{Extent, Waited};

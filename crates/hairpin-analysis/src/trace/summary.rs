@@ -1,9 +1,7 @@
 //! The trace summary that a run stores for each case, and the cost of tracing.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::round::{Measured, Purpose, RoundRecord};
-use hairpin_model::time_sequence::{TraceFigures, TraceSummary};
-use hairpin_model::trace::Capture;
+use hairpin_model::round::Purpose;
+use hairpin_model::{Capture, Figure, Measured, RoundRecord, TraceFigures, TraceSummary};
 
 use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_block};
 use crate::statistics::interval::{Over, span_s};

@@ -5,9 +5,11 @@ mod two_hosts;
 
 use std::ops::Range;
 
-use hairpin_model::time_sequence::{EventKind, TimeSequence, TracedExchange, WaitCause};
+use hairpin_model::time_sequence::{EventKind, WaitCause};
+use hairpin_model::{TimeSequence, TracedExchange};
 
-use hairpin_model::trace::{Call, CallKind, EndTrace, Packet, Stamp, StampKind};
+use hairpin_model::trace::{CallKind, StampKind};
+use hairpin_model::{Call, EndTrace, Packet, Stamp};
 use proptest::prelude::*;
 
 use super::*;

@@ -7,9 +7,8 @@ mod support;
 
 use hairpin_analysis::statistics::interval::{ALPHA, Estimate, Over, median_over};
 use hairpin_analysis::{States, comparisons};
-use hairpin_model::case::Case;
-use hairpin_model::round::Probe;
-use hairpin_model::summary::{CaseSummary, Role, Verdict};
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{Case, CaseSummary, Probe};
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;

@@ -7,9 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Case, Placement};
-use hairpin_model::figure::Figure;
-use hairpin_model::round::Probe;
+use hairpin_model::{Case, Figure, Placement, Probe};
 
 use crate::support::{Fixture, back_to_back};
 

@@ -1,10 +1,10 @@
 //! Made-up links: the emulator's record of a round.
 
-use hairpin_model::case::{Across, Case, PathKind, Placement};
-use hairpin_model::link::{
-    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, PacketCounts, RelayReport, StageRecord,
+use hairpin_model::case::PathKind;
+use hairpin_model::{
+    Across, Case, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, Measured, PacketCounts,
+    Placement, RelayReport, StageRecord,
 };
-use hairpin_model::round::Measured;
 
 /// `case` over a link of that line.
 pub fn over(line: &str, case: Case) -> Case {

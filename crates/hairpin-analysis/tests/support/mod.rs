@@ -9,20 +9,16 @@ pub mod under_load;
 
 use hairpin_analysis::statistics::interval::ALPHA;
 use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, traced};
-use hairpin_model::answer::Answer;
-use hairpin_model::case::{Case, EndKind, Placement};
-use hairpin_model::environment::Environment;
-use hairpin_model::exchange::Exchange;
-use hairpin_model::finding::{Finding, Key};
-use hairpin_model::ledger::Ledger;
-use hairpin_model::options::{Effective, OptionName};
-use hairpin_model::round::{
-    EndReport, Extent, Failure, FlowRecord, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord,
-};
-use hairpin_model::run::{FORMAT, Host, Plan, Run, State, Tool};
-use hairpin_model::samples::{Fate, MAX_LATENCY_NS, Samples, latency_histogram};
-use hairpin_model::trace::{End, RoundTrace};
+use hairpin_model::options::OptionName;
+use hairpin_model::round::Purpose;
+use hairpin_model::run::{FORMAT, State};
+use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
+use hairpin_model::trace::End;
 use hairpin_model::upgrade::earlier_cards;
+use hairpin_model::{
+    Answer, Case, Effective, EndKind, EndReport, Environment, Exchange, Extent, Failure, Finding, FlowRecord, Host,
+    Key, Ledger, Measured, Noise, Outcome, Placement, Plan, RoundOrder, RoundRecord, RoundTrace, Run, Samples, Tool,
+};
 
 /// Samples of a closed loop: each message leaves when the last was answered.
 pub fn back_to_back(warm_up: &[u64], latencies: &[u64]) -> Samples {

@@ -1,11 +1,8 @@
 //! Rounds of loads without answers, with given counts.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::{Case, Placement};
-use hairpin_model::flow::{Direction, Flow, Load, Pacing, Source};
+use hairpin_model::flow::{Direction, Pacing, Source};
 use hairpin_model::ledger::RECEIVE_BUFFER;
-use hairpin_model::one_way::{GapPercentiles, PacingError, Received, Sent};
-use hairpin_model::round::Measured;
+use hairpin_model::{Arrivals, Case, Flow, GapPercentiles, Load, Measured, PacingError, Placement, Received, Sent};
 
 use super::{Fixture, back_to_back};
 

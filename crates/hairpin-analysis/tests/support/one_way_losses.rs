@@ -1,11 +1,7 @@
 //! Made-up rounds of loads without answers, with given counts of both ends.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Flow, Load, Pacing};
-use hairpin_model::ledger::Ledger;
-use hairpin_model::one_way::{PacingError, Received, Sent};
-use hairpin_model::round::Measured;
+use hairpin_model::flow::{Direction, Pacing};
+use hairpin_model::{Arrivals, Case, Flow, Ledger, Load, Measured, PacingError, Received, Sent};
 
 use super::{Fixture, back_to_back};
 

@@ -1,9 +1,8 @@
 //! Made-up traces over the loopback of one machine, with given times: kernel timestamps and captured packets.
 
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::options::{Effective, OptionName};
-use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, Packet, RoundTrace, Stamp, StampKind};
+use hairpin_model::options::OptionName;
+use hairpin_model::trace::{CallKind, End, StampKind};
+use hairpin_model::{Call, Capture, Effective, EndTrace, Fact, Packet, RoundTrace, Stamp, fact_names};
 
 use super::granted;
 

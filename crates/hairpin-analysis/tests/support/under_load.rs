@@ -1,17 +1,12 @@
 //! Rounds of a probe next to a load, with given latencies, waits and queues.
 
-use hairpin_model::case::Case;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowRole, WRITE_BYTES};
-use hairpin_model::ledger::Ledger;
-use hairpin_model::link::{LinkRecord, LinkTimeline, StageRecord};
-use hairpin_model::one_way::{Received, Sent};
-use hairpin_model::options::Options;
-use hairpin_model::phases::{
-    ByPhase, Phase, PhaseLengths, PhaseUsage, ProbePhase, ProbePhases, ProbeTimeLine, SenderState, Span,
-};
-use hairpin_model::round::{EndReport, FlowRecord, Measured};
-use hairpin_model::summary::Percentiles;
+use hairpin_model::flow::{ConnectionUse, Direction, FlowRole, WRITE_BYTES};
+use hairpin_model::phases::Phase;
 use hairpin_model::trace::End;
+use hairpin_model::{
+    ByPhase, Case, EndReport, Flow, FlowRecord, Ledger, LinkRecord, LinkTimeline, Measured, Options, Percentiles,
+    PhaseLengths, PhaseUsage, ProbePhase, ProbePhases, ProbeTimeLine, Received, SenderState, Sent, Span, StageRecord,
+};
 
 use super::links::{link, over};
 use super::{Fixture, paced};

@@ -10,7 +10,7 @@ pub(crate) mod patience;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hairpin_model::round::{EndReport, Failure};
+use hairpin_model::{EndReport, Failure};
 use serde::{Deserialize, Serialize};
 
 use crate::ends::EndOrder;

@@ -9,13 +9,9 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hairpin_model::binding::Binding;
-use hairpin_model::card::Card;
-use hairpin_model::fact::Fact;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::one_way::Streamed;
-use hairpin_model::round::{EndReport, Extent, Failure, Noise, RoundOrder};
-use hairpin_model::trace::{End, EndTrace};
+use hairpin_model::flow::{ConnectionUse, Direction};
+use hairpin_model::trace::End;
+use hairpin_model::{Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, Flow, Noise, RoundOrder, Streamed};
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
 

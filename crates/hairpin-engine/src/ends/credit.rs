@@ -4,8 +4,7 @@
 //! received over control, so only the receiver of the load can grant more of it. The time to a quote is the loaded
 //! round-trip time.
 
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
+use hairpin_model::{Card, Case};
 
 /// Shortest time-out for a quote, in ns.
 const MIN_TIMEOUT_NS: u64 = 500_000_000;

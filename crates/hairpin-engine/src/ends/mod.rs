@@ -14,9 +14,8 @@ pub mod start;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use hairpin_model::case::{Case, EndSettings, Placement, Waiting};
-use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
+use hairpin_model::{Case, EndSettings, Failure, Placement, RoundOrder, Waiting};
 use serde::{Deserialize, Serialize};
 
 use crate::links::namespace;

@@ -8,15 +8,13 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hairpin_model::card::Card;
-use hairpin_model::case::Waiting;
-use hairpin_model::fact::{Fact, FactValue};
-use hairpin_model::fact_names;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow, Load, Pacing, Source};
-use hairpin_model::one_way::{Received, Sent, Streamed};
+use hairpin_model::flow::{ConnectionUse, Direction, Pacing, Source};
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{EndReport, Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
+use hairpin_model::{
+    Card, EndReport, Extent, Fact, FactValue, Failure, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting,
+    fact_names,
+};
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
 

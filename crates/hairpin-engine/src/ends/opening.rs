@@ -3,16 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use hairpin_model::binding::Binding;
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
-use hairpin_model::fact::{Fact, FactValue};
-use hairpin_model::fact_names;
-use hairpin_model::flow::Flow;
-use hairpin_model::hint::Hinted;
-use hairpin_model::options::{Effective, OptionName, Options};
-use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
+use hairpin_model::{
+    Binding, Card, Case, Effective, Fact, FactValue, Failure, Flow, Hinted, Options, RoundOrder, fact_names,
+};
 use hairpin_transports::{Cookie, ServerAddresses, Setup, Transport, Wire, descriptors, options};
 
 use crate::links::addresses;
@@ -180,7 +175,7 @@ fn option_text(facts: &[Fact], name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hairpin_model::exchange::{Exchange, Remedy};
+    use hairpin_model::{Exchange, Remedy};
 
     fn card() -> Card {
         let mut card = hairpin_transports::find("tcp").expect("tcp is always built").card();

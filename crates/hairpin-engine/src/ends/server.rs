@@ -4,14 +4,9 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use hairpin_model::binding::Binding;
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow};
-use hairpin_model::round::{EndReport, Failure, RoundOrder, Turnaround};
+use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::trace::End;
+use hairpin_model::{Binding, Card, Case, EndReport, Fact, Failure, Flow, RoundOrder, Turnaround, fact_names};
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
 use super::one_way::{self, OneWay, Peer};

@@ -1,7 +1,6 @@
 //! Detects one-way loads that make no progress and peers that no longer report.
 
-use hairpin_model::flow::Load;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, Load};
 
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::{Counts, PROGRESS_NS, Transfer};

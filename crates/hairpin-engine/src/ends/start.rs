@@ -9,8 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hairpin_model::case::EndKind;
-use hairpin_model::round::{EndReport, Failure, RoundOrder};
+use hairpin_model::{EndKind, EndReport, Failure, RoundOrder};
 use hairpin_transports::Cookie;
 
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};

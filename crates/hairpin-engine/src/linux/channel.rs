@@ -89,7 +89,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::time::Duration;
 
-    use hairpin_model::round::Failure;
+    use hairpin_model::Failure;
 
     use super::*;
     use crate::control::{Control, ControlError, Message, VERSION, agree};

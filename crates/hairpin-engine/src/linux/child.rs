@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,6 +1,6 @@
 //! CPU time of the thread of one end over the time of a one-way load.
 
-use hairpin_model::one_way::CpuTimeLine;
+use hairpin_model::CpuTimeLine;
 
 use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::{Clock, RealClock};

@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use hairpin_model::fact::{Fact, FactValue};
-use hairpin_model::fact_names;
+use hairpin_model::{Fact, FactValue, fact_names};
 use hairpin_transports::Wire;
 
 use crate::netlink::{LOOPBACK_INDEX, Netlink};

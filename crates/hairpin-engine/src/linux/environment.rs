@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use hairpin_model::environment::{Environment, Interface, NetworkNamespace};
+use hairpin_model::environment::NetworkNamespace;
+use hairpin_model::{Environment, Interface};
 
 use crate::engine::Engine;
 use crate::netlink::{LOOPBACK_INDEX, Netlink};

@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
-use hairpin_model::card::WhyNot;
+use hairpin_model::WhyNot;
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 

@@ -4,10 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use hairpin_model::card::{Card, Protocol};
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::link_ends::DropCounter;
+use hairpin_model::{Card, DropCounter, Fact, Protocol, fact_names};
 
 /// A counter: the name of its fact, its group, and its name in the group.
 type Counter = (&'static str, &'static str, &'static str);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hairpin_model::round::Noise;
+use hairpin_model::Noise;
 use hairpin_model::trace::End;
 
 use crate::observer::{Context, Observations, Observer};

@@ -3,9 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 
-use hairpin_model::fact::{Fact, FactValue};
-use hairpin_model::round::{Failure, RoundOrder};
-use hairpin_model::sysctls::Sysctls;
+use hairpin_model::{Fact, FactValue, Failure, RoundOrder, Sysctls};
 
 /// Prefix of facts about kernel settings; the name of the setting follows.
 const FACT: &str = "sysctl.";

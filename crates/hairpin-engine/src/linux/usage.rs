@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hairpin_model::phases::PhaseUsage;
+use hairpin_model::PhaseUsage;
 
 use crate::observer::{Context, Mark, Observations, Observer};
 use crate::system::cpu;

@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hairpin_model::case::{Case, EndKind};
-use hairpin_model::fact::FactValue;
-use hairpin_model::flow::{Direction, Flow};
-use hairpin_model::round::{Extent, Outcome, RoundOrder};
+use hairpin_model::flow::Direction;
+use hairpin_model::{Case, EndKind, Extent, FactValue, Flow, Outcome, RoundOrder};
 
 use super::*;
 use crate::Engine;

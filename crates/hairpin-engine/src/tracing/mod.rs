@@ -7,10 +7,9 @@ pub mod round;
 mod tests;
 pub mod wire;
 
-use hairpin_model::case::Case;
-use hairpin_model::flow::Load;
-use hairpin_model::round::{Failure, Purpose, RoundOrder};
-use hairpin_model::trace::{End, EndTrace};
+use hairpin_model::round::Purpose;
+use hairpin_model::trace::End;
+use hairpin_model::{Case, EndTrace, Failure, Load, RoundOrder};
 use hairpin_transports::Wire;
 
 use hairpin_loops::clock::Clock;

@@ -1,10 +1,8 @@
 //! The observer of a traced round.
 
-use hairpin_model::binding::Binding;
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
 use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
+use hairpin_model::{Binding, Card, Case};
 
 use super::round::{OwnClock, Watch};
 use crate::observer::{Context, Mark, Observations, Observer};

@@ -3,14 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use hairpin_model::binding::Binding;
-use hairpin_model::card::{Card, Reach, WhyNot};
-use hairpin_model::case::Case;
-use hairpin_model::fact::{Fact, FactValue};
-use hairpin_model::fact_names;
-use hairpin_model::round::Failure;
-use hairpin_model::samples::{Fate, Samples};
-use hairpin_model::trace::{Capture, EndTrace, Packet, RoundTrace};
+use hairpin_model::samples::Fate;
+use hairpin_model::{
+    Binding, Capture, Card, Case, EndTrace, Fact, FactValue, Failure, Packet, Reach, RoundTrace, Samples, WhyNot,
+    fact_names,
+};
 
 use crate::capture::{self, Captured, Live};
 use crate::links::{END_INTERFACE, namespace};

@@ -4,12 +4,10 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::case::Case;
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Purpose, RoundOrder};
-use hairpin_model::trace::{Call, CallKind, End, EndTrace, Stamp, StampKind};
+use hairpin_model::round::Purpose;
+use hairpin_model::trace::{CallKind, End, StampKind};
+use hairpin_model::{Call, Case, EndTrace, Exchange, Extent, Fact, Remedy, RoundOrder, Stamp};
 use hairpin_transports::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
 
 use super::Observed;

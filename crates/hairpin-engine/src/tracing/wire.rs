@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::io::IoSlice;
 use std::time::Duration;
 
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
-use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
+use hairpin_model::trace::{CallKind, StampKind};
+use hairpin_model::{Call, EndTrace, Fact, Stamp, fact_names};
 use hairpin_transports::{RawStamp, Segments, Stream, Wire, WireError};
 
 use crate::ends::opening;

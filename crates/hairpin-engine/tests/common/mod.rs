@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hairpin_engine::Engine;
-use hairpin_model::case::{Case, EndKind};
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::round::{Extent, RoundOrder};
+use hairpin_model::{Case, EndKind, Exchange, Extent, Remedy, RoundOrder};
 
 /// Measured exchanges.
 pub(crate) const COUNT: u64 = 20;

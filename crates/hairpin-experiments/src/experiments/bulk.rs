@@ -10,12 +10,8 @@
 //! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link both last 20 round trips,
 //!   at most 1 s.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Flow, Load, Source, Ways};
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Extent;
+use hairpin_model::flow::{Direction, Source, Ways};
+use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Load, Refused};
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};

@@ -8,11 +8,8 @@
 //! - both ends block in their calls, as in most programs; several connections use epoll.
 //! - 200 ms per round after a warm-up of 100 ms; over a link both last 20 round trips, at most 1 s.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Flow, Load};
-use hairpin_model::refused::Refused;
+use hairpin_model::flow::Direction;
+use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Refused};
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};

@@ -8,7 +8,7 @@ pub mod small_writes;
 pub mod survey;
 pub mod under_load;
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 use crate::experiment::Experiment;
 

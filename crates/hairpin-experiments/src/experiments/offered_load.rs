@@ -11,13 +11,9 @@
 //! - two CPUs, as a sender that polls the clock would keep the receiver off its CPU.
 //! - 200 ms per round after a warm-up of 100 ms; over a link both last 20 round trips, at most 1 s.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
-use hairpin_model::case::Case;
-use hairpin_model::flow::{Direction, Flow, Load, Pacing};
-use hairpin_model::refused::Refused;
-use hairpin_model::round::RoundRecord;
+use hairpin_model::card::IPV4_MTU_BYTES;
+use hairpin_model::flow::{Direction, Pacing};
+use hairpin_model::{AnsweredBy, Arrivals, Card, Case, Flow, HostCapabilities, Load, Refused, RoundRecord};
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};

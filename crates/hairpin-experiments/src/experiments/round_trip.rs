@@ -14,13 +14,7 @@
 //!   for each other's acknowledgments.
 //! - over a link messages and warm-up are limited by its round trip, see [`links`].
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
-use hairpin_model::finding::Repeat;
-use hairpin_model::flow::Load;
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Extent;
+use hairpin_model::{Card, Case, Extent, HostCapabilities, Load, Refused, Repeat};
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};

@@ -14,15 +14,9 @@
 //! - over a link a round lasts longer, up to 1 s, see [`links`].
 //! - evidence rounds, [`crate::evidence::rounds`], after the timed ones and separate from them.
 
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::Card;
-use hairpin_model::case::Case;
-use hairpin_model::exchange::{Exchange, Remedy, Writes};
-use hairpin_model::finding::Repeat;
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{duration_argument, exact_duration};
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Extent;
+use hairpin_model::{Card, Case, Exchange, Extent, HostCapabilities, Refused, Remedy, Repeat, Writes};
 
 use crate::budget;
 use crate::exchange_time::{self, pauses_ns};

@@ -8,11 +8,11 @@
 //! first 40 ms of a connection that wakes CPUs differ from the rest, and 26 ms on 400 messages of about 66 us. Its 3200
 //! samples over eight rounds suffice for p99; for p99.9, shown as a dash, 10 000 samples would take four more seconds.
 
-use hairpin_model::capabilities::{Candidate, FarHost, HostCapabilities, KnownLink};
-use hairpin_model::card::AnsweredBy;
-use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Extent;
+use hairpin_model::case::LOOPBACK;
+use hairpin_model::{
+    AnsweredBy, Candidate, Case, CpuIdle, EndKind, Extent, FarHost, HostCapabilities, InjectedFault, KnownLink,
+    Placement, Refused, Waiting,
+};
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};

@@ -13,17 +13,15 @@
 //! - on the loopback the load runs both on the probe's CPU and on another: the difference is the cost of waiting for
 //!   the CPU. Over a link all ends share a CPU, which is not busy.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::capabilities::{Candidate, HostCapabilities};
-use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES};
-use hairpin_model::case::{Case, EndSettings, Placement, Waiting, WhichCpus};
-use hairpin_model::finding::Repeat;
-use hairpin_model::flow::{ConnectionUse, Direction, Flow, FlowRole, Load, LoadWays, Pacing, Source};
-use hairpin_model::options::{OptionName, Options};
-use hairpin_model::phases::{ByPhase, LENGTH_KNOBS, PhaseLengths};
+use hairpin_model::card::IPV4_MTU_BYTES;
+use hairpin_model::flow::{ConnectionUse, Direction, FlowRole, LoadWays, Pacing, Source};
+use hairpin_model::options::OptionName;
+use hairpin_model::phases::LENGTH_KNOBS;
 use hairpin_model::quantities::{bit_rate_argument, duration_argument};
-use hairpin_model::refused::Refused;
-use hairpin_model::round::Extent;
+use hairpin_model::{
+    AnsweredBy, Arrivals, ByPhase, Candidate, Card, Case, EndSettings, Extent, Flow, HostCapabilities, Load, Options,
+    PhaseLengths, Placement, Refused, Repeat, Waiting, WhichCpus,
+};
 
 use crate::budget;
 use crate::experiment::{Experiment, Planning};

@@ -4,14 +4,12 @@
 mod one_way;
 
 use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, experiments};
-use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink, LinkCapabilities};
-use hairpin_model::card::{
-    AnsweredBy, Card, IPV4_MTU_BYTES, IPV6_MTU_BYTES, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot,
-};
-use hairpin_model::case::{Case, Waiting};
+use hairpin_model::card::{IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::Skipped;
+use hairpin_model::{
+    AnsweredBy, Candidate, Card, Case, Failure, HostCapabilities, KnownLink, LinkCapabilities, Outcome, Protocol,
+    Reach, Receipt, RoughRoundTrip, RoundOrder, RoundRecord, Skipped, Waiting, WhyNot,
+};
 
 /// Test-only experiments. They follow the rules of all others.
 const DOUBLES: &[Experiment] = &[one_way::ONE_WAY];

@@ -5,11 +5,8 @@ use hairpin_experiments::experiment::Planning;
 use hairpin_experiments::sequence::Planned;
 use hairpin_experiments::shared::{self, Circumstances};
 use hairpin_experiments::{Experiment, Knob, KnobKind, Knobs, Refused, budget, selection};
-use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::card::Card;
-use hairpin_model::case::{Case, Waiting};
-use hairpin_model::flow::{Direction, Flow};
-use hairpin_model::round::Extent;
+use hairpin_model::flow::Direction;
+use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Waiting};
 
 pub const ONE_WAY: Experiment = Experiment {
     name: "one-way",

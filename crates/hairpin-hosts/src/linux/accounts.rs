@@ -153,7 +153,7 @@ fn read_book(path: &Path) -> io::Result<Account> {
 mod tests {
     use std::time::SystemTime;
 
-    use hairpin_model::served::Used;
+    use hairpin_model::Used;
 
     use super::*;
 

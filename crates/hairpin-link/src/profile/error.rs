@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hairpin_model::hint::Hint;
+use hairpin_model::Hint;
 
 /// An error in a profile, with its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,9 +7,9 @@
 use std::ops::Range;
 use std::str::FromStr;
 
+use hairpin_model::Refused;
 use hairpin_model::link::Direction;
 use hairpin_model::names::nearest;
-use hairpin_model::refused::Refused;
 
 use crate::builtin;
 use crate::profile::error::ProfileError;

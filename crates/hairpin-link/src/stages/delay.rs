@@ -11,7 +11,7 @@
 //! as behind a queue elsewhere on the path. Packets closer together than J then take more than D on average. With
 //! `order=free` each packet keeps its own draw, as with netem's `delay D J` (Linux net/sched/sch_netem.c; tc-netem(8)).
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 pub use crate::figures::{Delay, Order, Shape};
 

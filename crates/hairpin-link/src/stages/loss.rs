@@ -9,7 +9,7 @@
 //! - `drop=3,10-12`: the packets with these numbers, counted from 0 in order of arrival in their direction.
 //! - `drop-data=1`: the k-th packets that carry transport payload, counted from 1.
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 pub use crate::figures::{GilbertElliott, Loss};
 

@@ -3,7 +3,7 @@
 //! Times are ns since the link started; the path is down from the first on and up again at the second. Packets already
 //! inside are not affected: the outage is at the entry of the path, like an interface without a carrier or a handover.
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 pub use crate::figures::Outage;
 

@@ -4,7 +4,7 @@
 //! if it leaves after one that arrived later (RFC 4737, section 3.3); one that is held back while nothing follows does
 //! not. netem's `reorder` is the opposite: there the chosen packets skip the delay.
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 pub use crate::figures::Reorder;
 

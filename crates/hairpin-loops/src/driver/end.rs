@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
+use hairpin_model::Waiting;
 use hairpin_transports::{Interest, Ready, Wire, WireSet};
 
 use super::states::SenderStates;

@@ -1,7 +1,7 @@
 //! Evenness of the gaps between messages.
 
-use hairpin_model::one_way::{GapPercentiles, PacingError};
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
+use hairpin_model::{GapPercentiles, PacingError};
 use hdrhistogram::Histogram;
 
 /// Gaps between messages that were due at different times.

@@ -23,8 +23,7 @@ pub mod time_line;
 pub mod times;
 pub mod window;
 
-use hairpin_model::one_way::PacingError;
-use hairpin_model::phases::SenderState;
+use hairpin_model::{PacingError, SenderState};
 use hairpin_transports::WireError;
 
 pub use offering::Offering;

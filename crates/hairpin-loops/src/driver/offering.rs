@@ -5,9 +5,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::Waiting;
 use hairpin_model::flow::Pacing;
+use hairpin_model::{Arrivals, Waiting};
 use hairpin_transports::{Interest, Ready, Wire, WireError};
 
 use super::end::{End, EndParams, room_for};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::case::Waiting;
+use hairpin_model::Waiting;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
 use super::end::{End, EndParams, room_for};

@@ -1,6 +1,6 @@
 //! Due times of the messages of an open loop.
 
-use hairpin_model::arrivals::Arrivals;
+use hairpin_model::Arrivals;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 

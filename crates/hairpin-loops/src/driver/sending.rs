@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
+use hairpin_model::Waiting;
 use hairpin_model::flow::Source;
 use hairpin_transports::{Interest, Repeated, Wire, WireError};
 

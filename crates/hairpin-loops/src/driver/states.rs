@@ -1,6 +1,6 @@
 //! The state of a sender's first wire over time, in a bounded number of readings.
 
-use hairpin_model::phases::SenderState;
+use hairpin_model::SenderState;
 use hairpin_transports::Wire;
 
 /// Maximum readings; when full, every second one is dropped.

@@ -1,6 +1,6 @@
 //! The report of an end of a one-way load.
 
-use hairpin_model::one_way::{Received, Sent, Streamed};
+use hairpin_model::{Received, Sent, Streamed};
 
 use super::Outcome;
 

@@ -5,11 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::Waiting;
-use hairpin_model::fact::Fact;
 use hairpin_model::flow::{Pacing, Source};
-use hairpin_model::one_way::Times;
+use hairpin_model::{Arrivals, Fact, Times, Waiting};
 use hairpin_transports::{Wire, WireError};
 use proptest::prelude::*;
 

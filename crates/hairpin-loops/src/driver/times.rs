@@ -1,6 +1,6 @@
 //! Times of messages at one end: a histogram of all, and the first ones individually.
 
-use hairpin_model::one_way::Times;
+use hairpin_model::Times;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 

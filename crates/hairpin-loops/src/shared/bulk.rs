@@ -1,6 +1,6 @@
 //! The load at one end of a shared connection: when it runs, and its counts, as at the ends of other one-way loads.
 
-use hairpin_model::one_way::Streamed;
+use hairpin_model::Streamed;
 use hairpin_transports::Wire;
 
 use super::BulkOrder;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 

@@ -13,8 +13,7 @@ mod tests;
 
 use std::time::Duration;
 
-use hairpin_model::one_way::Streamed;
-use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_model::{Failure, RoundOrder, Streamed};
 use hairpin_transports::{Interest, Ready, Wire, WireError, WireSet};
 
 use crate::clock::Clock;

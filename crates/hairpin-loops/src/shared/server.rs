@@ -1,7 +1,6 @@
 //! The server of a shared connection: answers the probe's messages, and receives or sends the load.
 
-use hairpin_model::one_way::Streamed;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, Streamed};
 use hairpin_transports::Wire;
 
 use super::bulk::Bulk;

@@ -1,6 +1,6 @@
 //! Frames, split anywhere and hostile, and the counts of an end.
 
-use hairpin_model::one_way::Received;
+use hairpin_model::Received;
 use proptest::prelude::*;
 
 use super::bulk::Bulk;

@@ -1,8 +1,7 @@
 //! Duplicates and order of datagrams between two hosts, at either end.
 
-use hairpin_model::case::{Across, Case, PathKind};
-use hairpin_model::flow::Load;
-use hairpin_model::round::{Extent, RoundOrder};
+use hairpin_model::case::PathKind;
+use hairpin_model::{Across, Case, Extent, Load, RoundOrder};
 
 use super::super::arrival_order::ArrivalOrder;
 use super::super::echo::Echo;

@@ -4,12 +4,9 @@ use std::io::IoSlice;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::case::Case;
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{ExchangeCounts, Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
+use hairpin_model::{Case, Exchange, ExchangeCounts, Extent, Fact, Failure, Remedy, RoundOrder};
 use hairpin_transports::{Segments, Stream, Wire, WireError};
 
 use super::super::echo::Echo;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use hairpin_model::fact::Fact;
+use hairpin_model::Fact;
 use hairpin_transports::{Wire, WireError};
 
 use super::*;

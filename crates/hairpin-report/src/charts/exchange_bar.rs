@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use hairpin_model::quantities;
-use hairpin_model::time_sequence::{TimeSequence, Wait, WaitCause};
+use hairpin_model::time_sequence::WaitCause;
+use hairpin_model::{TimeSequence, Wait, quantities};
 
 use super::svg::{escape, percent};
 use crate::page_text::tied;

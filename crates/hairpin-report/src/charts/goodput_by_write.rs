@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::quantities;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, quantities};
 
 use super::plot::{Curve, Place, Plot, Point, Scale, legend, log_scale, looks_in, measured_scale, side_by_side};
 use super::quantity::Quantity;

@@ -1,9 +1,6 @@
 //! Goodput over the time of a round, and below it the CPU time of both ends: medians and range over the rounds.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::one_way::{Moment, OverTime};
-use hairpin_model::quantities;
-use hairpin_model::summary::FlowSummary;
+use hairpin_model::{Figure, FlowSummary, Moment, OverTime, quantities};
 
 use super::axis::Axis;
 use super::over_time::{Span, legend};

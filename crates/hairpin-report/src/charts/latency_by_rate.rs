@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::CaseSummary;
 
 use super::plot::{Curve, Place, Plot, Point, Scale, legend, log_scale, looks_in, side_by_side};
 use super::quantity::Quantity;

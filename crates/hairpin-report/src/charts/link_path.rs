@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
-use hairpin_model::quantities;
+use hairpin_model::link::Direction;
+use hairpin_model::{DirectionRecord, StageRecord, quantities};
 
 use super::svg::escape;
 use crate::links;

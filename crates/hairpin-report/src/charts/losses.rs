@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use hairpin_model::ledger::{DEVICE, LINK, Ledger, QDISC, RECEIVE_BUFFER, SEND_BUFFER, in_words};
-use hairpin_model::quantities;
-use hairpin_model::summary::FlowSummary;
+use hairpin_model::ledger::{DEVICE, LINK, QDISC, RECEIVE_BUFFER, SEND_BUFFER, in_words};
+use hairpin_model::{FlowSummary, Ledger, quantities};
 
 use super::over_time::legend;
 use super::svg::{escape, percent};

@@ -3,9 +3,7 @@
 
 use std::fmt::Write as _;
 
-use hairpin_model::link::DirectionRecord;
-use hairpin_model::one_way::Moment;
-use hairpin_model::quantities;
+use hairpin_model::{DirectionRecord, Moment, quantities};
 
 use super::axis::{Axis, Tick};
 use super::svg::{down, escape, percent, trimmed};

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::link::{DirectionRecord, DroppedPacket};
-use hairpin_model::quantities;
+use hairpin_model::{DirectionRecord, DroppedPacket, quantities};
 
 use super::over_time::{Span, looks_of_stage};
 use crate::page_text::tied;

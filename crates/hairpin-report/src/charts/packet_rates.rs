@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hairpin_model::link::DirectionRecord;
-use hairpin_model::quantities;
+use hairpin_model::{DirectionRecord, quantities};
 
 use super::axis::Axis;
 use super::over_time::{Span, legend, looks_of_stage};

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::ladder::{self, Group};
-use hairpin_model::quantities;
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, CurvePoint};
+use hairpin_model::ladder::{self};
+use hairpin_model::{CaseSummary, CurvePoint, Group, Run, quantities};
 
 use super::axis::{Axis, Nines, Tick};
 use super::series::Looks;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
-use hairpin_model::run::Run;
+use hairpin_model::{Figure, Run};
 
 use super::axis::{Axis, Tick};
 use super::percentiles::swatch;

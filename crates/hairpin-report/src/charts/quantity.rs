@@ -1,9 +1,7 @@
 //! The quantity that ranks a case: latency; for message rates messages per second; for streams goodput.
 
-use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
-use hairpin_model::quantities;
-use hairpin_model::summary::{CaseSummary, RoundPoint};
+use hairpin_model::{CaseSummary, Figure, RoundPoint, quantities};
 
 use crate::page_text::tied;
 

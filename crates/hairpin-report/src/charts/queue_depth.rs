@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hairpin_model::link::DirectionRecord;
-use hairpin_model::quantities;
+use hairpin_model::{DirectionRecord, quantities};
 
 use super::axis::Axis;
 use super::over_time::{Span, legend};
@@ -87,7 +86,7 @@ pub(super) fn unit(most_bytes: u64) -> (f64, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::link::StageRecord;
+    use hairpin_model::StageRecord;
 
     use super::*;
 

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder::{self, Group, Kind};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::ladder::{self, Kind};
+use hairpin_model::{CaseSummary, Figure, Group, Run};
 
 use super::axis::{Axis, Tick};
 use super::quantity::Quantity;

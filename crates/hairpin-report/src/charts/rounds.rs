@@ -5,10 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder::{self, Group};
+use hairpin_model::ladder::{self};
 use hairpin_model::quantities::{self, counted};
-use hairpin_model::summary::{CaseSummary, RoundPoint};
+use hairpin_model::{CaseSummary, Figure, Group, RoundPoint};
 
 use super::axis::Axis;
 use super::percentiles::swatch;

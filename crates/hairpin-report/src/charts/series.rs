@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::ladder;
-use hairpin_model::run::Run;
+use hairpin_model::{Run, ladder};
 
 use crate::one_way::Shared;
 

@@ -7,9 +7,9 @@
 use std::fmt::Write as _;
 
 use hairpin_model::names::distinct;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{EventKind, TimeSequence, Wait};
+use hairpin_model::time_sequence::EventKind;
 use hairpin_model::trace::End;
+use hairpin_model::{CaseSummary, TimeSequence, Wait};
 
 use super::svg::{escape, trimmed};
 use crate::page_text::{filled, tied};

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::figure::Figure;
-use hairpin_model::phases::{LoadedMoment, LoadedOverTime, Phase};
-use hairpin_model::quantities;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::phases::Phase;
+use hairpin_model::{CaseSummary, Figure, LoadedMoment, LoadedOverTime, quantities};
 
 use super::axis::Axis;
 use super::over_time::{Frame, Span, legend};

@@ -3,9 +3,8 @@
 //! [`fill`] words what the analysis found. A finding has words of its own in a text of `words`; one without gets them from
 //! its card and its figures.
 
-use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved};
-use hairpin_model::quantities;
-use hairpin_model::run::Run;
+use hairpin_model::finding::About;
+use hairpin_model::{Evidence, Finding, FindingCard, Proved, Run, quantities};
 
 mod view;
 mod words;

@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::fact::FactValue;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding};
-use hairpin_model::finding_keys as keys;
 use hairpin_model::held_up::HeldUp;
 use hairpin_model::names::shortened;
 use hairpin_model::quantities::{self, byte_rate, bytes, duration, duration_figure, rounded, share, share_figure};
-use hairpin_model::run::Run;
+use hairpin_model::{Evidence, FactValue, Figure, Finding, Run, finding_keys as keys};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 
 /// An environment in which a missing figure is an error.

@@ -1,7 +1,7 @@
 //! The page of tested claims: published against measured, text by text.
 
-use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Source, TestRun};
 use hairpin_model::quantities::{counted, utc};
+use hairpin_model::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Source, TestRun};
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use hairpin_model::environment::Environment;
-use hairpin_model::quantities;
-use hairpin_model::run::Run;
 use hairpin_model::trace::End;
+use hairpin_model::{Environment, Run, quantities};
 
 use crate::hosts;
 

@@ -4,10 +4,9 @@
 use minijinja::{Value, context};
 use serde::Serialize;
 
-use hairpin_model::link::{Direction, DirectionRecord, LinkSummary, PacketCounts, ShownLink};
+use hairpin_model::link::Direction;
 use hairpin_model::quantities::{self, DASH};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, DirectionRecord, LinkSummary, PacketCounts, Run, ShownLink};
 
 use crate::charts::over_time::Span;
 use crate::charts::{link_path, packet_fates, packet_rates, queue_depth};

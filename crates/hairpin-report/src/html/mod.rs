@@ -17,12 +17,10 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 
 use hairpin_model::case::FALLBACK_MARK;
-use hairpin_model::finding::{About, Finding};
-use hairpin_model::judged_claim::ClaimsReport;
-use hairpin_model::ladder;
+use hairpin_model::finding::About;
 use hairpin_model::phases::RESPONSIVENESS_DRAFT;
 use hairpin_model::quantities::{self, counted};
-use hairpin_model::run::Run;
+use hairpin_model::{ClaimsReport, Finding, Run, ladder};
 
 use crate::charts::quantity::Quantity;
 use crate::charts::series::Looks;

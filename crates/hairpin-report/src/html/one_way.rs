@@ -2,9 +2,8 @@
 
 use minijinja::{Value, context};
 
-use hairpin_model::ladder::{Group, Kind};
-use hairpin_model::run::Run;
-use hairpin_model::summary::FlowSummary;
+use hairpin_model::ladder::Kind;
+use hairpin_model::{FlowSummary, Group, Run};
 
 use crate::charts::{
     goodput_by_write, goodput_over_time, latency_by_rate, load_curve, losses, plot, rate_by_batch, under_load,

@@ -2,10 +2,8 @@
 
 use serde::Serialize;
 
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder::{self, Group, Kind};
-use hairpin_model::quantities;
-use hairpin_model::summary::{CaseSummary, OtherState};
+use hairpin_model::ladder::{self, Kind};
+use hairpin_model::{CaseSummary, Figure, Group, OtherState, quantities};
 
 use crate::columns::{self, Column, Unit};
 use crate::exchanges;

@@ -2,9 +2,7 @@
 
 use minijinja::{Value, context};
 
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::TimeSequence;
+use hairpin_model::{CaseSummary, Run, TimeSequence};
 
 use crate::charts::{exchange_bar, time_sequence as chart};
 use crate::page_text::tied;

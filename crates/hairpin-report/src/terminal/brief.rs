@@ -1,10 +1,7 @@
 //! The first screen of a run: the answer, one table, the main cause, and what limits trust.
 
-use hairpin_model::exchange::Remedy;
-use hairpin_model::finding::{About, Finding, Severity};
-use hairpin_model::quantities;
-use hairpin_model::run::{Run, Skipped};
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};

@@ -1,6 +1,6 @@
 //! Two runs compared: differences of the setup first, then the figures, then the budgets.
 
-use hairpin_model::figure::Figure;
+use hairpin_model::Figure;
 use hairpin_model::quantities::{self, DASH, counted};
 use hairpin_model::summary::Verdict;
 
@@ -8,7 +8,7 @@ use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
 use crate::trust;
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
+use hairpin_model::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
 /// A smallest detectable change above this only shows that there were too few rounds.
 const MAX_DETECTABLE_RATIO: f64 = 4.0;

@@ -2,9 +2,10 @@
 
 use anstyle::Style;
 use hairpin_model::claim::Coverage;
-use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Source, Verdict};
+use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::counted;
+use hairpin_model::{ClaimsReport, JudgedClaim, JudgedRow, Source};
 
 use super::page::{BAD, DIM, GOOD, HEADING, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::{Block, GAP};

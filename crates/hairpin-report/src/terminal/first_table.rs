@@ -1,12 +1,10 @@
 //! The table of the first screen: one row per transport or remedy, with one CPU and two, blocking and busy-polling in
 //! columns.
 
-use hairpin_model::case::{Placement, Waiting};
-use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::ladder::{self, Kind};
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::DASH;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Group, Placement, Run, Waiting};
 
 use super::page::{BAD, DIM, LEAD, PLAIN, Page};
 use super::tables::{GAP, Shown, interval, name_lines, value};

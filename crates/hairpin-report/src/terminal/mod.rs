@@ -14,16 +14,14 @@ mod tables;
 mod time_sequence;
 
 use hairpin_model::case::FALLBACK_MARK;
-use hairpin_model::finding::{About, Finding, Severity};
-use hairpin_model::judged_claim::ClaimsReport;
-use hairpin_model::path;
+use hairpin_model::finding::{About, Severity};
 use hairpin_model::quantities::{self, counted};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::{CaseSummary, ClaimsReport, Comparison, Finding, Run, path};
 
 use crate::orders::{self, orders};
 use crate::{exchanges, findings, hosts, links, trust, wording, words};
-use hairpin_model::comparison::ComparisonReport;
+use hairpin_model::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
 use one_way::Extent;

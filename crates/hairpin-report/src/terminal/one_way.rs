@@ -1,10 +1,9 @@
 //! Tables of one-way loads, and of probes under load: one row per case in the order of the varied quantity, below the
 //! name of its series. For many cases of message rates, batches are columns.
 
-use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::ladder::{self, Kind};
 use hairpin_model::quantities::DASH;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Group, Run};
 
 use super::page::{BAD, DIM, PLAIN, Page};
 use super::tables::{Block, GAP, Shown, fitting, interval, lines_of, value, width_of};

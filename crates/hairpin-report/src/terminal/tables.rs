@@ -3,12 +3,10 @@
 use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::ladder::{self, Kind};
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::{self, DASH};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Figure, Group, Run};
 
 use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrapped};
 use crate::columns::{self, Unit, Value};

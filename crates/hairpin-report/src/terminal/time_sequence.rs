@@ -1,10 +1,8 @@
 //! The time sequence of an exchange as text: both ends are vertical lines, time runs down, packets go across.
 
-use hairpin_model::names::UnknownName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{EventKind, TimeSequence};
+use hairpin_model::time_sequence::EventKind;
 use hairpin_model::trace::End;
+use hairpin_model::{CaseSummary, Run, TimeSequence, UnknownName};
 
 use anstyle::Style;
 

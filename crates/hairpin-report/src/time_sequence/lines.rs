@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait};
+use hairpin_model::time_sequence::{Event, EventKind};
 use hairpin_model::trace::End;
+use hairpin_model::{TimeSequence, Wait};
 
 use super::waited_ns;
 

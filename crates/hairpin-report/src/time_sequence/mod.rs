@@ -4,12 +4,8 @@
 pub(crate) mod lines;
 pub(crate) mod words;
 
-use hairpin_model::case::Case;
-use hairpin_model::exchange::Remedy;
-use hairpin_model::names::{self, UnknownName};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{TimeSequence, Wait};
+use hairpin_model::names::{self};
+use hairpin_model::{Case, CaseSummary, Remedy, Run, TimeSequence, UnknownName, Wait};
 
 /// The word that chooses every traced case.
 pub const ALL: &str = "all";

@@ -1,9 +1,8 @@
 //! The texts of a time sequence.
 
-use hairpin_model::quantities;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, Wait, WaitCause};
-use hairpin_model::trace::{Capture, End};
+use hairpin_model::time_sequence::{Event, EventKind, Source, WaitCause};
+use hairpin_model::trace::End;
+use hairpin_model::{Capture, CaseSummary, TimeSequence, Wait, quantities};
 
 use super::lines::{Events, Gap};
 use super::waited_ns;

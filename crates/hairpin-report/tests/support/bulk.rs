@@ -1,13 +1,13 @@
 //! A fixture run of one-way streams: no case has a latency. No figure was measured.
 
-use hairpin_model::answer::{BusyCpu, Statement};
-use hairpin_model::case::{Case, Placement, Waiting};
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Load, Source};
-use hairpin_model::ledger::{Ledger, RECEIVE_BUFFER};
-use hairpin_model::one_way::{BothEnds, OneWayFigures};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, LatencyFigures, Verdict};
+use hairpin_model::answer::BusyCpu;
+use hairpin_model::flow::{Direction, Source};
+use hairpin_model::ledger::RECEIVE_BUFFER;
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    BothEnds, Case, CaseSummary, Figure, LatencyFigures, Ledger, Load, OneWayFigures, Placement, Run, Statement,
+    Waiting,
+};
 
 use super::Generator;
 

@@ -1,9 +1,7 @@
 //! Findings of the runs in these tests.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::{CaseSummary, CounterExperiment, Evidence, Figure, Finding, Proved, Run};
 
 use super::find;
 

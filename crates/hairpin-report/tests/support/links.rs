@@ -3,14 +3,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hairpin_model::answer::Statement;
-use hairpin_model::case::Case;
-use hairpin_model::link::{
-    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline, PacketCounts, ShownLink,
-    StageRecord,
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    Case, CaseSummary, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline,
+    PacketCounts, Run, ShownLink, StageRecord, Statement,
 };
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::{Generator, ROUNDS, summary, survey};
 

@@ -12,21 +12,16 @@ pub mod under_load;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::{Answer, Pair, Statement};
-use hairpin_model::case::{Case, EndKind, Placement, Waiting};
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::environment::{ClockFacts, Environment};
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::Load;
-use hairpin_model::ledger::Ledger;
-use hairpin_model::machine::{Machine, MachineState};
-use hairpin_model::options::{Effective, OptionName, Options};
-use hairpin_model::run::{FORMAT, Host, Plan, Run, Skipped, State, Tool};
-use hairpin_model::summary::{
-    CaseSummary, Comparison, CurvePoint, EndSummary, FlowSummary, LatencyFigures, OtherState, PathSummary, Role,
-    RoundPoint, StateShare, Verdict,
-};
+use hairpin_model::options::OptionName;
+use hairpin_model::run::{FORMAT, State};
+use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::trace::End;
+use hairpin_model::{
+    Answer, Case, CaseSummary, ClockFacts, Comparison, CurvePoint, Effective, EndKind, EndSummary, Environment,
+    Figure, FlowSummary, Host, LatencyFigures, Ledger, Load, Machine, MachineState, Options, OtherState, Pair,
+    PathSummary, Placement, Plan, RoundPoint, Run, Skipped, StateShare, Statement, Tool, Waiting,
+};
 use hairpin_report::words::write_answer;
 
 /// A small seeded generator (SplitMix64), so that the fixture has no dependencies.

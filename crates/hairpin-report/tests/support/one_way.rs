@@ -1,15 +1,13 @@
 //! Fixture runs of message rates, of write sizes, and of offered loads. No figure was measured.
 
-use hairpin_model::answer::Statement;
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::{Case, Placement, Waiting};
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Load, Pacing, Source};
-use hairpin_model::knee::{Knee, NotDelivered};
-use hairpin_model::ledger::{LINK, Ledger, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
-use hairpin_model::one_way::{BothEnds, GapPercentiles, Moment, OneWayFigures, OverTime, PacingFigures};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, LatencyFigures, Verdict};
+use hairpin_model::flow::{Direction, Pacing, Source};
+use hairpin_model::knee::NotDelivered;
+use hairpin_model::ledger::{LINK, QDISC, RECEIVE_BUFFER, SEND_BUFFER};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    Arrivals, BothEnds, Case, CaseSummary, Figure, GapPercentiles, Knee, LatencyFigures, Ledger, Load, Moment,
+    OneWayFigures, OverTime, PacingFigures, Placement, Run, Statement, Waiting,
+};
 use hairpin_report::words::write_answer;
 
 use super::Generator;

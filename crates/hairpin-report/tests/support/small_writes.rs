@@ -1,16 +1,16 @@
 //! A fixture run of small writes: 100 writes of 2 bytes over loopback with each remedy, controls, and drawn exchanges.
 
-use hairpin_model::answer::{Answer, BestRemedy, Statement};
-use hairpin_model::case::Case;
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
-use hairpin_model::options::{OptionName, Options};
-use hairpin_model::run::{Plan, Run};
-use hairpin_model::summary::{CaseSummary, Comparison, ExchangeFigures, Role, Verdict};
-use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TraceSummary, Wait, WaitCause};
-use hairpin_model::trace::{Capture, End};
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::options::OptionName;
+use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::time_sequence::{Event, EventKind, Source, WaitCause};
+use hairpin_model::trace::End;
+use hairpin_model::{
+    Answer, BestRemedy, Capture, Case, CaseSummary, Comparison, CounterExperiment, Evidence, Exchange,
+    ExchangeFigures, Figure, Finding, Options, Plan, Proved, Remedy, Run, Statement, TimeSequence, TraceSummary,
+    Wait,
+};
 use hairpin_report::words::write_answer;
 
 use super::{Generator, around, summary};

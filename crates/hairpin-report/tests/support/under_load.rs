@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::answer::Statement;
-use hairpin_model::case::{Case, EndSettings, Path, WhichCpus};
-use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Direction, Flow, FlowRole, WRITE_BYTES};
-use hairpin_model::ledger::Ledger;
-use hairpin_model::options::Options;
-use hairpin_model::phases::{
-    AddedFigures, CpuFigures, LoadFigures, LoadedMoment, LoadedOverTime, Phase, PhaseFigures, PhasesOfCase,
-    ProbeFigures, QueueBytes, RESPONSIVENESS_DRAFT, Responsiveness, UnderLoad,
+use hairpin_model::flow::{Direction, FlowRole, WRITE_BYTES};
+use hairpin_model::phases::{Phase, RESPONSIVENESS_DRAFT};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    AddedFigures, Case, CaseSummary, CpuFigures, EndSettings, Figure, Flow, FlowSummary, LatencyFigures, Ledger,
+    LoadFigures, LoadedMoment, LoadedOverTime, Options, Path, PhaseFigures, PhasesOfCase, ProbeFigures, QueueBytes,
+    Responsiveness, Run, Statement, UnderLoad, WhichCpus,
 };
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, FlowSummary, LatencyFigures, Verdict};
 
 use super::one_way::run_of;
 use super::{Generator, around, curve};

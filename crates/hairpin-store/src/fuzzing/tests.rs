@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hairpin_model::phases::{ByPhase, PhaseLengths, ProbeTimeLine};
-use hairpin_model::round::{Failure, Outcome};
 use hairpin_model::run_header::TOOL;
-use hairpin_model::samples::{PhaseHistograms, PhaseSamples};
+use hairpin_model::{ByPhase, Failure, Outcome, PhaseHistograms, PhaseLengths, PhaseSamples, ProbeTimeLine};
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;

@@ -1,12 +1,11 @@
 //! A run, its rounds and their samples; also for the integration tests.
 
-use hairpin_model::case::Case;
-use hairpin_model::ledger::Ledger;
-use hairpin_model::round::{Extent, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::{FORMAT, Host, Plan, Run, State, Tool};
-use hairpin_model::samples::{Fate, Samples, Stamps, latency_histogram};
-use hairpin_model::time_sequence::TraceFigures;
-use hairpin_model::trace::{Capture, RoundTrace};
+use hairpin_model::run::{FORMAT, State};
+use hairpin_model::samples::{Fate, latency_histogram};
+use hairpin_model::{
+    Capture, Case, Extent, FlowRecord, Host, Ledger, Measured, Outcome, Plan, RoundOrder, RoundRecord, RoundTrace,
+    Run, Samples, Stamps, Tool, TraceFigures,
+};
 
 pub(crate) fn run(state: State) -> Run {
     Run {

@@ -1,7 +1,7 @@
 //! The samples of all rounds merged into one file, and the result if that fails.
 
-use hairpin_model::round::Measured;
-use hairpin_model::samples::{COLUMNS, Samples};
+use hairpin_model::samples::COLUMNS;
+use hairpin_model::{Measured, Samples};
 
 use super::*;
 

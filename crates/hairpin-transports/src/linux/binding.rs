@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
-use hairpin_model::binding::Binding;
+use hairpin_model::Binding;
 use socket2::{SockRef, Type};
 
 use crate::system::sockopt::{self, Place};

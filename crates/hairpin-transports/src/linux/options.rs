@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use hairpin_model::fact::Fact;
-use hairpin_model::options::{OptionName, Options, ValueKind};
+use hairpin_model::options::OptionName;
+use hairpin_model::{Fact, Options, ValueKind};
 
 use crate::options::{Family, Moment};
 use crate::system::sockopt::{self, Place};

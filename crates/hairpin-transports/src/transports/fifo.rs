@@ -1,6 +1,6 @@
 //! Two named pipes, one each way (fifo(7)).
 
-use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
+use hairpin_model::{Card, Receipt, RoughRoundTrip, WhyNot};
 
 use crate::system::pipe::{Access, open_own, two_fifos};
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};

@@ -8,9 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hairpin_model::card::{self, AnsweredBy, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::fact::Fact;
+use hairpin_model::card::{self, IPV4_MTU_BYTES};
 use hairpin_model::options::OptionName;
+use hairpin_model::{AnsweredBy, Card, Fact, Reach, Receipt, RoughRoundTrip, WhyNot};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::options::{self, Family, Moment};

@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hairpin_model::card::{Card, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
+use hairpin_model::{Card, Fact, Reach, Receipt, RoughRoundTrip, Waiting, WhyNot, fact_names};
 
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError, Wire, WireError};
 use crate::wires::one_wire::OneWire;

@@ -24,7 +24,7 @@ mod unix_stream;
 
 use std::sync::OnceLock;
 
-use hairpin_model::card::Card;
+use hairpin_model::Card;
 
 use crate::wire::Transport;
 
@@ -97,8 +97,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use hairpin_model::card::{Protocol, Reach, SavedCards};
     use hairpin_model::upgrade::earlier_cards;
+    use hairpin_model::{Protocol, Reach, SavedCards};
 
     use super::*;
 

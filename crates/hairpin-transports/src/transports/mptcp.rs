@@ -3,8 +3,9 @@
 //! A closed end does not reset the connection when more data arrives, so its peer notices by receiving, not by sending.
 //! A congestion control that the kernel does not have is only refused once there is a connection.
 
-use hairpin_model::card::{self, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRoundTrip, WhyNot};
+use hairpin_model::card::{self, IPV4_MTU_BYTES};
 use hairpin_model::options::OptionName;
+use hairpin_model::{Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use socket2::{Protocol, Socket, Type};
 
 use super::tcp::{bound, can_run};

@@ -1,6 +1,6 @@
 //! Two anonymous pipes, one each way (pipe(7)).
 
-use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
+use hairpin_model::{Card, Receipt, RoughRoundTrip, WhyNot};
 
 use crate::system::pipe::{Access, capacity_bytes, open_own, pipe};
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};

@@ -5,10 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
-use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
+use hairpin_model::{Card, Fact, Receipt, RoughRoundTrip, Waiting, WhyNot, fact_names};
 
 use crate::system::alarm::Alarm;
 use crate::system::futex::{self, Awake};

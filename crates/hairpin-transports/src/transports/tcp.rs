@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use hairpin_model::card::{self, Card, Reach, Receipt, RoughRoundTrip, WhyNot};
+use hairpin_model::card::{self};
 use hairpin_model::options::OptionName;
+use hairpin_model::{Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use socket2::{Protocol, Socket, Type};
 
 use crate::options::Family;

@@ -1,7 +1,7 @@
 //! A Unix domain datagram socket (unix(7)): connectionless, but ordered and reliable, because a sender waits for room
 //! in the receiver's queue.
 
-use hairpin_model::card::{Card, RoughRoundTrip};
+use hairpin_model::{Card, RoughRoundTrip};
 use socket2::Type;
 
 use crate::wires::unix::{MAX_MESSAGE_BYTES, OPTIONS, UnixSocket};

@@ -1,6 +1,6 @@
 //! A connected Unix domain socket that keeps message boundaries (unix(7), `SOCK_SEQPACKET`).
 
-use hairpin_model::card::{Card, RoughRoundTrip};
+use hairpin_model::{Card, RoughRoundTrip};
 use socket2::Type;
 
 use crate::wires::unix::{MAX_MESSAGE_BYTES, OPTIONS, UnixSocket};

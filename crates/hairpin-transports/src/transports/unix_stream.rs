@@ -1,6 +1,6 @@
 //! A Unix domain stream socket (unix(7)).
 
-use hairpin_model::card::{Card, RoughRoundTrip};
+use hairpin_model::{Card, RoughRoundTrip};
 use socket2::Type;
 
 use crate::wires::unix::{OPTIONS, UnixSocket};

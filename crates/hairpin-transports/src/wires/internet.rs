@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use hairpin_model::card::WhyNot;
+use hairpin_model::WhyNot;
 
 use super::{bad_address, failed};
 use crate::options::Family;

@@ -1,7 +1,6 @@
 //! The part of a packet's IP header that tells about its path.
 
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
+use hairpin_model::{Fact, fact_names};
 
 /// The fields of an IP header that routers change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,7 @@ pub(crate) mod ring;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hairpin_model::binding::Binding;
-use hairpin_model::card::{Card, Reach, WhyNot};
+use hairpin_model::{Binding, Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
 #[cfg(target_os = "linux")]

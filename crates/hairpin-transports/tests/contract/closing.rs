@@ -3,7 +3,8 @@
 use std::sync::mpsc;
 use std::time::Instant;
 
-use hairpin_model::options::{OptionName, Options};
+use hairpin_model::Options;
+use hairpin_model::options::OptionName;
 use hairpin_transports::{Setup, Wire, WireError};
 
 use super::ends::{Checked, LONG, SHORT, Subject, is_closed, is_timed_out, random_bytes, shown, text};

@@ -3,7 +3,7 @@
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use hairpin_model::card::Protocol;
+use hairpin_model::Protocol;
 use hairpin_transports::{Handed, Listener, Setup, TransportError, Unsupported, Wire};
 use socket2::{Domain, Socket, Type};
 

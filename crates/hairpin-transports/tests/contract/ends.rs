@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::Waiting;
-use hairpin_model::options::Options;
+use hairpin_model::{AnsweredBy, Card, Options, Waiting};
 use hairpin_transports::{Cookie, Listener, Setup, Transport, TransportError, Wire, WireError};
 
 /// The cookie of every pair.

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::sync::mpsc::channel;
 
-use hairpin_model::case::Waiting;
+use hairpin_model::Waiting;
 use hairpin_transports::{Batch, Wire, WireError};
 
 use super::ends::{Checked, LONG, Subject, is_closed, random_bytes, shown, text};

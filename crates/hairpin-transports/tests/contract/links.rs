@@ -3,8 +3,7 @@
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 
-use hairpin_model::card::{AnsweredBy, Reach};
-use hairpin_model::{fact, fact_names};
+use hairpin_model::{AnsweredBy, Reach, fact, fact_names};
 use hairpin_transports::{ServerAddresses, Setup, TransportError, is_hello};
 
 use super::ends::{Checked, LONG, SHORT, Subject, accept, is_closed, shown, text};

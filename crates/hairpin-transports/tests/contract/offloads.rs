@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hairpin_model::options::{OptionName, Options};
+use hairpin_model::options::OptionName;
 use hairpin_model::trace::StampKind;
-use hairpin_model::{fact, fact_names};
+use hairpin_model::{Options, fact, fact_names};
 use hairpin_transports::{Batch, Interest, Setup, Wire, WireError, WireSet};
 
 use super::ends::{Checked, LONG, Pair, Subject, random_bytes, text};

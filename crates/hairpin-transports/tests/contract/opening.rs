@@ -1,6 +1,6 @@
 //! Bad addresses, setups that the card does not support, and occupied addresses.
 
-use hairpin_model::case::Waiting;
+use hairpin_model::Waiting;
 use hairpin_transports::{Setup, TransportError};
 
 use super::ends::{Checked, LONG, SHORT, Subject, accept, text};

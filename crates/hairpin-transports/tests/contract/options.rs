@@ -1,8 +1,8 @@
 //! Options: requested and read back at both ends, and refused if unknown; and the counters.
 
-use hairpin_model::fact::{self, Fact, FactValue};
-use hairpin_model::fact_names;
-use hairpin_model::options::{OptionName, Options};
+use hairpin_model::fact::{self};
+use hairpin_model::options::OptionName;
+use hairpin_model::{Fact, FactValue, Options, fact_names};
 use hairpin_transports::options::is_met;
 use hairpin_transports::{Setup, TransportError};
 

@@ -6,9 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::ends::COOKIE;
-use hairpin_model::card::Reach;
-use hairpin_model::case::Waiting;
-use hairpin_model::options::Options;
+use hairpin_model::{Options, Reach, Waiting};
 use hairpin_transports::{Setup, WireError, find};
 
 use super::ends::{Checked, LONG, SHORT, Subject, accept, is_timed_out, random_bytes, shown, text};

@@ -4,9 +4,9 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
-use hairpin_model::options::{OptionName, Options};
+use hairpin_model::options::OptionName;
 use hairpin_model::trace::StampKind;
+use hairpin_model::{Options, Waiting};
 use hairpin_transports::{KernelStamps, RawStamp, Setup, Wire};
 
 use super::ends::{Checked, LONG, Pair, SHORT, Subject, is_timed_out, random_bytes, shown, text};

@@ -2,8 +2,8 @@
 
 use std::io::IoSlice;
 
-use hairpin_model::case::Waiting;
-use hairpin_model::options::{OptionName, Options};
+use hairpin_model::options::OptionName;
+use hairpin_model::{Options, Waiting};
 use hairpin_transports::{Segments, Setup, Stream, Wire, WireError};
 
 use super::ends::{Checked, LONG, SHORT, Subject, is_closed, is_timed_out, random_bytes, shown, text};

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use hairpin_model::case::Waiting;
+use hairpin_model::Waiting;
 use hairpin_transports::{Batch, Wire};
 
 use super::ends::{Checked, LONG, Subject, random_bytes, text};

@@ -3,9 +3,7 @@
 use clap::ArgMatches;
 use hairpin_hosts::datagram_check::DatagramCheck;
 use hairpin_hosts::dial::NotKnown;
-use hairpin_model::card::{AnsweredBy, Reach};
-use hairpin_model::quantities;
-use hairpin_model::served::{Check, CheckedDatagrams, CheckedServer, RefusedTransport};
+use hairpin_model::{AnsweredBy, Check, CheckedDatagrams, CheckedServer, Reach, RefusedTransport, quantities};
 use hairpin_report::terminal::{Look, render_item};
 
 use super::exit::{Exit, Stopped};

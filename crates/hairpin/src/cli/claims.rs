@@ -7,12 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use hairpin_analysis::claims::{Runs, judge, listed};
 use hairpin_hosts::ticket::redacted;
-use hairpin_model::claim::PlannedRun;
-use hairpin_model::document::Document;
-use hairpin_model::finding::{About, Finding, Severity};
-use hairpin_model::judged_claim::{ClaimsReport, TestRun};
-use hairpin_model::run::{Run, State};
-use hairpin_model::shell;
+use hairpin_model::finding::{About, Severity};
+use hairpin_model::run::State;
+use hairpin_model::{ClaimsReport, Document, Finding, PlannedRun, Run, TestRun, shell};
 use hairpin_report::{html, terminal};
 use hairpin_store::Folder;
 

@@ -8,13 +8,12 @@ use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{
     Budget, RunComparison, choices_that_differ, compare_runs, of_phase, side_in_own_namespaces, unlike,
 };
-use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
-use hairpin_model::finding::Finding;
 use hairpin_model::names::distinct;
 use hairpin_model::phases::Phase;
-use hairpin_model::printable;
 use hairpin_model::quantities::counted;
-use hairpin_model::run::Run;
+use hairpin_model::{
+    BudgetResult, Caution, ComparisonReport, ComparisonRow, Finding, InvalidCase, Run, Unlike, printable,
+};
 use hairpin_report::terminal;
 use hairpin_store::Memory;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use hairpin_hosts::dial::NotKnown;
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,11 @@
 use clap::ArgMatches;
 use hairpin_analysis::findings::{self, Detector};
 use hairpin_experiments::knob::Knob;
-use hairpin_model::capabilities::{Candidate, HostCapabilities};
-use hairpin_model::card::{AnsweredBy, Card, Reach};
-use hairpin_model::exchange::Remedy;
-use hairpin_model::listed::{
-    Catalog, ListedExperiment, ListedFinding, ListedKnob, ListedOption, ListedRemedy, ListedTransport,
+use hairpin_model::options::OptionName;
+use hairpin_model::{
+    AnsweredBy, Candidate, Card, Catalog, HostCapabilities, ListedExperiment, ListedFinding, ListedKnob,
+    ListedOption, ListedRemedy, ListedTransport, Reach, Remedy, ValueKind,
 };
-use hairpin_model::options::{OptionName, ValueKind};
 
 use super::exit::{Exit, Stopped};
 use super::lines::Lines;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_experiments::{Experiment, KnobKind, Refused, evidence};
-use hairpin_model::case::Case;
-use hairpin_model::run::{Run, State};
+use hairpin_model::run::State;
+use hairpin_model::{Case, Run};
 use hairpin_report::time_sequence;
 use hairpin_store::RunFolder;
 

@@ -5,8 +5,7 @@
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hairpin_model::document::Document;
-use hairpin_model::printable;
+use hairpin_model::{Document, printable};
 use hairpin_report::terminal::{Look, render_item};
 
 /// Minimum and maximum width of a report, in columns.

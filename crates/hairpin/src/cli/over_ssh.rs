@@ -7,8 +7,7 @@ use std::sync::atomic::AtomicBool;
 use clap::ArgMatches;
 use hairpin_hosts::ssh::{Binary, Program, Server, Ssh, Unstarted};
 use hairpin_hosts::ssh_host::SshHost;
-use hairpin_model::quantities;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, quantities};
 
 use super::exit::{Exit, Stopped};
 use super::output;

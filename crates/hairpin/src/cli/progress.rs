@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use hairpin_model::ladder::Kind;
-use hairpin_model::quantities;
-use hairpin_model::round::{Failure, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::Skipped;
+use hairpin_model::{Failure, Measured, Outcome, RoundOrder, RoundRecord, Skipped, quantities};
 use hairpin_report::announcement;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 

@@ -4,8 +4,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use hairpin_model::round::Outcome;
-use hairpin_model::run::Run;
+use hairpin_model::{Outcome, Run};
 use hairpin_report::csv_table::{self, SamplesTable};
 use hairpin_report::{html, terminal, time_sequence};
 use hairpin_store::{RunFolder, StoreError, write_named};

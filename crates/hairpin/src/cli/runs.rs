@@ -4,9 +4,8 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::ArgMatches;
-use hairpin_model::listed::{ListedRun, Runs, SkippedEntry};
 use hairpin_model::run::State;
-use hairpin_model::{printable, quantities};
+use hairpin_model::{ListedRun, Runs, SkippedEntry, printable, quantities};
 use hairpin_report::terminal::{Look, render_item};
 use hairpin_store::{Listing, SavedRun, StoreError};
 

@@ -14,10 +14,8 @@ use hairpin_hosts::protocol::ServerInfo;
 use hairpin_hosts::serve::{Server, Taken};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::{Ticket, host_and_port};
-use hairpin_model::limits::Limits;
-use hairpin_model::refused::Refused;
-use hairpin_model::served::{Ending, Event, Strange};
-use hairpin_model::{parse, quantities};
+use hairpin_model::served::Event;
+use hairpin_model::{Ending, Limits, Refused, Strange, parse, quantities};
 
 use super::exit::{Exit, Stopped};
 use super::{output, serve_list};

@@ -6,8 +6,7 @@ use std::io;
 use hairpin_hosts::accounts::{Accounts, Listed};
 use hairpin_hosts::serve::Taken;
 use hairpin_hosts::state::State;
-use hairpin_model::quantities;
-use hairpin_model::served::{ListedServer, ListedTicket, Servers, Session};
+use hairpin_model::{ListedServer, ListedTicket, Servers, Session, quantities};
 use hairpin_report::terminal::{Look, render_item};
 
 use super::exit::Exit;
@@ -124,8 +123,7 @@ fn minute(unix_s: u64) -> String {
 mod tests {
     use hairpin_hosts::serve::Account;
     use hairpin_hosts::ticket::Secret;
-    use hairpin_model::limits::Limits;
-    use hairpin_model::served::Used;
+    use hairpin_model::{Limits, Used};
 
     use super::*;
 

@@ -10,9 +10,7 @@ use hairpin_engine::environment::interface_index;
 use hairpin_hosts::dial::NotKnown;
 use hairpin_hosts::ssh_host::SshHost;
 use hairpin_hosts::ticket::Ticket;
-use hairpin_model::binding::Binding;
-use hairpin_model::names;
-use hairpin_model::refused::Refused;
+use hairpin_model::{Binding, Refused, names};
 
 use super::exit::Stopped;
 use super::{output, over_ssh};

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 /// Descriptor of this process's own stream that the path names, if any. Opening the path instead would give a separate
 /// offset in the file behind the stream and overwrite its content.

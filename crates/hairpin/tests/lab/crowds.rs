@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hairpin_hosts::dial::dial;
 use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ticket::Ticket;
-use hairpin_model::binding::Binding;
+use hairpin_model::Binding;
 
 use crate::support::{Place, Running, nameless_descriptors, status, until};
 

@@ -1,7 +1,8 @@
 //! Verdicts between two hosts.
 
-use hairpin_model::case::{Across, Fallback, PathKind};
-use hairpin_model::flow::{Direction, Flow, Load};
+use hairpin_model::case::PathKind;
+use hairpin_model::flow::Direction;
+use hairpin_model::{Across, Fallback, Flow, Load};
 
 use super::*;
 

@@ -1,11 +1,10 @@
 //! Figures of one-way loads, ratios across runs, and gaps.
 
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::flow::{Direction, Flow, Load};
-use hairpin_model::one_way::{CpuTimeLine, Received, Sent};
-use hairpin_model::options::{Effective, OptionName, Options};
-use hairpin_model::round::{EndReport, Measured};
+use hairpin_model::flow::Direction;
+use hairpin_model::options::OptionName;
+use hairpin_model::{
+    CpuTimeLine, Effective, EndReport, Fact, Flow, Load, Measured, Options, Received, Sent, fact_names,
+};
 
 use super::*;
 use crate::fixture::links::{late_by, over};

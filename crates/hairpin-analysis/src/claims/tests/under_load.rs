@@ -1,8 +1,7 @@
 //! Figures of a probe under load.
 
-use hairpin_model::flow::{Direction, Flow, FlowRole};
-use hairpin_model::ledger::Ledger;
-use hairpin_model::phases::ProbePhases;
+use hairpin_model::flow::{Direction, FlowRole};
+use hairpin_model::{Flow, Ledger, ProbePhases};
 
 use super::*;
 

@@ -1,12 +1,8 @@
 //! Cases that differ from another in one thing: the counter-experiment and, if already measured, its result.
 
-use hairpin_model::case::Case;
-use hairpin_model::exchange::Remedy;
-use hairpin_model::finding::{CounterExperiment, Proved};
 use hairpin_model::finding_keys::check::{CODEL, NODELAY, WITHOUT_STAGE};
 use hairpin_model::options::OptionName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{Case, CaseSummary, CounterExperiment, Proved, Remedy, Run};
 
 use super::{CONFIRMED, Change, change, paired, proved, with_option};
 use crate::exchanges::with_remedy;

@@ -1,10 +1,8 @@
 //! Counter-experiments: the cases to measure next, with one change.
 
-use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, WhichCpus};
-use hairpin_model::finding::{CounterExperiment, Repeat};
 use hairpin_model::finding_keys::check::LONGER;
-use hairpin_model::flow::Flow;
 use hairpin_model::options::OptionName;
+use hairpin_model::{Case, CounterExperiment, CpuIdle, EndKind, Flow, Placement, Repeat, WhichCpus};
 
 /// A counter-experiment that measures these cases.
 pub(in crate::findings) fn counter_experiment(

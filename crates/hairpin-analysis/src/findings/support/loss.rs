@@ -1,15 +1,11 @@
 //! Losses of one-way loads by cause, and whether a change removes them.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::Case;
-use hairpin_model::finding::{CounterExperiment, Evidence, Key, Proved};
-use hairpin_model::finding_keys as keys;
 use hairpin_model::finding_keys::check::LOWER_RATE;
-use hairpin_model::flow::{Load, Pacing};
-use hairpin_model::ledger::Ledger;
-use hairpin_model::round::Measured;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::flow::Pacing;
+use hairpin_model::{
+    Arrivals, Case, CaseSummary, CounterExperiment, Evidence, Key, Ledger, Load, Measured, Proved, Run,
+    finding_keys as keys,
+};
 
 use super::{change_of, evidence_of, gone_by_block, paired, sibling_of};
 

@@ -10,13 +10,12 @@ mod without_cause;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Key, Proved, Severity};
-use hairpin_model::finding_keys as keys;
-use hairpin_model::round::{Measured, RoundRecord};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
+use hairpin_model::finding::Severity;
+use hairpin_model::summary::Verdict;
+use hairpin_model::{
+    Case, CaseSummary, Comparison, Evidence, Figure, Finding, FindingCard, Key, Measured, Proved, RoundPoint,
+    RoundRecord, Run, finding_keys as keys,
+};
 
 pub(super) use self::alternative::{other_remedy, sibling_of, with_codel, without_nagle, without_stage};
 pub(super) use self::counter_experiment::{counter_experiment, for_longer, needs_one_host, paired, with_option};

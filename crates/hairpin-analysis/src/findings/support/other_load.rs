@@ -1,13 +1,10 @@
 //! The same case with another load next to its probe.
 
-use hairpin_model::arrivals::Arrivals;
-use hairpin_model::case::{Case, EndSettings, Placement, WhichCpus};
-use hairpin_model::finding::CounterExperiment;
 use hairpin_model::finding_keys::check::{LOAD_BELOW_GOODPUT, LOAD_ELSEWHERE};
-use hairpin_model::flow::{ConnectionUse, Flow, FlowRole, Load, MESSAGE_BYTES, Pacing, WRITE_BYTES};
+use hairpin_model::flow::{ConnectionUse, FlowRole, MESSAGE_BYTES, Pacing, WRITE_BYTES};
 use hairpin_model::options::OptionName;
-use hairpin_model::parse;
 use hairpin_model::quantities::bit_rate_argument;
+use hairpin_model::{Arrivals, Case, CounterExperiment, EndSettings, Flow, Load, Placement, WhichCpus, parse};
 
 use super::paired;
 

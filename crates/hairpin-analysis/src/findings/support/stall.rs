@@ -2,15 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::Finding;
-use hairpin_model::finding_keys as keys;
 use hairpin_model::options::OptionName;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
+use hairpin_model::{Case, CaseSummary, Figure, Finding, Run, TracedExchange, Wait, finding_keys as keys};
 
 use super::{Often, Traced, held_ns};
 use crate::trace::switch;

@@ -1,14 +1,9 @@
 //! The traced rounds of a case, limited to what also holds without tracing.
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::Finding;
-use hairpin_model::finding_keys as keys;
-use hairpin_model::flow::Load;
-use hairpin_model::round::{Measured, Purpose};
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{TraceFigures, TracedExchange, Wait};
+use hairpin_model::round::Purpose;
+use hairpin_model::{
+    Case, CaseSummary, Figure, Finding, Load, Measured, Run, TraceFigures, TracedExchange, Wait, finding_keys as keys,
+};
 
 use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;

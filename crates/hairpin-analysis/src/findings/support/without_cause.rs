@@ -1,10 +1,6 @@
 //! Whether the time attributed to a cause disappears without that cause.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::Proved;
-use hairpin_model::round::Measured;
-use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Figure, Measured, Proved, Run};
 
 use super::{CANNOT_TELL, CONFIRMED, MIN_BLOCKS, REFUTED, checked, rounds_of};
 use crate::compare::{by_block, difference_by_block, over_points};

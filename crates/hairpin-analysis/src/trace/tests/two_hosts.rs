@@ -1,6 +1,6 @@
 //! Traces of two hosts: packets captured at the client, and server calls timed by an unsynchronized clock.
 
-use hairpin_model::fact::Fact;
+use hairpin_model::Fact;
 
 use super::links::{call, ms};
 use super::*;

@@ -135,8 +135,7 @@ impl Carrier for Scripted<'_> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-    use hairpin_model::round::{EndReport, Extent, Failure, RoundOrder};
+    use hairpin_model::{Case, EndReport, Extent, Failure, RoundOrder};
 
     use super::*;
     use crate::control::{Progress, VERSION};

@@ -14,8 +14,7 @@ mod pcapng;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use hairpin_model::card::WhyNot;
-use hairpin_model::trace::{Capture, Packet};
+use hairpin_model::{Capture, Packet, WhyNot};
 
 use crate::realtime::RealtimeMap;
 use crate::system::packet_ring::{self, Frame, Interface, PacketRing, SNAP_BYTES};

@@ -1,6 +1,7 @@
 //! Converts captured segments to the connection's packets, with bytes counted from 0 in each direction.
 
-use hairpin_model::trace::{End, Packet};
+use hairpin_model::Packet;
+use hairpin_model::trace::End;
 use hairpin_transports::HELLO_BYTES;
 
 use super::crossing::Crossing;

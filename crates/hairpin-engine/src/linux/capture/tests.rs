@@ -2,7 +2,8 @@
 
 use std::io;
 
-use hairpin_model::trace::{End, Packet};
+use hairpin_model::Packet;
+use hairpin_model::trace::End;
 use proptest::prelude::*;
 
 use super::crossing::crossings;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 use super::namespace;
 use crate::system::guest::{self as system, Interest};

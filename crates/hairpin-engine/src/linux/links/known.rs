@@ -6,8 +6,7 @@ use hairpin_link::builtin;
 use hairpin_link::profile::{PathProfile, Profile};
 use hairpin_link::stages::loss::Loss;
 use hairpin_link::trace::Trace;
-use hairpin_model::capabilities::{KnownLink, LinkCapabilities};
-use hairpin_model::card::{Receipt, WhyNot};
+use hairpin_model::{KnownLink, LinkCapabilities, Receipt, WhyNot};
 
 use super::{namespace, traces};
 

@@ -22,9 +22,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use hairpin_model::link::LinkRecord;
-use hairpin_model::link_ends::LinkEnds;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, LinkEnds, LinkRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::system::stream;

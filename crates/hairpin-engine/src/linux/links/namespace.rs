@@ -10,9 +10,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use hairpin_model::card::WhyNot;
 use hairpin_model::environment::NetworkNamespace;
-use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_model::{Failure, RoundOrder, WhyNot};
 
 use super::wiring;
 use crate::netlink::{LOOPBACK_INDEX, Netlink};

@@ -12,8 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
-use hairpin_model::link_ends::LinkEnds;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, LinkEnds};
 
 use super::namespace;
 use super::sweep::sweep;

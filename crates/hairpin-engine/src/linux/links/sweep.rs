@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 use crate::system::process::Process;
 

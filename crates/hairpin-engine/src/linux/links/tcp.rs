@@ -1,8 +1,7 @@
 //! The TCP settings at both ends of a link. A new network namespace inherits the congestion control and the buffer
 //! limits from the host (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), so without this a link would differ between hosts.
 
-use hairpin_model::link_ends::LinkEnds;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, LinkEnds};
 
 use crate::sysctl;
 

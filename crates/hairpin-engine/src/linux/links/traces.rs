@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::trace::Trace;
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 use crate::system::stream;
 

@@ -14,8 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_model::link_ends::{DroppedAfter, LinkEnds};
-use hairpin_model::round::Failure;
+use hairpin_model::{DroppedAfter, Failure, LinkEnds};
 
 use super::addresses::{FAR, NEAR_V4, NEAR_V6, have_ipv6};
 use super::tcp::{self, By};

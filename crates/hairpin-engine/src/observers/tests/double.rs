@@ -1,6 +1,6 @@
 //! An observer for tests. Like any other it is one file and one line of the list. It reports its marks as a fact.
 
-use hairpin_model::fact::Fact;
+use hairpin_model::Fact;
 
 use crate::observer::{Context, Mark, Observations, Observer};
 

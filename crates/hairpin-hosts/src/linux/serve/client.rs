@@ -7,8 +7,8 @@ use std::time::Duration;
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::environment::interface;
-use hairpin_model::refused::Refused;
-use hairpin_model::served::{Event, Session};
+use hairpin_model::served::Event;
+use hairpin_model::{Refused, Session};
 use hairpin_transports::Cookie;
 
 use super::round;

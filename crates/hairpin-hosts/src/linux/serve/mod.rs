@@ -24,7 +24,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::ends::Host;
-use hairpin_model::served::{Ending, Event, Strange};
+use hairpin_model::served::Event;
+use hairpin_model::{Ending, Strange};
 use hairpin_transports::{multipath, received};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -308,7 +309,7 @@ mod tests {
     use hairpin_engine::clock::RealClock;
     use hairpin_engine::control::frames::Frames;
     use hairpin_engine::placement::Cpus;
-    use hairpin_model::limits::Limits;
+    use hairpin_model::Limits;
     use rustls::ClientConnection;
     use serde_json::{Value, json};
 

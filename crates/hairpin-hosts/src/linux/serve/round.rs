@@ -14,14 +14,10 @@ use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message};
 use hairpin_engine::ends::start::{COMMAND, TICKET_VARIABLE};
 use hairpin_engine::ends::{EndOrder, Host};
-use hairpin_model::card::Protocol;
-use hairpin_model::case::Case;
-use hairpin_model::fact::{self, Fact};
-use hairpin_model::fact_names;
+use hairpin_model::fact::{self};
 use hairpin_model::flow::{ConnectionUse, Direction};
-use hairpin_model::limits::Limits;
-use hairpin_model::round::{EndReport, Failure};
 use hairpin_model::served::Event;
+use hairpin_model::{Case, EndReport, Fact, Failure, Limits, Protocol, fact_names};
 use hairpin_transports::Cookie;
 
 use super::lease::Running;

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hairpin_model::limits::Exceeded;
-use hairpin_model::served::{Session, Used};
+use hairpin_model::{Exceeded, Session, Used};
 use serde::{Deserialize, Serialize};
 
 use super::allowance::Allowance;

@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::ends::Host;
-use hairpin_model::limits::Limits;
+use hairpin_model::Limits;
 use hairpin_model::served::Event;
 
 use super::lease::Lease;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 use ring::digest::{Context, SHA256};
 
 /// Bytes of the digest in the name.

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hairpin_engine::ends::start::TICKET_VARIABLE;
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 pub use self::binary::Binary;
 use self::child::{Bounded, GivenUp};

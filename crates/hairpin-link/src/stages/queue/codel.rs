@@ -4,7 +4,7 @@
 //! The names are those of the RFC's pseudocode (section 5). Its control law, `t + interval / sqrt(count)`, is computed
 //! in whole ns, rounded down. The RFC's largest packet is the link's MTU.
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 use super::waiting::Waiting;
 pub use crate::figures::Codel;

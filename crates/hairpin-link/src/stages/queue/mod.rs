@@ -11,7 +11,7 @@ mod replay;
 mod service;
 mod waiting;
 
-use hairpin_model::refused::Refused;
+use hairpin_model::Refused;
 
 use service::Service;
 use waiting::Waiting;

@@ -2,9 +2,8 @@
 
 use hairpin_model::ladder::{self, row_name};
 use hairpin_model::names::joined;
-use hairpin_model::path;
 use hairpin_model::quantities::{byte_rate, counted, duration, factor, number_bounds};
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, path};
 
 use super::figures::{interval, latency, p50};
 

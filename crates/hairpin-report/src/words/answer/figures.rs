@@ -1,9 +1,7 @@
 //! Cases and figures in the sentences of an answer.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::ladder;
 use hairpin_model::quantities::{DASH, bounds, duration, factor, number_bounds};
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::{CaseSummary, Figure, ladder};
 
 /// A note for the figures of an invalid case.
 pub(super) fn if_invalid(row: &CaseSummary) -> &'static str {

@@ -5,15 +5,11 @@ mod figures;
 mod one_way;
 mod under_load;
 
-use hairpin_model::answer::Statement;
-use hairpin_model::case::{EndKind, Waiting};
-use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
 use hairpin_model::names::{joined, shortened};
-use hairpin_model::path;
 use hairpin_model::quantities::{change, counted, duration, factor, message_rate, share};
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{CaseSummary, EndKind, Figure, Run, Statement, Waiting, path};
 
 use figures::{NO_WINNER, if_invalid, latency, name, p50};
 

@@ -1,19 +1,17 @@
 //! The words of an answer to loads without answers: messages, streams and offered loads.
 
-use hairpin_model::answer::{BatchGain, BusyCpu};
+use hairpin_model::answer::BusyCpu;
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::figure::Figure;
 use hairpin_model::flow::Direction;
-use hairpin_model::knee::{Knee, NotDelivered};
+use hairpin_model::knee::NotDelivered;
 use hairpin_model::ladder::{self, Kind, row_name};
-use hairpin_model::ledger::{Ledger, in_words};
+use hairpin_model::ledger::in_words;
 use hairpin_model::names::{distinct, joined};
-use hairpin_model::path;
 use hairpin_model::quantities::{
     byte_rate, byte_rate_bounds, count, counted, factor, message_rate, message_rate_bounds, number, share,
 };
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{BatchGain, CaseSummary, Figure, Knee, Ledger, Run, path};
 
 use super::figures::{NO_WINNER, latency, name, p50, times, with_interval};
 

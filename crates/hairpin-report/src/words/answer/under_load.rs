@@ -1,15 +1,12 @@
 //! The words of an answer to probes under load.
 
-use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
 use hairpin_model::names::{joined, shortened};
-use hairpin_model::path;
-use hairpin_model::phases::{Phase, Responsiveness};
+use hairpin_model::phases::Phase;
 use hairpin_model::quantities::{
     DASH, byte_rate, bytes, counted, duration, exact_bytes, number, number_bounds, share,
 };
-use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::Verdict;
+use hairpin_model::{Case, CaseSummary, Figure, Responsiveness, Run, path};
 
 use super::figures::{if_invalid, latency, p50, with_interval};
 use super::one_way::causes;

@@ -4,9 +4,7 @@ use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
-use hairpin_model::phases::SenderState;
+use hairpin_model::{Fact, SenderState, fact_names};
 
 use super::done;
 use crate::wire::Segments;

@@ -7,8 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
-use hairpin_model::fact::Fact;
+use hairpin_model::{Fact, Waiting};
 
 use super::port::{Miss, Port, unsupported};
 use crate::batch::{Batch, send_each};

@@ -7,9 +7,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
+use hairpin_model::{Fact, Waiting, fact_names};
 
 use super::descriptor::DescriptorWire;
 use super::port::{Miss, Port};

@@ -3,9 +3,8 @@
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
-use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
-use hairpin_model::phases::SenderState;
+use hairpin_model::{Fact, SenderState};
 
 use super::stamping::Stamping;
 use crate::batch::Batch;

@@ -3,9 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
+use hairpin_model::{Fact, fact_names};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::options::{self, Family, Moment};

@@ -5,11 +5,8 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
-use hairpin_model::fact::Fact;
-use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
-use hairpin_model::phases::SenderState;
+use hairpin_model::{Fact, SenderState, Waiting, fact_names};
 use socket2::{Socket, Type};
 
 use super::hello::{self, Met};

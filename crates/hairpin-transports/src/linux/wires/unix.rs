@@ -1,8 +1,8 @@
 //! Unix domain sockets with names in Linux's abstract namespace: they have no file, and end with their process, however
 //! it ends (unix(7)).
 
-use hairpin_model::card::{Card, Receipt, WhyNot};
 use hairpin_model::options::OptionName;
+use hairpin_model::{Card, Receipt, WhyNot};
 use socket2::{SockAddr, Socket, Type};
 
 use super::socket::{Kind, connect, connect_datagram, listen, listen_datagram};

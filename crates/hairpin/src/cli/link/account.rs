@@ -5,9 +5,7 @@ use std::fmt::Write;
 use std::process::Command;
 
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
-use hairpin_model::link::{DirectionRecord, LatenessNs, LinkRecord};
-use hairpin_model::link_ends::{DropCounter, DroppedAfter, LinkEnds};
-use hairpin_model::quantities;
+use hairpin_model::{DirectionRecord, DropCounter, DroppedAfter, LatenessNs, LinkEnds, LinkRecord, quantities};
 
 /// A link and its addresses, as passed to the programs at both ends.
 pub(super) struct Addresses<'a> {
@@ -103,7 +101,7 @@ fn packets(direction: &DirectionRecord) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hairpin_model::link::{PacketCounts, RelayReport, StageRecord};
+    use hairpin_model::{PacketCounts, RelayReport, StageRecord};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::links::echo_server;
 use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken};
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 use super::account::Addresses;
 use crate::interrupt::Signals;

@@ -5,8 +5,7 @@ use std::fmt::Write;
 use clap::ArgMatches;
 use hairpin_engine::links::known;
 use hairpin_link::builtin;
-use hairpin_model::card::{Receipt, WhyNot};
-use hairpin_model::listed::{Links, ListedLink, Relay};
+use hairpin_model::{Links, ListedLink, Receipt, Relay, WhyNot};
 
 use super::super::exit::Exit;
 use super::super::lines::Lines;

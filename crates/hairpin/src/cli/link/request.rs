@@ -4,7 +4,7 @@ use hairpin_engine::links::traces;
 use hairpin_link::builtin::{self, Builtin};
 use hairpin_link::profile::Profile;
 use hairpin_model::link::Direction;
-use hairpin_model::listed::{ListedLink, ListedStage};
+use hairpin_model::{ListedLink, ListedStage};
 
 use super::super::exit::Stopped;
 

@@ -14,8 +14,7 @@ use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foregr
 use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace, tcp};
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::EVERY;
-use hairpin_model::listed::LinkRun;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, LinkRun};
 
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::output;

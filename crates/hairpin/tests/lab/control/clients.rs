@@ -3,9 +3,8 @@
 
 use hairpin_engine::control::{Control, Message, agree};
 use hairpin_engine::ends::{EndOrder, opening};
-use hairpin_model::flow::{Direction, Flow};
-use hairpin_model::round::{Extent, Failure, RoundOrder};
-use hairpin_model::trace;
+use hairpin_model::flow::Direction;
+use hairpin_model::{Extent, Failure, Flow, RoundOrder, trace};
 use hairpin_transports::{Cookie, Wire};
 use std::time::Duration;
 

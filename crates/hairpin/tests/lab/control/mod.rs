@@ -21,9 +21,10 @@ use std::time::Duration;
 use hairpin_engine::Engine;
 use hairpin_engine::control::{Control, ControlError, Message, VERSION};
 use hairpin_engine::ends::{Host, server, start};
-use hairpin_model::case::{Case, Placement, Waiting};
-use hairpin_model::flow::{Direction, Flow};
-use hairpin_model::round::{EndReport, Extent, Failure, Finished, Measured, Outcome, RoundOrder};
+use hairpin_model::flow::Direction;
+use hairpin_model::{
+    Case, EndReport, Extent, Failure, Finished, Flow, Measured, Outcome, Placement, RoundOrder, Waiting,
+};
 
 use crate::support::PROGRAM;
 use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, Spoilt, framed, join};

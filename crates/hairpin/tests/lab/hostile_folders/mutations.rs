@@ -8,8 +8,7 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hairpin_model::round::{Outcome, RoundRecord};
-use hairpin_model::samples::Samples;
+use hairpin_model::{Outcome, RoundRecord, Samples};
 use hairpin_store::RunFolder;
 use serde_json::Value;
 

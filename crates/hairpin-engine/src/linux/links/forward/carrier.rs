@@ -7,8 +7,7 @@ use hairpin_link::Direction;
 use hairpin_link::link::Link;
 use hairpin_link::log::LogLine;
 use hairpin_link::packet::{Fate, Outcome, Packet};
-use hairpin_model::link::{LinkRecord, PacketCounts, StageRecord};
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, LinkRecord, PacketCounts, StageRecord};
 
 use super::frames::{self, Content};
 use super::interfaces::{Arrival, Interfaces};

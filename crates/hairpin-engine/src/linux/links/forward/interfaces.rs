@@ -1,7 +1,7 @@
 //! The loop's view of the machine: the interfaces towards both ends, and a clock.
 
 use hairpin_link::Direction;
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 /// The interfaces towards the two ends, and the clock. Times are ns since the link started.
 pub(super) trait Interfaces {

@@ -1,6 +1,6 @@
 //! The lateness of sent packets, and the margins for waking up early enough.
 
-use hairpin_model::link::LatenessNs;
+use hairpin_model::LatenessNs;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 use std::thread::JoinHandle;
 
 use hairpin_link::log::{HEADER, LogLine};
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 use super::sockets::no_thread;
 use crate::links::LogTo;

@@ -32,8 +32,7 @@ use std::os::fd::BorrowedFd;
 use hairpin_link::link::Link;
 use hairpin_link::profile::Profile;
 use hairpin_link::trace::Trace;
-use hairpin_model::link::RelayReport;
-use hairpin_model::round::Failure;
+use hairpin_model::{Failure, RelayReport};
 
 use super::{LinkEnd, LinkOrder};
 use crate::ends::opening::unplaced;

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::thread;
 
 use hairpin_link::Direction;
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 use super::super::wiring::failed;
 use super::interfaces::{Arrival, Interfaces};

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::io::IoSlice;
 
-use hairpin_model::options::{OptionName, ValueKind};
-use hairpin_model::phases::SenderState;
+use hairpin_model::options::OptionName;
+use hairpin_model::{SenderState, ValueKind};
 
 use super::super::parts::{MAX_PARTS, rest_of};
 use super::super::port::{Port, unsupported};

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use hairpin_link::Direction;
 use hairpin_link::link::Link;
-use hairpin_model::round::Failure;
+use hairpin_model::Failure;
 
 use super::carrier::{Carried, Carrier};
 use super::interfaces::{Arrival, Interfaces};
