@@ -25,9 +25,6 @@ const COMPILER: &str = "aarch64-linux-gnu-gcc";
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// Builds for the target and runs the result; returns a line for the summary.
-///
-/// # Errors
-/// Every part that does not compile, fails, or was skipped and is not listed.
 pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<Checked> {
     let enter = enter(root);
     let missing = missing(&enter)?;

@@ -31,9 +31,6 @@ pub(crate) fn tshark() -> Option<PathBuf> {
 }
 
 /// Compares the drawn exchange of every traced case with its capture; returns a line for the summary.
-///
-/// # Errors
-/// Every difference.
 pub(crate) fn compare(tshark: &Path, run_folder: &Path, run: &Value) -> Result<String> {
     let (mut compared, mut packets) = (0, 0);
     let mut faults = Vec::new();
@@ -53,7 +50,6 @@ pub(crate) fn compare(tshark: &Path, run_folder: &Path, run: &Value) -> Result<S
     }
 }
 
-/// The packets of a file as tshark reads them.
 fn read(tshark: &Path, file: &Path) -> Result<Vec<Packet>> {
     let mut command = Command::new(tshark);
     command.arg("-r").arg(file).args(["-T", "fields"]);
@@ -80,7 +76,6 @@ fn parsed(text: &str) -> Result<Vec<Packet>> {
     rows.iter().map(|row| packet(row).with_context(|| format!("cannot read tshark's {row:?}"))).collect()
 }
 
-/// The packets of a time sequence.
 fn drawn(sequence: &Value) -> Vec<Packet> {
     let packet = |event: &Value| {
         let kind = event["kind"].as_str()?;

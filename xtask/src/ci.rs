@@ -126,9 +126,6 @@ struct StepResult {
 }
 
 /// Runs the named steps (default: all) and prints a summary; returns whether all passed.
-///
-/// # Errors
-/// An unknown step is named, or a step cannot be prepared.
 pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !STEPS.iter().any(|(step, _)| step == name)) {
         let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();

@@ -14,7 +14,6 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
-/// Time limit of one command.
 const LIMIT: Duration = Duration::from_mins(8);
 
 /// Generated; and the one whose blocks have a test (`crates/hairpin/tests/lab/scripting.rs`).
@@ -64,7 +63,6 @@ const PRIVATE: &str = "(umask 077; ";
 /// Ends a program early, as Ctrl-C does.
 const LIMITED: &str = "timeout --foreground --preserve-status --signal=INT --kill-after=30 3";
 
-/// A command as a document shows it.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     command: String,
@@ -74,9 +72,6 @@ struct Shown {
 
 /// Runs the commands in the documents below `root` with the program `binary`; returns a line for the summary. `brief`
 /// skips installations and ends measurements after 3 s.
-///
-/// # Errors
-/// Every command that fails, with the end of its output, and every output without a date.
 pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
     let mut shown: Vec<Shown> = Vec::new();
     let mut faults = Vec::new();

@@ -19,7 +19,6 @@ use serde_json::Value;
 
 use crate::process;
 
-/// Time limit of a run.
 const LIMIT: Duration = Duration::from_mins(5);
 /// Runs whose probes differ by less are in one state of the machine. On one CPU figures are proportional to the probe,
 /// so a wider state would itself vary by more than an interval.
@@ -30,7 +29,6 @@ const MIN_RUNS_IN_STATE: usize = 5;
 const POOLED_P50: f64 = 0.92;
 const EACH_P50: f64 = 0.88;
 const POOLED_P99: f64 = 0.90;
-/// Minimum share of runs with an interval.
 const WITH_INTERVAL: f64 = 0.8;
 /// Maximum share of adjacent pairs called different in any figure.
 const DIFFERENT: f64 = 0.08;
@@ -41,7 +39,6 @@ const FOUND_TENTH: f64 = 39.0 / 40.0;
 const INJECTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "same-cpu"];
 
 pub(crate) struct Options {
-    /// Repeats of the run.
     pub(crate) runs: usize,
     /// Runs with an injected delay, of each size.
     pub(crate) injected: usize,
@@ -56,9 +53,6 @@ pub(crate) struct Options {
 }
 
 /// Measures and prints everything; returns whether it is within its limits.
-///
-/// # Errors
-/// The binary cannot be built or run.
 pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let scratch = match &asked.out {
@@ -122,7 +116,6 @@ fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
     process::run(measure, LIMIT)?.succeeded()?.json()
 }
 
-/// One repeat of a case.
 #[derive(Clone, Copy, Debug)]
 struct Repeat {
     /// Probe time in the state that the figures are from.
@@ -389,7 +382,6 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// Size of an injected delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Injection {
     /// The size that the comparison of two runs without a delay says it would find.
@@ -398,7 +390,6 @@ enum Injection {
     Tenth,
 }
 
-/// Results of an injection.
 struct Found {
     injection: Injection,
     /// Pairs whose comparison says that it would find a delay of that size.

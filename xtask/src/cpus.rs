@@ -5,9 +5,6 @@ use std::fs;
 use anyhow::{Context, Result};
 
 /// The first two CPUs that this process may use.
-///
-/// # Errors
-/// There are fewer than two.
 pub(crate) fn first_two() -> Result<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     first_allowed(&status).context("needs two CPUs (hint: taskset or the container may allow one only)")

@@ -25,9 +25,6 @@ const TEXTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Builds the archive below `target/dist`, unpacks it into an empty root and runs it there; returns a line for the
 /// summary.
-///
-/// # Errors
-/// A program fails, the binary is not static or too large, or it does not measure in the empty root.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let (target, binary) = build(root)?;
     let bytes = std::fs::metadata(&binary).context("the build left no binary")?.len();
@@ -48,7 +45,6 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     Ok(format!("{}: static binary of {:.1} MB; in an empty root: {ran}", archive.display(), bytes as f64 / 1e6))
 }
 
-/// Returns the target and the binary.
 fn build(root: &Path) -> Result<(String, PathBuf)> {
     let target = |libc: &str| format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
     let mut command = process::cargo(root);

@@ -10,9 +10,6 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process;
 
 /// Writes docs/catalog.md as the binary lists it, or with `check` only compares; returns a line for the summary.
-///
-/// # Errors
-/// The binary fails, the catalog cannot be written, or, with `check`, it is stale.
 pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["list", "--markdown"]);
@@ -22,9 +19,6 @@ pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String>
 
 /// Writes the schemas in docs/schemas as hairpin-model derives them from its types, or with `check` only compares;
 /// returns a line for the summary.
-///
-/// # Errors
-/// They cannot be derived or written, or, with `check`, one is stale or not of any document.
 pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
     let mut command = process::cargo(root);
     command.args(["run", "--quiet", "--locked", "--package", "hairpin-model", "--features", "schema"]);
@@ -44,7 +38,6 @@ pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
     Ok(format!("{} schemas", schemas.len()))
 }
 
-/// Folder of the schemas.
 const SCHEMAS: &str = "docs/schemas";
 
 /// A document that a chore writes.

@@ -28,7 +28,6 @@ use combination::Combination;
 use judge::{Round, Verdict};
 use two_hosts::TwoHosts;
 
-/// The reference.
 pub(crate) enum Against {
     BareLoop,
     /// The bare loop, with client and server on two hosts.
@@ -38,9 +37,6 @@ pub(crate) enum Against {
 }
 
 /// Measures and prints the table; returns whether every rule holds.
-///
-/// # Errors
-/// Something cannot be built or run.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
     let combinations = Combination::all(only, matches!(against, Against::BareLoopBetweenHosts))?;
     let [hairpin, bare_loop] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;

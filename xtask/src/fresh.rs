@@ -18,7 +18,6 @@ const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
 /// What is run, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The commit
     #[arg(long, default_value = "HEAD")]
     commit: String,
     /// As root instead of an ordinary user
@@ -39,9 +38,6 @@ pub(crate) struct Options {
 }
 
 /// Runs the commands and prints each with its seconds and its exit code; returns whether all of them passed.
-///
-/// # Errors
-/// A program is missing, or the root cannot be made.
 pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     for name in PROGRAMS {
         program(name).map_err(anyhow::Error::msg)?;

@@ -41,7 +41,6 @@ struct Census {
     in_memory: Option<usize>,
     /// Interfaces in this network namespace.
     interfaces: usize,
-    /// Processes of the links.
     processes: usize,
     /// Files in their folder for temporary files.
     files: usize,
@@ -123,9 +122,6 @@ fn active_namespaces(slabs: &str) -> Option<usize> {
 }
 
 /// Starts and undoes a link `starts` times, as the user `uid` if given; returns whether 99 of 100 are within the bound.
-///
-/// # Errors
-/// A link does not start, something remains, or a count cannot be read.
 pub(crate) fn run(root: &Path, starts: usize, uid: Option<u32>) -> Result<bool> {
     ensure!(starts > 0, "0 starts show nothing (hint: 1000)");
     let [built] = process::build_release(root, [("hairpin", "hairpin")])?;

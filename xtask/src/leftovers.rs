@@ -29,9 +29,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Runs and kills the binary; returns a line for the summary.
-///
-/// # Errors
-/// Everything that was left.
 pub(crate) fn check(binary: &Path) -> Result<String> {
     let mut faults = after_clean_end(binary)?;
     for (number, after) in KILL_AFTER.into_iter().enumerate() {

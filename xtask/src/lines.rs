@@ -11,9 +11,6 @@ use crate::source;
 const FOR_TESTS: [&str; 4] = ["tests", "fuzzing", "loom_model", "loom_tests"];
 
 /// A line for each crate, and their sum.
-///
-/// # Errors
-/// A file cannot be read.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let mut crates: BTreeMap<String, usize> = BTreeMap::new();
     for source in source::files(&root.join("crates"), &["rs"])? {

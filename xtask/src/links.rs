@@ -30,9 +30,6 @@ struct Outcome {
 }
 
 /// Measures and prints; returns whether every promise holds.
-///
-/// # Errors
-/// The programs cannot be built or run.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let [hairpin, traffic] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "link-traffic")])?;
     let programs = Programs { hairpin: &hairpin, traffic: &traffic };

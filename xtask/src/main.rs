@@ -132,7 +132,6 @@ enum Chore {
     },
     /// Whether intervals hold from run to run, equal cases are called equal, and slower ones slower
     Coverage {
-        /// Repeats of the run
         #[arg(long, default_value_t = 201)]
         runs: usize,
         /// Runs with an injected delay, of each of two sizes

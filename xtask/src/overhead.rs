@@ -21,9 +21,6 @@ const MAX_CLOCK_READS: f64 = 4.0;
 const MAX_MEGABYTES: f64 = 100.0;
 
 /// Measures and prints; returns whether the limits hold.
-///
-/// # Errors
-/// The binary cannot be built or run.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let (mut costs, mut starts) = (Vec::new(), Vec::new());

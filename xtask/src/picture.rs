@@ -16,7 +16,6 @@ use crate::process;
 /// Counts colours of parts of a picture.
 const SCRIPT: &str = include_str!("picture.py");
 
-/// Reports where the charts are.
 const TELLER: &str = include_str!("picture.js");
 
 /// A chart with fewer colours, or less of it drawn, is blank: axes, text and a curve give more.
@@ -45,9 +44,6 @@ pub(crate) fn browser() -> Option<PathBuf> {
 }
 
 /// Checks a report in every view, leaving the pictures in `folder`; returns a line for the summary.
-///
-/// # Errors
-/// Every fault.
 pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) -> Result<String> {
     let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -70,9 +66,6 @@ pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) 
 const RANKING: &str = "<style>#theme, footer, main > section:not(.answer, #ranking) { display: none }</style></head>";
 
 /// Takes the README's picture: the answer and the ranking of a saved run, as docs/ranking.png.
-///
-/// # Errors
-/// There is no browser or no report, or the browser failed.
 pub(crate) fn ranking(root: &Path, run: &Path) -> Result<String> {
     let browser = browser().context("no Chromium on the path (hint: apt-get install chromium)")?;
     let report = run.join("report.html");

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// The crates to check.
 const CRATES: &[&str] =
     &["hairpin-model", "hairpin-link", "hairpin-experiments", "hairpin-analysis", "hairpin-report"];
 /// The targets, each checked if its standard library is installed (`rustup target add`).
@@ -22,9 +21,6 @@ pub(crate) enum Checked {
 }
 
 /// Type-checks the crates for each installed target.
-///
-/// # Errors
-/// A crate does not compile for one of them.
 pub(crate) fn run(root: &Path) -> Result<Checked> {
     let mut missing = Vec::new();
     for target in TARGETS {
@@ -46,9 +42,6 @@ pub(crate) fn run(root: &Path) -> Result<Checked> {
 }
 
 /// Whether the target's standard library is installed.
-///
-/// # Errors
-/// rustc cannot be started.
 pub(crate) fn is_installed(target: &str) -> Result<bool> {
     let told = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
     let told = told.context("cannot start rustc")?;

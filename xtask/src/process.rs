@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
-/// A program that has ended.
 pub(crate) struct Ran {
     /// Its exit code; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
@@ -22,9 +21,6 @@ pub(crate) struct Ran {
 
 impl Ran {
     /// Returns this if the exit code is 0.
-    ///
-    /// # Errors
-    /// The exit code and the last lines of standard error.
     pub(crate) fn succeeded(self) -> Result<Self> {
         match self.code {
             Some(0) => Ok(self),
@@ -34,9 +30,6 @@ impl Ran {
     }
 
     /// Its output as JSON.
-    ///
-    /// # Errors
-    /// It is not JSON.
     pub(crate) fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.stdout).with_context(|| {
             format!("did not print JSON but {:?}", self.stdout.chars().take(200).collect::<String>())
@@ -58,9 +51,6 @@ pub(crate) fn after(enter: &[String], program: &Path) -> Command {
 }
 
 /// Runs a program to its end, or kills it after `limit`.
-///
-/// # Errors
-/// It cannot be started, or was not done (or a process of its own still held its output) within the limit.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ran> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();
@@ -119,9 +109,6 @@ pub(crate) fn cargo(root: &Path) -> Command {
 }
 
 /// Output of `cargo metadata` for the workspace, without packages of dependencies.
-///
-/// # Errors
-/// Cargo fails.
 pub(crate) fn metadata(root: &Path) -> Result<Value> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]);
@@ -129,25 +116,16 @@ pub(crate) fn metadata(root: &Path) -> Result<Value> {
 }
 
 /// Cargo's target directory.
-///
-/// # Errors
-/// Cargo fails.
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")
 }
 
 /// Builds programs of the workspace for release; returns their paths.
-///
-/// # Errors
-/// The build fails; its complaints have been printed.
 pub(crate) fn build_release<const N: usize>(root: &Path, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
     build(root, "release", programs)
 }
 
 /// Builds programs of the workspace with a profile; returns their paths.
-///
-/// # Errors
-/// The build fails; its complaints have been printed.
 pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
     let target = target(root)?;
     let mut command = cargo(root);
@@ -163,9 +141,6 @@ pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str
 }
 
 /// Builds a program without optimisation, as `cargo build` does.
-///
-/// # Errors
-/// It cannot be built.
 pub(crate) fn build_debug(root: &Path, name: &str) -> Result<PathBuf> {
     let target = target(root)?;
     let mut command = cargo(root);
@@ -178,9 +153,6 @@ pub(crate) fn build_debug(root: &Path, name: &str) -> Result<PathBuf> {
 }
 
 /// An empty folder in the system's temporary folder; the caller removes it.
-///
-/// # Errors
-/// It cannot be made.
 pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("hairpin-xtask-{purpose}-{}", std::process::id()));
     remove(&folder)?;
@@ -189,9 +161,6 @@ pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
 }
 
 /// Removes a folder with its contents, if it exists.
-///
-/// # Errors
-/// It exists and cannot be removed.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(why) if why.kind() != std::io::ErrorKind::NotFound => {

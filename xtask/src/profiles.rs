@@ -25,9 +25,6 @@ const FIGURES: [(&str, &str, f64); 2] =
     [("received_per_s", "messages/s", 1.0), ("latency_ns.p50", "us one way", 1e-3)];
 
 /// Builds both, measures and prints.
-///
-/// # Errors
-/// One cannot be built or run.
 pub(crate) fn run(root: &Path, rounds: usize) -> Result<bool> {
     let [optimised] = process::build_release(root, [("hairpin", "hairpin")])?;
     let unoptimised = process::build_debug(root, "hairpin")?;

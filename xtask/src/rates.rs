@@ -25,9 +25,6 @@ use place::Place;
 
 /// Measures and prints a table of each case; returns whether every bound holds. `inside` is the folder of the built
 /// programs, if this program already runs in its namespace.
-///
-/// # Errors
-/// Something cannot be built or run.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
     let cases = case::all(only)?;
     let Some(programs) = inside else {

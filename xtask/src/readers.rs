@@ -16,9 +16,6 @@ const PACKAGES: &[&str] =
     &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0", "pandas==3.1.1", "jsonschema==4.26.0"];
 
 /// Python of an environment below `target` with the readers in it, made if missing.
-///
-/// # Errors
-/// Why the environment cannot be made: a reason to skip, not a fault of the run.
 pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
     let folder = target.join("readers");
     let python = folder.join("bin/python");
@@ -41,9 +38,6 @@ fn has_readers(python: &Path) -> bool {
 }
 
 /// Reads the run in a folder back; returns a line for the summary.
-///
-/// # Errors
-/// Every difference between what was read and what the run says.
 pub(crate) fn read_back(python: &Path, run_folder: &Path) -> Result<String> {
     let mut command = Command::new(python);
     command.args(["-c", SCRIPT]).arg(run_folder);

@@ -17,7 +17,6 @@ struct AllowedSkip {
 #[derive(Debug, Default)]
 pub(crate) struct AllowedSkips(Vec<AllowedSkip>);
 
-/// A skip that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Skip {
     /// A transport, the label of a case, a tool, or a test after its package.
@@ -27,9 +26,6 @@ pub(crate) struct Skip {
 
 impl AllowedSkips {
     /// Reads the checked-in list.
-    ///
-    /// # Errors
-    /// It is missing, or an entry is incomplete.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
         Self::parse(&text).with_context(|| LIST.to_owned())
@@ -65,7 +61,6 @@ impl AllowedSkips {
     }
 }
 
-/// Skips of a run.
 pub(crate) fn of(run: &Value) -> Vec<Skip> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let skipped = contract::list(run, "skipped").iter();

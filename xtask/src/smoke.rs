@@ -17,9 +17,6 @@ const MAX_REPORT_BYTES: usize = 1_500_000;
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// Runs the survey into `folder` and checks the result; returns the run's folder and a line for the summary.
-///
-/// # Errors
-/// Every fault.
 pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<(PathBuf, String)> {
     let ran =
         process::run(Command::new(binary).arg("--out").arg(folder), LIMIT)?.succeeded().context("the survey")?;
@@ -50,9 +47,6 @@ pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Re
 }
 
 /// Runs a short round trip over every transport; returns a line for the summary.
-///
-/// # Errors
-/// Every fault.
 pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["round-trip", "--transport", "all", "--count", "200", "--rounds", "2", "--json", "--out"]);
@@ -71,9 +65,6 @@ pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -
 }
 
 /// Runs small writes with a few remedies; returns a line for the summary.
-///
-/// # Errors
-/// Every fault.
 pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["small-writes", "--transport", "tcp", "--remedy", "default,nodelay,one-write"]);
@@ -95,9 +86,6 @@ pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips)
 }
 
 /// Runs the example of a program with a transport of its own in `folder`; returns a line for the summary.
-///
-/// # Errors
-/// Its result is not printed beside that of TCP.
 pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
     let [program] = process::build_release(root, [("own-transport", "own-transport")])?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -110,9 +98,6 @@ pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
 }
 
 /// The folder with run.json: the one given to `--out`, or the only one below it that has one.
-///
-/// # Errors
-/// There is no such folder, or more than one.
 pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
     if out.join("run.json").is_file() {
         return Ok(out.to_path_buf());
@@ -128,9 +113,6 @@ pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
 }
 
 /// Reads the saved run in a folder.
-///
-/// # Errors
-/// It cannot be read.
 pub(crate) fn read_run(folder: &Path) -> Result<Value> {
     let path = folder.join("run.json");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
 
-/// A file of the repository.
 pub(crate) struct Source {
     /// From the root, with `/` between folders: `crates/hairpin-model/src/lib.rs`.
     pub(crate) path: String,
@@ -16,9 +15,6 @@ pub(crate) struct Source {
 const NOT_OURS: &[&str] = &["target", "hairpin-runs", ".git"];
 
 /// Every file below `root` with one of the `extensions`, in order of path.
-///
-/// # Errors
-/// A folder or file cannot be read, or a file is not UTF-8.
 pub(crate) fn files(root: &Path, extensions: &[&str]) -> Result<Vec<Source>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];

@@ -11,7 +11,6 @@ use hairpin_testing::LIST;
 use crate::skips::{self, AllowedSkips, Skip};
 use crate::{process, readers};
 
-/// Marks README's test command.
 const MARK: &str = "# the tests";
 
 /// Environment variable with the number of cases of each property; `.cargo/config.toml` sets fewer.
@@ -33,9 +32,6 @@ pub(crate) fn runs(package: &str, target: &str) -> bool {
 }
 
 /// README's test command; returns a line for the summary.
-///
-/// # Errors
-/// A test fails, or is skipped and not listed.
 pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
     let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     let words = command(&readme)?;
@@ -45,9 +41,6 @@ pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> R
 }
 
 /// The other targets, which need much time or rare programs. Their `python3` is that of the readers, if it can be made.
-///
-/// # Errors
-/// A test fails, or is skipped and not listed.
 pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
     let python = readers::environment(target).ok();
     let mut lines = Vec::new();
@@ -66,9 +59,6 @@ pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &Allow
 }
 
 /// Fails unless the arguments of `cargo test` select a test: a filter that fits none would pass.
-///
-/// # Errors
-/// No test is selected, or the tests cannot be listed.
 pub(crate) fn selects(mut command: Command) -> Result<()> {
     let output = command.arg("--list").output().context("cannot start cargo")?;
     if !String::from_utf8_lossy(&output.stdout).contains(": test\n") {
@@ -78,9 +68,6 @@ pub(crate) fn selects(mut command: Command) -> Result<()> {
 }
 
 /// Runs `cargo test` with a file for its skips; the allowed ones have that prefix. Returns a line for the summary.
-///
-/// # Errors
-/// A test fails, or is skipped and not listed.
 pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &AllowedSkips) -> Result<String> {
     let given = std::env::var(CASES).ok().and_then(|given| given.parse().ok()).unwrap_or(MIN_CASES);
     command.env(CASES, given.max(MIN_CASES).to_string());

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Resources used by a process and those that it waited for.
 pub(crate) struct Used {
     /// From start to end.
     pub(crate) wall: Duration,
@@ -15,9 +14,6 @@ pub(crate) struct Used {
 }
 
 /// Runs a program to its end. It must limit its own time, and its output must not be piped.
-///
-/// # Errors
-/// It cannot be started, or does not end with exit code 0.
 pub(crate) fn run(command: &mut Command) -> Result<Used> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();

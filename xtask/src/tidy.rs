@@ -38,9 +38,6 @@ const RULES: &[(Rule, &[&str])] = &[
 ];
 
 /// Checks every file; returns a line for the summary.
-///
-/// # Errors
-/// Every fault with its place, or why a file could not be read.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let sources = source::files(root, &EXTENSIONS)?;
     let mut faults: Vec<String> = sources.iter().flat_map(faults_of).collect();

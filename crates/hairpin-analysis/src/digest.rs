@@ -38,7 +38,6 @@ impl Latencies {
         }
     }
 
-    /// The latencies for a summary.
     fn shown(&self, all_shown: bool) -> Option<Cow<'_, Histogram<u64>>> {
         match (&self.counted, &self.left_out) {
             (counted, left_out) if !all_shown || left_out.is_none() => counted.as_ref().map(Cow::Borrowed),

@@ -5,7 +5,6 @@ use hairpin_model::{DirectionRecord, FlowRecord, LinkTimeline, Measured, ProbeTi
 
 use crate::statistics::location::median;
 
-/// The flows of a round that load the path.
 pub(crate) fn loads(measured: &Measured) -> impl Iterator<Item = &FlowRecord> {
     measured.flows.iter().filter(|flow| flow.role == FlowRole::Load)
 }

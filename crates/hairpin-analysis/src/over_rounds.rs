@@ -15,7 +15,6 @@ pub(crate) const SAMPLES_FOR_P999: u64 = 10_000;
 pub(crate) struct OverRounds<'r> {
     /// The index of the state in `Machine::states`.
     pub(crate) state: usize,
-    /// Their share of the rounds of the case.
     pub(crate) share: f64,
     pub(crate) measured: Vec<&'r Measured>,
     over: Over,

@@ -22,7 +22,6 @@ use crate::over_rounds::OverRounds;
 const KEPT: f64 = 0.95;
 const NS_PER_MINUTE: f64 = 60e9;
 
-/// The trimmed means of one phase of a round.
 pub(crate) fn trimmed(samples: &Samples, phases: &PhaseSamples, phase: Phase) -> Trimmed {
     let other = phases.others.get(phase).as_ref();
     let latency = other.map_or(&samples.latency, |other| &other.latency);

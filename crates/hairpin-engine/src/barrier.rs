@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use hairpin_model::Failure;
 use serde::{Deserialize, Serialize};
 
-/// Sent by its process once its ends are connected.
 pub(crate) const CONNECTED: u8 = b'+';
 /// Sent to its process once all flows are connected, followed by the time of that, in ns of their clock (8 bytes,
 /// little endian).
@@ -26,9 +25,6 @@ pub struct Barrier {
 impl Barrier {
     /// Reports that the ends are connected and the server's process, if it is one, and waits until all flows are
     /// connected. Returns the time of that, in ns of the clock.
-    ///
-    /// # Errors
-    /// Another flow failed first.
     pub(crate) fn wait_for_all(&self, server: Option<u32>) -> Result<u64, Failure> {
         let mut output = io::stdout().lock();
         let mut said = vec![CONNECTED];

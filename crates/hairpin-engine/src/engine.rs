@@ -42,13 +42,11 @@ use hairpin_loops::tally::{self, LinkLosses};
 pub struct Engine {
     pub clock: RealClock,
     pub cpus: Cpus,
-    /// The program to start as the server.
     pub server_program: PathBuf,
     /// When the run began, on the clock.
     pub started_ns: u64,
     /// Set when the user ends the run: the current round stops early.
     pub stop: Arc<AtomicBool>,
-    /// The traces that links replay.
     pub traces: Traces,
     /// The run folder, if rounds over a link keep the link's log in its folder [`hairpin_model::link::LOGS`].
     pub link_logs: Option<PathBuf>,
@@ -82,9 +80,6 @@ impl fmt::Debug for Far {
 
 impl Engine {
     /// An engine with a calibrated clock.
-    ///
-    /// # Errors
-    /// The kernel does not report which CPUs are allowed.
     pub fn new(server_program: PathBuf, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let clock = RealClock::calibrated();
         Ok(Self {
@@ -179,9 +174,6 @@ impl Engine {
 }
 
 /// The capabilities of this host, for planning experiments.
-///
-/// # Errors
-/// The kernel does not report which CPUs are allowed.
 pub fn capabilities() -> io::Result<HostCapabilities> {
     let candidate = |transport: &dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
     Ok(HostCapabilities {
@@ -246,9 +238,6 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Opens the path before the calling thread is pinned, because the link and the server inherit its allowed CPUs.
-    ///
-    /// # Errors
-    /// The kernel refuses part of it.
     pub(crate) fn open(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Self, Failure> {
         let awake = match order.case.ends.cpu_idle {
             CpuIdle::Deep => None,
@@ -315,7 +304,6 @@ fn shared_flow(order: &RoundOrder, flow: &Flow, card: &Card, setup_ns: u64, load
     FlowRecord { setup_ns, started_ns: load.started_ns, ..flow }
 }
 
-/// The record of a one-way round.
 fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let OneWayEnd { setup_ns, started_ns, report, noise, server, streamed: [client, of_server], interrupted, link } =
         ended;
@@ -346,7 +334,6 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     Done { measured, samples, other_samples: Vec::new(), trace: None }
 }
 
-/// The ends of the case's flow.
 fn ends_of(case: &Case, client: EndReport, server: Option<EndReport>) -> Vec<EndReport> {
     let flow = || case.primary().id.clone();
     let host = if case.path.across.is_some() { End::Server } else { End::Client };
@@ -475,7 +462,6 @@ fn explained(failure: Failure, server: Option<&mut Server>, link: Option<Link>) 
     })
 }
 
-/// The failure of a link that let nothing through.
 fn let_nothing_through(record: &LinkRecord) -> Option<Failure> {
     let PacketCounts { entered, out, dropped, inside, .. } = &record.packets;
     if *entered == 0 || *out > 0 {
@@ -512,9 +498,6 @@ fn given_up() -> Failure {
 
 /// On each of these signals the current round has 2 s to end in order. After that all waits of the process are
 /// abandoned, and the round fails.
-///
-/// # Errors
-/// The system refuses the handler.
 pub fn bound_the_end(signals: &[i32]) -> io::Result<()> {
     ending::bound(signals)
 }

@@ -12,14 +12,12 @@ use hairpin_transports::Wire;
 use crate::tracing::round::Watched;
 use hairpin_loops::clock::RealClock;
 
-/// The end that is observed.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) clock: RealClock,
     pub(crate) order: &'a RoundOrder,
     pub(crate) card: &'a Card,
     pub(crate) end: End,
-    /// The binding of its sockets.
     pub(crate) binding: Binding,
 }
 
@@ -62,7 +60,6 @@ pub(crate) trait Observer {
     fn report(self: Box<Self>, to: &mut Observations);
 }
 
-/// What was observed at one end.
 #[derive(Default)]
 pub(crate) struct Observations {
     pub(crate) report: EndReport,

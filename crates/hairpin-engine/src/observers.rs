@@ -29,7 +29,6 @@ fn boxed<O: Observer + 'static>(context: Context<'_>) -> Option<Box<dyn Observer
     Some(Box::new(O::begin(context)?))
 }
 
-/// The observers of one end of a round.
 pub(crate) struct Observers(Vec<Box<dyn Observer>>);
 
 impl Observers {

@@ -52,9 +52,6 @@ pub(crate) struct Link {
 impl Link {
     /// Creates the link of the order; `None` if the case has none. The calling thread must not be pinned yet: the
     /// link's process inherits its allowed CPUs.
-    ///
-    /// # Errors
-    /// The link or its log cannot be created, or a trace that it replays cannot be read.
     pub(crate) fn open(setup: &LinkSetup<'_>, number: u32, order: &RoundOrder) -> Result<Option<Self>, Failure> {
         let case = &order.case;
         if !case.is_emulated() {
@@ -117,9 +114,6 @@ impl Link {
     }
 
     /// Ends the link after both ends are done.
-    ///
-    /// # Errors
-    /// The link failed meanwhile.
     pub(crate) fn finish(self) -> Result<LinkEnd, Failure> {
         let mut end = self.running.finish()?;
         end.record.traces = self.traces;
@@ -148,9 +142,6 @@ pub(crate) struct OwnNamespace(File);
 
 impl OwnNamespace {
     /// Creates it; `None` if the case has no settings, or has a link, which has its own namespaces.
-    ///
-    /// # Errors
-    /// The kernel refuses.
     pub(crate) fn open(case: &Case) -> Result<Option<Self>, Failure> {
         let needed = !case.sysctls.is_empty() && !case.is_emulated();
         needed.then(namespace::fresh).transpose().map(|made| made.map(Self))

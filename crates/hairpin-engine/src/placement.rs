@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::cpu;
 
-/// The CPUs for the two ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpus {
     /// All CPUs that this process may use.
@@ -22,17 +21,11 @@ pub struct Cpus {
 
 impl Cpus {
     /// Chooses two allowed CPUs, on different cores if possible.
-    ///
-    /// # Errors
-    /// The kernel does not report which CPUs are allowed.
     pub fn choose() -> io::Result<Self> {
         Ok(Self::among(&cpu::allowed()?, cpu::core_of))
     }
 
     /// The same, with every pinned end on that CPU.
-    ///
-    /// # Errors
-    /// This process may not use that CPU.
     pub fn only(&self, cpu: usize) -> Result<Self, Refused> {
         if self.allowed.contains(&cpu) {
             return Ok(Self { client: cpu, server: Some(cpu), share_core: None, ..self.clone() });
@@ -94,9 +87,6 @@ impl Cpus {
 }
 
 /// Pins the calling thread to `cpu`, or allows it all of `allowed`.
-///
-/// # Errors
-/// The kernel refuses.
 pub fn place(cpu: Option<usize>, allowed: &[usize]) -> io::Result<()> {
     match cpu {
         Some(cpu) => cpu::pin(&[cpu]),

@@ -53,7 +53,6 @@ const MAX_ROWS: usize = 10_000_000;
 /// Maximum flows of a case.
 const MAX_FLOWS: u64 = 64;
 
-/// The input of the process.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) number: u32,
@@ -111,9 +110,6 @@ impl Engine {
     }
 
     /// Starts the process of one flow of several. Once its ends are connected, its round waits for the others.
-    ///
-    /// # Errors
-    /// The process cannot be started.
     pub(crate) fn start_flow(
         &self,
         number: u32,
@@ -123,7 +119,6 @@ impl Engine {
         RoundProcess::start(self, &Job { barrier: Some(barrier), ..self.job(number, order) })
     }
 
-    /// The traces that the link of the order replays.
     fn traces_of(&self, order: &RoundOrder) -> Result<Option<(String, Named)>, Failure> {
         let profile = Some(&order.case.path.link).filter(|_| order.case.is_emulated());
         // The round itself reports an unreadable line.
@@ -182,9 +177,6 @@ impl<'e> RoundProcess<'e> {
 
     /// Waits until the ends of this flow are connected. Returns the ids of their processes, the client's first; the
     /// server may have none.
-    ///
-    /// # Errors
-    /// They did not connect and the round is over: its own cause.
     pub(crate) fn connected(&mut self) -> Result<[Option<u32>; 2], Failure> {
         match self.answer.fill_buf().map(|bytes| bytes.first() == Some(&CONNECTED)) {
             Ok(true) => {
@@ -203,9 +195,6 @@ impl<'e> RoundProcess<'e> {
     }
 
     /// Reports that all flows were connected at `begin_ns`, from which their loads' starting times count.
-    ///
-    /// # Errors
-    /// The process is gone.
     pub(crate) fn begin(&mut self, begin_ns: u64) -> Result<(), Failure> {
         let mut said = vec![GO];
         said.extend(begin_ns.to_le_bytes());
@@ -213,9 +202,6 @@ impl<'e> RoundProcess<'e> {
     }
 
     /// Waits up to `within_ms` for the result of the round. Returns whether it is available.
-    ///
-    /// # Errors
-    /// The process does not end.
     pub(crate) fn has_finished(&mut self, within_ms: i32) -> Result<bool, Failure> {
         if !self.answer.buffer().is_empty() {
             return Ok(true);
@@ -224,9 +210,6 @@ impl<'e> RoundProcess<'e> {
     }
 
     /// The result of the round.
-    ///
-    /// # Errors
-    /// The process ended before it wrote one.
     pub(crate) fn finished(&mut self) -> Result<Finished, Failure> {
         read_finished(&mut self.answer).map_err(|error| self.failed(&error))
     }
@@ -265,7 +248,6 @@ struct Answer<'e> {
     stop: &'e AtomicBool,
     /// It wrote its first byte, so SIGTERM does not kill it.
     is_prepared: bool,
-    /// It was asked to end.
     is_asked: bool,
     /// Well after the round's own deadline; `None` without one.
     deadline: Option<Instant>,

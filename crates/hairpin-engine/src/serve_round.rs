@@ -21,9 +21,6 @@ fn joins_flows(order: &RoundOrder) -> bool {
 
 /// Runs the program as a round: reads its job, runs it, writes the result. `parent` is the id of the process that
 /// started it; `dial` reaches a server on another host.
-///
-/// # Errors
-/// There is no readable job, or the result cannot be written.
 pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the process that started this round is gone".to_owned());

@@ -157,9 +157,6 @@ fn of_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
 }
 
 /// The results of all flows, in their order.
-///
-/// # Errors
-/// One failed. The others are not waited for; they end when they are dropped.
 fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut UsageByPhase) -> Result<Vec<Finished>, Failure> {
     let mut finished: Vec<Option<Finished>> = flows.iter().map(|_| None).collect();
     while finished.iter().any(Option::is_none) {

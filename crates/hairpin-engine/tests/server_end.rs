@@ -20,7 +20,6 @@ use crate::common::order_of;
 /// Bytes of a message and of its answer.
 const SIZE: usize = 12;
 const COUNT: u64 = 3;
-/// Time-out for an answer.
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// Time limit of a test; only a hang takes this long.
 const LIMIT: Duration = Duration::from_secs(60);

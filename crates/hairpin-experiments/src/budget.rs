@@ -200,7 +200,6 @@ impl Experiment {
 }
 
 impl Done<'_> {
-    /// Number of blocks of timed rounds.
     fn timed_blocks(&self) -> u32 {
         let timed = self.rounds.iter().filter(|record| record.order.purpose == Purpose::Timed);
         timed.map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0)

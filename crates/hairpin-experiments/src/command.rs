@@ -7,7 +7,6 @@ use crate::knob::{Knob, KnobKind};
 
 /// Knobs that commands begin with; then come the experiment's own.
 const FIRST: &[&str] = &["transport", "waiting", "placement", "ends"];
-/// Knobs that commands end with.
 const LAST: &[&str] = &[
     "option",
     "sysctl",

@@ -11,7 +11,6 @@ use crate::sequence::Planned;
 pub struct Experiment {
     /// Command-line name, such as `round-trip`; its file is named after it.
     pub name: &'static str,
-    /// One line.
     pub question: &'static str,
     /// Flags and their help derive from these.
     pub knobs: &'static [Knob],

@@ -10,7 +10,6 @@ use hairpin_model::{Case, HostCapabilities, Load, RoundRecord, knee};
 use crate::links;
 use crate::sequence::Planned;
 
-/// Maximum rates of a sweep.
 pub const MAX_RATES: usize = 16;
 /// Rates of the first sweep if no link rate is known, messages/s.
 const LOCAL_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];

@@ -27,7 +27,6 @@ pub struct Knob {
     pub print: fn(&Repeat) -> Vec<String>,
 }
 
-/// What values a knob takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KnobKind {
     /// On if given, else off; takes no value.

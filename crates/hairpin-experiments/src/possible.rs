@@ -74,7 +74,6 @@ fn shared(case: &Case) -> Result<(), WhyNot> {
 /// The largest message on a shared connection, see [`frames`](../../hairpin-loops/src/shared/frames.rs).
 const MAX_SHARED_BYTES: u64 = 1 << 20;
 
-/// Checks the connections of a flow with answers.
 fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.primary();
     match flow.connection_use {
@@ -92,7 +91,6 @@ fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     }
 }
 
-/// Checks a case of one flow.
 fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     link(case, card, capabilities)?;
     other_host(case, card, capabilities)?;
@@ -348,7 +346,6 @@ fn small_writes(case: &Case, exchange: &Exchange, card: &Card) -> Result<(), Why
     answers_in_flight(case, exchange.pipeline, card)
 }
 
-/// The option that a remedy sets.
 fn option_of(remedy: Remedy) -> Option<OptionName> {
     match remedy {
         Remedy::Nodelay => Some(OptionName::Nodelay),

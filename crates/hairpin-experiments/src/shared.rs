@@ -131,7 +131,6 @@ fn own_options(case: &Case) -> Option<String> {
     Some(option_set(&options))
 }
 
-/// A set of options as an argument.
 pub(crate) fn option_set(options: &Options) -> String {
     let set: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if set.is_empty() { NO_OPTIONS.to_owned() } else { set.join(",") }

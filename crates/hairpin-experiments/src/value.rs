@@ -6,7 +6,6 @@ use hairpin_model::{
     Writes,
 };
 
-/// A parsed knob value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// All values of a finite list: `all`.
@@ -30,7 +29,6 @@ pub enum Value {
     /// When messages are due.
     Arrivals(Arrivals),
     InjectedFault(InjectedFault),
-    /// The writes of a request.
     Writes(Writes),
     Remedy(Remedy),
 }

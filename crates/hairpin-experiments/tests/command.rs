@@ -22,7 +22,6 @@ fn of(cases: &[&Case]) -> String {
     text(&Repeat::of(cases.iter().map(|case| (*case).clone()).collect::<Vec<_>>()))
 }
 
-/// The cases that a command plans.
 fn parsed(words: &[String], capabilities: &HostCapabilities) -> Vec<Case> {
     let told = shell::command(words);
     let mut words = words.iter();

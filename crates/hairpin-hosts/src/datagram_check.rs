@@ -30,7 +30,6 @@ const TOLD: Duration = Duration::from_secs(10);
 pub struct DatagramCheck {
     /// UDP port of the server.
     pub port: u16,
-    /// Datagrams that the client sent.
     pub sent: u64,
     /// Whether the client received an answer.
     pub is_answered: bool,

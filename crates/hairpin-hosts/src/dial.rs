@@ -27,7 +27,6 @@ const MAX_WAIT_MS: u64 = 3_600_000;
 pub struct Known {
     /// Messages after the greeting.
     pub frames: Frames<Tls>,
-    /// Address of the server.
     pub at: SocketAddr,
     /// Local address of the connection.
     pub here: Option<IpAddr>,

@@ -11,10 +11,8 @@ pub(crate) const EXPORTER_BYTES: usize = 32;
 /// Bytes of a ticket's public name.
 const ID_BYTES: usize = 4;
 
-/// Unique to a TLS connection.
 pub type Exporter = [u8; EXPORTER_BYTES];
 
-/// The end that proves that it knows the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Client,

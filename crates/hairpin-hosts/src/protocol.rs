@@ -61,7 +61,6 @@ pub struct Greeting {
     pub purpose: Purpose,
 }
 
-/// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -83,7 +82,6 @@ pub struct ServerInfo {
     pub own_transports: Vec<String>,
     /// Congestion controls that its processes may set.
     pub congestion_controls: Vec<String>,
-    /// Limits of the ticket.
     pub limits: Limits,
     /// Bytes that the ticket has used today (UTC).
     pub used_bytes: u64,
@@ -112,7 +110,6 @@ pub struct DatagramsSeen {
     pub confirmed: u64,
 }
 
-/// The answer to a greeting.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -132,7 +129,6 @@ pub enum Answer {
         most_ms: u64,
     },
     Refused {
-        /// Reason.
         what: String,
         hint: String,
     },

@@ -52,7 +52,6 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The ticket as one word.
     pub fn word(&self) -> String {
         let mut payload = Vec::with_capacity(PAYLOAD_BYTES);
         payload.push(VERSION);

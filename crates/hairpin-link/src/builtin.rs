@@ -5,10 +5,8 @@
 
 use crate::profile::Profile;
 
-/// A profile with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// Name on the command line.
     pub name: &'static str,
     /// The modelled path, in one line.
     pub summary: &'static str,

@@ -5,7 +5,6 @@ use hairpin_model::words;
 use crate::numbers::Numbers;
 use crate::quantity::Share;
 
-/// The figures of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathProfile {
     pub outages: Vec<Outage>,
@@ -23,9 +22,7 @@ pub struct PathProfile {
 words! {
     /// How a delay varies.
     pub enum Shape: "kind of jitter" {
-        /// Uniform within ± the spread.
         Uniform = "uniform",
-        /// Normal; the spread is the standard deviation.
         Normal = "normal",
         /// Pareto of shape 3; the spread is the standard deviation.
         Pareto = "pareto",
@@ -42,7 +39,6 @@ words! {
     }
 }
 
-/// The delay of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
     /// Delay in ns; the centre if it varies.
@@ -71,7 +67,6 @@ pub struct Loss {
     pub data_packets: Numbers,
 }
 
-/// The model of Gilbert and Elliott.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GilbertElliott {
     /// p: the probability that a good medium is bad for the next packet.
@@ -123,7 +118,6 @@ impl Bottleneck {
     }
 }
 
-/// The parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codel {
     /// Acceptable wait in ns. RFC 8289 recommends 5 to 10 % of the interval.

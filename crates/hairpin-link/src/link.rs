@@ -33,9 +33,6 @@ pub enum LinkError {
 
 impl Link {
     /// A link at time 0. `traces` has those that [`Profile::traces`] names, by name.
-    ///
-    /// # Errors
-    /// [`LinkError`] if a trace is missing, or if the profile's figures contradict each other.
     pub fn new(profile: &Profile, seed: u64, traces: &[(String, Trace)]) -> Result<Self, LinkError> {
         if let Some((_, contradiction)) = profile.contradiction() {
             let (problem, hint) = (contradiction.problem, contradiction.hint);

@@ -4,7 +4,6 @@ use hairpin_model::Refused;
 
 use crate::quantity::whole;
 
-/// Maximum ranges of a list.
 pub const MAX_RANGES: usize = 10_000;
 
 /// A set of numbers, as sorted ranges that neither overlap nor touch.
@@ -13,9 +12,6 @@ pub struct Numbers(Vec<(u64, u64)>);
 
 impl Numbers {
     /// Parses `3,10-12`; ranges include both ends. Numbers below `least` are refused.
-    ///
-    /// # Errors
-    /// [`Refused`] with an example.
     pub fn read(text: &str, least: u64) -> Result<Self, Refused> {
         let ranges = text.split(',').map(|part| range(part, least)).collect::<Result<Vec<_>, _>>()?;
         if ranges.len() > MAX_RANGES {

@@ -2,7 +2,6 @@
 
 use hairpin_model::link::Direction;
 
-/// A packet as it arrives at the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Packet {
     /// Number in order of arrival in its direction, from 0; random choices depend on it.

@@ -13,9 +13,7 @@ use hairpin_model::{Inexact, Refused, Unit};
 pub struct Share(u32);
 
 impl Share {
-    /// Never.
     pub const NONE: Self = Self(0);
-    /// Always.
     pub const ALL: Self = Self(1_000_000_000);
 
     /// `None` above one.
@@ -54,9 +52,6 @@ pub const MAX_BITS_PER_S: u64 = 1_000_000_000_000;
 pub const MAX_BYTES: u64 = 1 << 30;
 
 /// Parses a time in ns: `23.5ms`. The unit is required; at most an hour.
-///
-/// # Errors
-/// [`Refused`] with an example.
 pub fn time_ns(text: &str) -> Result<u64, Refused> {
     let examples = "for instance 23.5ms, 200us or 1s";
     let what =
@@ -65,9 +60,6 @@ pub fn time_ns(text: &str) -> Result<u64, Refused> {
 }
 
 /// Parses a rate in bit/s: `5.5mbit`. The unit is required, and decimal; at most 1 Tbit/s.
-///
-/// # Errors
-/// [`Refused`] with an example, or with the right unit if bytes or an ambiguous unit were given.
 pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
     let lower = text.to_lowercase();
     let plain = lower.strip_suffix("/s").unwrap_or(&lower);
@@ -109,9 +101,6 @@ fn bits_for(text: &str) -> Option<String> {
 }
 
 /// Parses a number of bytes: `64KiB`. The unit is required; at most 1 GiB.
-///
-/// # Errors
-/// [`Refused`] with an example.
 pub fn bytes(text: &str) -> Result<u64, Refused> {
     let examples = "for instance 64KiB, 3000B or 1MiB";
     let what = What {
@@ -126,9 +115,6 @@ pub fn bytes(text: &str) -> Result<u64, Refused> {
 }
 
 /// Parses a share: `0.1%`. The percent sign is required; at most 100 %.
-///
-/// # Errors
-/// [`Refused`] with an example.
 pub fn share(text: &str) -> Result<Share, Refused> {
     let most = u64::from(Share::ALL.0);
     let examples = "for instance 0.1% or 25%";
@@ -139,9 +125,6 @@ pub fn share(text: &str) -> Result<Share, Refused> {
 }
 
 /// Parses a whole number: `17`.
-///
-/// # Errors
-/// [`Refused`] with an example.
 pub fn whole(text: &str) -> Result<u64, Refused> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.then(|| text.parse().ok()).flatten();

@@ -6,7 +6,6 @@ use crate::link::Link;
 use crate::log::LogLine;
 use crate::packet::Packet;
 
-/// A packet and its arrival at the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// In ns since the link started.

@@ -123,7 +123,6 @@ pub struct Card {
     pub models: &'static str,
     /// The profile's words for it.
     pub words: &'static [Word],
-    /// Its drop reasons.
     pub reasons: &'static [&'static str],
     /// Finds impossible or contradictory figures.
     pub check: fn(&PathProfile, mtu_bytes: u32) -> Option<Contradiction>,

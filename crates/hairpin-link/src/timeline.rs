@@ -4,7 +4,6 @@ use hairpin_model::LinkTimeline;
 
 use crate::stage::Held;
 
-/// Maximum number of intervals.
 const INTERVALS: usize = 256;
 
 /// Initial length of an interval: 1 ms.
@@ -14,7 +13,6 @@ const FIRST_INTERVAL_NS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     interval_ns: u64,
-    /// Number of intervals begun.
     begun: usize,
     entered: [u64; INTERVALS],
     out: [u64; INTERVALS],

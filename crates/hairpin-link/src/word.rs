@@ -7,7 +7,6 @@ use hairpin_model::Refused;
 #[derive(Clone, Copy, Debug)]
 pub struct Word {
     pub name: &'static str,
-    /// Example with a value.
     pub example: &'static str,
     /// Its meaning in one line, with units.
     pub says: &'static str,
@@ -26,7 +25,6 @@ pub struct Requirement {
     pub needs: &'static str,
     /// Example of a word that provides it.
     pub example: &'static str,
-    /// Whether the figures have it.
     pub there: fn(&PathProfile) -> bool,
     /// Resets the figures as if the word were absent.
     pub clear: fn(&mut PathProfile),

@@ -188,7 +188,6 @@ proptest! {
     }
 }
 
-/// A hostile call: a time, a packet, and which call.
 type HostileCall = (u64, Packet, u8);
 
 /// Times that jump back and forth; huge times, sizes and numbers.

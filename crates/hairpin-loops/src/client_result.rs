@@ -13,7 +13,6 @@ use crate::recorder::{Recorder, Stamps};
 /// Maximum farewells before an answer.
 const FAREWELLS: u32 = 8;
 
-/// The client's result.
 #[derive(Debug)]
 pub struct ClientResult {
     pub recorder: Recorder,
@@ -33,9 +32,6 @@ pub struct ClientResult {
 impl ClientResult {
     /// Receives the answers that have arrived, without waiting, on a transport with boundaries. False if the other end
     /// is gone and its last answers were received.
-    ///
-    /// # Errors
-    /// The wire failed, or an answer was garbage.
     pub fn take_late_replies<C: Clock>(&mut self, clock: &C, wire: &mut dyn Wire) -> Result<bool, Failure> {
         let newest = self.late_replies.next.saturating_sub(1);
         let mut closed = 0;

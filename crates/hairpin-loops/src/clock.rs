@@ -151,7 +151,6 @@ fn counter_is_trusted() -> bool {
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// Advances the clock.
     pub fn advance(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
     }

@@ -28,9 +28,6 @@ pub trait Connect: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
 impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Connect for F {}
 
 /// Runs the warm-up and the round at `rate_per_s`.
-///
-/// # Errors
-/// A connection is refused or broken, an answer is garbage, or ten messages in a row have no answer.
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     mut connect: impl Connect,
@@ -130,9 +127,6 @@ impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Accept for F {}
 
 /// Answers one message of `size` bytes on each connection, with `reply_size` bytes, until the load is over. Returns the
 /// number of messages.
-///
-/// # Errors
-/// No more connections can be accepted, or the client cannot be heard.
 pub fn serve(
     mut accept: impl Accept,
     marks: &mut dyn ServerMarks,

@@ -22,7 +22,6 @@ pub struct Echo<'a, C> {
     pub boundaries: bool,
     /// Whether its messages move without system calls.
     pub cpu_only: bool,
-    /// The warm-up of the load.
     pub warm_up: Extent,
     /// Whether to record the arrival order, because messages can be reordered.
     pub notes_order: bool,
@@ -54,9 +53,6 @@ pub struct Answered {
 
 impl<C: Clock> Echo<'_, C> {
     /// Echoes until the other end closes.
-    ///
-    /// # Errors
-    /// The wire failed.
     pub fn run(&self, wire: &mut dyn Wire, marks: &mut dyn ServerMarks) -> Result<Answered, Failure> {
         over_own_type(wire, Echoing { echo: self, marks })
     }
@@ -156,7 +152,6 @@ impl<C: Clock> Echo<'_, C> {
         self.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }
 
-    /// Applies the injected fault.
     fn hold(&self, injected_fault: InjectedFault) {
         if injected_fault.sleeps {
             std::thread::sleep(Duration::from_nanos(injected_fault.stall_ns));

@@ -44,9 +44,6 @@ pub use linux::system::time;
 use marks::ClientMarks;
 
 /// Runs the client over `wire`.
-///
-/// # Errors
-/// The wire failed, an answer was garbage, or a reliable transport did not answer in time.
 pub fn run_client<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,

@@ -7,14 +7,10 @@
 
 use hairpin_model::Failure;
 
-/// The client's marks.
 pub trait ClientMarks {
     /// Whether the next message is measured. Called between messages from the end of the warm-up on until it returns
     /// true; the first call asks the server. Without a warm-up `waits` is set, and it waits for the answer, as the
     /// first message is measured.
-    ///
-    /// # Errors
-    /// The server cannot be asked, or failed.
     fn may_measure(&mut self, waits: bool) -> Result<bool, Failure>;
 
     /// The last measured message is complete.
@@ -32,31 +28,18 @@ pub enum Told {
     Stop,
 }
 
-/// The server's marks.
 pub trait ServerMarks {
     /// The client's notice since the last call; never waits. Called after each message of the warm-up, and whenever
     /// nothing arrived for a while.
-    ///
-    /// # Errors
-    /// The client cannot be heard, or has sent nothing for too long.
     fn look(&mut self) -> Result<Told, Failure>;
 
     /// Like [`ServerMarks::look`], but waits for a notice: before the first message if there is no warm-up.
-    ///
-    /// # Errors
-    /// As [`ServerMarks::look`], and if there is no notice in time.
     fn wait(&mut self) -> Result<Told, Failure>;
 
     /// Begins to count, and notifies the client.
-    ///
-    /// # Errors
-    /// The client cannot be notified.
     fn begin(&mut self) -> Result<(), Failure>;
 
     /// Reports the bytes of messages received and of answers sent so far. Called after each message.
-    ///
-    /// # Errors
-    /// The report cannot be delivered.
     fn moved(&mut self, _up_bytes: u64, _down_bytes: u64) -> Result<(), Failure> {
         Ok(())
     }

@@ -43,7 +43,6 @@ impl Message {
         &self.bytes[..self.size]
     }
 
-    /// The expected answer.
     #[inline]
     pub fn expected(&self) -> &[u8] {
         &self.bytes[..self.reply_size]

@@ -27,7 +27,6 @@ const MAX_IN_FLIGHT: usize = 1 << 16;
 /// Longest single wait, so that Ctrl-C is noticed, in ns.
 const MAX_WAIT_NS: u64 = 50_000_000;
 
-/// A sent message.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flying {
     sequence: u64,
@@ -57,9 +56,6 @@ struct Paced<'a, C> {
 }
 
 /// Runs the warm-up and the round at `rate_per_s`.
-///
-/// # Errors
-/// As [`super::run_client`].
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,

@@ -13,9 +13,6 @@ use super::marks::ClientMarks;
 use crate::clock::Clock;
 
 /// Runs the warm-up and the round.
-///
-/// # Errors
-/// As [`super::run_client`].
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,

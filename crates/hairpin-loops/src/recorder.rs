@@ -181,7 +181,6 @@ impl Default for TurnaroundCounter {
 }
 
 impl TurnaroundCounter {
-    /// Records one turnaround.
     #[inline]
     pub fn record(&mut self, held_ns: u64) {
         self.counts[held_ns.max(1).ilog2() as usize] += 1;

@@ -32,7 +32,6 @@ pub enum Made {
     More(usize),
     /// `send_vectored`, with the sizes of the parts.
     Vectored(Vec<usize>),
-    /// A switch was set.
     Set(OptionName, bool),
     /// `receive`, with the number of bytes.
     Receive(usize),
@@ -47,7 +46,6 @@ pub struct Script {
     pub made: Vec<(u64, Made)>,
 }
 
-/// A wire with a script that repeats.
 pub struct ScriptedWire {
     clock: ManualClock,
     acts: Vec<Act>,

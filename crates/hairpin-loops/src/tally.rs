@@ -22,11 +22,9 @@ pub struct Tally {
     pub duplicated: u64,
     /// Messages of an open loop, including the warm-up, that waited because their numbers would have been ambiguous.
     pub waited_for_answers: u64,
-    /// Warm-up messages sent.
     pub warm_up_sent: u64,
     /// Warm-up messages answered in time.
     pub warm_up_received: u64,
-    /// Warm-up messages answered late.
     pub warm_up_late: u64,
     /// Repeated answers to warm-up messages.
     pub warm_up_duplicated: u64,
@@ -206,9 +204,7 @@ pub struct OneWayEnd<'a> {
 /// Messages of a one-way load that a link lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkLosses {
-    /// Measured messages.
     pub measured: u64,
-    /// Messages of the warm-up.
     pub in_warm_up: u64,
     /// Packets of the whole load for which the relay's own sockets had no room.
     pub not_carried: u64,

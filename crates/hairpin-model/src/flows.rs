@@ -19,9 +19,6 @@ impl OfFlow for Flow {
 }
 
 /// Reads the flows of a case or their results.
-///
-/// # Errors
-/// Not a list of `T`, an empty one, or one with the same identity twice.
 pub(crate) fn flows<'de, D: Deserializer<'de>, T: Deserialize<'de> + OfFlow>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {

@@ -40,7 +40,6 @@ pub(crate) fn interval(of: &Judgement) -> String {
     }
 }
 
-/// A number with three digits; a share to a thousandth.
 fn in_unit(value: f64, unit: Option<&str>) -> String {
     if unit == Some("share") { thousandths(value) } else { three_digits(value) }
 }
@@ -88,7 +87,6 @@ pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     stand_in.into_iter().chain(beside).collect()
 }
 
-/// The missing parts of a claim.
 pub(crate) fn missing(claim: &JudgedClaim) -> String {
     distinct(claim.rows.iter().filter_map(|row| row.missing.as_deref())).join(", ")
 }

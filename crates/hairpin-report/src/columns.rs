@@ -13,7 +13,6 @@ pub(crate) struct Column {
     pub(crate) name: &'static str,
     /// Title in a table for people.
     pub(crate) title: &'static str,
-    /// Short title.
     pub(crate) short: &'static str,
     pub(crate) value: Value,
 }
@@ -29,13 +28,11 @@ pub(crate) enum Value {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
-    /// Nanoseconds.
     Time,
     /// Per second.
     Rate,
     /// Per second.
     ByteRate,
-    /// A ratio.
     Times,
     /// A part of a whole, 0 to 1.
     Share,
@@ -48,7 +45,6 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// The value for people.
     pub(crate) fn text(self, value: Option<f64>) -> String {
         let shown = |value| match self {
             Self::Time => quantities::duration(value),
@@ -134,7 +130,6 @@ impl Column {
         }
     }
 
-    /// The text for people.
     pub(crate) fn text(&self, row: &CaseSummary) -> String {
         match self.value {
             Value::Words(of) => of(row),
@@ -386,7 +381,6 @@ fn lost_share(row: &CaseSummary) -> Option<f64> {
     (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64)
 }
 
-/// The lowest fairness of any flow.
 fn least_fair(row: &CaseSummary) -> Option<Figure> {
     let each = row.flows.iter().filter_map(|flow| flow.one_way.as_ref()?.fairness);
     each.min_by(|a, b| a.value.total_cmp(&b.value))

@@ -6,7 +6,6 @@ use hairpin_model::names::grouped;
 use hairpin_model::{CaseSummary, LatenessNs, LinkSummary, PacketCounts, Run, path, quantities};
 
 pub(crate) struct Link<'r> {
-    /// The name of the profile, else its line.
     pub(crate) name: &'r str,
     /// The whole profile in one line.
     pub(crate) line: &'r str,

@@ -9,7 +9,6 @@ use hairpin_model::names::distinct;
 use hairpin_model::quantities::{self, exact_bytes};
 use hairpin_model::{Arrivals, CaseSummary, Figure, Flow, FlowSummary, Group, Load, PacingFigures, Run};
 
-/// Shared by all cases of a table.
 #[derive(Default)]
 pub(crate) struct Shared {
     way: Option<&'static str>,
@@ -239,7 +238,6 @@ struct Paced<'r> {
 }
 
 impl Paced<'_> {
-    /// A gap relative to the nominal one.
     fn ratio(&self, gap_ns: Option<Figure>) -> Option<f64> {
         let ratio = gap_ns?.finite()? / self.pacing.nominal_ns;
         ratio.is_finite().then_some(ratio)

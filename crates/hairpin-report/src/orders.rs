@@ -11,9 +11,7 @@ use hairpin_model::{CaseSummary, Run};
 /// Cases that were compared with their neighbours.
 pub(crate) struct Order<'r> {
     pub(crate) group: String,
-    /// The figure of the ranking.
     pub(crate) figure: ComparedBy,
-    /// The best case.
     pub(crate) first: &'r CaseSummary,
     pub(crate) steps: Vec<Step<'r>>,
 }

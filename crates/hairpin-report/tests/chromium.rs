@@ -16,7 +16,6 @@ use hairpin_testing::{or_skip, program};
 
 use crate::support;
 
-/// For one browser run.
 const TIMEOUT: Duration = Duration::from_secs(90);
 /// The test moves the three charts to these offsets, one below the other.
 const PLACES: [(&str, usize); 3] = [("ranking", 0), ("percentiles", 2500), ("rounds", 4000)];
@@ -254,7 +253,6 @@ fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde
     told
 }
 
-/// All kinds of runs.
 fn runs() -> [(&'static str, hairpin_model::run::Run); 8] {
     [
         ("survey", support::survey(1)),

@@ -37,7 +37,6 @@ fn card(code: &str, about: About) -> FindingCard {
     FindingCard { code, about, what: "what the card says", why: "why the card says so" }
 }
 
-/// A run, and a case over a link.
 static MADE: LazyLock<(Run, CaseSummary)> = LazyLock::new(|| {
     let with_link = links::run().cases.into_iter().find(|case| case.path.relay.is_some()).unwrap();
     (survey(1), with_link)

@@ -88,7 +88,6 @@ fn the_json_keeps_its_contract() {
     }
 }
 
-/// The markup of the section with that id.
 fn section<'p>(page: &'p str, id: &str) -> &'p str {
     let start = page.find(&format!("<section id=\"{id}\">")).unwrap_or_else(|| panic!("no {id}"));
     &page[start..start + page[start..].find("</section>").expect("it ends")]

@@ -173,7 +173,6 @@ fn put<T: DataType>(
     to.typed::<T>().write_batch(&values.collect::<Vec<_>>(), levels, None).map(drop)
 }
 
-/// An open samples file.
 pub(super) struct SamplesFile {
     folder: Folder,
     name: String,
@@ -184,12 +183,10 @@ pub(super) struct SamplesFile {
     by_round: HashMap<u32, usize>,
 }
 
-/// Opens the file of one round.
 pub(super) fn of_a_round(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
     SamplesFile::open(folder, name, super::limits::SAMPLES_BYTES, pages::METADATA_BYTES)
 }
 
-/// Opens a file of merged rounds.
 pub(super) fn of_a_run(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
     let mut opened = SamplesFile::open(folder, name, super::limits::MERGED_BYTES, pages::MERGED_METADATA_BYTES)?;
     opened.by_round = opened.index().map_err(|error| folder.damaged(name, error.to_string()))?;

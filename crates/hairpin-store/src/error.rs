@@ -61,13 +61,11 @@ fn hint(operation: &str, error: &io::Error) -> String {
 }
 
 impl Folder {
-    /// The error of an operation on a file of the folder.
     pub(super) fn error(&self, operation: &'static str, name: &str) -> impl FnOnce(io::Error) -> StoreError {
         let path = self.path().join(name);
         move |source| StoreError::File { operation, path, source }
     }
 
-    /// The error of a damaged file.
     pub(super) fn damaged(&self, name: &str, cause: String) -> StoreError {
         StoreError::Damaged { path: self.path().join(name), cause }
     }

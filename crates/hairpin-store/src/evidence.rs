@@ -87,7 +87,6 @@ fn tell(measured: &mut Measured, trace: &RoundTrace) {
     }
 }
 
-/// The trace that the record names.
 pub(super) fn read(folder: &Folder, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
     let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
     let Some(name) = &measured.trace_file else { return Ok(None) };

@@ -118,7 +118,6 @@ fn files(mut input: &[u8]) -> Vec<(usize, &[u8])> {
     files
 }
 
-/// A line of the log.
 fn line(name: usize, histogram: &[u8]) -> String {
     let (round, quantity) = (name & 3, QUANTITIES[name >> 2 & 7]);
     format!("Tag=case.{round}.{quantity},0.000,1.000,2.000,{}\n", packed(histogram))

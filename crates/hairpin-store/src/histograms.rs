@@ -36,7 +36,6 @@ pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     begun.and_then(|()| folder.replace(LOG, &bytes)).map_err(folder.error("write", LOG))
 }
 
-/// Appends the histograms of a round.
 pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();

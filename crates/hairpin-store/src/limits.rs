@@ -27,7 +27,6 @@ pub(super) const LINE_BYTES: u64 = 4 << 20;
 pub(super) const SAMPLES_OF_A_ROUND: u64 = 10_000_000;
 /// Samples of all rounds together.
 pub(super) const SAMPLES_OF_A_RUN: u64 = 40_000_000;
-/// Cases of a run.
 const CASES: usize = 2000;
 
 /// Values in one JSON text. A value of two bytes takes up to 32 in memory.

@@ -16,7 +16,6 @@ pub(super) const ENTRIES: usize = 100_000;
 /// A run in a folder of runs.
 #[derive(Debug)]
 pub struct SavedRun {
-    /// The name of its folder.
     pub name: String,
     /// The head of its `run.json`.
     pub head: RunHeader,
@@ -43,9 +42,6 @@ pub struct Listing {
 
 impl Listing {
     /// Reads the folder of runs at that path. Follows no links in it.
-    ///
-    /// # Errors
-    /// [`StoreError::File`] if it is not a folder, cannot be read, or holds too much.
     pub fn read(path: &Path) -> Result<Self, StoreError> {
         let failed = |source| StoreError::File { operation: "list", path: path.to_owned(), source };
         let folder = Folder::open(path).map_err(failed)?;

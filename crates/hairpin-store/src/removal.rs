@@ -30,16 +30,12 @@ pub enum NotRemoved {
     /// Something in it does not belong to a run.
     #[error("{} in it is not a file of a run", printable::line(.0))]
     Foreign(String),
-    /// A system error.
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
 impl Listing {
     /// Removes a listed run. Checks the contents of its folder first and removes nothing if there is anything else.
-    ///
-    /// # Errors
-    /// [`NotRemoved`]. After [`NotRemoved::System`] some of its files may be gone.
     pub fn remove(&self, run: &SavedRun) -> Result<(), NotRemoved> {
         let folder = self.folder.subfolder(&run.name)?;
         if !folder.is_own()? {

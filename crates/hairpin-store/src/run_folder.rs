@@ -35,9 +35,6 @@ pub struct RunFolder {
 
 impl RunFolder {
     /// Creates a run folder, accessible only to the user, and checks that it can be written to.
-    ///
-    /// # Errors
-    /// [`StoreError`] if it already holds a run or cannot be created.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
         if Folder::open(path).is_ok_and(|files| files.holds(RUN)) {
             return Err(StoreError::Occupied(path.to_owned()));
@@ -57,17 +54,11 @@ impl RunFolder {
     }
 
     /// Opens a saved run: its head, and all rounds written, even of an incomplete run.
-    ///
-    /// # Errors
-    /// [`StoreError`] if there is no run, it cannot be read, or it is larger than docs/run-format.md allows.
     pub fn open(path: &Path) -> Result<(Self, Run), StoreError> {
         Self::open_within(path, &mut Memory::default())
     }
 
     /// The same for several runs in memory at once.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), and if it does not fit in memory with those opened before.
     pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(Self, Run), StoreError> {
         let no_run = |source| StoreError::NoRun { path: path.to_owned(), source };
         let mut folder = Self { files: Folder::open(path).map_err(no_run)?, _lock: None, is_cut_short: false };
@@ -106,9 +97,6 @@ impl RunFolder {
     }
 
     /// Refuses to recompute anything from rounds of which the last are missing.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`] if the last line of a complete run's rounds is truncated.
     pub fn refuse_missing_rounds(&self) -> Result<(), StoreError> {
         let damaged = || self.files.damaged(rounds::FILE, "its last line is cut short".to_owned());
         if self.is_cut_short { Err(damaged()) } else { Ok(()) }
@@ -119,18 +107,12 @@ impl RunFolder {
     }
 
     /// Creates the folder for the logs of links. Returns the path of the run folder.
-    ///
-    /// # Errors
-    /// [`StoreError::File`].
     pub fn keep_link_logs(&self) -> Result<PathBuf, StoreError> {
         self.files.make_folder(LOGS).map_err(self.files.error("make", LOGS))?;
         Ok(self.path().to_owned())
     }
 
     /// Rewrites `run.json` atomically: a reader finds the old file or the new one.
-    ///
-    /// # Errors
-    /// [`StoreError::File`].
     pub fn write_run(&self, run: &Run) -> Result<(), StoreError> {
         self.write(RUN, run.to_json().as_bytes())?;
         if run.state != State::Running {
@@ -150,7 +132,6 @@ impl RunFolder {
         drop(self.files.overwrite(UNSAVED, &cause.as_bytes()[..end]));
     }
 
-    /// The cause that was noted.
     fn not_saved(&self) -> Option<Failure> {
         let bytes = self.files.read(UNSAVED, UNSAVED_BYTES as u64).ok()?;
         let cause = String::from_utf8_lossy(&bytes).trim().to_owned();
@@ -158,17 +139,11 @@ impl RunFolder {
     }
 
     /// Rewrites `rounds.jsonl` atomically, with recomputed figures.
-    ///
-    /// # Errors
-    /// [`StoreError::File`].
     pub fn rewrite_rounds(&self, records: &[RoundRecord]) -> Result<(), StoreError> {
         rounds::rewrite(&self.files, records)
     }
 
     /// Writes a file of the run atomically.
-    ///
-    /// # Errors
-    /// [`StoreError::File`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.files.replace(name, bytes).map_err(self.files.error("write", name))
     }
@@ -176,9 +151,6 @@ impl RunFolder {
     /// Saves a round: its samples, its histograms, its trace with its capture, then its line, which makes it part of
     /// the run. The record then names its files. Returns the errors of its evidence: the record is saved without it,
     /// and says why it has no capture.
-    ///
-    /// # Errors
-    /// [`StoreError::File`]; the folder is then unchanged, except for files that no line names.
     pub fn append(
         &self,
         record: &mut RoundRecord,
@@ -203,18 +175,11 @@ impl RunFolder {
     }
 
     /// The trace of a round; `None` if none was saved.
-    ///
-    /// # Errors
-    /// [`StoreError::File`] or [`StoreError::Damaged`] if the file that the record names cannot be read.
     pub fn trace_of(&self, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
         evidence::read(&self.files, record)
     }
 
     /// The samples of every measured round, one round in memory at a time.
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`] if the histogram log cannot be read. An unreadable samples file, or more samples than
-    /// the limit of a run, is an error of its own round.
     pub fn samples(&self) -> Result<impl FnMut(&RoundRecord) -> Result<Option<Samples>, StoreError>, StoreError> {
         let log = histograms::read(&self.files)?;
         let mut kept = KeptSamples::of(&self.files);
@@ -243,9 +208,6 @@ impl RunFolder {
 
     /// Merges the samples of all rounds into one file, at the end of a run with all rounds saved. If that fails, or the
     /// file would exceed its limit, each round keeps its own.
-    ///
-    /// # Errors
-    /// [`StoreError::File`]; the folder and the records are then unchanged.
     pub fn merge_samples(&self, records: &mut [RoundRecord]) -> Result<(), StoreError> {
         samples::merge(&self.files, records)
     }

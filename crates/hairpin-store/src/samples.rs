@@ -8,9 +8,7 @@ use super::error::StoreError;
 use super::folder::Folder;
 use super::{limits, rounds};
 
-/// The folder of the rounds' files.
 pub(super) const FOLDER: &str = "samples";
-/// The file of all rounds.
 pub(super) const MERGED: &str = "samples.parquet";
 
 /// Merges the rounds' files into one. Each step leaves a readable run: the records name the rounds' files until the

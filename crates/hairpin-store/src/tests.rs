@@ -241,7 +241,6 @@ fn devices_that_the_user_names_are_written_to_directly() {
     assert_eq!(&came, b"page");
 }
 
-/// A saved run of one traced round.
 fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
     let place = tempfile::tempdir().unwrap();
     let store = RunFolder::create(&place.path().join("run")).unwrap();

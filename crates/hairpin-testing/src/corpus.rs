@@ -39,7 +39,6 @@ fn write(folder: &Path, valid: &[(&str, Vec<u8>)]) {
     }
 }
 
-/// The inputs of a folder by name.
 fn inputs(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("cannot list {}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("an entry").path());

@@ -13,7 +13,6 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::skips;
 
-/// A registered test.
 #[derive(Debug)]
 pub struct Test {
     /// Crate, modules and function.

@@ -50,9 +50,6 @@ pub fn skipped(package: &str, part: &str, reason: &str) {
 }
 
 /// Whether a program is on the path.
-///
-/// # Errors
-/// It is missing.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file());
@@ -60,9 +57,6 @@ pub fn program(name: &str) -> Result<PathBuf, String> {
 }
 
 /// Whether a command runs here and succeeds.
-///
-/// # Errors
-/// It is missing or refused.
 pub fn works(command: &[&str]) -> Result<(), String> {
     let output = std::process::Command::new(command[0]).args(&command[1..]).output();
     if output.is_ok_and(|output| output.status.success()) {

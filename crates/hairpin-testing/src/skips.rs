@@ -8,9 +8,6 @@ use std::path::{Path, PathBuf};
 pub const LIST: &str = "HAIRPIN_SKIPS";
 
 /// Lists a test, or a part of one, that could not run.
-///
-/// # Errors
-/// The file cannot be written.
 pub(crate) fn note(package: &str, name: &str, reason: &str) -> Result<(), String> {
     let list = std::env::var_os(LIST).filter(|path| !path.is_empty());
     list.map_or(Ok(()), |list| append(Path::new(&list), package, name, reason))

@@ -70,9 +70,6 @@ impl Batch {
     }
 
     /// Takes pieces until there are no more, an error occurs, or the slots are full.
-    ///
-    /// # Errors
-    /// The error, if it occurred before the first piece.
     pub(crate) fn fill<E>(
         &mut self,
         mut take: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
@@ -99,9 +96,6 @@ impl fmt::Debug for Batch {
 }
 
 /// Sends messages one by one until one is not taken completely. Returns the number of bytes taken.
-///
-/// # Errors
-/// The error, if it occurred before any byte was taken.
 pub(crate) fn send_each<E>(
     messages: &[u8],
     size: usize,

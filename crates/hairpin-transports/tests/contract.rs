@@ -30,7 +30,6 @@ use hairpin_transports::{ALL, Transport};
 use crate::several_streams::SeveralStreams;
 use ends::{Checked, Subject};
 
-/// The check of one property.
 type Check = fn(&Subject) -> Checked;
 
 /// Transports for tests only.
@@ -147,7 +146,6 @@ fn check(transport: &'static dyn Transport) {
     assert!(!results.is_empty(), "no check was made");
 }
 
-/// The results of all checks with one waiting.
 fn results(transport: &'static dyn Transport, card: &Card, waiting: Waiting) -> Vec<Checked> {
     let subject = Subject { transport, card: card.clone(), waiting };
     let checks = CHECKS.iter().filter(|(_, for_kernel, _)| *for_kernel || !subject.is_answered_by_kernel());

@@ -66,9 +66,6 @@ pub enum Event<'a> {
 pub(crate) type Observe<'o> = dyn FnMut(Event<'_>) + 'o;
 
 /// Carries out the task. `run` has only its run_header filled; the result is complete or interrupted.
-///
-/// # Errors
-/// The experiment rejects its knobs. Every other failure is part of the run.
 pub(crate) fn carry_out(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>) -> Result<Run, Refused> {
     let mut digest = Digest::new();
     run.state = State::Complete;

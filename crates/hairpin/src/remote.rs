@@ -138,9 +138,6 @@ fn refuse_other_program(address: &str, there: &[String], here: &[&str]) -> Resul
 }
 
 /// Opens the control channel of a round.
-///
-/// # Errors
-/// The server is not reached, or refuses.
 pub(crate) fn dial(credentials: &str) -> Result<Box<dyn Control>, Failure> {
     let unreadable =
         || Failure { cause: "cannot read the credentials of the server".to_owned(), hint: String::new() };

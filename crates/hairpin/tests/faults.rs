@@ -10,7 +10,6 @@ use crate::support::{
     PROGRAM, Place, Ran, Running, in_namespaces, list, names_in, on_one_line, rounds, signal, text,
 };
 
-/// The causes of a case's failed rounds.
 fn causes(case: &Value) -> Vec<&str> {
     list(&case["failed_rounds"]).iter().map(text).collect()
 }

@@ -108,7 +108,6 @@ fn lives(id: u32) -> bool {
     status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// A child that is killed on drop.
 struct Ended(Child);
 
 impl Drop for Ended {

@@ -15,7 +15,6 @@ use crate::support::{
 /// A past time, in seconds since 1970.
 const PAST: u64 = 1_700_000_000;
 
-/// The program, with the servers' state.
 fn with_state(place: &Place, arguments: &[&str]) -> Ran {
     let mut command = place.command(PROGRAM);
     Running::start(command.args(arguments).env("XDG_STATE_HOME", place.path("state")).env("COLUMNS", "80")).end()

@@ -17,7 +17,6 @@ fn words(plan: &str) -> Vec<&str> {
     plan.split_whitespace().collect()
 }
 
-/// All losses of a ledger.
 fn lost(ledger: &Value) -> u64 {
     ledger["lost"].as_object().expect("causes").values().map(number).sum()
 }

@@ -119,7 +119,6 @@ impl Connection for FramedConnection {
 /// should not block does block if the peer does not receive, and a send that timed out makes the wire unusable.
 struct FramedWire {
     tcp: Box<dyn Wire>,
-    /// The frame that is sent.
     frame: Vec<u8>,
     /// Bytes received are `came[taken..end]`: frames, the last one perhaps in part.
     came: Box<[u8]>,

@@ -11,9 +11,6 @@ const TRANSPORTS: &[&str] = &["tcp", "pipe"];
 const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu"];
 
 /// Writes a line for each measured round of `count` runs.
-///
-/// # Errors
-/// A file cannot be read or written.
 pub(super) fn write(to: &Path, runs: &Path, count: usize) -> Result<()> {
     let mut text = String::from(
         "# Rounds of `hairpin round-trip`, by `cargo xtask coverage --record`. Each line: number of the run; case (tcp on one\n\

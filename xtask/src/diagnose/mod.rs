@@ -22,7 +22,6 @@ use crate::process;
 /// Time limits of a run, and of one with its counter-experiments.
 const LIMIT: Duration = Duration::from_mins(2);
 const LIMIT_OF_PROOF: Duration = Duration::from_mins(6);
-/// Minimum share of a cause that counts.
 const MIN_SHARE: f64 = 0.01;
 /// Minimum share of injections named first, of all and of each, and maximum share of each decoy that is mistaken.
 const POOLED: f64 = 0.95;
@@ -45,9 +44,6 @@ struct First {
 
 /// Runs the trials whose cause contains `only`, prints the table and judges it. `prove` also runs the
 /// counter-experiments of injections.
-///
-/// # Errors
-/// The binary cannot be built or run, or no trial has that cause.
 pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> Result<bool> {
     let chosen: Vec<&Trial> = ALL.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
     if chosen.is_empty() {

@@ -12,7 +12,6 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// The arguments one by one.
     pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
         let quoted = self.arguments.split('\'').enumerate();
         quoted.flat_map(|(place, part)| match place % 2 {

@@ -9,7 +9,6 @@ use super::build::{self, Build};
 use super::combination::{Combination, LIMIT, WARM_UP};
 use crate::process;
 
-/// The reference of a case.
 pub(super) enum Base {
     BareLoop(BareLoop),
     Build(Build),
@@ -28,9 +27,6 @@ pub(super) struct BareLoop {
 
 impl Base {
     /// The p50 of one run and the resolution of its clock; 0 for a build, as two builds read the same clock.
-    ///
-    /// # Errors
-    /// It fails, or does not report its figures.
     pub(super) fn run(&self, combination: Combination, number: usize) -> Result<(f64, f64)> {
         match self {
             Self::Build(old) => Ok((build::p50_ns(&old.run(combination, number)?)?, 0.0)),

@@ -40,9 +40,6 @@ pub(super) struct To {
 
 impl Build {
     /// Reads a program's help; runs are saved below `scratch`.
-    ///
-    /// # Errors
-    /// It cannot be run, or takes no round trips as requested here.
     pub(super) fn probe(program: &Path, scratch: &Path) -> Result<Self> {
         let program = program.canonicalize().with_context(|| format!("cannot find {}", program.display()))?;
         let mut command = Command::new(&program);
@@ -71,7 +68,6 @@ impl Build {
         self.help.split(|letter| !is_letter(letter)).any(|found| found == word)
     }
 
-    /// The build's word for a value.
     fn word(&self, value: &'static str) -> &'static str {
         let names = RENAMED.iter().find(|names| names.contains(&value)).copied().unwrap_or_default();
         names.iter().copied().find(|name| self.knows(name)).unwrap_or(value)
@@ -111,9 +107,6 @@ impl Build {
     }
 
     /// One round of a case.
-    ///
-    /// # Errors
-    /// It fails, or prints no JSON.
     pub(super) fn run(&self, combination: Combination, number: usize) -> Result<Value> {
         process::remove(&self.out)?;
         let enter = self.to.as_ref().map_or(&[][..], |to| &to.enter);

@@ -66,9 +66,6 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// Makes both hosts.
-    ///
-    /// # Errors
-    /// A program is missing, or the kernel allows no namespaces.
     pub(super) fn new() -> Result<Self> {
         let own_user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
         let client = namespace(&[&["unshare", "--net"], own_user].concat())?;
@@ -101,9 +98,6 @@ impl Hosts {
     }
 
     /// Starts `hairpin serve` on the server's host, with its rounds on that CPU and its keys below `scratch`.
-    ///
-    /// # Errors
-    /// It prints no ticket; it has said why.
     pub(super) fn serve(&self, hairpin: &Path, cpu: u64, scratch: &Path) -> Result<Served> {
         let ticket = scratch.join("ticket");
         let printed = fs::File::create(&ticket).with_context(|| format!("cannot make {}", ticket.display()))?;
@@ -126,7 +120,6 @@ impl Hosts {
 /// A server; dropping it ends it.
 pub(super) struct Served {
     _held: Held,
-    /// File with its ticket.
     pub(super) ticket: PathBuf,
 }
 

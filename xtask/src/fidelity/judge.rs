@@ -8,7 +8,6 @@ pub(super) struct Round {
     /// The base, first and second.
     pub(super) base_ns: (f64, f64),
     pub(super) hairpin_ns: f64,
-    /// Resolution of the clock.
     pub(super) resolution_ns: f64,
 }
 
@@ -31,7 +30,6 @@ pub(super) enum Rule {
     NotAboveSpread,
 }
 
-/// Whether the rule holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,
@@ -40,7 +38,6 @@ pub(super) enum Verdict {
     Unsure,
 }
 
-/// A case judged.
 #[derive(Debug)]
 pub(super) struct Judged {
     /// Median over rounds of the base's p50.
@@ -78,7 +75,6 @@ pub(super) fn judge(rounds: &[Round], rule: Rule) -> Judged {
 }
 
 impl Judged {
-    /// The verdict with its rule.
     pub(super) fn in_words(&self, rule: Rule) -> String {
         let rule = match rule {
             Rule::Within(share) => format!("within {:.0} %", share * 100.0),

@@ -22,9 +22,6 @@ pub(super) struct TwoHosts {
 
 impl TwoHosts {
     /// Makes the hosts and starts the server.
-    ///
-    /// # Errors
-    /// They cannot be made here, or there is only one CPU.
     pub(super) fn new(hairpin: &Build, scratch: &Path) -> Result<Self> {
         let cpus = cpus::first_two()?;
         let hosts = Hosts::new()?;
@@ -33,9 +30,6 @@ impl TwoHosts {
     }
 
     /// Hairpin and the bare loop for a case. Hairpin has run it once, outside the rounds, to report its CPUs.
-    ///
-    /// # Errors
-    /// It fails, or ran on other CPUs than requested.
     pub(super) fn contestants(
         &self,
         hairpin: &Build,

@@ -4,7 +4,6 @@ use anyhow::{Result, bail};
 
 use super::contestant::{Contestant, Program};
 
-/// One comparison.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) name: &'static str,
@@ -15,7 +14,6 @@ pub(super) struct Case {
     pub(super) bounds: &'static [Bound],
 }
 
-/// Unit of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Messages of 64 bytes per second.
@@ -47,7 +45,6 @@ pub(super) struct Bound {
 /// Minimum of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
-    /// Of its median.
     Median(f64),
     /// Of the lower end of its interval, and of its median.
     LowerAndMedian(f64, f64),
@@ -197,9 +194,6 @@ const CASES: &[Case] = &[
 ];
 
 /// The cases with these names; all without names.
-///
-/// # Errors
-/// A name is unknown.
 pub(super) fn all(only: &[String]) -> Result<Vec<&'static Case>> {
     if let Some(unknown) = only.iter().find(|name| CASES.iter().all(|case| case.name != name.as_str())) {
         let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();

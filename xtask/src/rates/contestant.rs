@@ -1,6 +1,5 @@
 //! The compared programs.
 
-/// A program and its arguments.
 #[derive(Debug)]
 pub(super) struct Contestant {
     pub(super) name: &'static str,

@@ -20,9 +20,6 @@ pub(super) struct Received {
 
 impl Received {
     /// Reads the counters of this process's namespace.
-    ///
-    /// # Errors
-    /// They cannot be read.
     pub(super) fn now() -> Result<Self> {
         let read = |name: &str| fs::read_to_string(name).with_context(|| format!("cannot read {name}"));
         let before = Instant::now();

@@ -79,7 +79,6 @@ fn judge(ratio: Option<Ratio>, rule: Rule) -> Verdict {
     if holds { Verdict::Holds } else { Verdict::Broken }
 }
 
-/// The verdict with its rule.
 fn in_words(rule: Rule, verdict: Verdict) -> String {
     let rule = match rule {
         Rule::Median(least) => format!("median at least {least:.2}"),

@@ -21,9 +21,6 @@ const SET_UP: &str = "ip link set lo up && \
     done && exec \"$@\"";
 
 /// Runs this program again in a new namespace, with the folder of the built programs; returns whether it succeeded.
-///
-/// # Errors
-/// It cannot be started.
 pub(super) fn run_this_inside(programs: &Path) -> Result<bool> {
     let this = std::env::current_exe().context("cannot tell this program's path")?;
     let mut command = Command::new("unshare");

@@ -57,9 +57,6 @@ fn split(words: &str) -> Vec<String> {
 }
 
 /// Datagrams and bytes of streams per second received during `time`, after a warm-up.
-///
-/// # Errors
-/// Server or client cannot be started, or no traffic flows.
 pub(super) fn rates(
     commands: &Commands,
     port: u16,

@@ -21,11 +21,9 @@ const WARM_UP_MS: u64 = 200;
 /// Time limit of a run of Hairpin or of the bare loop.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Where all contestants run.
 pub(super) struct Place {
     hairpin: PathBuf,
     bare_loop: PathBuf,
-    /// Folder of a run of Hairpin.
     out: PathBuf,
     /// CPUs of sender and receiver: those of Hairpin's last run, before it the first two allowed.
     cpus: (u64, u64),
@@ -33,9 +31,6 @@ pub(super) struct Place {
 
 impl Place {
     /// The built programs are in `programs`; runs of Hairpin are saved below `scratch`.
-    ///
-    /// # Errors
-    /// There are fewer than two CPUs.
     pub(super) fn new(programs: &Path, scratch: &Path) -> Result<Self> {
         Ok(Self {
             hairpin: programs.join("hairpin"),
@@ -46,9 +41,6 @@ impl Place {
     }
 
     /// Runs a contestant; returns messages or bytes per second, as counted by its receiver.
-    ///
-    /// # Errors
-    /// It fails, or does not report its rate.
     pub(super) fn rate(&mut self, case: &Case, contestant: &Contestant) -> Result<f64> {
         let words = contestant.arguments.split_whitespace();
         let (commands, port) = match contestant.program {

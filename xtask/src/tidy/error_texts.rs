@@ -35,7 +35,6 @@ const TEXTS: &[&str] = &[
 /// How a hint begins in a text, without blanks: to cut there is to cut an error.
 const HINT: &str = "\"(hint:\"";
 
-/// Finds looks into the text of an error.
 pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
     let path = &source.path;
     if !path.starts_with("crates/") || !path.contains("/src/") || path.split(['/', '.']).any(|part| part == "tests") {

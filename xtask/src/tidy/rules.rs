@@ -70,7 +70,6 @@ pub(super) fn module_docs(source: &Source) -> Faults {
     }
 }
 
-/// Maximum lines of a file.
 const MAX_LINES: usize = 600;
 
 /// No long file.

@@ -67,7 +67,6 @@ fn of_rates(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
     loads.into_iter().map(of_load).chain(rows.iter().flat_map(|row| details(row))).collect()
 }
 
-/// The evenness of the sends of a case, and its losses.
 fn details(row: &CaseSummary) -> Vec<Statement> {
     let lost = has_losses(row).then(|| Statement::Lost { cases: ids([row]) });
     uneven(row).into_iter().chain(lost).collect()

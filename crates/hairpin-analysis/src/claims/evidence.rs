@@ -4,7 +4,6 @@ use hairpin_model::Run;
 
 #[derive(Clone, Copy)]
 pub(super) struct Evidence<'r> {
-    /// The run of the test.
     pub(super) run: &'r Run,
     /// The run of the denominator's case: the same run, unless the rule names another.
     pub(super) other: &'r Run,

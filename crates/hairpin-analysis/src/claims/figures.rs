@@ -53,7 +53,6 @@ pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Resul
     Ok(Measured { figure, unit: unit.to_owned(), what: format!("{name} of {}", case.label) })
 }
 
-/// A case and the run that has it.
 pub(super) type OfRun<'r> = (&'r CaseSummary, &'r Run);
 
 /// `candidate` / `baseline` of a figure: the median of the ratios per block, as in comparisons. Cases of two runs share

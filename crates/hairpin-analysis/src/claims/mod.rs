@@ -42,7 +42,6 @@ pub fn listed(claim: &Claim, source: &str) -> JudgedClaim {
     judged(claim, source, Judgement::default(), |_| Judgement::default())
 }
 
-/// The claim judged by the runs of its text.
 pub fn judge(claim: &Claim, source: &str, runs: &Runs<'_>) -> JudgedClaim {
     let mut judged = judged(claim, source, Judgement::default(), |row| judge_row(row, runs));
     judged.judgement = table::overall(&judged.rows, claim.headline());

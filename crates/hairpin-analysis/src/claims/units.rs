@@ -2,7 +2,6 @@
 
 use hairpin_model::{FigureName, Measure};
 
-/// The unit of ratios.
 pub(super) const TIMES: &str = "x";
 
 pub(super) fn in_words(name: FigureName) -> &'static str {
@@ -74,7 +73,6 @@ pub(super) fn is_latency(name: FigureName) -> bool {
     scale(name, "ns").is_some()
 }
 
-/// Whether the unit fits the measure.
 pub fn fits_unit(of: &Measure, unit: &str) -> bool {
     if of.against.is_some() { unit == TIMES } else { scale(of.figure, unit).is_some() }
 }

@@ -34,7 +34,6 @@ pub(crate) fn by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32
     by_block.into_iter().filter_map(|(block, values)| median(&values).map(|median| (block, median))).collect()
 }
 
-/// The same, with logarithms.
 pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32, f64> {
     by_block(values.map(|(block, value)| (block, value.ln())))
 }

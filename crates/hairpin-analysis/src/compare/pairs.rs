@@ -43,7 +43,6 @@ fn without_fault(case: &Case) -> Case {
     case.without_replicate().with(|changed| changed.injected_fault = None)
 }
 
-/// The figure by which a case is judged.
 fn judged(case: &CaseSummary) -> Option<f64> {
     case.compared(*ladder::compared_by(&[case]).first()?).map(|figure| figure.value)
 }

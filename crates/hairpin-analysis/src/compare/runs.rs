@@ -40,7 +40,6 @@ pub struct CaseComparison {
     pub label: String,
     /// The reasons why the baseline's figures must not be used; empty if valid.
     pub baseline_why_invalid: Vec<String>,
-    /// The same for the candidate.
     pub candidate_why_invalid: Vec<String>,
     /// Whether all runs have rounds of the case in the same machine state.
     pub is_alike: bool,
@@ -64,14 +63,12 @@ pub struct FigureComparison {
     pub has_verdict: bool,
     /// For one run the median over its rounds, for several the geometric mean of these; `None` with too few samples.
     pub baseline: Option<Figure>,
-    /// The same for the candidate.
     pub candidate: Option<Figure>,
     /// The logarithm of candidate / baseline; `None` if either is missing.
     pub change: Option<Change>,
     /// Faster or slower, corrected over all cases and figures with a verdict (Holm); cannot tell if undecided or if the
     /// case is invalid on a side; unlike if the runs were in different machine states.
     pub verdict: Verdict,
-    /// The verdict by the interval alone.
     pub pointwise: Verdict,
     /// The smallest change detectable at a power of 90 %, as a share; `None` without an interval.
     pub smallest_detectable: Option<f64>,

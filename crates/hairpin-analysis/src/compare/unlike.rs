@@ -10,13 +10,10 @@ use super::choices::Subject;
 use super::keys::{Key, Keys, why_none_in_common};
 
 words! {
-    /// The kind of a difference.
     pub enum Kind: "difference" {
         /// The machine or its kernel.
         Machine = "machine",
-        /// A setting of the kernel.
         Setting = "setting",
-        /// The program that measured.
         Tool = "tool",
         /// How much was measured, and how.
         Plan = "plan",

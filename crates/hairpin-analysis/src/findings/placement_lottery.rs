@@ -45,7 +45,6 @@ impl Seen {
 
 struct Place {
     word: &'static str,
-    /// Key of their number.
     counted: Key,
     rounds: usize,
     p50: Figure,

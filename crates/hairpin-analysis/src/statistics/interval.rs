@@ -24,7 +24,6 @@ use super::distribution::{normal_quantile, student_quantile};
 use super::location::{mean, median, standard_deviation};
 use super::trend::trend;
 
-/// Minimum number of rounds for an interval.
 pub const MIN_ROUNDS: usize = 5;
 /// Minimum number of rounds for a verdict without an interval. All of 4 independent normal values lie on one side of
 /// zero by more than their own range in 0.7 % of cases by chance, 3 values in 4 %.
@@ -52,7 +51,6 @@ pub const ALPHA: f64 = 0.05;
 /// The power of the reported smallest detectable effect.
 const POWER: f64 = 0.9;
 
-/// Parameters of an interval over rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Over {
     /// The time over which the rounds are spread, in s.
@@ -112,7 +110,6 @@ pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
     Some(Figure { value, low: low.map(|low| low.min(value)), high: high.map(|high| high.max(value)), why })
 }
 
-/// An estimate with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     pub value: f64,

@@ -9,7 +9,6 @@ use hairpin_model::{Call, EndTrace, Packet, RoundTrace, Stamp};
 /// Maximum time between the stamps of one acknowledgment, in ns.
 const ONE_ACK_NS: u64 = 2_000;
 
-/// A segment with payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) left_ns: u64,
@@ -34,7 +33,6 @@ pub(super) struct Ack {
 }
 
 pub(super) struct Direction<'t> {
-    /// The sender.
     pub(super) from: End,
     /// Calls that wrote bytes of this direction, in order.
     pub(super) writes: Vec<&'t Call>,

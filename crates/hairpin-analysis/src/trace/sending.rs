@@ -13,7 +13,6 @@ pub(super) struct Sending {
 /// A period during which the socket was corked.
 pub(super) struct Corked {
     from_ns: u64,
-    /// The call that ended it.
     pub(super) release: Option<Call>,
 }
 

@@ -171,7 +171,6 @@ impl Fixture {
     }
 }
 
-/// A figure of a finding, which has it.
 pub fn value(finding: &Finding, key: Key) -> f64 {
     finding.figure(key).unwrap_or_else(|| panic!("no {key:?} in {finding:?}")).value
 }

@@ -11,7 +11,6 @@ pub fn messages(transport: &str, batch: u64) -> Case {
     Case::of(Flow::one_way(transport, Load::Messages { size_bytes: 64, batch }, Direction::Up))
 }
 
-/// Writes of that size.
 pub fn stream(transport: &str, write_size_bytes: u64) -> Case {
     Case::of(Flow::one_way(transport, Load::Stream { write_size_bytes, source: Source::Buffer }, Direction::Up))
 }
@@ -23,7 +22,6 @@ pub fn offered(transport: &str, offered_per_s: f64) -> Case {
     Case::of(Flow::one_way(transport, load, Direction::Up)).with(|case| case.ends.placement = Placement::CrossCpu)
 }
 
-/// The counts of a round.
 #[derive(Clone, Copy)]
 pub struct Counted {
     /// Messages sent per second; each round sends for one second.

@@ -34,7 +34,6 @@ pub fn counts(lost: &[(&str, u64)], below_half: f64) -> impl Fn(&mut Measured) {
     }
 }
 
-/// A case and the counts of its rounds.
 type Counted<'a> = (&'a Case, &'a dyn Fn(&mut Measured));
 
 /// Eight blocks of rounds of each case, interleaved, with its counts.

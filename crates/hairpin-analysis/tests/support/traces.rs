@@ -127,7 +127,6 @@ impl Wiretap {
         self.arrived[place(from)] = (end, self.now + TRAVEL);
     }
 
-    /// A pure ACK.
     pub fn acks(&mut self, from: End) {
         let acked = self.arrived[place(other(from))].0;
         let sent = self.sent[place(from)];
@@ -179,7 +178,6 @@ pub fn uncaptured(mut trace: RoundTrace) -> RoundTrace {
     trace
 }
 
-/// The granted switches of a socket.
 pub fn switches(nodelay: &str, cork: &str) -> Vec<Effective> {
     vec![granted(OptionName::Nodelay, nodelay), granted(OptionName::Cork, cork)]
 }

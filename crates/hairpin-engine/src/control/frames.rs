@@ -27,15 +27,9 @@ const PIECE: usize = 4096;
 /// [`io::ErrorKind::WouldBlock`].
 pub trait Carrier: Read + Write + Send {
     /// Waits until it is readable, for at most `at_most_ms` or until a signal. Returns whether it is.
-    ///
-    /// # Errors
-    /// The system call failed.
     fn readable(&mut self, at_most_ms: i32) -> io::Result<bool>;
 
     /// The same for writing.
-    ///
-    /// # Errors
-    /// As [`Carrier::readable`].
     fn writable(&mut self, at_most_ms: i32) -> io::Result<bool>;
 }
 
@@ -67,8 +61,6 @@ impl<C: Carrier> Frames<C> {
         self.most_bytes = most_bytes;
     }
 
-    /// # Errors
-    /// As [`Control::send`].
     pub fn send_any(&mut self, message: &impl Serialize) -> Result<(), ControlError> {
         let text = serde_json::to_vec(message).expect("a message has only string keys");
         let length = u32::try_from(text.len()).expect("no end writes 4 GiB");
@@ -105,9 +97,6 @@ impl<C: Carrier> Frames<C> {
     }
 
     /// The next message.
-    ///
-    /// # Errors
-    /// As [`Control::receive`].
     pub fn receive_any<M: DeserializeOwned>(&mut self, within: Duration) -> Result<M, ControlError> {
         // A peer that stops in the middle of a long message must not block either.
         let deadline = Instant::now() + within;

@@ -111,15 +111,9 @@ impl From<Progress> for [u64; 5] {
 /// A carrier of messages between two ends.
 pub trait Control: Send {
     /// Sends a message.
-    ///
-    /// # Errors
-    /// [`ControlError`]: the other end is gone, or does not take it in time.
     fn send(&mut self, message: &Message) -> Result<(), ControlError>;
 
     /// Receives the next message.
-    ///
-    /// # Errors
-    /// [`ControlError`]: no complete message arrived in time, the other end is gone, or the message cannot be read.
     fn receive(&mut self, within: Duration) -> Result<Message, ControlError>;
 
     /// Whether [`Control::receive`] has something to do: a message has begun to arrive, or the other end is gone.
@@ -146,7 +140,6 @@ pub enum ControlError {
     TooLarge {
         /// The size that it declares.
         bytes: usize,
-        /// The limit.
         most: usize,
     },
     /// A message cannot be read.
@@ -186,9 +179,6 @@ fn is_of_the_path(error: &io::Error) -> bool {
 }
 
 /// Exchanges versions.
-///
-/// # Errors
-/// The other end has another version, or sends none.
 pub fn agree(control: &mut dyn Control, within: Duration) -> Result<(), ControlError> {
     control.send(&Message::Version(VERSION))?;
     match control.receive(within)? {
@@ -199,9 +189,6 @@ pub fn agree(control: &mut dyn Control, within: Duration) -> Result<(), ControlE
 }
 
 /// The next message that is not passed over, within the time limit, regardless of the number passed over.
-///
-/// # Errors
-/// As [`Control::receive`], and [`ControlError::OnlyProgress`].
 pub(crate) fn receive_past(
     control: &mut dyn Control,
     within: Duration,
@@ -226,7 +213,6 @@ pub(crate) fn receive_past(
 mod tests {
     use super::*;
 
-    /// A peer that repeats this message.
     struct Repeats(Message);
 
     impl Control for Repeats {

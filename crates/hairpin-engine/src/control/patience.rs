@@ -8,7 +8,6 @@ use hairpin_transports::giving_up::has_given_up;
 /// Longest time between checks whether everything was given up.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     Ready,

@@ -54,7 +54,6 @@ pub(crate) struct Client<'a> {
     /// `None` if the kernel answers.
     pub(crate) server: Option<&'a mut Server>,
     pub(crate) link: &'a mut Option<Link>,
-    /// The binding of its sockets.
     pub(crate) binding: Binding,
     /// Set if the round carries one of several flows.
     pub(crate) barrier: Option<&'a Barrier>,
@@ -62,7 +61,6 @@ pub(crate) struct Client<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// The client's results.
 pub(crate) struct ClientEnd {
     pub(crate) client_result: ClientResult,
     pub(crate) setup_ns: u64,
@@ -87,8 +85,6 @@ pub(crate) struct SharedLoad {
 }
 
 impl Client<'_> {
-    /// # Errors
-    /// Any failure at either end or between them.
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
         let clock = &self.host.clock;
         let Opened { mut observers, setup_ns, mut wires, options, waking_ns, started } = self.open()?;
@@ -118,9 +114,6 @@ impl Client<'_> {
     }
 
     /// Runs a one-way round.
-    ///
-    /// # Errors
-    /// As [`Client::run`].
     pub(crate) fn run_one_way(mut self) -> Result<OneWayEnd, Failure> {
         one_way::check(self.order.case.primary(), self.card)?;
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
@@ -380,7 +373,6 @@ impl Peer for ServerOfRound<'_> {
     }
 }
 
-/// The client's results of an ended round.
 struct Ended {
     client_result: ClientResult,
     facts: Vec<Fact>,

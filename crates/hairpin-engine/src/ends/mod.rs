@@ -48,9 +48,6 @@ pub struct Host {
 
 impl Host {
     /// Enters the network namespace and pins the calling thread as the placement demands for that end. Returns the CPU.
-    ///
-    /// # Errors
-    /// The kernel refuses either.
     pub(crate) fn settle(&self, ends: &EndSettings, end: End) -> Result<Option<usize>, Failure> {
         let pinned = self.cpus.cpu_for_end(ends, end == End::Client);
         place(pinned, &self.cpus.allowed).map_err(|error| opening::unplaced(pinned, &error))?;

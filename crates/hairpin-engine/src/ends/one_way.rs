@@ -49,7 +49,6 @@ const MAX_COUNT: u64 = 1 << 50;
 const MAX_BYTES: u64 = 1 << 62;
 /// Maximum control messages per check.
 const MAX_MESSAGES_PER_READ: usize = 64;
-/// Maximum wires of a flow.
 const MAX_WIRES: u64 = 4096;
 
 /// The other end, over control.
@@ -82,9 +81,6 @@ pub(super) struct Ran {
 }
 
 /// Refuses a flow that exceeds the limits of an end.
-///
-/// # Errors
-/// Too many wires, or too large writes.
 pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
     let most_bytes = match flow.direction {
         Direction::RoundTrip if flow.connection_use == ConnectionUse::Shared => MAX_MESSAGE_BYTES as u64,
@@ -114,9 +110,6 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
 }
 
 /// The server's counts from its report. Checks that one server can have counted this for one flow.
-///
-/// # Errors
-/// They contradict the flow.
 pub(super) fn of_server(report: &mut EndReport, flow: &Flow) -> Result<Streamed, Failure> {
     let receives = flow.direction == Direction::Up;
     let mut streamed = std::mem::take(&mut report.streamed);
@@ -183,9 +176,6 @@ impl OneWay<'_> {
     }
 
     /// Runs the load of this end.
-    ///
-    /// # Errors
-    /// A wire broke, the other end failed, or the deadline passed.
     pub(super) fn run(
         &self,
         wires: &mut [Box<dyn Wire>],

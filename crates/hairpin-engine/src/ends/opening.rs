@@ -15,9 +15,6 @@ use crate::netstat;
 use crate::sysctl;
 
 /// The transport of that name. The plan has already checked the name.
-///
-/// # Errors
-/// This build does not have it.
 pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
     hairpin_transports::find(name).ok_or_else(|| Failure {
         cause: format!("this build has no transport `{name}`"),
@@ -63,14 +60,10 @@ fn only(at: SocketAddr) -> ServerAddresses {
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Allows an end as many open descriptors as its flow has wires. With several wires each is one socket.
-///
-/// # Errors
-/// The hard limit is lower.
 pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
     descriptors::allow(flow.wires() + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
 }
 
-/// A failure to open, naming the end.
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
     Failure { cause: format!("{}: {}", name(end), error.cause()), hint: error.hint() }
 }
@@ -136,9 +129,6 @@ pub fn facts(case: &Case, card: &Card, of_wire: Vec<Fact>) -> Vec<Fact> {
 }
 
 /// Fails if any wire was not granted an option, or the end a kernel setting, unless the order allows that.
-///
-/// # Errors
-/// Names the option, the requested value and the kernel's.
 pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fact>]) -> Result<(), Failure> {
     let effective = effective(card, &asked(&round.case, end), facts, facts);
     let unmet = effective.iter().find(|option| !option.met);
@@ -161,7 +151,6 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fac
     }
 }
 
-/// The group of options.
 const OPTION: &str = "option.";
 
 fn option_text(facts: &[Fact], name: &str) -> Option<String> {

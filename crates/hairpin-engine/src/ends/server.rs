@@ -249,7 +249,6 @@ fn accepted(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failur
     }
 }
 
-/// A connected server.
 struct Opened {
     wires: Vec<Box<dyn Wire>>,
     /// The kernel's facts about each wire before the load.

@@ -51,9 +51,6 @@ enum Runs {
 
 impl Server {
     /// Starts the server of a round; `program` is used if it is a process.
-    ///
-    /// # Errors
-    /// The program or a thread cannot be started.
     pub fn start(program: &Path, order: &RoundOrder, host: &Host) -> Result<Self, Failure> {
         let (channel, runs) = match order.case.ends.kind {
             EndKind::Processes => in_a_process(program, host)?,
@@ -80,9 +77,6 @@ impl Server {
     }
 
     /// Sends the order and returns the address on which the server listens.
-    ///
-    /// # Errors
-    /// The server speaks another version, cannot listen, or is gone.
     pub fn listening(&mut self, round: &RoundOrder, cookie: Cookie) -> Result<String, Failure> {
         let patience = self.patience;
         let agreed = agree(self.channel()?, patience);
@@ -99,9 +93,6 @@ impl Server {
     }
 
     /// Waits for a message that has no content but its kind.
-    ///
-    /// # Errors
-    /// The server failed, is gone, or sent another message.
     pub fn expect(&mut self, expected: &Message) -> Result<(), Failure> {
         match self.receive()? {
             message if message == *expected => Ok(()),
@@ -110,9 +101,6 @@ impl Server {
     }
 
     /// The median round-trip time of a control message, in ns.
-    ///
-    /// # Errors
-    /// The server does not answer.
     pub fn waking_ns(&mut self, clock: &impl Clock) -> Result<u64, Failure> {
         let mut took_ns = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
@@ -127,9 +115,6 @@ impl Server {
     }
 
     /// The server's report, after the load is over.
-    ///
-    /// # Errors
-    /// The server failed meanwhile, or is gone.
     pub fn report(&mut self) -> Result<EndReport, Failure> {
         let patience = self.patience;
         // It may have begun to measure after the client gave up waiting for that.
@@ -146,18 +131,12 @@ impl Server {
     }
 
     /// Sends a message.
-    ///
-    /// # Errors
-    /// The server is gone.
     pub fn tell(&mut self, message: &Message) -> Result<(), Failure> {
         let told = self.channel()?.send(message);
         told.map_err(|error| self.explained(&error))
     }
 
     /// Receives the next message.
-    ///
-    /// # Errors
-    /// The server failed, is gone, or sent nothing in time.
     pub fn receive(&mut self) -> Result<Message, Failure> {
         let patience = self.patience;
         self.receive_within(patience)
@@ -287,9 +266,6 @@ fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
 
 /// Runs the program as the server of one round. `parent` is the id of the process that started it, `host` its host as
 /// JSON.
-///
-/// # Errors
-/// It was not started by another `hairpin`.
 pub fn serve_as_process(parent: u32, host: &str) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the process that started this server is gone".to_owned());

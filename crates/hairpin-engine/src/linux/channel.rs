@@ -8,7 +8,6 @@ use std::os::unix::net::UnixStream;
 use crate::control::frames::{Carrier, Frames};
 use crate::system::process;
 
-/// Messages over descriptors.
 pub type Channel = Frames<Descriptors>;
 
 /// Descriptors for reading and for writing, which may be the same.
@@ -51,9 +50,6 @@ impl Channel {
     }
 
     /// A channel over the standard streams of this process.
-    ///
-    /// # Errors
-    /// The system refuses copies of their descriptors.
     pub fn of_this_process(most_bytes: usize) -> io::Result<Self> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = io::stdout().as_fd().try_clone_to_owned()?;
@@ -62,9 +58,6 @@ impl Channel {
 
     /// A channel over the standard input of this process, which is a socket. Also returns its standard output, over
     /// which it receives sockets.
-    ///
-    /// # Errors
-    /// As [`Channel::of_this_process`].
     pub fn of_a_server_on_two_hosts(most_bytes: usize) -> io::Result<(Self, OwnedFd)> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = input.try_clone()?;
@@ -72,9 +65,6 @@ impl Channel {
     }
 
     /// Two ends of one channel within this process, for the client and the server.
-    ///
-    /// # Errors
-    /// The system refuses the sockets.
     pub fn pair(most_bytes: [usize; 2]) -> io::Result<[Self; 2]> {
         let (one, other) = UnixStream::pair()?;
         let channel = |stream: UnixStream, most_bytes| -> io::Result<Self> {

@@ -17,7 +17,6 @@ use crate::system::process;
 /// Maximum bytes of a message: the trace of a round uses a tenth of it.
 const MAX_WORD: usize = 64 << 20;
 
-/// The process, and its messages.
 pub(crate) struct TalkingChild {
     /// Its name in error messages: `the relay`.
     name: &'static str,
@@ -30,9 +29,6 @@ pub(crate) struct TalkingChild {
 impl TalkingChild {
     /// Starts `program` with that hidden command and this process's id, and sends its order. When this is dropped the
     /// process has `leave` to exit before it is killed.
-    ///
-    /// # Errors
-    /// The program cannot be started or its order not be sent.
     pub(crate) fn start(
         name: &'static str,
         program: &Path,
@@ -69,9 +65,6 @@ impl TalkingChild {
     }
 
     /// Receives its next message.
-    ///
-    /// # Errors
-    /// It sent nothing in time, ended, or cannot be understood.
     pub(crate) fn word_within<Word: DeserializeOwned>(&mut self, patience: Duration) -> Result<Word, Failure> {
         let (name, mut line) = (self.name, Vec::new());
         // A process that stops in the middle of a long message must not block either.
@@ -166,9 +159,6 @@ pub(crate) fn limit(error: &io::Error) -> &'static str {
 }
 
 /// Receives the order, in the child.
-///
-/// # Errors
-/// There is no order, or it cannot be read.
 pub(crate) fn hear_order<Order: DeserializeOwned>() -> Result<Order, String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|error| format!("cannot read the order: {error}"))?;

@@ -30,7 +30,6 @@ pub(crate) struct Drops {
 /// The interfaces that count.
 #[derive(Clone, Debug, PartialEq)]
 enum Watched {
-    /// All of the namespace.
     All,
     /// These, by index and name.
     These(BTreeMap<u32, String>),

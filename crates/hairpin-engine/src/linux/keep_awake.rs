@@ -17,9 +17,6 @@ pub struct KeptAwake {
 }
 
 /// Asks the kernel to keep idle CPUs awake.
-///
-/// # Errors
-/// The file cannot be opened or written.
 pub fn keep_awake() -> io::Result<KeptAwake> {
     let mut file = OpenOptions::new().write(true).open(DEVICE)?;
     file.write_all(&0_i32.to_ne_bytes())?;
@@ -27,9 +24,6 @@ pub fn keep_awake() -> io::Result<KeptAwake> {
 }
 
 /// Whether this process may keep CPUs awake. Changes nothing: the file is only opened.
-///
-/// # Errors
-/// The reason, with a hint.
 pub fn may_keep_awake() -> Result<(), WhyNot> {
     OpenOptions::new().write(true).open(DEVICE).map(drop).map_err(|error| WhyNot {
         reason: format!("{DEVICE} cannot be opened for writing: {error}"),

@@ -33,7 +33,6 @@ const TC_H_ROOT: u32 = u32::MAX;
 
 pub(super) type Mac = [u8; 6];
 
-/// One end of a pair of interfaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VethEnd<'a> {
     pub(super) name: &'a str,

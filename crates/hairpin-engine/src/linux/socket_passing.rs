@@ -21,7 +21,6 @@ const LOOK_MS: i32 = 50;
 /// The descriptor over which a process receives sockets.
 pub type Sockets = OwnedFd;
 
-/// The kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// See [`Handed::Accepted`].
@@ -52,8 +51,6 @@ impl Sort {
     }
 }
 
-/// # Errors
-/// The other process is gone, or accepts no more.
 pub fn hand(to: &UnixStream, sort: Sort, socket: BorrowedFd<'_>) -> io::Result<()> {
     let sockets = [socket];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

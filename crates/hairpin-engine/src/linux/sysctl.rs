@@ -20,9 +20,6 @@ pub(crate) fn file_of(name: &str) -> String {
 
 /// Writes every setting of the order's case in the calling thread's network namespace, which must be the round's own.
 /// Both ends read back what was granted.
-///
-/// # Errors
-/// The kernel refuses a value, and the order does not allow that.
 pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
     for (name, value) in order.case.sysctls.iter() {
         if let Err(error) = write(name, value)
@@ -69,13 +66,10 @@ fn is_same(asked: &str, is: &str) -> bool {
     asked == is || integers(asked).is_some_and(|asked| integers(is) == Some(asked))
 }
 
-/// # Errors
-/// The kernel refuses.
 pub(crate) fn set_ipv4(name: &str, value: &str) -> io::Result<()> {
     write(&format!("net.ipv4.{name}"), value)
 }
 
-/// The congestion controls that the kernel has.
 pub(crate) fn available_congestion_controls() -> Vec<String> {
     ipv4("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
 }

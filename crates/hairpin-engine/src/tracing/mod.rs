@@ -33,7 +33,6 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
         }
     }
 
-    /// The wire to use.
     pub fn wire(&mut self) -> &mut dyn Wire {
         match self {
             Self::Plain(wire) => *wire,
@@ -42,9 +41,6 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
     }
 
     /// The trace, if there is one.
-    ///
-    /// # Errors
-    /// The kernel's stamps cannot be read.
     pub fn finish(self) -> Result<Option<EndTrace>, Failure> {
         match self {
             Self::Plain(_) => Ok(None),

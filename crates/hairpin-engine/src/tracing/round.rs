@@ -29,7 +29,6 @@ impl OwnClock {
         Self { clock, before, origin_ns: clock.now_ns() }
     }
 
-    /// Converts the trace to this clock.
     pub fn place(self, trace: EndTrace) -> EndTrace {
         let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
         on_one_clock(trace, self.origin_ns, &map)
@@ -47,7 +46,6 @@ pub struct Watch {
     capture: Result<Capturing, WhyNot>,
 }
 
-/// The running captures.
 enum Capturing {
     /// On the loopback, where a packet leaves and arrives at once.
     OneInterface(Live),
@@ -138,7 +136,6 @@ pub struct TraceInput<'a> {
 }
 
 impl TraceInput<'_> {
-    /// The rows of the answered exchanges.
     fn answered(&self) -> impl Iterator<Item = usize> {
         (0..self.samples.kept()).filter(|row| self.samples.fate[*row] != Fate::Lost)
     }

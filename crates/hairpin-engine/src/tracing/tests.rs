@@ -86,7 +86,6 @@ fn a_traced_wire_is_used_as_any_other() {
 /// nothing.
 struct Stamped {
     clock: ManualClock,
-    /// Whether stamps are refused.
     refused: bool,
     /// Whether stamps of acknowledgments were requested; `None` before tracing begins.
     acknowledged: Option<bool>,

@@ -71,9 +71,6 @@ impl<'w, C: Clock> TracingWire<'w, C> {
 
     /// Waits up to 250 ms for the last stamp of the last byte sent, and ends the trace. Calls are in ns of the engine's
     /// clock, stamps still in ns of CLOCK_REALTIME.
-    ///
-    /// # Errors
-    /// The stamps cannot be read.
     pub fn finish(mut self) -> Result<EndTrace, WireError> {
         let until_ns = self.clock.now_ns() + PATIENCE_NS;
         self.take_stamps()?;

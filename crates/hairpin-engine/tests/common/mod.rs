@@ -7,9 +7,7 @@ use std::sync::atomic::AtomicBool;
 use hairpin_engine::Engine;
 use hairpin_model::{Case, EndKind, Exchange, Extent, Remedy, RoundOrder};
 
-/// Measured exchanges.
 pub(crate) const COUNT: u64 = 20;
-/// Exchanges of the warm-up.
 pub(crate) const WARM_UP: u64 = 2;
 
 /// A timed round of `count` messages.

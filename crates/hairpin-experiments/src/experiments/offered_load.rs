@@ -83,7 +83,6 @@ fn offered(case: &Case) -> Option<(Arrivals, Pacing)> {
     if let Load::Offered { arrivals, pacing, .. } = case.primary().load { Some((arrivals, pacing)) } else { None }
 }
 
-/// Maximum rate, messages/s.
 const MAX_PER_S: f64 = 1e8;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {

@@ -45,7 +45,6 @@ pub const DURATION_NS: u64 = 40_000_000;
 pub const BATCH: Remedy = Remedy::Batch(10);
 /// What a control runs without `--remedy`: separate writes as TCP has by default, and one write.
 pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::Default, Remedy::OneWrite];
-/// Default transports.
 const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
 /// Options set by remedies, so not allowed in `--option`.
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];

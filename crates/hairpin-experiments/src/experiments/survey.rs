@@ -35,12 +35,10 @@ pub const SURVEY: Experiment = Experiment {
     refine: None,
 };
 
-/// The transports of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// All that our server answers.
     EchoHalves,
-    /// All that the kernel answers.
     Kernel,
     /// Both.
     All,

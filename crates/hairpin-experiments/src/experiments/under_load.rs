@@ -194,7 +194,6 @@ fn print_responsiveness(repeat: &Repeat) -> Vec<String> {
     })
 }
 
-/// Prints the length of a phase.
 fn print_length(repeat: &Repeat, of: fn(&PhaseLengths) -> u64) -> Vec<String> {
     let usual = PhaseLengths::usual(repeat.cases.iter().any(Case::crosses_a_network));
     let length_ns = repeat.phases.as_ref().map(of).filter(|length_ns| *length_ns != of(&usual));

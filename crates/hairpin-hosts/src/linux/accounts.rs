@@ -16,14 +16,12 @@ const SESSIONS: &str = "sessions";
 const BOOK: &str = ".json";
 /// Suffix of a lock's name.
 const LOCK: &str = ".lock";
-/// Maximum servers to list.
 const MAX_SERVERS: usize = 1000;
 /// Attempts to take a lock: a process that lists the servers may hold it for a moment.
 const TRIES: u32 = 20;
 /// Pause between two attempts.
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// The books of all servers of a user.
 pub struct Accounts(PathBuf);
 
 /// The book of a running server.
@@ -36,7 +34,6 @@ pub struct OwnAccount {
 /// A server and its book, as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Listening address.
     pub address: SocketAddr,
     pub is_running: bool,
     /// Its sessions, and the usage of tickets there.

@@ -23,10 +23,8 @@ const TICKETS: &str = "tickets";
 const MAX_BYTES: u64 = 1 << 20;
 /// How long the files of expired tickets and of ended servers stay, in seconds.
 pub(super) const KEPT_S: u64 = 30 * 24 * 3600;
-/// Maximum tickets to read.
 const MAX_TICKETS: usize = 10_000;
 
-/// A ticket, as stored.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     secret: Base64,

@@ -6,30 +6,21 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wants {
     /// Only closing and errors, which are always reported.
     Nothing,
     Input,
-    /// Room for output.
     Output,
-    /// Either.
     Both,
 }
 
 /// Waits for one descriptor, at most `at_most`. Returns whether it is ready. A signal ends the wait early.
-///
-/// # Errors
-/// The system cannot wait for it.
 pub(crate) fn wait_for(file: &impl AsFd, wants: Wants, at_most: Duration) -> io::Result<bool> {
     Ok(wait_any([(file.as_fd(), wants)].into_iter(), at_most)?.contains(&true))
 }
 
 /// Like [`wait_for`], for several. Returns which are ready.
-///
-/// # Errors
-/// As [`wait_for`].
 pub(crate) fn wait_any<'f>(
     watched: impl Iterator<Item = (BorrowedFd<'f>, Wants)>,
     at_most: Duration,

@@ -8,7 +8,6 @@ use hairpin_model::Hint;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the link profile at `{}`: {problem}{}", .text.get(.range.clone()).unwrap_or_default(), Hint(.hint))]
 pub struct ProfileError {
-    /// The whole line.
     pub text: String,
     /// Bytes of the line at fault. They begin and end between characters.
     pub range: Range<usize>,

@@ -13,7 +13,6 @@ use crate::quantity::Share;
 use crate::stage::Contradiction;
 use crate::stages;
 
-/// Default MTU: that of Ethernet.
 pub const DEFAULT_MTU_BYTES: u32 = 1500;
 
 /// MTU of Linux's loopback interface. Only the `loopback` profile has it: no IP packet is larger than 65535 bytes.

@@ -113,7 +113,6 @@ fn path() -> impl Strategy<Value = PathProfile> {
     )
 }
 
-/// The traces that random profiles replay.
 pub(crate) fn traces() -> Vec<(String, Trace)> {
     let trace = |name: &str, text| (name.to_owned(), Trace::parse(text).expect("a trace"));
     vec![trace("even", "1\n2\n"), trace("uneven", "0\n0\n7\n8\n20\n20\n")]

@@ -22,13 +22,11 @@ const WAITING_TURN_NS: u64 = 200_000;
 
 /// How an end waits for its wires.
 enum Waits {
-    /// For all at once.
     Together(WireSet),
     /// In the calls on a single wire, or not at all. Holds the open wires.
     InCalls(Vec<usize>),
 }
 
-/// A running end.
 pub(super) struct End<'a, C> {
     clock: &'a C,
     stop: &'a AtomicBool,
@@ -62,7 +60,6 @@ struct Pending {
     counts: Counts,
 }
 
-/// The parameters of an end.
 pub(super) struct EndParams<'a, C> {
     pub(super) clock: &'a C,
     pub(super) stop: &'a AtomicBool,
@@ -78,7 +75,6 @@ pub(super) struct EndParams<'a, C> {
 }
 
 impl<'a, C: Clock> End<'a, C> {
-    /// An end of all the wires.
     pub(super) fn new(about: EndParams<'a, C>, wires: &[Box<dyn Wire>]) -> Result<Self, DriverError> {
         let EndParams { clock, stop, within_ns, waiting, interest, keep_times, keep_states, nonce } = about;
         let blocks = waiting == Waiting::Block;
@@ -165,7 +161,6 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// Reads the clock.
     #[inline]
     pub(super) fn look(&mut self) {
         self.now_ns = self.clock.now_ns();
@@ -227,7 +222,6 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// Stops waiting for the wire.
     pub(super) fn leave(&mut self, wire: usize, opened: &dyn Wire) -> Result<(), DriverError> {
         match &mut self.waits {
             Waits::Together(set) => set.remove(wire, opened, self.interest)?,

@@ -33,7 +33,6 @@ impl Gaps {
         self.last_ns = Some(at_ns);
     }
 
-    /// The resulting pacing error.
     pub(super) fn error(self) -> PacingError {
         let gaps = self.gaps.len();
         let at = |quantile| if gaps == 0 { 0.0 } else { self.gaps.value_at_quantile(quantile) as f64 };

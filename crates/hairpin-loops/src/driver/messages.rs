@@ -27,13 +27,11 @@ pub(super) fn nonce_of(message: &[u8]) -> u64 {
     carried.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The messages of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub(super) phase: Phase,
     /// Number of the first message in its phase.
     pub(super) first: u64,
-    /// Number of messages.
     pub(super) count: u64,
     /// On a byte stream, the number of the next stamped message, from `first` on.
     pub(super) next_stamp: u64,

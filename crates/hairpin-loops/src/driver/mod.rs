@@ -113,7 +113,6 @@ impl Transfer {
         Some(self.bytes_after_first as f64 / (elapsed_ns as f64 / 1e9))
     }
 
-    /// Adds the counts of a call.
     pub(crate) fn count(&mut self, is_measured: bool, counts: Counts) {
         if is_measured { &mut self.measured } else { &mut self.warm_up }.add(counts);
     }
@@ -144,7 +143,6 @@ pub struct Outcome {
     pub ended: Ended,
 }
 
-/// Why an end ended.
 #[derive(Debug)]
 pub enum Ended {
     /// Everything was sent; or everything that was sent arrived.
@@ -155,29 +153,20 @@ pub enum Ended {
     DeadlinePassed,
     /// The user ended the run.
     Stopped,
-    /// An error.
     Failed(DriverError),
 }
 
-/// Why an end failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// A wire failed, or was closed before everything had arrived.
     #[error("wire {wire}: {source}")]
-    Wire {
-        /// Index of the wire.
-        wire: usize,
-        source: WireError,
-    },
+    Wire { wire: usize, source: WireError },
     /// Calls cannot wait for several wires.
     #[error("{wires} wires cannot be waited for in the calls of one")]
     Blocks { wires: usize },
     /// The bytes of a stream do not belong to this load.
     #[error("wire {wire}: bytes that the other end's load does not send")]
-    Unreadable {
-        /// Index of the wire.
-        wire: usize,
-    },
+    Unreadable { wire: usize },
     /// The wires cannot be waited for.
     #[error("cannot wait for the wires: {0}")]
     Wait(#[from] std::io::Error),

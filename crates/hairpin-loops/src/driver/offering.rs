@@ -63,9 +63,6 @@ struct Run<'a, C> {
 
 impl<C: Clock> Offering<'_, C> {
     /// Sends on all wires.
-    ///
-    /// # Errors
-    /// An error that prevents beginning or waiting; [`Outcome::ended`] reports a wire that fails.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.size_bytes, 1, self.boundaries)?.all_stamped();
         let about = EndParams {

@@ -16,7 +16,6 @@ pub enum Phase {
 
 /// Size of the header of a message with boundaries.
 pub const HEADER_BYTES: usize = 8;
-/// Size of a time.
 pub const STAMP_BYTES: usize = 8;
 /// Maximum time on a byte stream, in ns: 2.2 years.
 const MAX_NS: u64 = (1 << 56) - 1;

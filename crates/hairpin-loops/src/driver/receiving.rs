@@ -13,7 +13,6 @@ use super::window::{Arrival, Window};
 use super::{Counts, DriverError, Ended, Marks, Outcome, Totals};
 use crate::clock::Clock;
 
-/// The parameters of the receiving end.
 pub struct Receiving<'a, C> {
     pub clock: &'a C,
     /// Whether the transport keeps message boundaries.
@@ -74,9 +73,6 @@ struct Run<'a, C> {
 
 impl<C: Clock> Receiving<'_, C> {
     /// Receives on all wires.
-    ///
-    /// # Errors
-    /// An error that prevents beginning or waiting; [`Outcome::ended`] reports a wire that fails.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let least = if self.boundaries { HEADER_BYTES } else { 1 };
         if self.write_size_bytes < least {

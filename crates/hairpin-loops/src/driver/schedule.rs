@@ -15,7 +15,6 @@ pub(super) struct Schedule {
     random: Xoshiro256PlusPlus,
 }
 
-/// A due time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Due {
     /// Since the beginning, in ns.

@@ -13,7 +13,6 @@ use super::phase::Phase;
 use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
 use crate::clock::Clock;
 
-/// The parameters of the sending end.
 pub struct Sending<'a, C> {
     pub clock: &'a C,
     /// Whether the transport keeps message boundaries.
@@ -75,9 +74,6 @@ struct Run<'a, C> {
 
 impl<C: Clock> Sending<'_, C> {
     /// Sends on all wires.
-    ///
-    /// # Errors
-    /// An error that prevents beginning or waiting; [`Outcome::ended`] reports a wire that fails.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
         let messages = if self.unchanging { messages.unchanging() } else { messages };

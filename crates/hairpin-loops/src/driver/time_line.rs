@@ -1,6 +1,5 @@
 //! Bytes over time, in a bounded number of equal intervals.
 
-/// Maximum number of intervals.
 pub const MAX_INTERVALS: usize = 1024;
 /// Initial width of an interval, in ns.
 pub const FIRST_WIDTH_NS: u64 = 1_000_000;

@@ -35,7 +35,6 @@ impl TimesOfMessages {
         }
     }
 
-    /// The report of the times.
     pub fn reported(self) -> Times {
         let counts = self.counts.iter_recorded();
         Times {

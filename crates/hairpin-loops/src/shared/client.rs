@@ -21,7 +21,6 @@ use crate::pacing::Timetable;
 use crate::recorder::{Recorder, Stamps};
 use crate::tally::Tally;
 
-/// A message that was due.
 #[derive(Clone, Copy, Debug)]
 struct Flying {
     sequence: u64,
@@ -31,7 +30,6 @@ struct Flying {
     measured: bool,
 }
 
-/// One client.
 struct Shared<'a, C> {
     client: &'a Client<'a, C>,
     message: Message,
@@ -45,9 +43,6 @@ struct Shared<'a, C> {
 }
 
 /// Runs the warm-up and the round at a rate per second; the load begins at `load_at_ns` of the clock.
-///
-/// # Errors
-/// The connection failed, received bytes are not a frame or not an answer, or the deadline passed.
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,

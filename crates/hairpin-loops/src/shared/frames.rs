@@ -7,7 +7,6 @@ use hairpin_transports::{Wire, WireError};
 
 use crate::message::patterned;
 
-/// Size of the head of a frame.
 pub const HEAD_BYTES: usize = 8;
 /// Maximum frame size, except for bulk data.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -16,14 +15,10 @@ const MAX_BULK_BYTES: usize = 16 << 20;
 /// Maximum bytes per receive.
 const READ_BYTES: usize = 256 << 10;
 
-/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A message of the probe.
     Message = 1,
-    /// Its answer.
     Answer = 2,
-    /// Bulk data of the ramp.
     RampData = 3,
     /// Measured bulk data.
     Data = 4,
@@ -45,7 +40,6 @@ impl Kind {
     }
 }
 
-/// A whole frame.
 pub fn frame(kind: Kind, bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("frames are at most 16 MiB");
     let mut frame = vec![kind as u8, 0, 0, 0];
@@ -108,9 +102,6 @@ impl Outgoing {
     }
 
     /// Writes as much as there is room for: messages first, then bulk data, if any, of the ramp (0) or measured (1).
-    ///
-    /// # Errors
-    /// The connection failed.
     pub fn write(&mut self, wire: &mut dyn Wire, bulk: Option<usize>) -> Result<Written, WireError> {
         let mut written = Written::default();
         loop {
@@ -184,9 +175,6 @@ pub enum ReadError {
 
 impl Incoming {
     /// Reads with one call; false if there is nothing.
-    ///
-    /// # Errors
-    /// The connection failed or was closed, or the bytes are not a frame.
     pub fn read(&mut self, wire: &mut dyn Wire, each: &mut dyn FnMut(Came<'_>)) -> Result<bool, ReadError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let answer = match wire.try_receive(&mut buffer) {
@@ -199,9 +187,6 @@ impl Incoming {
     }
 
     /// Parses received bytes.
-    ///
-    /// # Errors
-    /// They are not frames.
     pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Came<'_>)) -> Result<(), NoFrame> {
         while !bytes.is_empty() {
             let Some((kind, left)) = self.open else {

@@ -57,7 +57,6 @@ pub struct BulkEnd {
     pub began_ns: Option<u64>,
 }
 
-/// Waits for the connection.
 struct Waits {
     for_room: WireSet,
     ready: Vec<Ready>,

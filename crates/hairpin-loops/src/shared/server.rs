@@ -16,9 +16,6 @@ const MAX_UNANSWERED: usize = 1 << 16;
 const MAX_UNANSWERED_BYTES: usize = 64 << 20;
 
 /// Serves until the client closes the connection, or announces that the load is over. An answer has `reply_size` bytes.
-///
-/// # Errors
-/// The connection failed, or the bytes are not a client's frame.
 pub fn run<C: Clock>(
     clock: &C,
     wire: &mut dyn Wire,

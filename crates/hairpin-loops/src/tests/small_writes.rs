@@ -36,7 +36,6 @@ fn wire(order: &RoundOrder, clock: &ManualClock, acts: &[Act]) -> ScriptedWire {
     wire.in_pieces(size(order.case.primary().load.size_bytes()), size(order.case.primary().load.reply_size_bytes()))
 }
 
-/// The client_result, and the calls with their start times.
 fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<ClientResult, Failure>, Vec<(u64, Made)>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = wire(order, &clock, acts);

@@ -5,7 +5,6 @@ use hairpin_model::quantities;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal distances are equal ratios.
     Log,
     /// Equal distances are equal differences.
     Linear,
@@ -25,7 +24,6 @@ pub struct Tick {
     pub value: f64,
     /// Position, 0 to 1.
     pub place: f64,
-    /// With the unit.
     pub label: String,
     /// A power of ten, or any tick of a linear axis; others may be omitted if the axis is narrow.
     pub major: bool,

@@ -94,7 +94,6 @@ fn words(cause: &str) -> String {
     }
 }
 
-/// A flow of a case.
 struct Lane {
     name: String,
     ledger: Ledger,

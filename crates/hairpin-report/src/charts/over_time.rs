@@ -24,7 +24,6 @@ pub(super) struct Frame<'s> {
     span: &'s Span,
     /// The content, case and direction, for screen readers.
     pub(super) described: String,
-    /// With its unit.
     pub(super) title: String,
     /// Lines and labels across.
     pub(super) across: Vec<(f64, String)>,
@@ -32,7 +31,6 @@ pub(super) struct Frame<'s> {
     pub(super) height: f64,
     /// Approximate number of labels of the time axis.
     pub(super) times: usize,
-    /// Stretched to the plot.
     pub(super) stretched: String,
     /// Keeps its size.
     pub(super) marks: String,

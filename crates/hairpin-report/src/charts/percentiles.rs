@@ -88,7 +88,6 @@ fn lines<'r>(row: &'r CaseSummary, name: &str, looks: Looks, shown: bool) -> Vec
     all.into_iter().filter(|line| points(line.points).next().is_some()).collect()
 }
 
-/// The dash of the idle phase.
 const IDLE_DASH: usize = 1;
 
 /// The rows drawn at first: all if they are few; else the fastest, the slowest, the reference transport, and the first

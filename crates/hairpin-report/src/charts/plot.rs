@@ -25,7 +25,6 @@ pub(super) struct Scale {
     pub(super) ticks: Vec<Tick>,
 }
 
-/// A value on a scale, with its interval.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     value: f64,
@@ -35,7 +34,6 @@ pub(super) struct Place {
 pub(super) struct Point {
     pub(super) x: Place,
     pub(super) y: Place,
-    /// Its text, with figures.
     pub(super) words: String,
     /// The text next to it, if any.
     pub(super) label: String,

@@ -16,7 +16,6 @@ pub(crate) enum Quantity {
 }
 
 impl Quantity {
-    /// For a kind of case.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
             // The offered rate is given; the latency is measured.

@@ -74,7 +74,6 @@ fn limit_bytes(direction: &DirectionRecord) -> Option<u64> {
     limits.split(" and ").find_map(|limit| hairpin_model::parse::bytes(limit).ok())
 }
 
-/// The unit of the axis.
 pub(super) fn unit(most_bytes: u64) -> (f64, &'static str) {
     const KIB: u64 = 1024;
     match most_bytes {

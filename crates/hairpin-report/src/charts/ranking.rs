@@ -44,7 +44,6 @@ fn marks(quantity: Quantity, row: &CaseSummary) -> Vec<f64> {
     figure.and_then(Figure::finite).into_iter().chain(tail).chain(bounds).collect()
 }
 
-/// Shared by all lanes.
 struct Lanes<'l> {
     quantity: Quantity,
     axis: Axis,

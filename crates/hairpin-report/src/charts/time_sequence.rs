@@ -16,7 +16,6 @@ use crate::page_text::{filled, tied};
 use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
 use crate::time_sequence::words::{self, Clock};
 
-/// Height of the names of the ends.
 const TOP: f64 = 30.0;
 /// Heights of a call, a packet, a line of words, and the margin of words in a gap, in pixels.
 const CALL: f64 = 24.0;

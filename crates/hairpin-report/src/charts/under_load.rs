@@ -71,7 +71,6 @@ impl Curve<'_> {
     }
 }
 
-/// Shared by the charts.
 struct Charts<'c> {
     lines: &'c [Curve<'c>],
     /// The time line that ends last.

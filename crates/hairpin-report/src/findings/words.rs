@@ -44,7 +44,6 @@ const ALL: &[(&str, &str)] = texts![
 /// What figures are called whose key does not say it, a line each.
 const FIGURES: &str = include_str!("words/figures.txt");
 
-/// A section of the text of the finding with that code.
 pub(super) fn section(code: &str, name: &str) -> Option<&'static str> {
     let (_, text) = ALL.iter().find(|(known, _)| *known == code)?;
     let (_, rest) = text.split_once(&format!("[{name}]\n"))?;

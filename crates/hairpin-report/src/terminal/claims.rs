@@ -96,7 +96,6 @@ impl Notes {
         Self(distinct(claims.iter().flat_map(|claim| &claim.rows).flat_map(claim_wording::notes)))
     }
 
-    /// The name with the marks of the row's notes.
     fn marked(&self, name: &str, row: &JudgedRow) -> String {
         let marks: Vec<String> = claim_wording::notes(row)
             .iter()

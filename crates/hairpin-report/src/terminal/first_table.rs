@@ -92,7 +92,6 @@ fn is_kernels(row: &CaseSummary) -> bool {
     row.rounds > 0 && row.server().is_none()
 }
 
-/// Usual width of a figure.
 const FIGURE: usize = 7;
 /// Minimum width of names.
 const NAME: usize = 16;

@@ -356,7 +356,6 @@ const NAME: usize = 18;
 /// Widths of a rate, a latency and a share, with the blanks before them.
 const FIGURES: [usize; 3] = [GAP + 8, GAP + 7, GAP + 4];
 
-/// Explains the chosen columns.
 fn legend(columns: &[Shown], chosen: &[usize]) -> String {
     let is_shown = |name: &str| chosen.iter().any(|column| columns[*column].name == name);
     let mut parts: Vec<&str> =

@@ -55,7 +55,6 @@ struct Canvas<'p> {
     page: &'p mut Page,
     sequence: &'p TimeSequence,
     clock: Clock,
-    /// Width of the times.
     times: usize,
     /// Distance between the lines of the two ends.
     between: usize,

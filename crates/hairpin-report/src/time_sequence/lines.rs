@@ -17,12 +17,10 @@ pub(crate) enum Line {
     Gap(Gap),
 }
 
-/// Events of one kind at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Events {
     pub(crate) kind: EventKind,
     pub(crate) end: End,
-    /// Number of events.
     pub(crate) times: usize,
     /// Time of the first event.
     pub(crate) at_ns: i64,

@@ -53,7 +53,6 @@ pub fn check<'c>(which: &str, cases: impl IntoIterator<Item = (&'c Case, bool)>)
     names::find("case of the ladder", which, &known).map(drop)
 }
 
-/// A case's remedy and its label.
 fn words_of(case: &Case) -> [Option<String>; 2] {
     [case.primary().load.exchange().map(|exchange| exchange.remedy.to_string()), Some(case.label())]
 }

@@ -16,7 +16,6 @@ pub const HOME_UPLINK: &str = "up=5.5mbit down=87.16mbit up.queue=2752KiB down.q
                                delay=23.5ms±3ms jitter=normal";
 /// The bridge of claims D.
 pub const BRIDGED_VM: &str = "delay=2ms";
-/// A link typed by the user.
 pub const TYPED: &str =
     "up=5.5mbit down=80mbit queue=64KiB burst-loss=1%/20%/100%/0% duplicate=1% delay=23.5ms±1ms reorder=1%/5ms";
 

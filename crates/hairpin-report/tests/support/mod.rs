@@ -136,7 +136,6 @@ pub fn ids<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>) -> Vec<String> {
     rows.into_iter().map(|row| row.id.clone()).collect()
 }
 
-/// Replaces the answer.
 pub fn answer(run: &mut Run, statements: Vec<Statement>) {
     run.answer = statements.into();
     write_answer(run);

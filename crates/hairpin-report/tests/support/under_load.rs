@@ -17,7 +17,6 @@ use super::{Generator, around, curve};
 const MS: f64 = 1e6;
 /// Starts of idle, ramp, loaded and recovering, and the end of the round, in ns.
 const TIMES_NS: [u64; 5] = [0, 1_000_000_000, 6_000_000_000, 11_000_000_000, 13_000_000_000];
-/// The width of a moment.
 const MOMENT_NS: u64 = 100_000_000;
 
 /// A load: its options, its ways, the loaded median in ms, and the bytes in the queue.
@@ -170,7 +169,6 @@ fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: 
     row
 }
 
-/// The sum of all phases.
 fn lost_of_all(row: &CaseSummary) -> Ledger {
     let phases = &row.under_load.as_ref().expect("it has phases").phases;
     phases.each().into_iter().fold(Ledger::default(), |all, (_, phase)| all.plus(&phase.probe.ledger))

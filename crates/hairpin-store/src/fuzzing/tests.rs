@@ -21,7 +21,6 @@ fn file(name: usize, bytes: &[u8]) -> Vec<u8> {
     [&[u8::try_from(name).unwrap()][..], &length.to_le_bytes(), bytes].concat()
 }
 
-/// Encodes a folder as an input.
 fn input(folder: &Path) -> Vec<u8> {
     let saved = |(number, name): (usize, &&str)| Some(file(number, &fs::read(folder.join(name)).ok()?));
     FILES.iter().enumerate().filter_map(saved).flatten().collect()

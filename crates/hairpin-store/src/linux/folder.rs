@@ -27,7 +27,6 @@ const BY_UMASK: Mode = Mode::from_raw_mode(0o666);
 /// Why a name in a folder is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// The name leads out of the folder.
     #[error("the name leads out of the folder")]
     LeadsOut,
     /// A part of the name is a symbolic link.
@@ -63,7 +62,6 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// An entry of a folder.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// Its name, with invalid UTF-8 replaced.
@@ -84,7 +82,6 @@ impl Entry {
     }
 }
 
-/// A locked folder.
 #[derive(Debug)]
 pub(crate) struct Lock {
     /// The system unlocks the folder when this is closed, even if the process is killed.
@@ -99,7 +96,6 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens an existing folder.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty())?;
@@ -107,9 +103,6 @@ impl Folder {
     }
 
     /// Opens a folder. Creates it and its parents if missing.
-    ///
-    /// # Errors
-    /// System errors.
     pub fn create(path: &Path) -> io::Result<Self> {
         make_private(path)?;
         Self::open(path)
@@ -142,9 +135,6 @@ impl Folder {
 
     /// Writes a file atomically: a reader finds the old file or the new one, and a full disk leaves the old one, or
     /// none.
-    ///
-    /// # Errors
-    /// System errors, or the name leads out of the folder.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.write(name, |file| file.write_all(bytes))
     }
@@ -290,9 +280,6 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
 /// Writes a file that the user named, atomically: a reader finds the old file or the new one, and a full disk leaves
 /// the old one, or none. Other kinds of files, such as devices and pipes, are written to directly. The target of a
 /// symbolic link is replaced, because the user named it. The temporary file is always a new one.
-///
-/// # Errors
-/// As [`std::fs::write`].
 pub fn write_named(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return std::fs::write(path, bytes);

@@ -6,7 +6,6 @@ use super::checks::{Faults, latency_faults, list, samples_fit};
 
 /// Fields that only such a case has.
 const OF_CASE: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
-/// The phases that have figures.
 const PHASES: &[&str] = &["idle", "loaded", "recovering"];
 /// Whether a flow's samples are of the loaded phase, but its ledger of all phases.
 pub(super) fn has_phases(flow: &Value) -> bool {

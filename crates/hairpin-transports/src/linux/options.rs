@@ -12,9 +12,6 @@ use crate::wire::TransportError;
 
 /// Sets every option in the order of [`OptionName::ALL`]. The order matters: setting the type of service also sets the
 /// priority (ip(7)), so the priority comes after it.
-///
-/// # Errors
-/// [`TransportError::Option`] for the first one that is refused.
 pub(crate) fn apply(
     on: BorrowedFd<'_>,
     family: Family,

@@ -76,9 +76,6 @@ pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
 pub(crate) const ASK: Duration = Duration::from_millis(100);
 
 /// The rest of a wait for a client, at most [`ASK`]; `None` when its time has passed.
-///
-/// # Errors
-/// [`TransportError::Abandoned`].
 pub(crate) fn left_to_accept(
     deadline: &mut Deadline,
     is_abandoned: &mut dyn FnMut() -> bool,

@@ -10,7 +10,6 @@ use crate::ensure;
 const SIZE: usize = 100;
 const COUNT: usize = 50;
 
-/// A batch for one call.
 fn room(subject: &Subject, size: usize) -> Batch {
     if subject.card.boundaries { Batch::new(Batch::MAX_MESSAGES, size) } else { Batch::new(1, 64 * size) }
 }

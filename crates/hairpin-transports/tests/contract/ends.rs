@@ -26,7 +26,6 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// For checks that expect a time-out.
 pub(crate) const SHORT: Duration = Duration::from_millis(30);
 
-/// A transport with a waiting.
 pub(crate) struct Subject {
     pub(crate) transport: &'static dyn Transport,
     pub(crate) card: Card,

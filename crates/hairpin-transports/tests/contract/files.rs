@@ -24,7 +24,6 @@ fn calls_of_a_send(subject: &Subject, wire: &dyn Wire, may_wait: bool) -> u64 {
     if is_socket && subject.waiting == Waiting::Block && !may_wait { 5 } else { 1 }
 }
 
-/// Number of sleeps of this thread.
 fn sleeps() -> Result<u64, String> {
     let status = std::fs::read_to_string("/proc/thread-self/status").map_err(text)?;
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

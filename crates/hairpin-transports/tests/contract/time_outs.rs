@@ -161,7 +161,6 @@ mod signalling {
     #[derive(Clone, Copy)]
     pub(super) struct Thread(i32);
 
-    /// The calling thread.
     pub(super) fn this_thread() -> Thread {
         // SAFETY: takes nothing and cannot fail.
         Thread(unsafe { libc::gettid() })

@@ -18,7 +18,6 @@ fn calls(wire: &dyn Wire) -> u64 {
     wire.system_calls().unwrap_or_default()
 }
 
-/// Whether its calls are system calls.
 fn is_counted(wire: &dyn Wire) -> bool {
     wire.descriptors().is_some()
 }

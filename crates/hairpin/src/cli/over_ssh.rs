@@ -16,9 +16,6 @@ use super::output;
 const FLAGS: [&str; 2] = ["server-port", "copy-binary"];
 
 /// Rejects flags that need `ssh://`.
-///
-/// # Errors
-/// One of them is given.
 pub(super) fn refuse_flags(matches: &ArgMatches) -> Result<(), Stopped> {
     match FLAGS.into_iter().find(|flag| matches.contains_id(flag)) {
         Some(flag) => Err(Stopped::usage(format!(
@@ -29,9 +26,6 @@ pub(super) fn refuse_flags(matches: &ArgMatches) -> Result<(), Stopped> {
 }
 
 /// Starts a server on that host. Copies the program first if it is missing and the user agrees.
-///
-/// # Errors
-/// The host is not reached, or the server does not start.
 pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> Result<Server, Stopped> {
     let shown = host.to_string();
     let port = matches.get_one::<u16>("server-port").copied();

@@ -13,9 +13,6 @@ use super::exit::Exit;
 use super::output;
 
 /// Lists tickets and sessions.
-///
-/// # Errors
-/// The folder of tickets and sessions cannot be read.
 pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
     let tickets = state.tickets()?;
     let mut servers = Accounts::of(state)?.listed()?;

@@ -20,9 +20,6 @@ use crate::remote::Remote;
 const MAX_BYTES: u64 = 4096;
 
 /// Connects to the server that the flags or the environment name; `None` if the server runs here.
-///
-/// # Errors
-/// The ticket cannot be read, or the server cannot be reached.
 pub(super) fn asked(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Option<Remote>, Stopped> {
     let Some((text, source)) = text_of(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
         over_ssh::refuse_flags(matches)?;
@@ -43,9 +40,6 @@ pub(super) fn asked(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Opti
 
 /// Connects to the server of `hairpin check`; `None` if neither its argument nor the environment names one. Calls `stop`
 /// only if a server must be started.
-///
-/// # Errors
-/// As [`asked`].
 pub(super) fn to_check(
     matches: &ArgMatches,
     stop: impl FnOnce() -> Result<Arc<AtomicBool>, Stopped>,

@@ -137,7 +137,6 @@ impl Host {
         Running::start(self.command("/tmp/hairpin").args(words.split_whitespace()))
     }
 
-    /// Runs it to its end.
     pub(crate) fn hairpin(&self, words: &str) -> Ran {
         self.start(words).end()
     }

@@ -12,7 +12,6 @@ use crate::support::{is_a, list, saved_rounds, signal, text, until};
 
 /// Default number of kills.
 const KILLS: u64 = 6;
-/// Seed of the moments.
 const SEED: u64 = 15;
 /// Longer than the longest deadline of an end whose peer was stopped.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -21,7 +20,6 @@ const LIMIT: Duration = Duration::from_mins(5);
 enum Victim {
     /// The program that the user started.
     Client,
-    /// The process of a round at the client.
     ClientRound,
     /// `hairpin serve`.
     Server,

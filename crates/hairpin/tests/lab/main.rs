@@ -37,7 +37,6 @@ use crate::support::Place;
 /// Programs that create and connect hosts.
 const PROGRAMS: [&str; 5] = ["ip", "nft", "unshare", "nsenter", "setpriv"];
 
-/// Addresses of one host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub(crate) v4: &'static str,
@@ -51,7 +50,6 @@ pub(crate) const PORT: u16 = 7420;
 pub(crate) const CLIENT: Addresses = Addresses { v4: "192.0.2.2", v6: "2001:db8:1::2" };
 /// The server's, at a cable to the client.
 const BESIDE: Addresses = Addresses { v4: "192.0.2.3", v6: "2001:db8:1::3" };
-/// The server's behind a router.
 const BEHIND: Addresses = Addresses { v4: "198.51.100.2", v6: "2001:db8:2::2" };
 /// The router's, on the client's side and on the server's.
 pub(crate) const ROUTER: [Addresses; 2] =

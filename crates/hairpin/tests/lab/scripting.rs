@@ -9,7 +9,6 @@ use crate::support::{PROGRAM, Place, Ran, Running, list, text};
 
 const PAGE: &str = include_str!("../../../../docs/scripting.md");
 
-/// The commands below a heading of the page.
 fn commands(heading: &str) -> Vec<&'static str> {
     let (_, section) = PAGE.split_once(&format!("\n## {heading}\n")).expect("the page has the heading");
     let section = section.split("\n## ").next().expect("a text before the next heading");

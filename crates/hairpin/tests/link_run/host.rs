@@ -18,7 +18,6 @@ const HARM: &str = "set -e
     ls /sys/fs/cgroup
     umount -l /sys";
 
-/// Prints all of it.
 const HOST: &str = "cat /proc/sys/kernel/hostname /proc/self/mountinfo /proc/sysvipc/msg; ls -d /sys/class/net/*/";
 
 /// Lets both ends of a link try to harm the host, which is separate here so that a failure stays in it.

@@ -14,7 +14,6 @@ pub(crate) fn with_script(place: &Place, flags: &[&str], script: &str) -> Comman
     command
 }
 
-/// The same, run to its end.
 pub(crate) fn run(place: &Place, flags: &[&str], script: &str) -> Ran {
     Running::start(&mut with_script(place, flags, script)).end()
 }
@@ -31,7 +30,6 @@ pub(crate) fn told(place: &Place, flags: &[&str], script: &str) -> Value {
     run(place, &[flags, &["--json"]].concat(), script).with_code(0).json()
 }
 
-/// The count of that name.
 pub(crate) fn count(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name} is no number: {value}"))
 }

@@ -61,7 +61,6 @@ impl Place {
         command
     }
 
-    /// Starts the program.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         Running::start(self.command(PROGRAM).args(arguments))
     }
@@ -202,7 +201,6 @@ fn read_beside(mut from: impl Read + Send + 'static) -> Receiver<String> {
     text
 }
 
-/// A program that has ended.
 #[derive(Debug)]
 pub(crate) struct Ran {
     /// `None` if a signal ended it.
@@ -266,7 +264,6 @@ fn descendants(id: u32) -> Vec<u32> {
     [children, theirs].concat()
 }
 
-/// The children of all threads of a process.
 fn children(id: u32) -> Vec<u32> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{id}/task")) else { return Vec::new() };
     let texts = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("children")));

@@ -87,7 +87,6 @@ impl Run<'_> {
     }
 }
 
-/// The figures as JSON.
 fn figures(size: usize, sent: Count, received: Count) -> String {
     let messages = |count: Count| count.bytes as f64 / size as f64;
     let seconds = |count: Count| count.elapsed_ns.max(1) as f64 / 1e9;

@@ -12,7 +12,6 @@ pause=TICKS] [--server-address IPV4] [--server-namespace FILE]\n       bare-loop
 tcp|udp|unix-stream|pipe --cpus SENDER,RECEIVER [--size N] [--batch N] [--waiting block|spin] [--gso on|off] \
 [--nodelay on|off] [--congestion NAME] [--read-size N] [--warmup-ms N] [--duration-ms N]";
 
-/// One measurement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     /// `tcp`, `udp`, `unix-stream`, `pipe` or `shm`.
@@ -21,7 +20,6 @@ pub(crate) struct Options {
     pub(crate) spin: bool,
     /// CPUs of client and echo.
     pub(crate) cpus: (usize, usize),
-    /// Measured messages.
     pub(crate) count: usize,
     /// Unmeasured messages before them.
     pub(crate) warmup: usize,

@@ -5,7 +5,6 @@ use crate::arguments::{cpus, each_pair, number, one_of};
 /// Maximum datagrams of one call, and segments of one UDP GSO send.
 const MAX_BATCH: usize = 1024;
 
-/// One measurement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RateOptions {
     /// `tcp`, `udp`, `unix-stream` or `pipe`.
@@ -21,7 +20,6 @@ pub(crate) struct RateOptions {
     pub(crate) spin: bool,
     /// UDP_SEGMENT at the sender, UDP_GRO at the receiver.
     pub(crate) gso: bool,
-    /// TCP_NODELAY at the sender.
     pub(crate) nodelay: bool,
     /// TCP_CONGESTION of both ends; empty leaves the default.
     pub(crate) congestion: String,

@@ -84,7 +84,6 @@ fn address_of(socket: c_int) -> io::Result<libc::sockaddr_in> {
     Ok(address)
 }
 
-/// The address, with any port.
 fn internet_address(at: Ipv4Addr) -> libc::sockaddr_in {
     libc::sockaddr_in {
         sin_family: libc::AF_INET.try_into().expect("AF_INET is 2"),

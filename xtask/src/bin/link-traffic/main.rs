@@ -20,7 +20,6 @@ const USAGE: &str = "link-traffic far | paced COUNT GAP_US | flood KBIT_PER_S SE
 
 /// Port of the far end, UDP and TCP.
 const PORT: u16 = 7001;
-/// The datagram that asks the far end for its figures.
 const ASK: &[u8] = b"figures?";
 /// Payload of a datagram that makes an IP packet of 1500 bytes.
 const FULL_BYTES: usize = 1472;

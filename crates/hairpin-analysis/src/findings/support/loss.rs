@@ -36,7 +36,6 @@ fn share(ledger: &Ledger, causes: &[&str]) -> f64 {
 }
 
 impl Lost {
-    /// As a share of the messages sent.
     pub(in crate::findings) fn share(&self) -> f64 {
         (self.count as f64 / self.sent.max(1) as f64).min(1.0)
     }

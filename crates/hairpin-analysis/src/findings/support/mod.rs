@@ -49,12 +49,10 @@ pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
     }
 }
 
-/// A figure of the run as evidence.
 pub(super) fn evidence(key: Key, value: impl Into<Figure>) -> Evidence {
     Evidence::new(key, value)
 }
 
-/// A figure of a case as evidence.
 pub(super) fn evidence_of(case: &CaseSummary, key: Key, value: impl Into<Figure>) -> Evidence {
     Evidence { case: Some(case.id.clone()), ..Evidence::new(key, value) }
 }

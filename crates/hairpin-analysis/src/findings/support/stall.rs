@@ -22,7 +22,6 @@ pub(in crate::findings) struct Stall {
     pub(in crate::findings) segments: Figure,
 }
 
-/// The evidence for one end.
 pub(in crate::findings) struct StallAt {
     pub(in crate::findings) end: End,
     /// How long bytes were held in an exchange.
@@ -43,7 +42,6 @@ enum Held {
     All,
     /// All but the first write, each time.
     AllButTheFirstWrite,
-    /// Varies.
     Some,
 }
 

@@ -56,7 +56,6 @@ fn received(carrier: Scripted<'_>) -> (Vec<Message>, bool, ControlError) {
     }
 }
 
-/// The messages as a stream.
 fn sent(messages: &[Message], faults: u8) -> Result<Vec<u8>, ControlError> {
     let mut frames = Frames::over(Scripted::new(&[], PIECE, faults), MAX_BYTES);
     messages.iter().try_for_each(|message| frames.send(message))?;

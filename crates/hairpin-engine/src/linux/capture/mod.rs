@@ -41,9 +41,6 @@ pub struct Captured {
 /// Begins to capture TCP from and to `port` on `interface`, starting with the first packet after this call. A packet on
 /// the loopback is captured once, although it leaves and arrives there. Keeps the first 440 bytes of each packet and
 /// the first 16 384 packets; the others are counted.
-///
-/// # Errors
-/// The refused operation, with the system's message and a hint.
 pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
     let failed = |operation: &'static str| move |error: io::Error| why_not(operation, interface, &error);
     let found = Interface::named(interface).map_err(failed("find the interface"))?;
@@ -68,9 +65,6 @@ pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
 
 impl Live {
     /// Ends the capture and reads its packets from the ring.
-    ///
-    /// # Errors
-    /// The interface went down or vanished meanwhile, so the number of missing packets is unknown.
     pub fn finish(self) -> Result<Captured, WhyNot> {
         let Self { interface, port, socket, ring } = self;
         packet_ring::pending_error(socket.as_fd()).map_err(|error| ended_early(&interface, &error))?;

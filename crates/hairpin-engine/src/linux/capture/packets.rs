@@ -59,7 +59,6 @@ fn acknowledged(segment: &Segment, other: Option<&Direction>) -> Option<u64> {
     Some(other?.byte(segment.acknowledged?))
 }
 
-/// The progress of one direction of the connection.
 struct Direction {
     /// The sequence number of the byte that counts as 0: the one after the SYN (RFC 9293, section 3.4) and the hello.
     zero: u32,

@@ -36,7 +36,6 @@ pub(super) struct FileInfo<'a> {
     pub(super) dropped: u64,
 }
 
-/// The whole file.
 pub(super) fn file(about: &FileInfo<'_>, frames: &[Frame]) -> Vec<u8> {
     let mut section = Block::new(SECTION_HEADER);
     section.put(&BYTE_ORDER_MAGIC.to_le_bytes());
@@ -111,7 +110,6 @@ impl Block {
         self.pad();
     }
 
-    /// Ends the options and the block.
     fn end_with_options(mut self) -> Vec<u8> {
         self.option(0, &[]);
         self.end()

@@ -30,9 +30,6 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const DATAGRAMS_AT_ONCE: usize = 64;
 
 /// Serves until standard input closes. `parent` is the id of the process that started it.
-///
-/// # Errors
-/// It cannot listen on the port.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the program that started this echo server is gone".to_owned());
@@ -52,7 +49,6 @@ struct Server {
     listener: TcpListener,
     datagrams: UdpSocket,
     connections: Vec<Connection>,
-    /// For one datagram.
     buffer: Vec<u8>,
 }
 

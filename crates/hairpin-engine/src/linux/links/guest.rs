@@ -46,7 +46,6 @@ pub enum Woken {
 /// Why a program was not started.
 #[derive(Debug)]
 pub enum NotStarted {
-    /// The program itself cannot be run.
     Program(io::Error),
     /// It cannot be run in the link.
     Link(Failure),
@@ -59,9 +58,6 @@ pub fn is_in_foreground() -> bool {
 
 impl Guest {
     /// Starts the command at the end of a link with that network namespace.
-    ///
-    /// # Errors
-    /// See [`NotStarted`].
     pub fn start(command: &mut Command, namespace: &Path, group: Group) -> Result<Self, NotStarted> {
         let failed = |operation: &str, error: io::Error| {
             NotStarted::Link(Failure {
@@ -108,9 +104,6 @@ impl Guest {
     }
 
     /// Waits until it ends, one of `others` is readable, `patience` is over, or a signal arrives.
-    ///
-    /// # Errors
-    /// System errors.
     pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<Woken> {
         let files: Vec<_> = [self.ended.as_fd()].iter().chain(others).map(|file| (*file, Interest::Read)).collect();
         let mut ready = system::wait_for(&files, patience)?;

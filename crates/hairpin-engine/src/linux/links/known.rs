@@ -23,9 +23,6 @@ fn relay() -> Result<Receipt, WhyNot> {
 }
 
 /// Parses the user's text of a link.
-///
-/// # Errors
-/// The wrong word, with a hint.
 pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
     let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
         let word = error.text.get(error.range.clone()).unwrap_or_default();

@@ -44,7 +44,6 @@ pub struct LinkOrder {
     pub seed: u64,
     /// The congestion control of TCP at both ends.
     pub congestion_control: String,
-    /// The clock of the ordering process.
     pub clock: RealClock,
     /// The CPU to run on; `None` leaves it unpinned.
     pub cpu: Option<usize>,
@@ -74,18 +73,12 @@ impl LogTo {
     }
 
     /// Whether the file behind that descriptor is suitable for a log.
-    ///
-    /// # Errors
-    /// It is not open.
     pub fn may_be_stream(number: RawFd) -> std::io::Result<bool> {
         stream::may_write(number)
     }
 }
 
 /// Creates a log that only the user may access. It replaces a file of that name, or a link to one elsewhere.
-///
-/// # Errors
-/// System errors.
 pub(crate) fn create_log(path: &Path) -> std::io::Result<File> {
     drop(std::fs::remove_file(path));
     File::options().write(true).create_new(true).mode(0o600).open(path)
@@ -144,7 +137,6 @@ pub struct Namespaces {
     pub far: PathBuf,
 }
 
-/// The results of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkEnd {
     /// The record that the run keeps.

@@ -28,9 +28,6 @@ pub fn prepared() -> NetworkNamespace {
 /// Makes this process able to create, enter and leave network namespaces; call it before any of that. With the
 /// capabilities for it, it already is. Otherwise it moves for good into its own user namespace, where it acts as root
 /// over what it creates there, and into a fresh network namespace; it must have one thread.
-///
-/// # Errors
-/// Neither is allowed here; names the sysctl or permission that would help.
 pub fn prepare() -> Result<NetworkNamespace, WhyNot> {
     if is_capable() {
         return Ok(prepared());
@@ -46,17 +43,11 @@ pub fn prepare() -> Result<NetworkNamespace, WhyNot> {
 }
 
 /// Whether [`prepare`] would succeed and a network namespace can be created, tried in a separate process.
-///
-/// # Errors
-/// As [`prepare`].
 pub fn may_prepare() -> Result<(), WhyNot> {
     tried(None)?.map_err(|refusal| explained(&refusal))
 }
 
 /// Whether the kernel setting of that name can be changed in a new network namespace, tried in a separate process.
-///
-/// # Errors
-/// No namespace can be created, or the setting is not per namespace, or cannot be written there.
 pub fn may_set(name: &str) -> Result<(), WhyNot> {
     let file = CString::new(sysctl::file_of(name)).map_err(|_| not_settable(name, "its name has a zero byte"))?;
     tried(Some(&file))?.map_err(|refusal| match refusal.step {
@@ -92,9 +83,6 @@ fn tried(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
 
 /// A new network namespace with only a loopback interface. It ends when the file is closed and nothing uses it any
 /// more. The calling thread stays in its namespace.
-///
-/// # Errors
-/// The kernel refuses to create it, or to return.
 pub(crate) fn fresh() -> Result<File, Failure> {
     let _visit = Visit { home: home()? };
     wiring::new_namespace()
@@ -106,18 +94,12 @@ pub(crate) fn path_of(namespace: &File) -> PathBuf {
 }
 
 /// Writes the kernel settings of the order's case in that namespace.
-///
-/// # Errors
-/// It cannot be entered, or the kernel refuses a value and the order does not allow that.
 pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
     let _visit = visit(namespace)?;
     sysctl::set(order)
 }
 
 /// Moves the calling thread into the network namespace of that file (setns(2)) for good.
-///
-/// # Errors
-/// The file is gone, or the kernel refuses.
 pub fn enter(namespace: &Path) -> Result<(), Failure> {
     let file = File::open(namespace).map_err(|error| not_entered(namespace, &error))?;
     namespace::enter_network(file.as_fd()).map_err(|error| not_entered(namespace, &error))
@@ -130,9 +112,6 @@ pub struct Visit {
 }
 
 /// Moves the calling thread into the network namespace of that file until the visit is dropped, on the same thread.
-///
-/// # Errors
-/// The file is gone, or the kernel refuses to enter or to return; the thread then stays in its namespace.
 pub fn visit(namespace: &Path) -> Result<Visit, Failure> {
     let home = home()?;
     enter(namespace)?;

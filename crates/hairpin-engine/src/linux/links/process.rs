@@ -40,9 +40,6 @@ pub struct RunningLink {
 
 impl RunningLink {
     /// Starts `program` as the link and waits until it carries packets.
-    ///
-    /// # Errors
-    /// The program cannot be started, or the link cannot be created.
     pub fn start(program: &Path, order: &LinkOrder) -> Result<Self, Failure> {
         let (order, passed_on) = with_stream(order)?;
         let mut child = TalkingChild::start("the link", program, COMMAND, &order, Duration::from_secs(2))?;
@@ -86,9 +83,6 @@ impl RunningLink {
 
     /// Ends the link with all processes in its namespaces, and returns its results. Only this process may have threads
     /// that stay there.
-    ///
-    /// # Errors
-    /// The link failed meanwhile, or is gone.
     pub fn finish(mut self) -> Result<LinkEnd, Failure> {
         let mut child = self.child.take().expect("it is taken here and when dropped");
         child.release();
@@ -137,9 +131,6 @@ fn out_of_turn(word: &LinkWord) -> Failure {
 
 /// Runs the program as a link: reads its order, carries packets until its standard input closes, sends its messages.
 /// `parent` is the id of the process that started it.
-///
-/// # Errors
-/// There is no readable order.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
     process::go_on_without_parent();
     process::leave_session();

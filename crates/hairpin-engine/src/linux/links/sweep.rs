@@ -17,9 +17,6 @@ const PATIENCE_MS: i32 = 100;
 /// Kills every process in these network namespaces, except the spared ones, until none is left.
 ///
 /// These files hold the namespaces open, so their identities cannot be reused.
-///
-/// # Errors
-/// Some processes are left.
 pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failure> {
     let failed = |cause: String| Failure {
         cause: format!("cannot end what runs in the link's namespaces: {cause}"),

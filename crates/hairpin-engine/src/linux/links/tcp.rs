@@ -26,9 +26,6 @@ pub fn default_congestion_control() -> String {
 }
 
 /// Refuses a congestion control that this kernel does not have.
-///
-/// # Errors
-/// The kernel does not have it; the hint lists those that it has.
 pub fn may_use(congestion_control: &str) -> Result<(), Failure> {
     let available = sysctl::available_congestion_controls();
     if available.iter().any(|name| name == congestion_control) {
@@ -43,7 +40,6 @@ pub fn may_use(congestion_control: &str) -> Result<(), Failure> {
 /// How to set the congestion control of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// As the default of its namespace.
     Default,
     /// By the routes over the link: only the host's namespace may have a restricted one as its default.
     Route,

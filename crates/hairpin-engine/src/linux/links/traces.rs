@@ -30,9 +30,6 @@ impl Traces {
     }
 
     /// As [`read`], but reads each profile only once.
-    ///
-    /// # Errors
-    /// As [`read`].
     pub fn of(&self, profile: &Profile) -> Result<Named, Failure> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = profile.to_string();
@@ -46,9 +43,6 @@ impl Traces {
 }
 
 /// The text of each trace that the profile names, by name. Names are file paths relative to the current folder.
-///
-/// # Errors
-/// A file cannot be read, or has a bad line, whose number is given.
 pub fn read(profile: &Profile) -> Result<Named, Failure> {
     profile.traces().into_iter().map(|name| Ok((name.to_owned(), text(name)?))).collect()
 }

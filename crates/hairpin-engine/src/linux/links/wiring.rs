@@ -62,7 +62,6 @@ pub(super) struct Ends {
     pub(super) far: File,
 }
 
-/// An end with its addresses.
 struct Host {
     interface: Interface,
     v4: Ipv4Addr,
@@ -74,9 +73,6 @@ const FAR_HOST: Host = Host { interface: FAR_END, v4: FAR.v4, v6: FAR.v6 };
 
 /// Creates both ends and a third namespace between them, with an interface towards each. Leaves the calling thread in
 /// the third one, with all four interfaces up. Also returns the TCP settings of the ends.
-///
-/// # Errors
-/// The refused operation, with a hint.
 pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<(Ends, LinkEnds), Failure> {
     let ends = Ends { near: new_namespace()?, far: new_namespace()? };
     let middle = new_namespace()?;
@@ -93,16 +89,11 @@ pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<
 }
 
 /// Drops so far by the kernels of both ends. Leaves the calling thread in the far end's namespace.
-///
-/// # Errors
-/// A namespace cannot be entered.
 pub(super) fn dropped_after(ends: &Ends) -> Result<DroppedAfter, Failure> {
     let dropped = |namespace| enter(namespace).map(|()| netstat::dropped(END_INTERFACE));
     Ok(DroppedAfter { near: dropped(&ends.near)?, far: dropped(&ends.far)? })
 }
 
-/// # Errors
-/// The kernel refuses.
 fn enter(namespace: &File) -> Result<(), Failure> {
     namespace::enter_network(namespace.as_fd()).map_err(|error| failed("enter a network namespace", &error))
 }
@@ -191,7 +182,6 @@ fn no_pair(error: &io::Error) -> Failure {
     }
 }
 
-/// The refused operation, with a hint.
 pub(super) fn failed(operation: &str, error: &io::Error) -> Failure {
     let hint = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "it needs the capabilities SYS_ADMIN, NET_ADMIN and NET_RAW",

@@ -12,7 +12,6 @@ pub(crate) enum Step {
     UserNamespace,
     /// Acting as root in the user namespace.
     ActAsRoot,
-    /// A new network namespace.
     NetworkNamespace,
     /// An existing network namespace.
     EnterNetwork,
@@ -38,7 +37,6 @@ impl Step {
         Self::Setting,
     ];
 
-    /// The refusal of this step.
     pub(super) fn refused(self) -> impl FnOnce(io::Error) -> Refusal {
         move |error| Refusal { step: self, error }
     }
@@ -104,9 +102,6 @@ pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
 }
 
 /// Tries [`move_out`] in a separate process, and to open the file of a kernel setting there for writing.
-///
-/// # Errors
-/// The process could not be created.
 pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> io::Result<Result<(), Refusal>> {
     let (mut result, tell) = io::pipe()?;
     let parent = std::process::id();

@@ -114,7 +114,6 @@ pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
 pub(crate) struct Frame {
     /// When it passed the interface: CLOCK_REALTIME, in ns.
     pub(crate) realtime_ns: u64,
-    /// Its length on the interface.
     pub(crate) length_bytes: u32,
     /// Its beginning, including the link header.
     pub(crate) bytes: Vec<u8>,

@@ -32,7 +32,6 @@ const ROOM_WAIT_NS: u64 = 1_000_000;
 pub(crate) struct Received<'a> {
     /// When it passed the interface: CLOCK_REALTIME, in ns.
     pub(crate) realtime_ns: u64,
-    /// Its length on the interface.
     pub(crate) length_bytes: usize,
     /// The frame including the link header, truncated to the length requested.
     pub(crate) bytes: &'a [u8],

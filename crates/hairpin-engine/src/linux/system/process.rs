@@ -76,7 +76,6 @@ pub(crate) fn is_parent(id: u32) -> bool {
 pub(crate) struct Process(OwnedFd);
 
 impl Process {
-    /// The process that has that id now.
     pub(crate) fn with_id(id: u32) -> io::Result<Self> {
         // SAFETY: takes two integers and returns a new descriptor or -1.
         let file = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };

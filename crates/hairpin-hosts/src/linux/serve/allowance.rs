@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 /// Capacity of a bucket: the rate times this.
 const HOLDS: Duration = Duration::from_secs(10);
 
-/// The buckets of a ticket.
 pub(super) struct Allowance {
     /// Bytes that may still be moved up (towards the server) and down.
     left: [f64; 2],
@@ -16,7 +15,6 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Full buckets.
     pub(super) fn full(bits_per_s: f64, now: Instant) -> Self {
         Self { left: [bits_per_s / 8.0 * HOLDS.as_secs_f64(); 2], at: now }
     }

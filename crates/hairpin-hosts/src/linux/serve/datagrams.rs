@@ -19,12 +19,10 @@ const AT_ONCE: usize = 64;
 /// More datagrams than arrive between two calls.
 const MAX_DISCARDED: usize = 10_000;
 
-/// Datagrams received at the port, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Flows accepted.
     pub(super) taken: u64,
-    /// Hellos challenged.
     pub(super) challenged: u64,
     /// Valid confirmations of flows that the round does not accept.
     pub(super) refused: u64,
@@ -43,9 +41,6 @@ pub(super) struct Datagrams {
 
 impl Datagrams {
     /// Binds a socket to each address.
-    ///
-    /// # Errors
-    /// An address or a port is unavailable, or there are no random bytes.
     pub(super) fn bind(addresses: &[SocketAddr]) -> io::Result<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the system gives no random bytes"))?;

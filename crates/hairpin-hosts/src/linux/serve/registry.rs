@@ -77,15 +77,11 @@ impl Registry {
         Some(expected.at)
     }
 
-    /// Datagrams received with that cookie.
     pub(super) fn seen(&self, cookie: Cookie) -> DatagramsSeen {
         self.inner().get(&cookie.0).map_or_else(DatagramsSeen::default, |expected| expected.seen)
     }
 
     /// Hands over an accepted connection that begins with the hello of that cookie.
-    ///
-    /// # Errors
-    /// See [`NotTaken`].
     pub(super) fn connected(&self, cookie: Cookie, socket: BorrowedFd<'_>) -> Result<(), NotTaken> {
         let mut inner = self.inner();
         let flows = inner.get_mut(&cookie.0).and_then(|expected| expected.flows.as_mut());
@@ -94,9 +90,6 @@ impl Registry {
 
     /// Hands over the socket that `connect` opens for a datagram client that confirmed its hello, in a packet with that
     /// header. Returns whether the flow is new: a repeated confirmation is not.
-    ///
-    /// # Errors
-    /// See [`NotTaken`].
     pub(super) fn confirmed(
         &self,
         cookie: Cookie,

@@ -95,7 +95,6 @@ struct Process {
     channel: Channel,
     /// A copy of the channel's descriptor, for poll(2).
     watched: OwnedFd,
-    /// Where its sockets are sent.
     sockets: UnixStream,
 }
 
@@ -142,7 +141,6 @@ struct Relay<'r> {
     at: SocketAddr,
     /// Set once it is received.
     order: Option<Box<EndOrder>>,
-    /// Label of its case.
     case: String,
     /// Transport of a datagram flow that has not arrived yet.
     missing: Option<&'static str>,

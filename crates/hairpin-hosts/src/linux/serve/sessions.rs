@@ -91,9 +91,6 @@ impl Sessions {
     }
 
     /// Begins a session. Returns its number.
-    ///
-    /// # Errors
-    /// The ticket has its maximum of sessions.
     pub(super) fn begin(&self, begins: Begins<'_>) -> Result<u64, Exceeded> {
         let mut inner = self.inner();
         let own = inner.open.values().filter(|open| open.session.ticket == begins.ticket).count() as u64;
@@ -154,7 +151,6 @@ impl Sessions {
         open.map(|open| open.last = Instant::now()).is_some()
     }
 
-    /// Counts a round of that session.
     pub(super) fn count_round(&self, number: u64) {
         let mut inner = self.inner();
         if let Some(open) = inner.open.get_mut(&number) {
@@ -203,9 +199,6 @@ impl Sessions {
     }
 
     /// Adds a flow of the session if `check` accepts the rate of the ticket's other flows in progress, in bits/s.
-    ///
-    /// # Errors
-    /// Those of `check`.
     pub(super) fn order(
         &self,
         number: u64,

@@ -45,7 +45,6 @@ pub(super) struct Shared {
     pub(super) program: PathBuf,
     pub(super) at: SocketAddr,
     pub(super) events: Sender<Event>,
-    /// Number of clients being refused.
     pub(super) refusing: AtomicU32,
     /// Number of clients refused without a reason.
     pub(super) untold: AtomicU64,

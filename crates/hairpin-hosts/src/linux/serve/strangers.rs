@@ -30,11 +30,9 @@ const HELLO: u8 = 4;
 /// Interval between looks at an incomplete hello.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A connection whose purpose is known.
 pub(super) enum Heard {
     /// A data flow that begins with the hello of that cookie; nothing of it was read.
     Data(TcpStream, Cookie),
-    /// A control connection, with the greeting of its client.
     Control(Box<Frames<Tls>>, Box<Greeting>),
     /// A control connection whose client has another version.
     OtherVersion(Box<Frames<Tls>>, Spoken),
@@ -58,7 +56,6 @@ struct Stranger {
     until: Instant,
 }
 
-/// Strangers by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Completed their hello or greeting.

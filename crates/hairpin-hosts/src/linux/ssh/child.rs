@@ -21,7 +21,6 @@ const ENDING: Duration = Duration::from_secs(1);
 /// Why waiting for a program was given up.
 #[derive(Debug)]
 pub(super) enum GivenUp {
-    /// It has timed out.
     TimedOut,
     /// The user interrupted Hairpin.
     Interrupted,
@@ -44,9 +43,6 @@ struct Output<F> {
 
 impl Bounded {
     /// Starts it in its own process group: Ctrl-C at the terminal is for Hairpin, which then ends it in order.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub(super) fn start(command: &mut Command, input: Stdio) -> io::Result<Self> {
         let command = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).spawn()?;
@@ -56,9 +52,6 @@ impl Bounded {
     }
 
     /// Reads its output until `found` returns something; `None` if the program ends before.
-    ///
-    /// # Errors
-    /// The time is over, or `stop` is set.
     pub(super) fn read<T>(
         &mut self,
         at_most: Duration,
@@ -96,9 +89,6 @@ impl Bounded {
     }
 
     /// Closes its input, waits up to `at_most` for its end, then sends signals. Returns its exit status.
-    ///
-    /// # Errors
-    /// Waiting fails.
     pub(super) fn end(&mut self, at_most: Duration) -> io::Result<ExitStatus> {
         drop(self.child.stdin.take());
         if let Some(status) = self.ended_within(at_most)? {

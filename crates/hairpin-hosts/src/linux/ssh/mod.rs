@@ -28,7 +28,6 @@ const PORT: u16 = 7420;
 const KNOWING: Duration = Duration::from_secs(10);
 /// Time-out for ssh to log in and the server to start.
 const STARTING: Duration = Duration::from_secs(45);
-/// Time-out for a copy.
 const COPYING: Duration = Duration::from_mins(5);
 /// Time for the server to end by itself after its input is closed.
 const ENDING: Duration = Duration::from_secs(5);
@@ -69,12 +68,10 @@ pub enum Unstarted {
     Interrupted,
 }
 
-/// Program that is to serve.
 #[derive(Clone, Copy, Debug)]
 pub enum Program<'b> {
     /// The one that the shell there finds, preferably a copy of this one.
     Any(Option<&'b Binary>),
-    /// A copy of this one.
     Copy(&'b Binary),
 }
 

@@ -3,7 +3,6 @@
 use hairpin_model::quantities::{DASH, bounds, duration, factor, number_bounds};
 use hairpin_model::{CaseSummary, Figure, ladder};
 
-/// A note for the figures of an invalid case.
 pub(super) fn if_invalid(row: &CaseSummary) -> &'static str {
     if row.valid { "" } else { " Do not use these figures: see below." }
 }

@@ -58,7 +58,6 @@ fn goodput(row: &CaseSummary) -> String {
     with_interval(row.goodput(), byte_rate, |_, low, high| byte_rate_bounds(low, high))
 }
 
-/// The rate at which messages were offered.
 fn offered(row: &CaseSummary) -> String {
     row.case.primary().load.rate_per_s().map(message_rate).unwrap_or_default()
 }
@@ -70,7 +69,6 @@ pub(super) fn rate_and_latency(row: &CaseSummary) -> Option<String> {
     Some(format!("{}{p50}", rate(row)))
 }
 
-/// The same of a stream.
 pub(super) fn goodput_and_cost(row: &CaseSummary) -> Option<String> {
     row.goodput()?;
     let cpu_time = cpu_time(row).map(|cpu_time| format!(", {cpu_time}")).unwrap_or_default();
@@ -177,7 +175,6 @@ pub(super) fn causes(ledger: &Ledger) -> String {
     joined(&lost.chain(late).chain(unexplained).collect::<Vec<_>>())
 }
 
-/// The knee of the sweep of that case.
 fn knee_of<'r>(run: &'r Run, row: &CaseSummary) -> Option<&'r Knee> {
     run.answer.knees.iter().find(|knee| knee.cases.contains(&row.id))
 }

@@ -27,7 +27,6 @@ struct Probe {
 }
 
 impl Probe {
-    /// The probe of that case.
     fn of(run: &Run, row: &CaseSummary) -> Self {
         let own = row.case.without_loads();
         let is_told = |other: &&CaseSummary| other.id == row.id || other.can_be_ranked();

@@ -52,9 +52,6 @@ enum Outcome {
 }
 
 /// Runs the command across the link.
-///
-/// # Errors
-/// The input is invalid and nothing was started; or the link failed and everything was undone.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let wish = Wish::read(matches)?;
     namespace::prepare().map_err(|why_not| Stopped::link(&Failure { cause: why_not.reason, hint: why_not.hint }))?;

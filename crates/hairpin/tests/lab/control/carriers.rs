@@ -52,7 +52,6 @@ fn tcp() -> [[OwnedFd; 2]; 2] {
     [one, other].map(|end| [end.try_clone().expect("a copy").into(), end.into()])
 }
 
-/// An end of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Client,
@@ -99,7 +98,6 @@ pub(super) enum Fault {
     Noise(u64),
     /// Its length exceeds the maximum.
     TooLarge,
-    /// It has a newer version.
     Newer,
     /// Progress messages arrive in its place, forever.
     OnlyProgress,
@@ -147,7 +145,6 @@ impl Relay {
     }
 }
 
-/// One direction of the relay.
 struct Way {
     from: File,
     /// `None` once it is closed.

@@ -15,7 +15,6 @@ const COOKIE: [u8; 16] = [7; 16];
 /// Only a hang takes as long.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A step of a client.
 enum Step {
     Agrees,
     /// Sends the order, and receives the address.

@@ -29,7 +29,6 @@ use hairpin_model::{
 use crate::support::PROGRAM;
 use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, Spoilt, framed, join};
 
-/// Messages of a load.
 const COUNT: u64 = 5;
 /// Maximum polls of an end, 10 ms apart: only a hang reaches them.
 const MAX_POLLS: u32 = 6000;

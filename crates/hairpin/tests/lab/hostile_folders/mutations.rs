@@ -34,7 +34,6 @@ impl Generator {
         of[self.below(of.len())]
     }
 
-    /// A file of the run, as a relative path.
     fn file(&mut self, run: &Path) -> String {
         let all = files(run);
         all[self.below(all.len())].clone()
@@ -404,7 +403,6 @@ fn with_head(packed: &[u8]) -> Vec<u8> {
     [&0x1c84_9314_u32.to_be_bytes(), &length.to_be_bytes(), packed].concat()
 }
 
-/// Changes one of the JSON files as text.
 fn json_text(run: &Path, generator: &mut Generator, change: fn(&str, &mut Generator) -> String) {
     let all: Vec<String> = files(run).into_iter().filter(|name| name.contains(".json")).collect();
     let path = run.join(&all[generator.below(all.len())]);

@@ -32,7 +32,6 @@ const READY: usize = 1024;
 /// Why a due packet was not sent.
 const REFUSED: &str = "refused";
 
-/// A link with the packets inside.
 pub(super) struct Carrier {
     link: Link,
     pub(super) kept: PacketStore,
@@ -53,7 +52,6 @@ pub(super) struct Carrier {
     beside: Vec<u8>,
 }
 
-/// The results of a carrier.
 pub(super) struct Carried {
     pub(super) record: LinkRecord,
     pub(super) lost: Vec<LostMessages>,
@@ -62,7 +60,6 @@ pub(super) struct Carried {
 }
 
 impl Carrier {
-    /// A link at its start.
     pub(super) fn new(link: Link, kept: PacketStore, messages: Flows, log: Option<Log>) -> Self {
         Self {
             link,
@@ -80,9 +77,6 @@ impl Carrier {
     }
 
     /// Carries packets until the end.
-    ///
-    /// # Errors
-    /// The interfaces failed.
     pub(super) fn carry(&mut self, interfaces: &mut impl Interfaces) -> Result<(), Failure> {
         let (mut margins, mut looked_ns) = (Margins::new(), 0);
         loop {

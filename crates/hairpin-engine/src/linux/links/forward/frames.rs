@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use hairpin_link::Direction;
 
-/// Size of the link header.
 pub(super) const ETHERNET_BYTES: usize = 14;
 
 const IPV4: u16 = 0x0800;
@@ -32,7 +31,6 @@ const EXTENSIONS: [u8; 6] = [0, 43, 60, 135, 139, 140];
 /// Size of the header of UDP and of an ICMP echo.
 const DATAGRAM_HEADER_BYTES: usize = 8;
 
-/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Ip(IpPacket),
@@ -57,10 +55,8 @@ pub(super) struct IpPacket {
     pub(super) is_udp: bool,
 }
 
-/// A fragment of a larger packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
-    /// The identification that all its fragments share.
     pub(super) identification: u32,
     pub(super) is_first: bool,
 }

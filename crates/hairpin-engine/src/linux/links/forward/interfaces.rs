@@ -22,9 +22,6 @@ pub(super) trait Interfaces {
     fn spin(&mut self, until_ns: u64);
 
     /// Waits for a frame or for the end, at most `at_most_ns`, or without limit. Returns whether it is the end.
-    ///
-    /// # Errors
-    /// The interfaces failed.
     fn wait(&mut self, at_most_ns: Option<u64>) -> Result<bool, Failure>;
 }
 
@@ -35,7 +32,6 @@ pub(super) struct Arrival<'a> {
     pub(super) arrived_ns: u64,
     /// The frame, or its beginning.
     pub(super) bytes: &'a [u8],
-    /// Its length on the interface.
     pub(super) length_bytes: usize,
     pub(super) had_tag: bool,
 }

@@ -82,7 +82,6 @@ pub(super) enum Part {
 pub(super) enum Of {
     Message,
     Answer,
-    /// The answer to the copy.
     SecondAnswer,
 }
 
@@ -102,7 +101,6 @@ pub(super) struct Messages {
     states: Vec<u8>,
     causes: Vec<&'static str>,
     fragmented: [Fragmented; 2],
-    /// The lost messages of a one-way load.
     one_way: LostMessages,
     /// Lost fragmented messages of a one-way load, by ports and number.
     lost_in_parts: HashSet<(u32, u64)>,

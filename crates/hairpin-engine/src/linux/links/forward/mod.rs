@@ -57,9 +57,6 @@ pub(super) struct Relay {
 
 /// Opens the packet sockets on the interfaces towards the near and the far end, both up, in this network namespace, and
 /// places the calling thread on its CPU. From then on no packet is missed.
-///
-/// # Errors
-/// The order has no such link, its log cannot be created, its CPU cannot be used, or the sockets cannot be opened.
 pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str) -> Result<Relay, Failure> {
     let profile: Profile = order.profile.parse().map_err(no_link(order))?;
     let trace = |(name, text): &(String, String)| Ok((name.clone(), Trace::parse(text).map_err(no_link(order))?));
@@ -90,9 +87,6 @@ fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
 
 impl Relay {
     /// Carries packets until `end` is readable: a pipe whose other end closes. Returns the results.
-    ///
-    /// # Errors
-    /// The sockets failed.
     pub(super) fn carry(mut self, end: BorrowedFd<'_>) -> Result<LinkEnd, Failure> {
         let before_ns = time::thread_cpu_ns();
         self.carrier.carry(&mut self.sockets.until(end))?;

@@ -88,7 +88,6 @@ impl PacketStore {
         self.packets[direction as usize].get_mut(&number)
     }
 
-    /// Releases a packet.
     pub(super) fn let_go(&mut self, direction: Direction, number: u64) {
         if let Some(kept) = self.packets[direction as usize].remove(&number) {
             self.give_back(kept.piece);

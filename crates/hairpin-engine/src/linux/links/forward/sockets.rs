@@ -80,7 +80,6 @@ fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U 
     })
 }
 
-/// The failure to start a thread of the link.
 pub(super) fn no_thread(error: &io::Error) -> Failure {
     Failure { cause: format!("cannot start a thread of the link: {error}"), hint: child::limit(error).to_owned() }
 }
