@@ -38,123 +38,48 @@ struct Cell {
     key: Option<f64>,
 }
 
-/// The columns of each kind of case, by column name.
-const ROUND_TRIPS: &[&str] = &[
-    "latency_p50_ns",
-    "latency_p90_ns",
-    "latency_p99_ns",
-    "latency_p999_ns",
-    "latency_max_ns",
-    "latency_mean_ns",
-    "rate_per_s",
-    "lost_with_unexplained",
-    "cpu_ns_per_message",
-    "setup_ns",
-    "first_message_ns",
-    "rounds",
-    "samples",
-];
-
-const EXCHANGES: &[&str] = &[
-    "latency_p50_ns",
-    "latency_p90_ns",
-    "latency_p99_ns",
-    "latency_max_ns",
-    "request_bytes_per_s",
-    "speed_up_against_default",
-    "segments_per_exchange",
-    "pure_acks_per_exchange",
-    "system_calls_per_exchange",
-    "first_exchange_ns",
-    "cpu_ns_per_exchange",
-    "setup_ns",
-    "rounds",
-    "samples",
-];
-
-const MESSAGES: &[&str] = &[
-    "batch",
-    "received_per_s",
-    "sent_per_s",
-    "latency_p50_ns",
-    "latency_p99_ns",
-    "latency_max_ns",
-    "lost_share",
-    "system_calls_per_message_client",
-    "system_calls_per_message_server",
-    "context_switches_per_message_client",
-    "context_switches_per_message_server",
-    "cpu_seconds_per_million_client",
-    "cpu_seconds_per_million_server",
-    "fairness",
-    "rounds",
-];
-
-const OFFERED: &[&str] = &[
-    "offered_per_s",
-    "delivered_per_s",
-    "lost_share",
-    "latency_p50_ns",
-    "latency_p99_ns",
-    "latency_p999_ns",
-    "latency_max_ns",
-    "nominal_gap_ns",
-    "gap_p50_ns",
-    "gap_p99_ns",
-    "gap_p999_ns",
-    "gaps_below_half_share",
-    "rounds",
-];
-
-const STREAMS: &[&str] = &[
-    "write_size_bytes",
-    "goodput_bytes_per_s",
-    "warm_up_goodput_bytes_per_s",
-    "received_per_s",
-    "lost_share",
-    "system_calls_per_message_client",
-    "system_calls_per_message_server",
-    "cpu_seconds_per_gb_client",
-    "cpu_seconds_per_gb_server",
-    "fairness",
-    "setup_ns",
-    "rounds",
-];
-
-const UNDER_LOAD: &[&str] = &[
-    "idle_p50_ns",
-    "idle_p99_ns",
-    "loaded_p50_ns",
-    "loaded_p99_ns",
-    "added_p50_ns",
-    "added_p99_ns",
-    "loaded_lost_share",
-    "load_goodput_bytes_per_s",
-    "queue_p50_bytes",
-    "queue_max_bytes",
-    "responsiveness_rpm",
-    "recovering_p50_ns",
-    "recovered_after_ns",
-    "loaded_cpus_used",
-    "loaded_probe_waited_ns",
-    "rounds",
-];
+/// Names of the columns.
+fn columns(kind: Kind) -> &'static str {
+    match kind {
+        Kind::RoundTrips => {
+            "latency_p50_ns latency_p90_ns latency_p99_ns latency_p999_ns latency_max_ns latency_mean_ns \
+             rate_per_s lost_with_unexplained cpu_ns_per_message setup_ns first_message_ns rounds samples"
+        }
+        Kind::Exchanges => {
+            "latency_p50_ns latency_p90_ns latency_p99_ns latency_max_ns request_bytes_per_s \
+             speed_up_against_default segments_per_exchange pure_acks_per_exchange system_calls_per_exchange \
+             first_exchange_ns cpu_ns_per_exchange setup_ns rounds samples"
+        }
+        Kind::Messages => {
+            "batch received_per_s sent_per_s latency_p50_ns latency_p99_ns latency_max_ns lost_share \
+             system_calls_per_message_client system_calls_per_message_server context_switches_per_message_client \
+             context_switches_per_message_server cpu_seconds_per_million_client cpu_seconds_per_million_server \
+             fairness rounds"
+        }
+        Kind::Offered => {
+            "offered_per_s delivered_per_s lost_share latency_p50_ns latency_p99_ns latency_p999_ns \
+             latency_max_ns nominal_gap_ns gap_p50_ns gap_p99_ns gap_p999_ns gaps_below_half_share rounds"
+        }
+        Kind::Streams => {
+            "write_size_bytes goodput_bytes_per_s warm_up_goodput_bytes_per_s received_per_s lost_share \
+             system_calls_per_message_client system_calls_per_message_server cpu_seconds_per_gb_client \
+             cpu_seconds_per_gb_server fairness setup_ns rounds"
+        }
+        Kind::UnderLoad => {
+            "idle_p50_ns idle_p99_ns loaded_p50_ns loaded_p99_ns added_p50_ns added_p99_ns loaded_lost_share \
+             load_goodput_bytes_per_s queue_p50_bytes queue_max_bytes responsiveness_rpm recovering_p50_ns \
+             recovered_after_ns loaded_cpus_used loaded_probe_waited_ns rounds"
+        }
+    }
+}
 
 /// One table per kind in the run, rows in the order of the ladder.
 pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
     let of_kind = |kind: Kind| {
-        let names = match kind {
-            Kind::RoundTrips => ROUND_TRIPS,
-            Kind::Exchanges => EXCHANGES,
-            Kind::Messages => MESSAGES,
-            Kind::Streams => STREAMS,
-            Kind::Offered => OFFERED,
-            Kind::UnderLoad => UNDER_LOAD,
-        };
         let cases = || groups.iter().filter(|group| group.kind == kind).flat_map(|group| &group.rows);
         let is_optional = !matches!(kind, Kind::RoundTrips | Kind::Exchanges);
         let is_shown = |column: &&Column| !is_optional || cases().any(|row| column.number_of(row).is_some());
-        let columns: Vec<&Column> = names.iter().map(|name| columns::named(name)).filter(is_shown).collect();
+        let columns: Vec<&Column> = columns(kind).split_whitespace().map(columns::named).filter(is_shown).collect();
         let rows: Vec<Row> = groups
             .iter()
             .filter(|group| group.kind == kind)

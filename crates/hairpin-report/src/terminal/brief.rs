@@ -5,7 +5,7 @@ use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, below_the_table, fallbacks, first_table};
+use super::{Look, answer, below_the_table, calibrations, failure_lines, fallbacks, first_table};
 use crate::{exchanges, findings, links, trust, wording};
 
 /// Maximum lines of one kind; further ones are counted.
@@ -74,36 +74,17 @@ fn cause(run: &Run, finding: &Finding) -> String {
 
 /// Limits of trust in the figures.
 fn limits(page: &mut Page, run: &Run) {
-    for (calibrated, line) in wording::calibrations(run) {
-        page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
-    }
+    calibrations(page, run);
+    let bad = |(is_bad, line): (bool, String)| is_bad.then_some(line);
     let invalid = wording::invalid(run).into_iter().map(|(label, why)| format!("{label} {why}"));
     some(page, "! ", BAD, invalid);
-    let failed = wording::failures(run);
-    some(
-        page,
-        "! ",
-        BAD,
-        failed
-            .into_iter()
-            .map(|(label, times, cause)| format!("{label}: {} failed: {cause}", quantities::counted(times, "round"))),
-    );
+    some(page, "! ", BAD, failure_lines(run));
     some(page, "", WARN, trust::until_missed(run).into_iter().chain(trust::without_interval(run)));
-    some(page, "Link: ", BAD, links::notes(run).into_iter().filter(|(unusable, _)| *unusable).map(|(_, line)| line));
+    some(page, "Link: ", BAD, links::notes(run).into_iter().filter_map(bad));
     some(page, "Load: ", WARN, wording::loads_left_out(run).into_iter().map(|(_, line)| line));
     some(page, "Ledger: ", WARN, wording::ledger_lines(run).into_iter());
-    some(
-        page,
-        "Capture: ",
-        BAD,
-        exchanges::captures(run).into_iter().filter(|(lost, _)| *lost).map(|(_, line)| line),
-    );
-    some(
-        page,
-        "Options: ",
-        BAD,
-        wording::option_notes(run).into_iter().filter(|(refused, _)| *refused).map(|(_, line)| line),
-    );
+    some(page, "Capture: ", BAD, exchanges::captures(run).into_iter().filter_map(bad));
+    some(page, "Options: ", BAD, wording::option_notes(run).into_iter().filter_map(bad));
     // Abandoned cases are among the failures.
     let has_failed = |skip: &&Skipped| {
         let mut rows = run.cases.iter().filter(|row| !row.failed_rounds.is_empty());

@@ -7,32 +7,21 @@ use hairpin_model::quantities::DASH;
 use hairpin_model::{CaseSummary, Group, Placement, Run, Waiting};
 
 use super::page::{BAD, DIM, LEAD, PLAIN, Page};
-use super::tables::{GAP, Shown, interval, name_lines, value};
-use crate::{links, wording};
+use super::tables::{GAP, Shown, link, name_lines, without_spare};
+use crate::wording;
 
 /// The columns of a kind of case, for each waiting mode and placement.
-fn columns(kind: Kind) -> &'static [Shown] {
-    const ROUND_TRIPS: &[Shown] = &[
-        value("latency_p50_ns", 0),
-        interval("latency_p50_ns", 1),
-        value("latency_p99_ns", 0),
-        value("latency_p999_ns", 3),
-        value("latency_max_ns", 2),
-        value("cpu_ns_per_message", 4),
-    ];
-    const EXCHANGES: &[Shown] = &[
-        value("latency_p50_ns", 0),
-        interval("latency_p50_ns", 3),
-        value("latency_p99_ns", 4),
-        value("speed_up_against_default", 0),
-        value("segments_per_exchange", 1),
-        value("pure_acks_per_exchange", 1),
-        value("system_calls_per_exchange", 2),
-    ];
-    match kind {
-        Kind::Exchanges => EXCHANGES,
-        _ => ROUND_TRIPS,
-    }
+fn columns(kind: Kind) -> Vec<Shown> {
+    Shown::list(match kind {
+        Kind::Exchanges => {
+            "latency_p50_ns latency_p50_ns~/3 latency_p99_ns/4 speed_up_against_default segments_per_exchange/1 \
+             pure_acks_per_exchange/1 system_calls_per_exchange/2"
+        }
+        _ => {
+            "latency_p50_ns latency_p50_ns~/1 latency_p99_ns latency_p999_ns/3 latency_max_ns/2 \
+             cpu_ns_per_message/4"
+        }
+    })
 }
 
 type Stand = (Waiting, Placement);
@@ -52,10 +41,7 @@ struct Row<'r> {
 
 /// One table for each kind of case with answers.
 pub(super) fn tables(page: &mut Page, run: &Run) {
-    if let Some(link) = links::shared(run) {
-        page.gap();
-        page.item("Link: ", PLAIN, &link);
-    }
+    link(page, run);
     let groups = ladder::groups(&run.cases);
     for kind in [Kind::RoundTrips, Kind::Exchanges] {
         let groups: Vec<&Group<'_>> = groups.iter().filter(|group| group.kind == kind).collect();
@@ -83,7 +69,7 @@ fn show(page: &mut Page, kind: Kind, groups: &[&Group<'_>]) {
     let at_once = (page.look.width.saturating_sub(name_width) / least).clamp(1, stands.len());
     for first in (0..stands.len()).step_by(at_once) {
         let some = first..(first + at_once).min(stands.len());
-        table(page, columns, &stands[some.clone()], &blocks, some.start, name_width);
+        table(page, &columns, &stands[some.clone()], &blocks, some.start, name_width);
     }
 }
 
@@ -166,7 +152,7 @@ fn table(
     let chosen: Vec<(&Shown, usize)> =
         columns.iter().filter(has_values).map(|column| (column, width_of(column))).collect();
     let room = page.look.width.saturating_sub(name_width) / stands.len().max(1);
-    let chosen = fitting(chosen, room);
+    let chosen = without_spare(chosen, room, |(column, width)| (*column, *width));
     let mut line = RowWriter { page, name_width, chosen: &chosen };
     if stands.len() > 1 {
         line.titles(stands.iter().map(|(_, placement)| placement.in_words()));
@@ -192,18 +178,6 @@ fn table(
             names.for_each(|rest| line.page.line(PLAIN, &rest));
         }
     }
-}
-
-/// The columns that fit `room`; equally spare ones are omitted together.
-fn fitting(mut chosen: Vec<(&Shown, usize)>, room: usize) -> Vec<(&Shown, usize)> {
-    while chosen.iter().map(|(_, width)| GAP + width).sum::<usize>() > room {
-        let most = chosen.iter().map(|(column, _)| column.spare).max().unwrap_or(0);
-        if most == 0 {
-            break;
-        }
-        chosen.retain(|(column, _)| column.spare != most);
-    }
-    chosen
 }
 
 /// Lines with a name and the figures of each stand.

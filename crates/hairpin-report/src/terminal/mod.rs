@@ -106,9 +106,7 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     }
     page.gap();
     fallbacks(page, run);
-    for (calibrated, line) in wording::calibrations(run) {
-        page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
-    }
+    calibrations(page, run);
     for line in trust::until_missed(run).into_iter().chain(trust::without_interval(run)) {
         page.paragraph(0, WARN, &line);
     }
@@ -135,6 +133,12 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     }
     for (refused, note) in wording::option_notes(run) {
         page.item("Options: ", if refused { BAD } else { DIM }, &note);
+    }
+}
+
+fn calibrations(page: &mut Page, run: &Run) {
+    for (calibrated, line) in wording::calibrations(run) {
+        page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
     }
 }
 
@@ -266,8 +270,12 @@ fn one_finding(page: &mut Page, finding: &Finding) {
 }
 
 fn failures(page: &mut Page, run: &Run) {
+    page.section("Failed rounds", "", failure_lines(run).map(|line| (page::PLAIN, line)));
+}
+
+fn failure_lines(run: &Run) -> impl Iterator<Item = String> {
     let told = |(label, times, cause)| format!("{label}: {} failed: {cause}", counted(times, "round"));
-    page.section("Failed rounds", "", wording::failures(run).into_iter().map(|failure| (page::PLAIN, told(failure))));
+    wording::failures(run).into_iter().map(told)
 }
 
 fn skipped(page: &mut Page, run: &Run) {

@@ -6,7 +6,7 @@ use hairpin_model::quantities::DASH;
 use hairpin_model::{CaseSummary, Group, Run};
 
 use super::page::{BAD, DIM, PLAIN, Page};
-use super::tables::{Block, GAP, Shown, fitting, interval, lines_of, value, width_of};
+use super::tables::{Block, GAP, Shown, fitting, lines_of, width_of};
 use crate::one_way::{self, Blocks, Stand, varied};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,8 @@ struct Sheet {
     /// Appended to the title of the kind.
     title: &'static str,
     extents: &'static [Extent],
-    columns: &'static [Shown],
+    /// For [`Shown::list`].
+    columns: &'static str,
 }
 
 const FIRST: &[Extent] = &[Extent::Brief, Extent::More];
@@ -34,173 +35,81 @@ const SHEETS: &[Sheet] = &[
         kind: Kind::Messages,
         title: "",
         extents: FIRST,
-        columns: &[
-            value("batch", 0),
-            value("received_per_s", 0),
-            interval("received_per_s", 2),
-            value("latency_p50_ns", 0),
-            value("latency_p99_ns", 4),
-            value("lost_share", 1),
-            value("cpu_seconds_per_million_client", 3),
-            value("cpu_seconds_per_million_server", 3),
-            value("system_calls_per_message_client", 5),
-            value("system_calls_per_message_server", 5),
-        ],
+        columns: "batch received_per_s received_per_s~/2 latency_p50_ns latency_p99_ns/4 lost_share/1 \
+                  cpu_seconds_per_million_client/3 cpu_seconds_per_million_server/3 \
+                  system_calls_per_message_client/5 system_calls_per_message_server/5",
     },
     Sheet {
         kind: Kind::Messages,
         title: "",
         extents: &[Extent::All],
-        columns: &[
-            value("batch", 0),
-            value("received_per_s", 0),
-            interval("received_per_s", 2),
-            value("latency_p50_ns", 0),
-            value("latency_p90_ns", 5),
-            value("latency_p99_ns", 0),
-            value("latency_p999_ns", 4),
-            value("latency_max_ns", 3),
-            value("lost_share", 1),
-            value("sent_per_s", 6),
-        ],
+        columns: "batch received_per_s received_per_s~/2 latency_p50_ns latency_p90_ns/5 latency_p99_ns \
+                  latency_p999_ns/4 latency_max_ns/3 lost_share/1 sent_per_s/6",
     },
     Sheet {
         kind: Kind::Messages,
         title: ", what a message takes",
         extents: &[Extent::All],
-        columns: &[
-            value("batch", 0),
-            value("system_calls_per_message_client", 0),
-            value("system_calls_per_message_server", 0),
-            value("context_switches_per_message_client", 1),
-            value("context_switches_per_message_server", 1),
-            value("cpu_seconds_per_million_client", 0),
-            value("cpu_seconds_per_million_server", 0),
-            value("fairness", 2),
-            value("setup_ns", 3),
-        ],
+        columns: "batch system_calls_per_message_client system_calls_per_message_server \
+                  context_switches_per_message_client/1 context_switches_per_message_server/1 \
+                  cpu_seconds_per_million_client cpu_seconds_per_million_server fairness/2 setup_ns/3",
     },
     Sheet {
         kind: Kind::Streams,
         title: "",
         extents: &[Extent::Brief],
-        columns: &[
-            value("write_size_bytes", 0),
-            value("goodput_bytes_per_s", 0),
-            interval("goodput_bytes_per_s", 1),
-            value("lost_share", 2),
-            value("cpu_seconds_per_gb_client", 3),
-            value("cpu_seconds_per_gb_server", 3),
-            value("fairness", 1),
-        ],
+        columns: "write_size_bytes goodput_bytes_per_s goodput_bytes_per_s~/1 lost_share/2 \
+                  cpu_seconds_per_gb_client/3 cpu_seconds_per_gb_server/3 fairness/1",
     },
     Sheet {
         kind: Kind::Streams,
         title: "",
         extents: &[Extent::More, Extent::All],
-        columns: &[
-            value("write_size_bytes", 0),
-            value("goodput_bytes_per_s", 0),
-            interval("goodput_bytes_per_s", 2),
-            value("warm_up_goodput_bytes_per_s", 1),
-            value("lost_share", 3),
-            value("cpu_seconds_per_gb_client", 4),
-            value("cpu_seconds_per_gb_server", 4),
-            value("fairness", 2),
-        ],
+        columns: "write_size_bytes goodput_bytes_per_s goodput_bytes_per_s~/2 warm_up_goodput_bytes_per_s/1 \
+                  lost_share/3 cpu_seconds_per_gb_client/4 cpu_seconds_per_gb_server/4 fairness/2",
     },
     Sheet {
         kind: Kind::Streams,
         title: ", what a write takes",
         extents: &[Extent::All],
-        columns: &[
-            value("write_size_bytes", 0),
-            value("received_per_s", 0),
-            value("system_calls_per_message_client", 1),
-            value("system_calls_per_message_server", 1),
-            value("context_switches_per_message_client", 2),
-            value("context_switches_per_message_server", 2),
-            value("setup_ns", 3),
-        ],
+        columns: "write_size_bytes received_per_s system_calls_per_message_client/1 \
+                  system_calls_per_message_server/1 context_switches_per_message_client/2 \
+                  context_switches_per_message_server/2 setup_ns/3",
     },
     Sheet {
         kind: Kind::Offered,
         title: "",
         extents: FIRST,
-        columns: &[
-            value("offered_per_s", 0),
-            value("delivered_per_s", 0),
-            interval("delivered_per_s", 3),
-            value("lost_share", 0),
-            value("latency_p50_ns", 0),
-            value("latency_p99_ns", 1),
-            value("gaps_below_half_share", 2),
-        ],
+        columns: "offered_per_s delivered_per_s delivered_per_s~/3 lost_share latency_p50_ns latency_p99_ns/1 \
+                  gaps_below_half_share/2",
     },
     Sheet {
         kind: Kind::Offered,
         title: "",
         extents: &[Extent::All],
-        columns: &[
-            value("offered_per_s", 0),
-            value("delivered_per_s", 0),
-            interval("delivered_per_s", 2),
-            value("lost_share", 0),
-            value("latency_p50_ns", 0),
-            interval("latency_p50_ns", 4),
-            value("latency_p99_ns", 1),
-            value("latency_p999_ns", 3),
-            value("latency_max_ns", 3),
-        ],
+        columns: "offered_per_s delivered_per_s delivered_per_s~/2 lost_share latency_p50_ns latency_p50_ns~/4 \
+                  latency_p99_ns/1 latency_p999_ns/3 latency_max_ns/3",
     },
     Sheet {
         kind: Kind::Offered,
         title: ", pacing",
         extents: &[Extent::All],
-        columns: &[
-            value("offered_per_s", 0),
-            value("sent_per_s", 2),
-            value("nominal_gap_ns", 0),
-            value("gap_p50_ns", 0),
-            value("gap_p99_ns", 0),
-            value("gap_p999_ns", 1),
-            value("gaps_below_half_share", 0),
-            value("lateness_p50_ns", 3),
-            value("lateness_p99_ns", 3),
-        ],
+        columns: "offered_per_s sent_per_s/2 nominal_gap_ns gap_p50_ns gap_p99_ns gap_p999_ns/1 \
+                  gaps_below_half_share lateness_p50_ns/3 lateness_p99_ns/3",
     },
     Sheet {
         kind: Kind::UnderLoad,
         title: "",
         extents: EVERY,
-        columns: &[
-            value("idle_p50_ns", 0),
-            value("loaded_p50_ns", 0),
-            value("loaded_p99_ns", 5),
-            value("added_p50_ns", 0),
-            interval("added_p50_ns", 2),
-            value("loaded_lost_share", 4),
-            value("load_goodput_bytes_per_s", 0),
-            value("queue_p50_bytes", 1),
-            value("responsiveness_rpm", 3),
-            value("recovered_after_ns", 6),
-        ],
+        columns: "idle_p50_ns loaded_p50_ns loaded_p99_ns/5 added_p50_ns added_p50_ns~/2 loaded_lost_share/4 \
+                  load_goodput_bytes_per_s queue_p50_bytes/1 responsiveness_rpm/3 recovered_after_ns/6",
     },
     Sheet {
         kind: Kind::UnderLoad,
         title: ", by phase",
         extents: &[Extent::All],
-        columns: &[
-            value("idle_p99_ns", 1),
-            value("loaded_p99_ns", 0),
-            value("recovering_p50_ns", 0),
-            value("recovered_after_ns", 0),
-            value("responsiveness_rpm", 1),
-            value("loaded_lost_share", 0),
-            value("queue_max_bytes", 2),
-            value("loaded_cpus_used", 3),
-            value("loaded_probe_waited_ns", 3),
-        ],
+        columns: "idle_p99_ns/1 loaded_p99_ns recovering_p50_ns recovered_after_ns responsiveness_rpm/1 \
+                  loaded_lost_share queue_max_bytes/2 loaded_cpus_used/3 loaded_probe_waited_ns/3",
     },
 ];
 
@@ -276,21 +185,22 @@ impl<'r> Table<'r> {
 
     /// One row per case.
     fn show(&self, page: &mut Page, sheet: &Sheet, extent: Extent) {
-        let texts = |row: &CaseSummary| sheet.columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
+        let columns = Shown::list(sheet.columns);
+        let texts = |row: &CaseSummary| columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
         let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
         let rooms: Vec<usize> = [NAME, usize::MAX].map(|room| self.widest_name(room)).to_vec();
-        let mut chosen = fitting(sheet.columns, &cells, page.look.width.saturating_sub(rooms[0]));
+        let mut chosen = fitting(&columns, &cells, page.look.width.saturating_sub(rooms[0]));
         // A value common to all rows is in the heading.
-        chosen.retain(|column| sheet.columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
-        chosen.retain(|column| sheet.columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
-        let taken: usize = chosen.iter().map(|column| GAP + width_of(sheet.columns, &cells, *column)).sum();
+        chosen.retain(|column| columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
+        chosen.retain(|column| columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
+        let taken: usize = chosen.iter().map(|column| GAP + width_of(&columns, &cells, *column)).sum();
         let room = page.look.width.saturating_sub(taken).max(NAME);
         page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
         let hidden = |column: usize| !chosen.contains(&column) && cells.iter().any(|texts| texts[column] != DASH);
-        let is_cut = self.blocks.kind == Kind::UnderLoad && (0..sheet.columns.len()).any(hidden);
+        let is_cut = self.blocks.kind == Kind::UnderLoad && (0..columns.len()).any(hidden);
         let more = if is_cut && extent != Extent::All { "; --all: more columns" } else { "" };
-        page.paragraph(0, DIM, &format!("{}{more}", legend(sheet.columns, &chosen)));
-        let mut block = Block::new(chosen.iter().map(|column| sheet.columns[*column].title().to_owned()));
+        page.paragraph(0, DIM, &format!("{}{more}", legend(&columns, &chosen)));
+        let mut block = Block::new(chosen.iter().map(|column| columns[*column].title().to_owned()));
         let mut cells = cells.iter();
         for Stand { title, series } in &self.blocks.all {
             block.title(title);
@@ -308,18 +218,18 @@ impl<'r> Table<'r> {
 
     /// One row per series; for each batch the columns rate, latency and, if there is room, losses.
     fn beside(&self, page: &mut Page, batches: &[f64]) {
-        const COLUMNS: [Shown; 3] = [value("received_per_s", 0), value("latency_p50_ns", 0), value("lost_share", 1)];
+        let all = Shown::list("received_per_s latency_p50_ns lost_share");
         page.heading(self.blocks.kind.title(), &self.shared);
         page.paragraph(0, DIM, "messages/s by messages per call (batch); p50: one-way latency");
         let name = self.widest_name(NAME);
         let room = page.look.width.saturating_sub(name);
         let (wide, narrow) = (FIGURES.iter().sum::<usize>(), FIGURES[..2].iter().sum::<usize>());
-        let has_losses = self.blocks.rows().any(|row| COLUMNS[2].text(row) != DASH);
+        let has_losses = self.blocks.rows().any(|row| all[2].text(row) != DASH);
         let columns = if has_losses && batches.len() * wide <= room { 3 } else { 2 };
         let at_once = (room / if columns == 3 { wide } else { narrow }).max(1);
         for some in batches.chunks(at_once) {
             let titles = some.iter().flat_map(|batch| {
-                let titles = [format!("batch {batch}"), COLUMNS[1].title().to_owned(), COLUMNS[2].title().to_owned()];
+                let titles = [format!("batch {batch}"), all[1].title().to_owned(), all[2].title().to_owned()];
                 titles.into_iter().take(columns)
             });
             let mut block = Block::new(titles);
@@ -334,7 +244,7 @@ impl<'r> Table<'r> {
                     };
                     let figures = cases.iter().flat_map(|case| {
                         let text = |column: &Shown| case.map_or_else(|| DASH.to_owned(), |case| column.text(case));
-                        COLUMNS.iter().take(columns).map(text).collect::<Vec<_>>()
+                        all.iter().take(columns).map(text).collect::<Vec<_>>()
                     });
                     let style = if any.valid { PLAIN } else { BAD };
                     block.row(style, &lines_of(any, &series.words, name), figures);

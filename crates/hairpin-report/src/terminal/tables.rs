@@ -17,7 +17,8 @@ struct Sheet {
     of: Kind,
     title: &'static str,
     remark: &'static str,
-    columns: &'static [Shown],
+    /// For [`Shown::list`].
+    columns: &'static str,
     /// Called with its groups and the titles of the shown columns.
     below: fn(&mut Page, &[&Group<'_>], &[&str]),
 }
@@ -31,15 +32,18 @@ pub(super) struct Shown {
     pub(super) spare: u8,
 }
 
-pub(super) const fn value(name: &'static str, spare: u8) -> Shown {
-    Shown { name, interval: false, spare }
-}
-
-pub(super) const fn interval(name: &'static str, spare: u8) -> Shown {
-    Shown { name, interval: true, spare }
-}
-
 impl Shown {
+    /// From names of columns: `NAME~` is the interval of NAME, and `/2` at the end says how spare it is.
+    pub(super) fn list(names: &'static str) -> Vec<Self> {
+        let shown = |word: &'static str| {
+            let (word, spare) = word.split_once('/').unwrap_or((word, "0"));
+            let interval = word.strip_suffix('~');
+            let spare = spare.parse().expect("it is a number");
+            Self { name: interval.unwrap_or(word), interval: interval.is_some(), spare }
+        };
+        names.split_whitespace().map(shown).collect()
+    }
+
     pub(super) fn title(&self) -> &'static str {
         if self.interval { "95 %" } else { columns::named(self.name).short }
     }
@@ -63,15 +67,8 @@ const SHEETS: &[Sheet] = &[
         title: "Exchanges",
         remark: "time of an exchange; requests: their bytes per second; speed-up: over default options, median of \
                  ratios paired round by round; 95 %: interval over rounds",
-        columns: &[
-            value("latency_p50_ns", 0),
-            interval("latency_p50_ns", 2),
-            value("latency_p99_ns", 3),
-            value("latency_max_ns", 4),
-            value("request_bytes_per_s", 0),
-            value("speed_up_against_default", 0),
-            interval("speed_up_against_default", 1),
-        ],
+        columns: "latency_p50_ns latency_p50_ns~/2 latency_p99_ns/3 latency_max_ns/4 request_bytes_per_s \
+                  speed_up_against_default speed_up_against_default~/1",
         below: |page, groups, _| {
             if let Some(note) = exchanges::gap_note(groups) {
                 page.paragraph(0, WARN, &note);
@@ -83,34 +80,16 @@ const SHEETS: &[Sheet] = &[
         title: "What an exchange takes",
         remark: "per exchange: segments and pure ACKs of both directions, system calls of the client; first: the \
                  first exchange of a connection; medians over rounds",
-        columns: &[
-            value("segments_per_exchange", 0),
-            value("pure_acks_per_exchange", 0),
-            value("system_calls_per_exchange", 0),
-            value("first_exchange_ns", 0),
-            value("cpu_ns_per_exchange", 2),
-            value("setup_ns", 3),
-            value("samples", 1),
-        ],
+        columns: "segments_per_exchange pure_acks_per_exchange system_calls_per_exchange first_exchange_ns \
+                  cpu_ns_per_exchange/2 setup_ns/3 samples/1",
         below: |page, groups, _| first_exchanges(page, groups),
     },
     Sheet {
         of: Kind::RoundTrips,
         title: "Round trips",
         remark: "latency of a round trip; 95 %: interval of p50 over rounds; CPU of both ends",
-        columns: &[
-            value("latency_p50_ns", 0),
-            interval("latency_p50_ns", 2),
-            value("latency_p90_ns", 4),
-            value("latency_p99_ns", 0),
-            value("latency_p999_ns", 1),
-            value("latency_max_ns", 0),
-            value("lost_with_unexplained", 3),
-            value("cpu_ns_per_message", 4),
-            // Both are columns, or both are in a table below.
-            value("setup_ns", 5),
-            value("first_message_ns", 5),
-        ],
+        columns: "latency_p50_ns latency_p50_ns~/2 latency_p90_ns/4 latency_p99_ns latency_p999_ns/1 latency_max_ns \
+                  lost_with_unexplained/3 cpu_ns_per_message/4 setup_ns/5 first_message_ns/5",
         below: set_up,
     },
 ];
@@ -125,12 +104,17 @@ const GAP_COLUMNS: u16 = 2;
 /// Minimum width of the name column; details that do not fit have their own lines.
 const NAME: usize = 14;
 
-/// The tables of a run, and the notes below each kind.
-pub(super) fn tables(page: &mut Page, run: &Run) {
+/// The link of all cases.
+pub(super) fn link(page: &mut Page, run: &Run) {
     if let Some(link) = links::shared(run) {
         page.gap();
         page.item("Link: ", PLAIN, &link);
     }
+}
+
+/// The tables of a run, and the notes below each kind.
+pub(super) fn tables(page: &mut Page, run: &Run) {
+    link(page, run);
     let groups = ladder::groups(&run.cases);
     let of = |kind: Kind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
     for sheet in SHEETS {
@@ -146,11 +130,12 @@ impl Sheet {
     /// Shows one block per group; returns the titles of the columns that fit.
     fn show(&self, page: &mut Page, groups: &[&Group<'_>]) -> Vec<&'static str> {
         page.heading(self.title, self.remark);
-        let texts = |row: &&CaseSummary| self.columns.iter().map(|column| column.text(row)).collect();
+        let columns = Shown::list(self.columns);
+        let texts = |row: &&CaseSummary| columns.iter().map(|column| column.text(row)).collect();
         let cells: Vec<Vec<String>> = groups.iter().flat_map(|group| group.rows.iter().map(texts)).collect();
-        let chosen = fitting(self.columns, &cells, page.look.width.saturating_sub(least_name(groups)));
-        let shown: usize = chosen.iter().map(|column| GAP + width_of(self.columns, &cells, *column)).sum();
-        let mut block = Block::new(chosen.iter().map(|column| self.columns[*column].title().to_owned()));
+        let chosen = fitting(&columns, &cells, page.look.width.saturating_sub(least_name(groups)));
+        let shown: usize = chosen.iter().map(|column| GAP + width_of(&columns, &cells, *column)).sum();
+        let mut block = Block::new(chosen.iter().map(|column| columns[*column].title().to_owned()));
         let room = page.look.width.saturating_sub(shown).max(NAME);
         let mut cells = cells.iter();
         for group in groups {
@@ -161,25 +146,32 @@ impl Sheet {
             }
         }
         block.show(page);
-        chosen.into_iter().map(|column| self.columns[column].title()).collect()
+        chosen.into_iter().map(|column| columns[column].title()).collect()
     }
 }
 
-/// The columns with a value that fit `room`, in their order; equally spare ones are omitted together.
+/// The columns with a value that fit `room`, in their order.
 pub(super) fn fitting(columns: &[Shown], cells: &[Vec<String>], room: usize) -> Vec<usize> {
     let has_values =
         |column: &usize| columns[*column].name == "latency_p50_ns" || cells.iter().any(|row| row[*column] != DASH);
-    let mut chosen: Vec<usize> = (0..columns.len()).filter(has_values).collect();
-    let needed =
-        |chosen: &[usize]| chosen.iter().map(|column| GAP + width_of(columns, cells, *column)).sum::<usize>();
-    while needed(&chosen) > room {
-        let least = chosen.iter().map(|column| columns[*column].spare).max().unwrap_or(0);
-        if least == 0 {
+    let chosen = (0..columns.len()).filter(has_values).collect();
+    without_spare(chosen, room, |column| (&columns[*column], width_of(columns, cells, *column)))
+}
+
+/// The columns that fit `room`; equally spare ones are omitted together. `of` has a column and its width.
+pub(super) fn without_spare<'c, C>(
+    mut columns: Vec<C>,
+    room: usize,
+    of: impl Fn(&C) -> (&'c Shown, usize),
+) -> Vec<C> {
+    while columns.iter().map(|column| GAP + of(column).1).sum::<usize>() > room {
+        let most = columns.iter().map(|column| of(column).0.spare).max().unwrap_or(0);
+        if most == 0 {
             break;
         }
-        chosen.retain(|column| columns[*column].spare != least);
+        columns.retain(|column| of(column).0.spare != most);
     }
-    chosen
+    columns
 }
 
 pub(super) fn width_of(columns: &[Shown], cells: &[Vec<String>], column: usize) -> usize {
