@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use hairpin_model::CaseSummary;
 
-use super::plot::{Curve, Place, Plot, Point, Scale, legend, log_scale, looks_in, side_by_side};
+use super::plot::{Frame, Place, Point, legend, log_scale, side_by_side};
 use super::quantity::Quantity;
 use super::series::Looks;
-use crate::one_way::{Blocks, Stand};
+use crate::one_way::{Blocks, Series, Stand};
 
 /// Maximum points of a plot with labels.
 const MAX_LABELS: usize = 12;
@@ -20,34 +20,27 @@ pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Opt
     let x = log_scale(rates, rate_title, 6, |value| Quantity::Rate.tick(value))?;
     let latencies = both.iter().flat_map(|(_, y)| y.values());
     let y = log_scale(latencies, "one-way latency, p50 (log scale)", 8, |value| Quantity::Latency.tick(value))?;
-    let plots: Vec<(String, String)> = blocks.all.iter().filter_map(|stand| plot(stand, &x, &y, looks)).collect();
+    let frame = Frame { blocks, looks, x: &x, y: &y };
+    let point = |stand: &Stand<'_>, series: &Series<'_>, row: &CaseSummary| {
+        let (x, y) = places(row)?;
+        let batch = row.case.primary().load.batch();
+        let words = format!(
+            "{}, batch {batch}: {}, one-way p50 {}",
+            series.words.join(" "),
+            Quantity::Rate.with_bounds(row.one_way()?.received_per_s?),
+            Quantity::Latency.with_bounds(row.primary().latency_ns.p50?)
+        );
+        let has_labels = stand.series.iter().map(|series| series.rows.len()).sum::<usize>() <= MAX_LABELS;
+        let label = if has_labels { batch.to_string() } else { String::new() };
+        Some(Point { x, y, words, label, ring: false })
+    };
+    let plots = frame.plots("One-way latency by messages received per second", &[], |stand, series| {
+        vec![frame.curve(series, |row| point(stand, series, row))]
+    });
     (!plots.is_empty()).then(|| side_by_side(&plots, &legend(blocks, looks, &[])))
 }
 
 fn places(row: &CaseSummary) -> Option<(Place, Place)> {
     let rate = Place::of(row.one_way()?.received_per_s).filter(|_| row.valid)?;
     Some((rate, Place::of(row.primary().latency_ns.p50)?))
-}
-
-fn plot(stand: &Stand<'_>, x: &Scale, y: &Scale, looks: &BTreeMap<String, Looks>) -> Option<(String, String)> {
-    let has_labels = stand.series.iter().map(|series| series.rows.len()).sum::<usize>() <= MAX_LABELS;
-    let curves = stand.series.iter().map(|series| {
-        let point = |row: &&CaseSummary| {
-            let (x, y) = places(row)?;
-            let batch = row.case.primary().load.batch();
-            let words = format!(
-                "{}, batch {batch}: {}, one-way p50 {}",
-                series.words.join(" "),
-                Quantity::Rate.with_bounds(row.one_way()?.received_per_s?),
-                Quantity::Latency.with_bounds(row.primary().latency_ns.p50?)
-            );
-            let label = if has_labels { batch.to_string() } else { String::new() };
-            Some(Point { x, y, words, label, ring: false })
-        };
-        Curve { looks: looks_in(looks, series), points: series.rows.iter().filter_map(point).collect() }
-    });
-    let curves: Vec<Curve> = curves.collect();
-    let described = format!("One-way latency by messages received per second, {}", stand.title);
-    let plot = Plot { described, x, y, curves, behind: Vec::new() };
-    plot.has_lines().then(|| (stand.title.clone(), plot.finish()))
 }

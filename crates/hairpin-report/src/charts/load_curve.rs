@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use hairpin_model::{CaseSummary, Figure, Knee};
 
-use super::plot::{Curve, Place, Plot, Point, Scale, legend, log_scale, looks_in, side_by_side};
+use super::plot::{Curve, Frame, Place, Point, legend, log_scale, side_by_side};
 use super::quantity::Quantity;
 use super::series::Looks;
-use crate::one_way::{Blocks, Series, Stand, varied};
+use crate::one_way::{Blocks, Series, varied};
 
 /// The two charts; `None` if no series has two rates.
 pub(crate) fn charts(
@@ -22,10 +22,7 @@ pub(crate) fn charts(
     let delivered = valid().filter_map(|row| Place::of(delivered(row))).flat_map(Place::values);
     let y =
         log_scale(delivered.chain(offered.iter().copied()), "messages delivered per second (log scale)", 8, rate)?;
-    let plots = |of: &dyn Fn(&Stand<'_>) -> Option<(String, String)>| -> Vec<(String, String)> {
-        blocks.all.iter().filter_map(of).collect()
-    };
-    let above = plots(&|stand| delivered_plot(knees, stand, &x, &y, looks));
+    let above = delivered_plots(knees, &Frame { blocks, looks, x: &x, y: &y });
     if above.is_empty() {
         return None;
     }
@@ -40,7 +37,7 @@ pub(crate) fn charts(
     let latencies = valid().flat_map(|row| [row.primary().latency_ns.p50, row.primary().latency_ns.p99]);
     let places = latencies.filter_map(Place::of).flat_map(Place::values);
     let below = log_scale(places, "one-way latency, due to received (log scale)", 8, |ns| Quantity::Latency.tick(ns));
-    let below = below.map(|y| plots(&|stand| latency_plot(stand, &x, &y, looks)));
+    let below = below.map(|y| latency_plots(&Frame { blocks, looks, x: &x, y: &y }));
     let below = below.filter(|plots| !plots.is_empty()).map(|plots| {
         let line = |class: &str| format!("<i class=\"{class}\" aria-hidden=\"true\"></i>");
         let more = [(line("key-plain"), "p50".to_owned()), (line("key-plain broken"), "p99".to_owned())];
@@ -61,57 +58,38 @@ fn is_knee(knees: &[Knee], row: &CaseSummary) -> bool {
     })
 }
 
-fn delivered_plot(
-    knees: &[Knee],
-    stand: &Stand<'_>,
-    x: &Scale,
-    y: &Scale,
-    looks: &BTreeMap<String, Looks>,
-) -> Option<(String, String)> {
-    let curves = stand.series.iter().map(|series| {
-        let point = |row: &&CaseSummary| {
-            let y = Place::of(delivered(row)).filter(|_| row.valid)?;
-            let ring = is_knee(knees, row);
-            let delivered = Quantity::Rate.with_bounds(delivered(row)?);
-            let knee = if ring { "; the knee" } else { "" };
-            let words = format!("{}: delivered {delivered}{knee}", offered_words(series, row));
-            Some(Point { x: Place::bare(varied(row)), y, words, label: String::new(), ring })
-        };
-        Curve { looks: looks_in(looks, series), points: series.rows.iter().filter_map(point).collect() }
-    });
-    let curves: Vec<Curve> = curves.collect();
-    let low = x.axis.low.max(y.axis.low);
-    let high = x.axis.high.min(y.axis.high);
-    let described = format!("Messages delivered per second by messages offered, {}", stand.title);
-    let plot = Plot { described, x, y, curves, behind: vec![(low, low), (high, high)] };
-    plot.has_lines().then(|| (stand.title.clone(), plot.finish()))
+fn delivered_plots(knees: &[Knee], frame: &Frame<'_>) -> Vec<(String, String)> {
+    let point = |series: &Series<'_>, row: &CaseSummary| {
+        let y = Place::of(delivered(row)).filter(|_| row.valid)?;
+        let ring = is_knee(knees, row);
+        let delivered = Quantity::Rate.with_bounds(delivered(row)?);
+        let knee = if ring { "; the knee" } else { "" };
+        let words = format!("{}: delivered {delivered}{knee}", offered_words(series, row));
+        Some(Point { x: Place::bare(varied(row)), y, words, label: String::new(), ring })
+    };
+    let low = frame.x.axis.low.max(frame.y.axis.low);
+    let high = frame.x.axis.high.min(frame.y.axis.high);
+    frame.plots("Messages delivered per second by messages offered", &[(low, low), (high, high)], |_, series| {
+        vec![frame.curve(series, |row| point(series, row))]
+    })
 }
 
-fn latency_plot(
-    stand: &Stand<'_>,
-    x: &Scale,
-    y: &Scale,
-    looks: &BTreeMap<String, Looks>,
-) -> Option<(String, String)> {
-    let figures = [
-        ("p50", 0, (|row| row.primary().latency_ns.p50) as fn(&CaseSummary) -> Option<Figure>),
-        ("p99", 1, |row| row.primary().latency_ns.p99),
-    ];
-    let all = stand.series.iter().flat_map(|series| figures.iter().map(move |figure| (series, figure)));
-    let curves = all.map(|(series, (name, dash, of))| {
-        let point = |row: &&CaseSummary| {
+fn latency_plots(frame: &Frame<'_>) -> Vec<(String, String)> {
+    let curve = |series: &Series<'_>, name: &str, dash, of: fn(&CaseSummary) -> Option<Figure>| {
+        let curve = frame.curve(series, |row| {
             let y = Place::of(of(row)).filter(|_| row.valid)?;
             let figure = Quantity::Latency.with_bounds(of(row)?);
             let words = format!("{}: one-way {name} {figure}", offered_words(series, row));
             Some(Point { x: Place::bare(varied(row)), y, words, label: String::new(), ring: false })
-        };
-        let looks = Looks { dash: *dash, ..looks_in(looks, series) };
-        Curve { looks, points: series.rows.iter().filter_map(point).collect() }
-    });
-    let curves: Vec<Curve> = curves.collect();
-    let described = format!("One-way latency, p50 and p99, by messages offered per second, {}", stand.title);
-    let plot = Plot { described, x, y, curves, behind: Vec::new() };
-    plot.has_lines().then(|| (stand.title.clone(), plot.finish()))
+        });
+        Curve { looks: Looks { dash, ..curve.looks }, ..curve }
+    };
+    frame.plots("One-way latency, p50 and p99, by messages offered per second", &[], |_, series| {
+        vec![
+            curve(series, "p50", 0, |row| row.primary().latency_ns.p50),
+            curve(series, "p99", 1, |row| row.primary().latency_ns.p99),
+        ]
+    })
 }
 
 fn offered_words(series: &Series<'_>, row: &CaseSummary) -> String {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hairpin_model::ladder::Kind;
-use hairpin_model::{Figure, Run};
+use hairpin_model::{CaseSummary, Figure, Run};
 
 use super::axis::{Axis, Tick};
 use super::percentiles::swatch;
 use super::series::Looks;
 use super::svg::{down, escape, percent, trimmed};
-use crate::one_way::{Blocks, Series};
+use crate::one_way::{Blocks, Series, Stand};
 
 /// Height of a plot, in pixels.
 const HEIGHT: f64 = 260.0;
@@ -45,14 +45,45 @@ pub(super) struct Curve {
     pub(super) points: Vec<Point>,
 }
 
-pub(super) struct Plot<'p> {
+struct Plot<'p> {
     /// The content for screen readers.
-    pub(super) described: String,
+    described: String,
+    x: &'p Scale,
+    y: &'p Scale,
+    curves: Vec<Curve>,
+    /// A line behind the curves, as values on both scales.
+    behind: &'p [(f64, f64)],
+}
+
+/// The frame of plots side by side, one per stand.
+pub(super) struct Frame<'p> {
+    pub(super) blocks: &'p Blocks<'p>,
+    pub(super) looks: &'p BTreeMap<String, Looks>,
     pub(super) x: &'p Scale,
     pub(super) y: &'p Scale,
-    pub(super) curves: Vec<Curve>,
-    /// A line behind the curves, as values on both scales.
-    pub(super) behind: Vec<(f64, f64)>,
+}
+
+impl Frame<'_> {
+    pub(super) fn curve(&self, series: &Series<'_>, point: impl Fn(&CaseSummary) -> Option<Point>) -> Curve {
+        let looks = looks_in(self.looks, series);
+        Curve { looks, points: series.rows.iter().filter_map(|row| point(row)).collect() }
+    }
+
+    /// The plots of stands with a line, each with its title; `behind` is a line behind the curves.
+    pub(super) fn plots(
+        &self,
+        described: &str,
+        behind: &[(f64, f64)],
+        curves: impl Fn(&Stand<'_>, &Series<'_>) -> Vec<Curve>,
+    ) -> Vec<(String, String)> {
+        let plot = |stand: &Stand<'_>| {
+            let curves: Vec<Curve> = stand.series.iter().flat_map(|series| curves(stand, series)).collect();
+            let described = format!("{described}, {}", stand.title);
+            let plot = Plot { described, x: self.x, y: self.y, curves, behind };
+            plot.has_lines().then(|| (stand.title.clone(), plot.finish()))
+        };
+        self.blocks.all.iter().filter_map(plot).collect()
+    }
 }
 
 impl Place {
@@ -75,11 +106,11 @@ impl Place {
 }
 
 impl Plot<'_> {
-    pub(super) fn has_lines(&self) -> bool {
+    fn has_lines(&self) -> bool {
         self.curves.iter().any(|curve| curve.points.len() > 1)
     }
 
-    pub(super) fn finish(&self) -> String {
+    fn finish(&self) -> String {
         let mut marks = String::new();
         let mut lines = String::new();
         if !self.behind.is_empty() {
