@@ -34,9 +34,9 @@ pub const ALL: &[&dyn Transport] = &[
     #[cfg(target_os = "linux")]
     &shm::Shm,
     #[cfg(target_os = "linux")]
-    &pipe::Pipe,
+    &pipe::PIPE,
     #[cfg(target_os = "linux")]
-    &fifo::Fifo,
+    &fifo::FIFO,
     #[cfg(target_os = "linux")]
     &unix_stream::UNIX_STREAM,
     #[cfg(target_os = "linux")]

@@ -1,5 +1,7 @@
 //! Two anonymous pipes, one each way (pipe(7)).
 
+use std::os::fd::OwnedFd;
+
 use hairpin_model::{Card, Receipt, RoughRoundTrip, WhyNot};
 
 use crate::system::pipe::{Access, capacity_bytes, open_own, pipe};
@@ -7,16 +9,37 @@ use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::pipe::{PipeListener, connect};
 use crate::wires::{check, failed};
 
-/// `pipe`.
-pub(super) struct Pipe;
+/// `pipe`, `fifo`.
+pub(super) struct Pipe {
+    pub(super) name: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) can_run: fn() -> Result<Receipt, WhyNot>,
+    pub(super) make: fn() -> Result<[(OwnedFd, OwnedFd); 2], TransportError>,
+}
 
-const NAME: &str = "pipe";
+pub(super) const PIPE: Pipe = Pipe { name: "pipe", summary: "two anonymous pipes, one each way", can_run, make };
+
+fn can_run() -> Result<Receipt, WhyNot> {
+    let why_not = |error: std::io::Error| WhyNot {
+        reason: format!("cannot open a pipe through /proc: {error}"),
+        hint: "mount /proc, and allow more open files (ulimit -n)".to_owned(),
+    };
+    let (read_end, _write_end) = pipe().map_err(why_not)?;
+    open_own(&read_end, Access::Read).map_err(why_not)?;
+    let bytes = capacity_bytes(&read_end).map_err(why_not)?;
+    Ok(Receipt { detail: format!("a pipe holds {bytes} bytes") })
+}
+
+fn make() -> Result<[(OwnedFd, OwnedFd); 2], TransportError> {
+    let error = |source| failed("make", "a pipe", source, "allow more open files (ulimit -n)");
+    Ok([pipe().map_err(error)?, pipe().map_err(error)?])
+}
 
 impl Transport for Pipe {
     fn card(&self) -> Card {
         Card {
-            name: NAME,
-            summary: "two anonymous pipes, one each way",
+            name: self.name,
+            summary: self.summary,
             rough_round_trip: RoughRoundTrip { blocking_ns: 5_000, spinning_ns: 4_000 },
             sends_files: true,
             ..Card::LOCAL
@@ -24,24 +47,16 @@ impl Transport for Pipe {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let why_not = |error: std::io::Error| WhyNot {
-            reason: format!("cannot open a pipe through /proc: {error}"),
-            hint: "mount /proc, and allow more open files (ulimit -n)".to_owned(),
-        };
-        let (read_end, _write_end) = pipe().map_err(why_not)?;
-        open_own(&read_end, Access::Read).map_err(why_not)?;
-        let bytes = capacity_bytes(&read_end).map_err(why_not)?;
-        Ok(Receipt { detail: format!("a pipe holds {bytes} bytes") })
+        (self.can_run)()
     }
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
-        let error = |source| failed("make", "a pipe", source, "allow more open files (ulimit -n)");
-        Ok(Box::new(PipeListener::new(NAME, [pipe().map_err(error)?, pipe().map_err(error)?], setup)))
+        Ok(Box::new(PipeListener::new(self.name, (self.make)()?, setup)))
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
-        connect(NAME, address, setup)
+        connect(self.name, address, setup)
     }
 }
