@@ -5,23 +5,9 @@ use hairpin_model::{Repeat, Run, path, shell};
 use crate::experiment::Experiment;
 use crate::knob::{Knob, KnobKind};
 
-/// Knobs that commands begin with; then come the experiment's own.
-const FIRST: &[&str] = &["transport", "waiting", "placement", "ends"];
-const LAST: &[&str] = &[
-    "option",
-    "sysctl",
-    "link",
-    "cpu-idle",
-    "injected-fault",
-    "replicate",
-    "warmup",
-    "over",
-    "idle",
-    "ramp",
-    "duration",
-    "recovery",
-    "seed",
-];
+/// The order of knobs in commands; `*` are the experiment's own.
+const ORDER: &str = "transport waiting placement ends * option sysctl link cpu-idle injected-fault replicate warmup over \
+                     idle ramp duration recovery seed";
 
 /// Flags that place the ends between two hosts.
 const OF_TWO_HOSTS: &[&str] = &["--to", "--bind", "--cpu", "--server-port"];
@@ -54,9 +40,9 @@ pub fn words(repeat: &Repeat, experiments: &[Experiment]) -> Option<Vec<String>>
     Some(["hairpin", experiment.name].map(str::to_owned).into_iter().chain(flags).collect())
 }
 
-fn rank(name: &str) -> usize {
-    let at = |names: &[&str]| names.iter().position(|known| *known == name);
-    at(FIRST).or_else(|| at(LAST).map(|last| FIRST.len() + 1 + last)).unwrap_or(FIRST.len())
+fn rank(name: &str) -> Option<usize> {
+    let at = |name: &str| ORDER.split_whitespace().position(|known| known == name);
+    at(name).or_else(|| at("*"))
 }
 
 fn flags(knob: &Knob, values: Vec<String>) -> Vec<String> {

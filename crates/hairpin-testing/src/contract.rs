@@ -13,20 +13,7 @@ pub use checks::list;
 use checks::{Faults, latency_faults, samples_fit, sum};
 
 /// Texts that are never empty.
-const TEXTS: &[&str] = &[
-    "advice",
-    "code",
-    "cpu_model",
-    "draft",
-    "headline",
-    "kernel",
-    "link",
-    "name",
-    "reason",
-    "transport",
-    "version",
-    "writes",
-];
+const TEXTS: &str = "advice code cpu_model draft headline kernel link name reason transport version writes";
 
 /// Every break of the contract in a run, each with the place in the object.
 pub fn faults(run: &Value) -> Vec<String> {
@@ -91,7 +78,7 @@ fn every_value(faults: &mut Faults, place: &str, value: &Value) {
     }
     for (name, field) in fields {
         let place = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
-        faults.unless(field != "" || !TEXTS.contains(&name.as_str()), &place, "is empty");
+        faults.unless(field != "" || !TEXTS.split_whitespace().any(|text| text == name), &place, "is empty");
         every_value(faults, &place, field);
     }
 }

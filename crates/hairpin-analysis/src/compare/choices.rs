@@ -4,67 +4,36 @@ use std::collections::BTreeMap;
 
 use hairpin_model::flow::FlowRole;
 use hairpin_model::quantities::{duration_argument, exact_bytes};
-use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Options, Unlike};
+use hairpin_model::{Case, EndSettings, Exchange, Flow, Load, Options, Unlike, words};
 
-/// The subject of a choice: one field of a case, or one set of options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Subject {
-    Transport,
-    Options,
-    Load,
-    Size,
-    Rate,
-    Writes,
-    Gap,
-    Pipeline,
-    Remedy,
-    Batch,
-    Source,
-    Arrivals,
-    Pacing,
-    Direction,
-    Connections,
-    Streams,
-    Receivers,
-    Ends,
-    Waiting,
-    Placement,
-    Cpus,
-    ConnectionUse,
-    CpuIdle,
-    Link,
-    Sysctls,
-}
-
-impl Subject {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Transport => "transport",
-            Self::Options => "options",
-            Self::Load => "load",
-            Self::Size => "size",
-            Self::Rate => "rate",
-            Self::Writes => "writes",
-            Self::Gap => "gap",
-            Self::Pipeline => "pipeline",
-            Self::Remedy => "remedy",
-            Self::Batch => "batch",
-            Self::Source => "source",
-            Self::Arrivals => "arrivals",
-            Self::Pacing => "pacing",
-            Self::Direction => "direction",
-            Self::Connections => "connections",
-            Self::Streams => "streams",
-            Self::Receivers => "receivers",
-            Self::Ends => "ends",
-            Self::Waiting => "waiting",
-            Self::Placement => "placement",
-            Self::Cpus => "CPUs",
-            Self::ConnectionUse => "connection of a message",
-            Self::CpuIdle => "CPU idle state",
-            Self::Link => "link",
-            Self::Sysctls => "sysctls",
-        }
+words! {
+    /// The subject of a choice: one field of a case, or one set of options.
+    pub(super) enum Subject: "choice" {
+        Transport = "transport",
+        Options = "options",
+        Load = "load",
+        Size = "size",
+        Rate = "rate",
+        Writes = "writes",
+        Gap = "gap",
+        Pipeline = "pipeline",
+        Remedy = "remedy",
+        Batch = "batch",
+        Source = "source",
+        Arrivals = "arrivals",
+        Pacing = "pacing",
+        Direction = "direction",
+        Connections = "connections",
+        Streams = "streams",
+        Receivers = "receivers",
+        Ends = "ends",
+        Waiting = "waiting",
+        Placement = "placement",
+        Cpus = "CPUs",
+        ConnectionUse = "connection of a message",
+        CpuIdle = "CPU idle state",
+        Link = "link",
+        Sysctls = "sysctls",
     }
 }
 

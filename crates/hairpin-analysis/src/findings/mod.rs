@@ -46,40 +46,15 @@ mod unexplained_loss;
 mod wake_up_dominated;
 
 macro_rules! detectors {
-    ($($file:ident,)*) => { &[$(Detector { card: $file::CARD, detect: $file::detect }),*] };
+    ($($file:ident)*) => { &[$(Detector { card: $file::CARD, detect: $file::detect }),*] };
 }
 
 pub const ALL: &[Detector] = detectors![
-    aa_differs,
-    autocorking,
-    bufferbloat,
-    cold_start,
-    congestion_control,
-    cork_not_released,
-    cpu_contention,
-    delayed_ack,
-    drift,
-    echo_stalled,
-    generator_late,
-    link_drops,
-    link_late,
-    link_saturated,
-    machine_states,
-    many_small_segments,
-    nagle_meets_delayed_ack,
-    nagle_waits,
-    noisy_machine,
-    own_send_queue,
-    placement_lottery,
-    rate_not_reached,
-    retransmission,
-    rounds_left_out,
-    sender_bursts,
-    shared_connection,
-    udp_receive_overrun,
-    udp_send_overrun,
-    unexplained_loss,
-    wake_up_dominated,
+    aa_differs autocorking bufferbloat cold_start congestion_control cork_not_released cpu_contention delayed_ack
+    drift echo_stalled generator_late link_drops link_late link_saturated machine_states many_small_segments
+    nagle_meets_delayed_ack nagle_waits noisy_machine own_send_queue placement_lottery rate_not_reached
+    retransmission rounds_left_out sender_bursts shared_connection udp_receive_overrun udp_send_overrun
+    unexplained_loss wake_up_dominated
 ];
 
 /// Minimum share of the latency; a cause that explains less is a note.

@@ -14,26 +14,11 @@ use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::system::{device, interface, process};
 
 /// Kernel settings that shape transports, under `/proc/sys`.
-const SETTINGS: &[&str] = &[
-    "net/core/default_qdisc",
-    "net/core/busy_poll",
-    "net/core/busy_read",
-    "net/core/rmem_default",
-    "net/core/rmem_max",
-    "net/core/wmem_default",
-    "net/core/wmem_max",
-    "net/core/netdev_max_backlog",
-    "net/ipv4/tcp_autocorking",
-    "net/ipv4/tcp_available_congestion_control",
-    "net/ipv4/tcp_congestion_control",
-    "net/ipv4/tcp_rmem",
-    "net/ipv4/tcp_wmem",
-    "net/ipv4/tcp_slow_start_after_idle",
-    "net/ipv4/tcp_timestamps",
-    "fs/pipe-max-size",
-    "kernel/sched_autogroup_enabled",
-    "kernel/numa_balancing",
-];
+const SETTINGS: &str = "net/core/default_qdisc net/core/busy_poll net/core/busy_read net/core/rmem_default net/core/rmem_max \
+     net/core/wmem_default net/core/wmem_max net/core/netdev_max_backlog net/ipv4/tcp_autocorking \
+     net/ipv4/tcp_available_congestion_control net/ipv4/tcp_congestion_control net/ipv4/tcp_rmem \
+     net/ipv4/tcp_wmem net/ipv4/tcp_slow_start_after_idle net/ipv4/tcp_timestamps fs/pipe-max-size \
+     kernel/sched_autogroup_enabled kernel/numa_balancing";
 
 /// Reads the facts of the machine that METHODOLOGY lists; facts that this kernel does not report are omitted. The
 /// caller knows whether the network namespace is the original one.
@@ -161,8 +146,8 @@ fn mitigations() -> BTreeMap<String, String> {
 }
 
 fn settings() -> BTreeMap<String, String> {
-    let read = |path: &&str| Some((path.replace('/', "."), text(format!("/proc/sys/{path}"))?.replace('\t', " ")));
-    SETTINGS.iter().filter_map(read).collect()
+    let read = |path: &str| Some((path.replace('/', "."), text(format!("/proc/sys/{path}"))?.replace('\t', " ")));
+    SETTINGS.split_whitespace().filter_map(read).collect()
 }
 
 /// The queueing discipline of an interface; `None` if the kernel refuses.

@@ -123,27 +123,10 @@ fn lift_summary(summary: &mut Value) {
     let Some(settings) = old.get_mut("case") else { return };
     lift_case(settings);
     let settings = settings.clone();
-    let names = [
-        "samples",
-        "latency_ns",
-        "service_ns",
-        "lateness_ns",
-        "rate_per_s",
-        "setup_ns",
-        "first_message_ns",
-        "ledger",
-        "curve",
-        "modes",
-        "exchange_ns",
-        "first_exchange_ns",
-        "early_exchanges_ns",
-        "bytes_per_ms",
-        "segments_per_exchange",
-        "pure_acks_per_exchange",
-        "system_calls_per_exchange",
-        "speed_up_against_default",
-    ];
-    let mut flow = taken(old, &names);
+    let names = "samples latency_ns service_ns lateness_ns rate_per_s setup_ns first_message_ns ledger curve modes \
+                 exchange_ns first_exchange_ns early_exchanges_ns bytes_per_ms segments_per_exchange \
+                 pure_acks_per_exchange system_calls_per_exchange speed_up_against_default";
+    let mut flow = taken(old, &names.split_whitespace().collect::<Vec<_>>());
     flow.extend(settings["flows"][0].as_object().cloned().unwrap_or_default());
     flow.insert("goodput_bytes_per_s".to_owned(), Value::Null);
     old.insert("flows".to_owned(), json!([flow]));

@@ -3,42 +3,18 @@
 //! `[check KIND]` is what to do and to expect. `[done KIND]` is what was done: by default the first clause of the former.
 
 macro_rules! texts {
-    ($($code:literal,)+) => {
+    ($($code:literal)+) => {
         &[$(($code, include_str!(concat!("words/", $code, ".txt")))),+]
     };
 }
 
 const ALL: &[(&str, &str)] = texts![
-    "aa-differs",
-    "autocorking",
-    "bufferbloat",
-    "cold-start",
-    "congestion-control",
-    "cork-not-released",
-    "cpu-contention",
-    "delayed-ack",
-    "drift",
-    "echo-stalled",
-    "generator-late",
-    "link-drops",
-    "link-late",
-    "link-saturated",
-    "machine-states",
-    "many-small-segments",
-    "nagle-meets-delayed-ack",
-    "nagle-waits",
-    "noisy-machine",
-    "own-send-queue",
-    "placement-lottery",
-    "rate-not-reached",
-    "retransmission",
-    "rounds-left-out",
-    "sender-bursts",
-    "shared-connection",
-    "udp-receive-overrun",
-    "udp-send-overrun",
-    "unexplained-loss",
-    "wake-up-dominated",
+    "aa-differs" "autocorking" "bufferbloat" "cold-start" "congestion-control" "cork-not-released"
+    "cpu-contention" "delayed-ack" "drift" "echo-stalled" "generator-late" "link-drops" "link-late"
+    "link-saturated" "machine-states" "many-small-segments" "nagle-meets-delayed-ack" "nagle-waits"
+    "noisy-machine" "own-send-queue" "placement-lottery" "rate-not-reached" "retransmission" "rounds-left-out"
+    "sender-bursts" "shared-connection" "udp-receive-overrun" "udp-send-overrun" "unexplained-loss"
+    "wake-up-dominated"
 ];
 
 /// What figures are called whose key does not say it, a line each.

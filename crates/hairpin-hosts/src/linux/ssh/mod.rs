@@ -44,19 +44,8 @@ const MAX_LINES: usize = 6;
 
 /// Options of ssh: no prompts, and nothing but this one session. The first of two equal options wins, so those in
 /// [`VARIABLE`] precede these.
-const OPTIONS: &[&str] = &[
-    "-T",
-    "-a",
-    "-x",
-    "-oBatchMode=yes",
-    "-oConnectTimeout=15",
-    "-oConnectionAttempts=1",
-    "-oControlMaster=no",
-    "-oClearAllForwardings=yes",
-    "-oPermitLocalCommand=no",
-    "-oRemoteCommand=none",
-    "-oLogLevel=ERROR",
-];
+const OPTIONS: &str = "-T -a -x -oBatchMode=yes -oConnectTimeout=15 -oConnectionAttempts=1 -oControlMaster=no \
+     -oClearAllForwardings=yes -oPermitLocalCommand=no -oRemoteCommand=none -oLogLevel=ERROR";
 
 /// Why no server was started.
 #[derive(Debug)]
@@ -189,7 +178,7 @@ impl<'s> Ssh<'s> {
     fn spawn(&self, first: &[&str], command: Option<&str>, input: Stdio) -> Result<Bounded, Unstarted> {
         let mut ssh = Command::new(&self.words[0]);
         ssh.env_remove(TICKET_VARIABLE);
-        ssh.args(&self.words[1..]).args(first).args(OPTIONS);
+        ssh.args(&self.words[1..]).args(first).args(OPTIONS.split_whitespace());
         if let Some(user) = &self.to.user {
             ssh.args(["-l", user]);
         }
