@@ -1,51 +1,71 @@
-//! Packets held until they are due.
+//! A stage that holds packets until they are due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::packet::InFlight;
-use crate::stage::Held;
+use crate::stage::{Held, Outbox, Stage};
 
 /// Packets for which memory is reserved in advance.
 const ROOM: usize = 4096;
 
+/// When packets leave.
+pub(crate) trait Due: Send {
+    /// `None` if the packet is not held.
+    fn due_ns(&mut self, packet: &InFlight, now_ns: u64) -> Option<u64>;
+
+    /// Minimum time in the stage.
+    fn least_ns(&self) -> u64 {
+        0
+    }
+}
+
 /// Packets by due time; those due at the same time in order of arrival.
-#[derive(Debug)]
-pub(crate) struct HeldPackets {
+pub(crate) struct Holding<D> {
+    due: D,
     /// `(due time, sequence number, packet)`; sequence numbers are unique.
     heap: BinaryHeap<Reverse<(u64, u64, InFlight)>>,
     came: u64,
     bytes: u64,
 }
 
-impl HeldPackets {
-    pub(crate) fn new() -> Self {
-        Self { heap: BinaryHeap::with_capacity(ROOM), came: 0, bytes: 0 }
+impl<D: Due> Holding<D> {
+    pub(crate) fn new(due: D) -> Self {
+        Self { due, heap: BinaryHeap::with_capacity(ROOM), came: 0, bytes: 0 }
     }
+}
 
-    pub(crate) fn hold(&mut self, packet: InFlight, until_ns: u64) {
-        self.heap.push(Reverse((until_ns, self.came, packet)));
+impl<D: Due> Stage for Holding<D> {
+    fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox) {
+        let Some(due_ns) = self.due.due_ns(&packet, now_ns) else { return out.pass(packet) };
+        self.heap.push(Reverse((due_ns, self.came, packet)));
         self.came += 1;
         self.bytes += u64::from(packet.packet.size_bytes);
     }
 
-    pub(crate) fn next_ns(&self) -> Option<u64> {
+    fn next_ns(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((due_ns, ..))| *due_ns)
     }
 
-    /// Removes the first packet that is due.
-    pub(crate) fn take(&mut self, now_ns: u64) -> Option<InFlight> {
-        self.next_ns().filter(|due_ns| *due_ns <= now_ns)?;
-        let Reverse((_, _, packet)) = self.heap.pop()?;
-        self.bytes -= u64::from(packet.packet.size_bytes);
-        Some(packet)
+    fn act(&mut self, now_ns: u64, out: &mut Outbox) {
+        if self.next_ns().is_none_or(|due_ns| due_ns > now_ns) {
+            return;
+        }
+        if let Some(Reverse((_, _, packet))) = self.heap.pop() {
+            self.bytes -= u64::from(packet.packet.size_bytes);
+            out.pass(packet);
+        }
     }
 
-    pub(crate) fn each(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
+    fn holds(&self) -> Held {
+        Held { packets: self.heap.len() as u64, bytes: self.bytes }
+    }
+
+    fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
         self.heap.iter().for_each(|Reverse((due_ns, _, packet))| tell(packet, Some(*due_ns)));
     }
 
-    pub(crate) fn holds(&self) -> Held {
-        Held { packets: self.heap.len() as u64, bytes: self.bytes }
+    fn least_delay_ns(&self) -> u64 {
+        self.due.least_ns()
     }
 }

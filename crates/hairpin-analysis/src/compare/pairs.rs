@@ -134,6 +134,12 @@ struct Choice {
     place: fn(&Case) -> u64,
 }
 
+/// The same for each flow: the flows of a case have the same choices, except for their directions if it goes both ways.
+struct FlowChoice {
+    equalise: fn(&mut Flow),
+    place: fn(&Flow) -> u64,
+}
+
 /// Choices compared for any load: CPU idle state (baseline: as the machine is configured), placement (same CPU, two
 /// CPUs, unpinned), an injected fault (baseline: none).
 const OF_ANY_LOAD: &[Choice] = &[
@@ -148,76 +154,57 @@ const WAITING: Choice =
 
 /// Choices of one-way loads only: direction, connections, messages per call, bytes per write, their source, the
 /// arrivals of messages and the sender's pacing.
-const OF_ONE_WAY_LOADS: &[Choice] = &[
+const OF_ONE_WAY_LOADS: &[FlowChoice] = &[
     // A case in both directions has another flow, so it stays different.
-    Choice {
-        equalise: |case| each(case, |flow| flow.direction = Direction::Up),
-        place: |case| case.primary().direction as u64,
-    },
-    Choice {
-        equalise: |case| each(case, |flow| flow.connections = 1),
-        place: |case| u64::from(case.primary().connections),
-    },
-    Choice {
-        equalise: |case| {
-            each(case, |flow| {
-                if let Load::Messages { batch, .. } = &mut flow.load {
-                    *batch = 1;
-                }
-            });
+    FlowChoice { equalise: |flow| flow.direction = Direction::Up, place: |flow| flow.direction as u64 },
+    FlowChoice { equalise: |flow| flow.connections = 1, place: |flow| u64::from(flow.connections) },
+    FlowChoice {
+        equalise: |flow| {
+            if let Load::Messages { batch, .. } = &mut flow.load {
+                *batch = 1;
+            }
         },
-        place: |case| case.primary().load.batch(),
+        place: |flow| flow.load.batch(),
     },
-    Choice {
-        equalise: |case| {
-            each(case, |flow| {
-                if let Load::Stream { write_size_bytes, .. } = &mut flow.load {
-                    *write_size_bytes = 1;
-                }
-            });
+    FlowChoice {
+        equalise: |flow| {
+            if let Load::Stream { write_size_bytes, .. } = &mut flow.load {
+                *write_size_bytes = 1;
+            }
         },
-        place: |case| case.primary().load.size_bytes(),
+        place: |flow| flow.load.size_bytes(),
     },
-    Choice {
-        equalise: |case| {
-            each(case, |flow| {
-                if let Load::Stream { source, .. } = &mut flow.load {
-                    *source = Source::Buffer;
-                }
-            });
+    FlowChoice {
+        equalise: |flow| {
+            if let Load::Stream { source, .. } = &mut flow.load {
+                *source = Source::Buffer;
+            }
         },
-        place: |case| match case.primary().load {
-            Load::Stream { source, .. } => source as u64,
-            _ => 0,
-        },
+        place: |flow| flow.load.source().map_or(0, |source| source as u64),
     },
-    Choice {
-        equalise: |case| {
-            each(case, |flow| {
-                if let Load::Offered { arrivals, .. } = &mut flow.load {
-                    *arrivals = Arrivals::Fixed;
-                }
-            });
+    FlowChoice {
+        equalise: |flow| {
+            if let Load::Offered { arrivals, .. } = &mut flow.load {
+                *arrivals = Arrivals::Fixed;
+            }
         },
-        place: |case| match case.primary().load {
+        place: |flow| match flow.load {
             Load::Offered { arrivals: Arrivals::Fixed, .. } => 0,
             Load::Offered { arrivals: Arrivals::Burst(count), .. } => 2 + u64::from(count),
             _ => 1,
         },
     },
-    Choice {
-        equalise: |case| {
-            each(case, |flow| {
-                if let Load::Offered { pacing, .. } = &mut flow.load {
-                    if *pacing == Pacing::Kernel {
-                        // The option only tells the kernel how to pace, and is no separate choice.
-                        flow.options = flow.options.clone().without(OptionName::PacingRate);
-                    }
-                    *pacing = Pacing::SleepSpin;
+    FlowChoice {
+        equalise: |flow| {
+            if let Load::Offered { pacing, .. } = &mut flow.load {
+                if *pacing == Pacing::Kernel {
+                    // The option only tells the kernel how to pace, and is no separate choice.
+                    flow.options = flow.options.clone().without(OptionName::PacingRate);
                 }
-            });
+                *pacing = Pacing::SleepSpin;
+            }
         },
-        place: |case| match case.primary().load {
+        place: |flow| match flow.load {
             Load::Offered { pacing, .. } => pacing as u64,
             _ => 0,
         },
@@ -234,7 +221,7 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     if first == second {
         return None;
     }
-    let alike = |change: fn(&mut Case)| {
+    let alike = |change: &dyn Fn(&mut Case)| {
         let (mut a, mut b) = (first.clone(), second.clone());
         change(&mut a);
         change(&mut b);
@@ -242,13 +229,17 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     };
     let is_one_way = first.primary().load.is_one_way() && second.primary().load.is_one_way();
     let polls = [first, second].iter().any(|case| case.ends.waiting == Waiting::Poll);
-    let choices = OF_ANY_LOAD.iter().chain((is_one_way || !polls).then_some(&WAITING));
-    let mut choices = choices.chain(if is_one_way { OF_ONE_WAY_LOADS } else { &[] });
-    if let Some(choice) = choices.find(|choice| alike(choice.equalise)) {
+    let mut choices = OF_ANY_LOAD.iter().chain((is_one_way || !polls).then_some(&WAITING));
+    if let Some(choice) = choices.find(|choice| alike(&choice.equalise)) {
         return Some(order((choice.place)(first), (choice.place)(second)));
     }
+    let alike_flows = |change: fn(&mut Flow)| alike(&|case| case.flows.iter_mut().for_each(change));
+    let mut choices = OF_ONE_WAY_LOADS.iter().filter(|_| is_one_way);
+    if let Some(choice) = choices.find(|choice| alike_flows(choice.equalise)) {
+        return Some(order((choice.place)(first.primary()), (choice.place)(second.primary())));
+    }
     if let (Some(one), Some(other)) = (first.primary().load.exchange(), second.primary().load.exchange())
-        && alike(|case| {
+        && alike(&|case| {
             case.primary_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.remedy = Remedy::Default)
         })
     {
@@ -258,16 +249,11 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
             _ => None,
         };
     }
-    if differing_options(first, second) == 1 && alike(|case| each(case, |flow| flow.options = Options::default())) {
+    if differing_options(first, second) == 1 && alike_flows(|flow| flow.options = Options::default()) {
         let asked = |case: &Case| case.primary().options.iter().count() as u64;
         return Some(order(asked(first), asked(second)));
     }
     None
-}
-
-/// The flows of a case have the same choices, except for their directions if it goes both ways.
-fn each(case: &mut Case, change: impl FnMut(&mut Flow)) {
-    case.flows.iter_mut().for_each(change);
 }
 
 fn order(first: u64, second: u64) -> Baseline {

@@ -120,9 +120,9 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
         };
     };
     let keys = Keys::of(baselines, candidates);
-    let sides = [baselines, candidates].map(|runs| runs.iter().map(|run| ByCase::of(run, &keys)).collect::<Vec<_>>());
-    let in_all = |side: &[ByCase<'_>], key: &Key| side.iter().all(|run| run.cases.contains_key(key));
-    let only = |of: &Run, other: &[ByCase<'_>]| {
+    let sides = [baselines, candidates].map(|runs| runs.iter().map(|run| by_case(run, &keys)).collect::<Vec<_>>());
+    let in_all = |side: &[BTreeMap<Key, Side<'_>>], key: &Key| side.iter().all(|cases| cases.contains_key(key));
+    let only = |of: &Run, other: &[BTreeMap<Key, Side<'_>>]| {
         let alone = of.cases.iter().filter(|case| !in_all(other, &keys.key(case)));
         alone.map(|case| case.label.clone()).collect()
     };
@@ -130,8 +130,7 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     let both = both.filter(|(_, key)| sides.iter().all(|side| in_all(side, key)));
     let mut cases: Vec<CaseComparison> = both
         .map(|(case, key)| {
-            let [one, other] =
-                sides.each_ref().map(|side| side.iter().map(|run| &run.cases[&key]).collect::<Vec<_>>());
+            let [one, other] = sides.each_ref().map(|side| side.iter().map(|cases| &cases[&key]).collect::<Vec<_>>());
             CaseComparison { label: keys.label(case, other[0].summary), ..compare_case(&one, &other) }
         })
         .collect();
@@ -164,25 +163,17 @@ fn correct(cases: &mut [CaseComparison]) {
 }
 
 /// The cases of one run, by the key that matches them to those of another.
-struct ByCase<'r> {
-    cases: BTreeMap<Key, Side<'r>>,
-}
-
-impl<'r> ByCase<'r> {
-    fn of(run: &'r Run, keys: &Keys) -> Self {
-        let mut rounds: BTreeMap<&str, Vec<&'r RoundRecord>> = BTreeMap::new();
-        for round in &run.rounds {
-            rounds.entry(&round.case_id).or_default().push(round);
-        }
-        let side = |summary: &'r CaseSummary| {
-            let rounds = rounds.get(summary.id.as_str()).map_or(&[][..], Vec::as_slice);
-            let measured = valid_rounds::timed(rounds.iter().copied())
-                .into_iter()
-                .map(|(round, measured)| (round.number, measured));
-            Side { run, summary, measured: measured.collect() }
-        };
-        Self { cases: run.cases.iter().map(|summary| (keys.key(summary), side(summary))).collect() }
+fn by_case<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, Side<'r>> {
+    let mut rounds: BTreeMap<&str, Vec<&'r RoundRecord>> = BTreeMap::new();
+    for round in &run.rounds {
+        rounds.entry(&round.case_id).or_default().push(round);
     }
+    let side = |summary: &'r CaseSummary| {
+        let rounds = rounds.get(summary.id.as_str()).map_or(&[][..], Vec::as_slice);
+        let measured = valid_rounds::timed(rounds.iter().copied()).into_iter();
+        Side { run, summary, measured: measured.map(|(round, measured)| (round.number, measured)).collect() }
+    };
+    run.cases.iter().map(|summary| (keys.key(summary), side(summary))).collect()
 }
 
 struct Side<'r> {

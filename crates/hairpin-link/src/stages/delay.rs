@@ -17,10 +17,10 @@ pub use crate::figures::{Delay, Order, Shape};
 
 use crate::figures::PathProfile;
 use crate::generator::{Draws, Generator};
-use crate::held::HeldPackets;
+use crate::held::{Due, Holding};
 use crate::packet::InFlight;
 use crate::quantity::{shown_time, time_ns};
-use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
+use crate::stage::{Card, Contradiction, Stage};
 use crate::word::{Requirement, Word};
 
 /// Entry in [`super::ALL`].
@@ -32,9 +32,8 @@ pub const CARD: Card = Card {
     check,
     figures,
     build: |path, site| {
-        let (generator, held) = (site.generator("delay"), HeldPackets::new());
-        let stage = Distance { delay: path.delay, generator, held, latest_due_ns: 0 };
-        (path.delay.base_ns > 0).then(|| Box::new(stage) as Box<dyn Stage>)
+        let distance = Distance { delay: path.delay, generator: site.generator("delay"), latest_due_ns: 0 };
+        (path.delay.base_ns > 0).then(|| Box::new(Holding::new(distance)) as Box<dyn Stage>)
     },
 };
 
@@ -107,7 +106,6 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
 struct Distance {
     delay: Delay,
     generator: Generator,
-    held: HeldPackets,
     latest_due_ns: u64,
 }
 
@@ -138,39 +136,21 @@ fn scaled(spread_ns: u64, deviation: f64) -> i64 {
     (spread_ns as f64 * deviation).round() as i64
 }
 
-impl Stage for Distance {
-    fn arrive(&mut self, packet: InFlight, now_ns: u64, _out: &mut Outbox) {
+impl Due for Distance {
+    fn due_ns(&mut self, packet: &InFlight, now_ns: u64) -> Option<u64> {
         let delay_ns = match self.delay.spread_ns {
             0 => self.delay.base_ns,
-            _ => self.delay.draw_ns(&mut self.generator.draws_for(&packet)),
+            _ => self.delay.draw_ns(&mut self.generator.draws_for(packet)),
         };
         let mut due_ns = now_ns.saturating_add(delay_ns);
         if self.delay.order == Order::Kept {
             due_ns = due_ns.max(self.latest_due_ns);
             self.latest_due_ns = due_ns;
         }
-        self.held.hold(packet, due_ns);
+        Some(due_ns)
     }
 
-    fn next_ns(&self) -> Option<u64> {
-        self.held.next_ns()
-    }
-
-    fn act(&mut self, now_ns: u64, out: &mut Outbox) {
-        if let Some(packet) = self.held.take(now_ns) {
-            out.pass(packet);
-        }
-    }
-
-    fn holds(&self) -> Held {
-        self.held.holds()
-    }
-
-    fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
-        self.held.each(tell);
-    }
-
-    fn least_delay_ns(&self) -> u64 {
+    fn least_ns(&self) -> u64 {
         self.delay.least_ns()
     }
 }

@@ -10,10 +10,10 @@ pub use crate::figures::Reorder;
 
 use crate::figures::PathProfile;
 use crate::generator::Generator;
-use crate::held::HeldPackets;
+use crate::held::{Due, Holding};
 use crate::packet::InFlight;
 use crate::quantity::{Share, share, shown_share, shown_time, time_ns};
-use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
+use crate::stage::{Card, Contradiction};
 use crate::word::Word;
 
 /// Entry in [`super::ALL`].
@@ -38,7 +38,7 @@ pub const CARD: Card = Card {
     },
     build: |path, site| {
         let reorder = path.reorder?;
-        Some(Box::new(HoldBack { reorder, generator: site.generator("reorder"), held: HeldPackets::new() }))
+        Some(Box::new(Holding::new(HoldBack { reorder, generator: site.generator("reorder") })))
     },
 };
 
@@ -63,34 +63,12 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
 struct HoldBack {
     reorder: Reorder,
     generator: Generator,
-    held: HeldPackets,
 }
 
-impl Stage for HoldBack {
-    fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox) {
-        if self.generator.draws_for(&packet).happens(self.reorder.share) {
-            self.held.hold(packet, now_ns.saturating_add(self.reorder.by_ns));
-        } else {
-            out.pass(packet);
-        }
-    }
-
-    fn next_ns(&self) -> Option<u64> {
-        self.held.next_ns()
-    }
-
-    fn act(&mut self, now_ns: u64, out: &mut Outbox) {
-        if let Some(packet) = self.held.take(now_ns) {
-            out.pass(packet);
-        }
-    }
-
-    fn holds(&self) -> Held {
-        self.held.holds()
-    }
-
-    fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
-        self.held.each(tell);
+impl Due for HoldBack {
+    fn due_ns(&mut self, packet: &InFlight, now_ns: u64) -> Option<u64> {
+        let is_held = self.generator.draws_for(packet).happens(self.reorder.share);
+        is_held.then(|| now_ns.saturating_add(self.reorder.by_ns))
     }
 }
 
