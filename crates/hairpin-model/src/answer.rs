@@ -10,8 +10,7 @@ use crate::summary::Verdict;
 use crate::words;
 
 /// Two cases that are neighbours by the figure that they are ranked by, compared by one figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Pair {
     /// Which figure.
     pub figure: ComparedBy,
@@ -26,8 +25,7 @@ pub struct Pair {
 }
 
 /// What helps most against stalls of small writes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct BestRemedy {
     /// The identity of the case that moves most bytes a millisecond with a remedy.
     pub case: String,
@@ -48,8 +46,7 @@ words! {
 }
 
 /// The gain of a batch over one message per call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct BatchGain {
     /// The case with the batch.
     pub case: String,
@@ -58,8 +55,7 @@ pub struct BatchGain {
 }
 
 /// One thing that an answer says. Cases are given by their identities; their figures are in the summaries.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Statement {
     /// No case could be run.
@@ -139,8 +135,7 @@ pub enum Statement {
 }
 
 /// The answer. All its texts are ASCII but for the names that its user gave.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Answer {
     /// The words of the first statement. It names a winner only where a difference was found from every other case.
     pub headline: String,

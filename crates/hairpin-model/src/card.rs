@@ -8,8 +8,7 @@ use crate::hint::{Hint, Hinted};
 use crate::options::OptionName;
 
 /// Who answers messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnsweredBy {
     /// Hairpin's own server, in another process or thread.
@@ -19,8 +18,7 @@ pub enum AnsweredBy {
 }
 
 /// How far a transport reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
     /// Two threads of one process only.
@@ -32,8 +30,7 @@ pub enum Reach {
 }
 
 /// The protocol that carries the bytes, where they become packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// TCP segments, those of Multipath TCP among them.
@@ -62,8 +59,7 @@ pub const IPV4_MTU_BYTES: u32 = 68;
 pub const IPV6_MTU_BYTES: u32 = 1280;
 
 /// A transport's promises, as printed by `hairpin list` and checked by the contract test.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct Card {
     /// Word on the command line, for instance `unix-stream`.
     pub name: &'static str,
@@ -103,8 +99,7 @@ pub struct Card {
 }
 
 /// What a run keeps of a transport's card, so that whoever reads the run need not know the transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct SavedCard {
     /// As [`Card::protocol`].
     pub protocol: Protocol,
@@ -159,8 +154,7 @@ impl Card {
 }
 
 /// The cards that a run keeps, by the names of the transports.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(transparent)]
 pub struct SavedCards(BTreeMap<String, SavedCard>);
 

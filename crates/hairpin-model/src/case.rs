@@ -17,8 +17,7 @@ use crate::sysctls::Sysctls;
 use crate::words;
 
 /// A fault injected in the server, to prove that it is found (canary) or called slower (calibration).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, crate::JsonSchema)]
 pub struct InjectedFault {
     /// How long the server holds a message back, in nanoseconds.
     pub stall_ns: u64,
@@ -37,8 +36,7 @@ impl fmt::Display for InjectedFault {
 }
 
 /// The path between the ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Path {
     /// [`LOOPBACK`], or a link profile in one line.
     pub link: String,
@@ -55,8 +53,7 @@ pub struct Path {
 pub const FALLBACK_MARK: &str = "*";
 
 /// A path between two hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Across {
     /// What the path is.
     pub kind: PathKind,
@@ -68,8 +65,7 @@ pub struct Across {
 }
 
 /// Another transport than the one asked for, which does not come through.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Fallback {
     /// What was asked for.
     pub from: String,
@@ -98,8 +94,7 @@ impl Path {
 }
 
 /// One complete, hashable choice. Two equal cases are the same measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Case {
     /// The traffic, at least one flow.
     #[serde(deserialize_with = "flows")]

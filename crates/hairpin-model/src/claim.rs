@@ -45,8 +45,7 @@ pub struct PlannedRun {
 }
 
 /// A published value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(untagged)]
 pub enum Value {
     Number(f64),
@@ -59,8 +58,7 @@ pub enum Value {
 }
 
 /// A published value with its unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     pub value: Value,

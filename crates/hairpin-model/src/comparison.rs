@@ -7,8 +7,7 @@ use crate::figure::Figure;
 use crate::summary::Verdict;
 
 /// Result of comparing two runs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, crate::JsonSchema)]
 pub struct ComparisonReport {
     /// The baseline run: its folder or name.
     pub baseline: String,
@@ -34,8 +33,7 @@ impl Document for ComparisonReport {
 }
 
 /// A case whose figures must not be used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct InvalidCase {
     /// The case in words.
     pub case: String,
@@ -46,8 +44,7 @@ pub struct InvalidCase {
 }
 
 /// A finding about one run that a comparison cannot remove.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct Caution {
     /// The run: its folder or name.
     pub run: String,
@@ -58,8 +55,7 @@ pub struct Caution {
 }
 
 /// One figure of one case in both runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, crate::JsonSchema)]
 pub struct ComparisonRow {
     /// The case in words.
     pub case: String,
@@ -83,8 +79,7 @@ pub struct ComparisonRow {
 }
 
 /// A difference between the two runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct Unlike {
     /// What, for instance `environment.kernel`.
     pub what: String,
@@ -93,8 +88,7 @@ pub struct Unlike {
 }
 
 /// A budget and whether it was kept.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, crate::JsonSchema)]
 pub struct BudgetResult {
     /// The case in words.
     pub case: String,

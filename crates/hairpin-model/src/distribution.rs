@@ -6,8 +6,7 @@ use crate::compared_by::ComparedBy;
 use crate::figure::Figure;
 
 /// What is told of a distribution of times: a number of ns for one round, a figure with its interval for a case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Distribution<T> {
     /// Median.
     pub p50: T,
@@ -44,8 +43,7 @@ pub type Percentiles = Distribution<f64>;
 pub type LatencyFigures = Distribution<Option<Figure>>;
 
 /// A point of the percentile curve of all samples of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct CurvePoint {
     /// The quantile, 0 to 1.
     pub quantile: f64,

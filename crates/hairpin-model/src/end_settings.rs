@@ -64,8 +64,7 @@ words! {
 }
 
 /// How both ends are set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct EndSettings {
     /// What they are.
     pub kind: EndKind,

@@ -19,8 +19,7 @@ words! {
 }
 
 /// The machine and its settings, read once before the first round.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Environment {
     /// Kernel name, release and version.
     pub kernel: String,
@@ -71,8 +70,7 @@ pub struct Environment {
 }
 
 /// A network interface, as far as the kernel and its driver tell.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Interface {
     /// Its name, for instance `eth0`.
     pub name: String,
@@ -91,8 +89,7 @@ pub struct Interface {
 }
 
 /// The one clock.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ClockFacts {
     /// `tsc` or `clock_monotonic`.
     pub source: String,

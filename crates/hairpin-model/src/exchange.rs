@@ -11,18 +11,17 @@ use crate::refused::Refused;
 use crate::trace::End;
 
 /// The writes of an exchange, and the remedy against stalls.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Exchange {
     /// The sizes of a request's writes, in order.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[schemars(with = "String")]
     pub writes: Writes,
     /// Pause between two writes of one request, in ns. Writes that the remedy puts into one call have none between them.
     pub gap_ns: u64,
     /// Requests written before the first of their answers is read.
     pub pipeline: u64,
     /// The remedy.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[schemars(with = "String")]
     pub remedy: Remedy,
 }
 

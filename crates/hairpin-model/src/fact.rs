@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::fact_names;
 
 /// A named number that the kernel reported, for instance `tcp_info.min_rtt_us`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Fact {
     /// Group and name, ending in the unit where there is one: `tcp_info.min_rtt_us`, `socket.drops`.
     pub name: String,
@@ -15,8 +14,7 @@ pub struct Fact {
 }
 
 /// A number or a word.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(untagged)]
 pub enum FactValue {
     /// A count or a quantity in the unit that the name ends in.

@@ -22,8 +22,7 @@ words! {
 
 /// A value and its interval over rounds, 95 % unless the run says otherwise. Where no honest interval can be given the
 /// bounds are null, and `why` says the reason where it is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Figure {
     /// The figure itself.
     pub value: f64,

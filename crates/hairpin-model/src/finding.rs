@@ -53,8 +53,7 @@ pub struct Key {
 }
 
 /// One piece of evidence: what was read, and its value.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Evidence {
     /// Names the figure, for instance `bytes-in-the-queue`; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -86,8 +85,7 @@ impl Evidence {
 }
 
 /// A change of exactly one thing that would refute the finding.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct CounterExperiment {
     /// What is changed, for instance `keep-the-cpus-awake`; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -133,8 +131,7 @@ impl Repeat {
 }
 
 /// The outcome of a counter-experiment that was run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Proved {
     /// What was changed, as in [`CounterExperiment::kind`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -160,8 +157,7 @@ fn ns() -> String {
 }
 
 /// A finding.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Finding {
     /// Its code, for instance `wake-up-dominated`.
     pub code: String,

@@ -123,8 +123,7 @@ pub const WRITE_BYTES: u64 = 64 << 10;
 pub const MESSAGE_BYTES: u64 = 1400;
 
 /// What is sent when.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Load {
     /// Closed loop: the next message leaves when the answer to the last has arrived.
@@ -271,8 +270,7 @@ impl Load {
 /// One stream of traffic: what carries it, what is sent when, and which way.
 ///
 /// Bidirectional traffic is two flows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Flow {
     /// Its identity in the case.
     pub id: FlowId,
@@ -303,8 +301,7 @@ pub struct Flow {
 /// Default message size of a probe.
 pub const PROBE_BYTES: u64 = 64;
 /// Identity of a flow within its case: a word.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(transparent)]
 pub struct FlowId(String);
 

@@ -24,8 +24,7 @@ words! {
 }
 
 /// Result for a claim or a row of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Judgement {
     /// Measured value in `measured_unit`; null if not measured. For a claim of several rows, that of the first row
     /// about the claim's own published value; null without such a row.
@@ -41,8 +40,7 @@ pub struct Judgement {
 }
 
 /// A row of a claim's table, judged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct JudgedRow {
     pub name: String,
     pub published: Published,
@@ -65,8 +63,7 @@ pub struct JudgedRow {
 }
 
 /// A claim, judged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct JudgedClaim {
     pub id: String,
     /// What the text says, in our words.
@@ -88,8 +85,7 @@ pub struct JudgedClaim {
 }
 
 /// A text, without its claims.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Source {
     pub letter: String,
     pub title: String,
@@ -102,8 +98,7 @@ pub struct Source {
 }
 
 /// A run that tested claims.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TestRun {
     /// The text's letter and the run's own name, for instance `B-small-writes`.
     pub name: String,
@@ -122,8 +117,7 @@ pub struct TestRun {
 }
 
 /// The claims, listed or tested: the content of `claims.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ClaimsReport {
     pub tool: Tool,
     /// The exact command line.

@@ -49,8 +49,7 @@ pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
 }
 
 /// The knee of one sweep: cases that differ in the offered rate alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Knee {
     /// The identities of its cases, the rates rising.
     pub cases: Vec<String>,

@@ -86,8 +86,7 @@ pub fn counted_by_kernel(name: &str, facts: &[Fact]) -> u64 {
 }
 
 /// Messages that went one way between two hosts, the warm-up's too, each once; copies and order by the terms of RFC 4737.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Way {
     /// Those that the one end sent.
     pub sent: u64,
@@ -121,8 +120,7 @@ impl Way {
 ///
 /// No cause is computed by subtraction: each is read from a counter of its own, and what the counters do not cover
 /// is `unexplained`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Ledger {
     /// Messages sent after the warm-up.
     pub sent: u64,

@@ -66,6 +66,11 @@ pub mod time_sequence;
 pub mod trace;
 pub mod upgrade;
 
+#[cfg(not(feature = "schema"))]
+use hairpin_model_macros::JsonSchema;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+
 pub use answer::{Answer, BatchGain, BestRemedy, Pair, Statement};
 pub use arrivals::Arrivals;
 pub use binding::Binding;

@@ -14,8 +14,7 @@ use crate::refused::Refused;
 use crate::round::{Extent, RoundOrder};
 
 /// Limits of a ticket; null means no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(default)]
 pub struct Limits {
     /// Payload in bits per second in the busier direction, of all concurrent flows.

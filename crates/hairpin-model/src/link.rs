@@ -21,8 +21,7 @@ words! {
 }
 
 /// The link of one round (or of one `link run`).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkRecord {
     /// The seed of every random choice.
     pub seed: u64,
@@ -68,8 +67,7 @@ pub const LOGS: &str = "links";
 pub const MAX_MEMORY_MIB: usize = 256;
 
 /// The relay's own cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RelayReport {
     /// The CPU it was pinned to; null if not pinned.
     pub pinned_cpu: Option<usize>,
@@ -109,8 +107,7 @@ impl RelayReport {
 ///
 /// What the relay adds must not show beside what the link itself takes: so on a long link more is allowed, as a share of
 /// the round trip of its delays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LateBoundsNs {
     /// For half of the packets.
     pub p50: u64,
@@ -156,8 +153,7 @@ impl LinkRecord {
 }
 
 /// The links of all rounds of a case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkSummary {
     /// The seed of the first block; every further block adds one.
     pub seed: u64,
@@ -187,8 +183,7 @@ pub struct LinkSummary {
 }
 
 /// The link of one round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ShownLink {
     /// The number of the round.
     pub round: u32,
@@ -199,8 +194,7 @@ pub struct ShownLink {
 }
 
 /// How much later than due the packets were released, in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LatenessNs {
     /// The median.
     pub p50: u64,
@@ -211,8 +205,7 @@ pub struct LatenessNs {
 }
 
 /// A ledger of packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PacketCounts {
     /// Packets that came in.
     #[serde(rename = "in")]
@@ -275,8 +268,7 @@ impl PacketCounts {
 }
 
 /// One direction: its stages in order, and what happened in it over time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct DirectionRecord {
     /// The direction's ledger.
     pub packets: PacketCounts,
@@ -295,8 +287,7 @@ pub struct DirectionRecord {
 }
 
 /// One stage: its name, its figures in words, and its own ledger.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct StageRecord {
     /// The stage's name, for instance `queue`.
     pub stage: String,
@@ -321,8 +312,7 @@ pub struct StageRecord {
 /// A direction over time: equal intervals from the link's start, all lists of one length.
 ///
 /// The number of intervals is bounded: when the time runs out of them, each two become one and all are twice as long.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkTimeline {
     /// The length of an interval in ns.
     pub interval_ns: u64,
@@ -346,8 +336,7 @@ pub struct LinkTimeline {
 }
 
 /// One packet that the link dropped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct DroppedPacket {
     /// Its number in order of arrival in its direction, from 0.
     pub number: u64,

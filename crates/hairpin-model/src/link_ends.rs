@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::quantities;
 
 /// What TCP uses at both ends of a link, whatever the host uses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkEnds {
     /// The congestion control of connections over the link.
     pub congestion_control: String,
@@ -46,8 +45,7 @@ impl fmt::Display for LinkEnds {
 }
 
 /// What the kernels of both ends dropped after the link's delivery, by counter; only nonzero counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct DroppedAfter {
     #[serde(default)]
     pub near: BTreeMap<String, u64>,

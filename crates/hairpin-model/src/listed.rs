@@ -11,8 +11,7 @@ use crate::link::LinkRecord;
 use crate::options::OptionName;
 
 /// `hairpin list --json`.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct Catalog {
     pub transports: Vec<ListedTransport>,
     pub experiments: Vec<ListedExperiment>,
@@ -22,8 +21,7 @@ pub struct Catalog {
     pub links: Vec<ListedLink>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedTransport {
     #[serde(flatten)]
     pub card: Card,
@@ -34,16 +32,14 @@ pub struct ListedTransport {
     pub hint: Option<String>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedExperiment {
     pub name: &'static str,
     pub question: &'static str,
     pub knobs: Vec<ListedKnob>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedKnob {
     /// The flag without its dashes.
     pub name: &'static str,
@@ -53,15 +49,13 @@ pub struct ListedKnob {
     pub many: bool,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedRemedy {
     pub name: &'static str,
     pub summary: &'static str,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedFinding {
     pub code: &'static str,
     pub about: About,
@@ -69,8 +63,7 @@ pub struct ListedFinding {
     pub why: &'static str,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedOption {
     pub name: OptionName,
     pub summary: &'static str,
@@ -79,8 +72,7 @@ pub struct ListedOption {
 }
 
 /// A link profile: `hairpin link show --json`.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedLink {
     /// Name of a built-in profile; null for another, as are `summary` and `because`.
     pub name: Option<&'static str>,
@@ -95,8 +87,7 @@ pub struct ListedLink {
     pub down: Vec<ListedStage>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedStage {
     pub stage: &'static str,
     /// Its figures in words.
@@ -104,16 +95,14 @@ pub struct ListedStage {
 }
 
 /// `hairpin link list --json`.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct Links {
     pub profiles: Vec<ListedLink>,
     pub relay: Relay,
 }
 
 /// Whether links can run here: with `detail`, or the `reason` and the `hint` why not.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct Relay {
     pub can_run: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,8 +114,7 @@ pub struct Relay {
 }
 
 /// `hairpin link run --json`.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct LinkRun<'a> {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -147,8 +135,7 @@ pub struct LinkRun<'a> {
 }
 
 /// `hairpin runs --json`.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct Runs {
     pub folder: String,
     /// Newest first.
@@ -157,8 +144,7 @@ pub struct Runs {
     pub skipped: Vec<SkippedEntry>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedRun {
     /// Its name in the folder.
     pub folder: String,
@@ -173,8 +159,7 @@ pub struct ListedRun {
     pub size_bytes: u64,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct SkippedEntry {
     pub name: String,
     pub reason: String,

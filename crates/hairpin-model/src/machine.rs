@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The states that the machine was in, whatever was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Machine {
     /// One, or two with the faster first. None where the run has no probe.
     pub states: Vec<MachineState>,
@@ -16,8 +15,7 @@ pub struct Machine {
 }
 
 /// One state.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct MachineState {
     /// Median over its rounds of what the probe took, in ns.
     pub probe_ns: f64,

@@ -84,8 +84,7 @@ pub struct PacingError {
 }
 
 /// What is told of the distances between messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct GapPercentiles<T> {
     /// Median.
     pub p50: T,
@@ -150,8 +149,7 @@ pub struct Times {
 }
 
 /// A figure of each end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct BothEnds {
     /// The client's.
     pub client: Option<Figure>,
@@ -160,8 +158,7 @@ pub struct BothEnds {
 }
 
 /// How well a sender kept to the times at which messages were due, over all rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PacingFigures {
     /// How the sender kept to these times.
     pub method: Pacing,
@@ -174,8 +171,7 @@ pub struct PacingFigures {
 }
 
 /// A moment of a one-way load: medians over the rounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Moment {
     /// The end of an interval, in ns since the first arrival of a round.
     pub at_ns: u64,
@@ -188,8 +184,7 @@ pub struct Moment {
 }
 
 /// Figures that only a one-way load has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OneWayFigures {
     /// Messages received a second, from the first arrival to the last.
     pub received_per_s: Option<Figure>,
@@ -231,8 +226,7 @@ impl OneWayFigures {
 }
 
 /// Goodput and CPU time over the time of a round.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OverTime {
     /// When the warm-up ended, in ns since the first arrival.
     pub measured_from_ns: u64,

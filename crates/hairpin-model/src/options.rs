@@ -112,8 +112,7 @@ impl OptionName {
 }
 
 /// The options asked for, by name; values are checked texts (`on`, `4096`, `cubic`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(transparent)]
 pub struct Options(BTreeMap<OptionName, String>);
 
@@ -191,8 +190,7 @@ fn checked(name: OptionName, value: &str) -> Result<String, Refused> {
 }
 
 /// One option at one end: asked for, and what the kernel says before and after the round.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Effective {
     /// The option.
     pub name: OptionName,

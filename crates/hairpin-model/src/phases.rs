@@ -207,8 +207,7 @@ pub struct SenderState {
 }
 
 /// How deep a queue is in a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct QueueBytes {
     /// The median over time of the bytes in it: the median over the rounds.
     pub p50: Figure,
@@ -217,8 +216,7 @@ pub struct QueueBytes {
 }
 
 /// The probe's part of a phase of a case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ProbeFigures {
     /// Answered messages over all rounds.
     pub samples: u64,
@@ -232,16 +230,14 @@ pub struct ProbeFigures {
 }
 
 /// The load's part of a phase of a case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LoadFigures {
     /// Bytes that its receivers received a second, all of its flows together; null where it does not run.
     pub goodput_bytes_per_s: Option<Figure>,
 }
 
 /// CPUs in a phase of a case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct CpuFigures {
     /// CPU time of all ends a second of time: 2 where two CPUs are busy.
     pub used: Option<Figure>,
@@ -250,8 +246,7 @@ pub struct CpuFigures {
 }
 
 /// A phase of a case over its rounds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PhaseFigures {
     /// The probe.
     pub probe: ProbeFigures,
@@ -264,8 +259,7 @@ pub struct PhaseFigures {
 }
 
 /// The phases of a case; the ramp has no figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PhasesOfCase {
     /// The probe alone.
     pub idle: PhaseFigures,
@@ -283,8 +277,7 @@ impl PhasesOfCase {
 }
 
 /// What the load adds to the latency of the probe, in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct AddedFigures {
     /// To its median.
     pub p50: Option<Figure>,
@@ -293,8 +286,7 @@ pub struct AddedFigures {
 }
 
 /// Round trips a minute under working conditions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Responsiveness {
     /// The figure with its interval over rounds.
     #[serde(flatten)]
@@ -307,8 +299,7 @@ pub struct Responsiveness {
 pub const RESPONSIVENESS_DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
 
 /// A case under load over its rounds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct UnderLoad {
     /// By phase.
     pub phases: PhasesOfCase,
@@ -329,8 +320,7 @@ pub struct UnderLoad {
 }
 
 /// A case under load over the time of a round: medians over the rounds. Times are in ns since the first phase began.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LoadedOverTime {
     /// When the load began.
     pub load_from_ns: u64,
@@ -345,8 +335,7 @@ pub struct LoadedOverTime {
 }
 
 /// A moment of a case under load: medians over the rounds of what was in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LoadedMoment {
     /// The end of the interval, in ns since the first phase began.
     pub at_ns: u64,

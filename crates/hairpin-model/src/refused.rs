@@ -5,8 +5,7 @@ use serde::Serialize;
 use crate::hint::{Hint, Hinted};
 
 /// Why a plan or a value is refused: bad usage or input, exit code 2.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error, crate::JsonSchema)]
 #[error("{what}{}", Hint(.hint))]
 pub struct Refused {
     /// The operation, its object and the cause, in one sentence without a full stop.

@@ -130,8 +130,7 @@ pub enum Outcome {
 }
 
 /// Why a round failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, crate::JsonSchema)]
 #[error("{cause}{}", Hint(.hint))]
 pub struct Failure {
     /// The operation, its object and the cause, in one sentence.

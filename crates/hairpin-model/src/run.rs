@@ -33,8 +33,7 @@ words! {
 }
 
 /// The program that made the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Tool {
     /// `hairpin`.
     pub name: String,
@@ -47,8 +46,7 @@ pub struct Tool {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Plan {
     /// The experiment's name.
     pub experiment: String,
@@ -80,8 +78,7 @@ pub struct Plan {
 }
 
 /// What one-way loads are going to send, warm-up included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Sends {
     /// Bytes of messages where the plan or the rate of a link says how many.
     pub bytes: u64,
@@ -111,8 +108,7 @@ impl Default for Plan {
 }
 
 /// Something that was not run, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Skipped {
     /// The transport.
     pub transport: String,
@@ -124,8 +120,7 @@ pub struct Skipped {
 }
 
 /// A host that ends ran on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Host {
     /// The end that ran there; that of the client where all did.
     pub role: End,
@@ -134,8 +129,7 @@ pub struct Host {
 }
 
 /// A run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Run {
     /// The format's version, [`FORMAT`].
     pub format: u32,

@@ -11,8 +11,7 @@ use crate::refused::Refused;
 use crate::round::Failure;
 
 /// A client's run at a server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Session {
     pub session: u64,
     pub client: SocketAddr,
@@ -30,8 +29,7 @@ pub struct Session {
 }
 
 /// Bytes that a ticket used on one day (UTC).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Used {
     /// Days since 1970-01-01.
     pub day: u64,
@@ -47,8 +45,7 @@ impl Used {
 }
 
 /// Traffic of strangers, by outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct Strange {
     /// Connections that sent something other than a client does, or closed.
     pub connections_dropped: u64,
@@ -63,8 +60,7 @@ pub struct Strange {
 }
 
 /// Why a server ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// Ctrl-C or another signal to terminate.
@@ -78,8 +74,7 @@ pub enum Ending {
 }
 
 /// An event at a server: a line of `hairpin serve --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, crate::JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The server accepts clients; always the first event.
@@ -138,15 +133,13 @@ pub enum Event {
 }
 
 /// `hairpin serve --list --json`.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct Servers<'a> {
     pub tickets: Vec<ListedTicket<'a>>,
     pub servers: Vec<ListedServer<'a>>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedTicket<'a> {
     /// Its public name.
     pub ticket_id: &'a str,
@@ -154,8 +147,7 @@ pub struct ListedTicket<'a> {
     pub limits: Limits,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct ListedServer<'a> {
     /// Listening address.
     pub address: SocketAddr,
@@ -167,8 +159,7 @@ pub struct ListedServer<'a> {
 }
 
 /// `hairpin check --json`.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct Check {
     /// 0: TCP and UDP reach the server.
     pub exit_code: u8,
@@ -181,8 +172,7 @@ pub struct Check {
 }
 
 /// A server that accepted the ticket.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct CheckedServer {
     /// Name of its host.
     pub host: String,
@@ -200,8 +190,7 @@ pub struct CheckedServer {
     pub refusals: Vec<RefusedTransport>,
 }
 
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct CheckedDatagrams {
     /// Whether UDP reaches the server and its answers come back.
     pub is_through: bool,
@@ -210,8 +199,7 @@ pub struct CheckedDatagrams {
 }
 
 /// A transport that cannot be measured there.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Serialize, crate::JsonSchema)]
 pub struct RefusedTransport {
     pub transport: &'static str,
     pub reason: String,

@@ -86,8 +86,7 @@ pub struct ColdStart {
 }
 
 /// A peak of the distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Mode {
     /// Where it is, in ns.
     pub latency_ns: f64,
@@ -96,8 +95,7 @@ pub struct Mode {
 }
 
 /// The state that the figures of a case stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct StateShare {
     /// Its place in [`crate::machine::Machine::states`].
     pub index: usize,
@@ -106,8 +104,7 @@ pub struct StateShare {
 }
 
 /// A state of which a case has rounds too, and the figures of these.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OtherState {
     /// Its place in [`crate::machine::Machine::states`].
     pub index: usize,
@@ -118,8 +115,7 @@ pub struct OtherState {
 }
 
 /// One round of a case, as the report draws it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RoundPoint {
     /// The round's number in the run.
     pub number: u32,
@@ -170,8 +166,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// One flow of a case over its rounds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct FlowSummary {
     /// The flow.
     #[serde(flatten)]
@@ -214,8 +209,7 @@ impl OfFlow for FlowSummary {
 }
 
 /// One end of a case over its rounds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct EndSummary {
     /// Which end it is.
     pub role: End,
@@ -239,8 +233,7 @@ pub struct EndSummary {
 }
 
 /// The path of a case over its rounds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PathSummary {
     /// The path.
     #[serde(flatten)]
@@ -254,8 +247,8 @@ pub struct PathSummary {
 ///
 /// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow and its figures of a one-way load are also saved
 /// with the case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = of_the_only_flow))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+#[schemars(transform = of_the_only_flow)]
 #[serde(remote = "Self")]
 pub struct CaseSummary {
     /// The case's identity; findings and comparisons refer to it.
@@ -466,8 +459,7 @@ impl CaseSummary {
 }
 
 /// The figures of a case of exchanges, each over its rounds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ExchangeFigures {
     /// Time of an exchange, from the beginning of its first write to the end of its answer: the case's `latency_ns`.
     pub exchange_ns: LatencyFigures,
@@ -528,8 +520,7 @@ impl Verdict {
 }
 
 /// Two cases compared by one more percentile.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TailComparison {
     /// Which.
     pub figure: ComparedBy,
@@ -547,8 +538,7 @@ fn p50() -> ComparedBy {
 }
 
 /// Two cases compared block by block.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Comparison {
     /// Why they are compared.
     pub role: Role,

@@ -14,8 +14,7 @@ const MAX_NAME: usize = 128;
 const MAX_VALUE: usize = 128;
 
 /// Settings below `net.` and their values, in the order of their names. Every name is safe as a path below `/proc/sys`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub struct Sysctls(BTreeMap<String, String>);
 

@@ -20,8 +20,7 @@ words! {
 
 /// One exchange, its connection's handshake before it. Times are ns since the exchange's first write began, so those
 /// of the handshake are negative.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TimeSequence {
     /// The exchange's number in its connection, from 1.
     pub exchange: u64,
@@ -41,8 +40,7 @@ pub struct TimeSequence {
 }
 
 /// One line or arrow of the ladder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Event {
     /// When it began at `end`.
     pub at_ns: i64,
@@ -104,8 +102,7 @@ words! {
 }
 
 /// A wait, with where it is drawn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Wait {
     /// Why.
     pub cause: WaitCause,
@@ -132,8 +129,7 @@ impl Wait {
 }
 
 /// Figures of a case's traced rounds, over all their exchanges.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TraceFigures {
     /// One entry for each traced exchange, in order.
     pub exchanges: Vec<TracedExchange>,
@@ -146,8 +142,7 @@ pub struct TraceFigures {
 }
 
 /// One traced exchange in figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TracedExchange {
     /// From the first write to the answer, in ns.
     pub duration_ns: u64,
@@ -166,8 +161,7 @@ pub struct TracedExchange {
 }
 
 /// What a run keeps of a case's traces.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TraceSummary {
     /// One exchange of the last traced round, drawn.
     pub sequence: Option<TimeSequence>,

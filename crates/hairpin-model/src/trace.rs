@@ -147,8 +147,7 @@ pub struct Packet {
 }
 
 /// What became of the capture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Capture {
     /// The packets are in this pcapng file, relative to the run folder.
