@@ -20,17 +20,9 @@ pub use batch::Batch;
 #[cfg(target_os = "linux")]
 pub use linux::binding::apply as bind;
 #[cfg(target_os = "linux")]
-pub use linux::bpf;
-#[cfg(target_os = "linux")]
-pub use linux::descriptors;
-#[cfg(target_os = "linux")]
-pub use linux::multipath;
-#[cfg(target_os = "linux")]
-pub use linux::received;
-#[cfg(target_os = "linux")]
 use linux::system;
 #[cfg(target_os = "linux")]
-pub use linux::wire_set;
+pub use linux::{bpf, descriptors, multipath, received, wire_set};
 pub use own_type::{OverWire, over_own_type};
 pub use transports::{ALL, all, find, own, register};
 pub use wire::{

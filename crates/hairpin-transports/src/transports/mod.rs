@@ -29,33 +29,26 @@ use hairpin_model::Card;
 use crate::wire::Transport;
 
 /// The built-in transports, in the order of the ladder: the shortest path first.
+#[cfg(target_os = "linux")]
 pub const ALL: &[&dyn Transport] = &[
     &memory::Memory,
-    #[cfg(target_os = "linux")]
     &shm::Shm,
-    #[cfg(target_os = "linux")]
     &pipe::PIPE,
-    #[cfg(target_os = "linux")]
     &fifo::FIFO,
-    #[cfg(target_os = "linux")]
     &unix_stream::UNIX_STREAM,
-    #[cfg(target_os = "linux")]
     &unix_seqpacket::UNIX_SEQPACKET,
-    #[cfg(target_os = "linux")]
     &unix_datagram::UNIX_DATAGRAM,
-    #[cfg(target_os = "linux")]
     &udp::UDP,
-    #[cfg(target_os = "linux")]
     &udp::UDP6,
-    #[cfg(target_os = "linux")]
     &tcp::TCP,
-    #[cfg(target_os = "linux")]
     &tcp::TCP6,
-    #[cfg(target_os = "linux")]
     &mptcp::Mptcp,
-    #[cfg(target_os = "linux")]
     &icmp::Icmp,
 ];
+
+/// What runs everywhere.
+#[cfg(not(target_os = "linux"))]
+pub const ALL: &[&dyn Transport] = &[&memory::Memory];
 
 /// Those of other crates. The list belongs to the process: the ends of a round are processes of one program, which all
 /// have the same list.
