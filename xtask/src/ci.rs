@@ -13,7 +13,7 @@ use hairpin_testing::program;
 
 use crate::platforms::{self, Checked};
 use crate::skips::{AllowedSkips, Skip};
-use crate::{aarch64, captures, commands, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy};
+use crate::{aarch64, captures, commands, dist, documents, picture, process, readers, smoke, suite, tidy};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -111,7 +111,6 @@ const STEPS: &[Step] = &[
     ("readers", read_back),
     ("captures", read_captures),
     ("picture", look),
-    ("leftovers", |state| leftovers::check(state.binary()?).map(Done::Passed)),
 ];
 
 /// The steps that a second process runs next to the others: many tests wait, which leaves CPU time for builds.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{figures, leftovers, process};
+use crate::{figures, process};
 
 /// Maximum time to start and end a link, with the program that runs across it, in ms.
 const BOUND_MS: f64 = 150.0;
@@ -31,6 +31,9 @@ const TAKEN_APART: Duration = Duration::from_millis(500);
 
 /// Makes the kernel return free memory for namespaces, some of which it otherwise counts as used.
 const SHRINK: &str = "/sys/kernel/slab/net_namespace/shrink";
+
+/// The environment variable by which processes are found.
+const MARK: &str = "HAIRPIN_XTASK_MARK";
 
 /// What is counted before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +57,7 @@ impl Census {
             held: held_namespaces()?,
             in_memory: namespaces_in_memory(),
             interfaces: devices.lines().skip(2).count(),
-            processes: leftovers::marked(mark).len(),
+            processes: marked(mark),
             files,
         })
     }
@@ -103,6 +106,13 @@ fn held_namespaces() -> Result<BTreeSet<String>> {
     Ok(held)
 }
 
+/// Living processes with the mark, without zombies, which have no environment.
+fn marked(mark: &str) -> usize {
+    let entry = format!("{MARK}={mark}");
+    let environments = entries(Path::new("/proc")).into_iter().filter_map(|path| fs::read(path.join("environ")).ok());
+    environments.filter(|text| text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes())).count()
+}
+
 /// Entries of a folder; empty if it is gone or closed to this user.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
@@ -144,7 +154,7 @@ fn judge(hairpin: &Path, folder: &Path, starts: usize, uid: Option<u32>) -> Resu
     let start = || {
         let mut command = Command::new(hairpin);
         command.args(["link", "run", "--link", "delay=0ms", "--", "true"]).current_dir(folder);
-        command.env(leftovers::MARK, &mark).env("TMPDIR", folder).stdin(Stdio::null());
+        command.env(MARK, &mark).env("TMPDIR", folder).stdin(Stdio::null());
         if let Some(uid) = uid {
             command.gid(uid).uid(uid);
         }

@@ -22,7 +22,6 @@ mod fidelity;
 mod figures;
 mod fresh;
 mod leaks;
-mod leftovers;
 mod lines;
 mod links;
 mod overhead;

@@ -63,9 +63,9 @@ fn every_case_counts_what_its_calls_carry() {
 #[test]
 fn what_cannot_be_measured_is_refused() {
     for (arguments, expected) in [
-        ("--transport tpc", "unknown transport `tpc`"),
+        ("--transport tpc", "invalid value 'tpc' for '--transport"),
         ("--transport tcp --cpus 100000,100000", "cannot measure tcp"),
-        ("rates --transport tpc", "unknown transport `tpc`"),
+        ("rates --transport tpc", "invalid value 'tpc' for '--transport"),
         ("rates --transport tcp --cpus 100000,100000", "cannot measure tcp"),
         ("rates --transport tcp --congestion none-such", "cannot measure tcp"),
         ("rates --transport pipe --cpus 0,1 --waiting spin", "--waiting spin is for sockets, not for pipe"),

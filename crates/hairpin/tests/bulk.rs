@@ -20,7 +20,7 @@ fn only_messages_with_times_have_a_latency() {
         let plan = format!(
             "bulk --transport pipe --count 20 --rounds 1 --source {source} --placement same-cpu --out {source} --quiet"
         );
-        place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0);
+        place.hairpin(&plan).with_code(0);
         for round in rounds(&place.path(source)) {
             let figures = &round["outcome"]["flows"][0]["figures"];
             assert_eq!((&figures["samples"], &figures["stamped"]), (&20.into(), &stamped.into()), "{round}");
@@ -35,7 +35,7 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
     let place = Place::new();
     let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction up,down \
                 --write-size 1000 --count 300 --omit 30 --rounds 2 --out run";
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     assert_kept(&run);
     assert_eq!(list(&run["cases"]).len(), 14);
     for case in list(&run["cases"]) {
@@ -53,7 +53,7 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
     }
     let answered = text(&run["answer"]["headline"]);
     assert!(answered.starts_with("Highest goodput"), "{answered}");
-    let again = place.json(&["analyse", "run"]);
+    let again = place.json("analyse run");
     for (case, before) in list(&again["cases"]).iter().zip(list(&run["cases"])) {
         assert_eq!(case["flows"], before["flows"], "computed anew from the rounds");
     }
@@ -65,7 +65,7 @@ fn connections_share_the_load_and_each_carries_its_count() {
     let place = Place::new();
     let plan = "bulk --transport tcp --placement same-cpu --connections 100 --write-size 100 --count 20 --omit 2 --rounds 1 \
                 --out run --json";
-    let run = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    let run = place.hairpin(&plan).with_code(0).json();
     let flow = &run["cases"][0]["flows"][0];
     assert_eq!((number(&flow["ledger"]["sent"]), number(&flow["ledger"]["received"])), (2000, 2000), "{flow}");
     let round = &crate::support::rounds(&place.path("run"))[0];
@@ -87,10 +87,8 @@ fn connections_share_the_load_and_each_carries_its_count() {
 #[test]
 fn a_buffered_warm_up_does_not_hide_the_rate_of_a_link() {
     let place = Place::new();
-    let plan = "bulk --transport tcp --placement same-cpu --connections 20 --rounds 1 --out run --json --link";
-    let mut plan: Vec<&str> = plan.split_whitespace().collect();
-    plan.push("rate=20mbit delay=5ms queue=1MiB");
-    let run = place.hairpin(&plan).with_code(0).json();
+    let plan = "bulk --transport tcp --placement same-cpu --connections 20 --rounds 1 --out run";
+    let run = place.json((plan, ["--link", "rate=20mbit delay=5ms queue=1MiB"]));
     let flow = &run["cases"][0]["flows"][0];
     let goodput = flow["goodput_bytes_per_s"]["value"].as_f64().expect("something was received");
     assert!((1_250_000.0..2_500_000.0).contains(&goodput), "{goodput} bytes/s of 2 500 000");
@@ -105,7 +103,7 @@ fn a_buffered_warm_up_does_not_hide_the_rate_of_a_link() {
 fn a_round_trip_may_be_larger_than_a_write_of_a_stream() {
     let place = Place::new();
     let plan = "round-trip --transport tcp --placement same-cpu --size 17MiB --rounds 1 --count 1 --warmup 1 --out run --json";
-    let run = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    let run = place.hairpin(&plan).with_code(0).json();
     assert_eq!(run["cases"][0]["flows"][0]["samples"], 1, "{run}");
     place.assert_nothing_left();
 }
@@ -124,7 +122,7 @@ const FULL_SPEED: &[&str] = &[
 
 fn begun(place: &Place, load: &str, rest: &str) -> Running {
     let plan = format!("{load} --placement same-cpu --json {rest}");
-    place.start(&plan.split_whitespace().collect::<Vec<_>>())
+    place.start(&plan)
 }
 
 #[test]
@@ -161,7 +159,7 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
     let place = Place::new();
     let plan = "bulk --transport tcp,unix-stream --direction both --connections 3 --write-size 1000 --count 200 --omit 10 --rounds 2 \
                 --placement same-cpu --out run";
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     assert_kept(&run);
     for case in list(&run["cases"]) {
         let flows = list(&case["flows"]);
@@ -183,9 +181,9 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
             assert!(both > 0.0 && both < 2.0 * each[0].max(each[1]), "a mean of its flows, not a sum: {case}");
         }
     }
-    let brief = on_one_line(&place.hairpin(&["report", "run"]).with_code(0).stdout);
+    let brief = on_one_line(&place.hairpin("report run").with_code(0).stdout);
     assert!(brief.contains("No interval for") && brief.contains("fewer than 5 rounds count"), "{brief}");
-    let table = place.hairpin(&["report", "run", "--csv"]).with_code(0).stdout;
+    let table = place.hairpin("report run --csv").with_code(0).stdout;
     let sent: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
     let column = sent[0].iter().position(|name| *name == "sent").expect("it is a column");
     assert_eq!(
@@ -209,7 +207,7 @@ fn segments_without_payload_have_the_bytes_that_a_link_counts() {
     or_skip!(can_link());
     let plan =
         "bulk --transport tcp,tcp6 --direction up,down --link delay=1ms --count 200 --omit 10 --rounds 1 --out run";
-    place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    place.json(&plan);
     for round in rounds(&place.path("run")) {
         let outcome = &round["outcome"];
         let goes_up = text(&round["order"]["case"]["flows"][0]["direction"]) == "up";
@@ -235,7 +233,7 @@ fn a_killed_flow_fails_its_round_only_and_leaves_nothing() {
     // The other flow would run for an hour.
     let plan =
         "bulk --transport unix-stream --direction both --placement same-cpu --rounds 1 --duration 3600s --json";
-    let mut running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    let mut running = place.start(&plan);
     signal("KILL", running.busy_server());
     let run = running.end().with_code(3).json();
     assert_eq!(list(&run["cases"][0]["failed_rounds"]).len(), 1, "{run}");
@@ -272,9 +270,8 @@ fn a_thousand_connections_are_opened_though_the_soft_limit_is_low_and_a_low_hard
 fn messages_streamed_until_ctrl_c_are_reported() {
     for (direction, ends) in [("up", "processes"), ("down", "processes"), ("up", "threads"), ("down", "threads")] {
         let place = Place::new();
-        let flow = ["bulk", "--transport", "tcp", "--direction", direction];
-        let plan = [&flow[..], &["--ends", ends, "--placement", "same-cpu", "--rounds", "1"]].concat();
-        let mut running = place.start(&[&plan[..], &["--omit", "1", "--duration", "3600s", "--json"]].concat());
+        let plan = format!("bulk --transport tcp --direction {direction} --ends {ends} --placement same-cpu");
+        let mut running = place.start((plan, "--rounds 1 --omit 1 --duration 3600s --json"));
         running.busy_client();
         signal("INT", running.id());
         let run = running.end().with_code(130).json();
@@ -287,21 +284,21 @@ fn messages_streamed_until_ctrl_c_are_reported() {
 #[test]
 fn compared_with_another_its_goodput_is_and_a_budget_names_it() {
     let place = Place::new();
-    let plan = ["bulk", "--transport", "pipe", "--placement", "same-cpu", "--count", "200", "--rounds", "6"];
-    let compare = ["compare", "one", "other", "--json"];
+    let plan = "bulk --transport pipe --placement same-cpu --count 200 --rounds 6";
+    let compare = "compare one other --json";
     // Two runs on a busy machine can be in states that cannot be compared, and one can be without an interval.
     let mut runs = (0..20).map(|_| {
         for run in ["one", "other"] {
             drop(std::fs::remove_dir_all(place.path(run)));
         }
-        place.hairpin(&[&plan[..], &["--out", "one", "--quiet"]].concat()).with_code(0);
+        place.hairpin((plan, "--out one --quiet")).with_code(0);
         copy_as_another_run(&place.path("one"), &place.path("other"));
         place.hairpin(&compare).with_code(0).json()
     });
     let compared = runs.find(|compared| !compared["rows"][0]["ratio"]["low"].is_null()).expect("an interval");
     let rows: Vec<_> = list(&compared["rows"]).iter().map(|row| (text(&row["figure"]), text(&row["unit"]))).collect();
     assert_eq!(rows, [("goodput", "bytes_per_s")], "{compared}");
-    let exit = |budget: &str| place.hairpin(&[&compare[..], &["--budget", budget]].concat());
+    let exit = |budget: &str| place.hairpin((compare, ["--budget", budget]));
     let kept = exit("goodput=-99%").with_code(0).json();
     let budget = &kept["budgets"][0];
     assert_eq!((&budget["figure"], &budget["kept"]), (&"goodput".into(), &true.into()), "{kept}");

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::support::{Place, list, text};
 
-const CASES: &[&str] =
-    &["round-trip", "--placement", "same-cpu", "--transport", "pipe,tcp,udp", "--rounds", "2", "--count", "200"];
+const CASES: &str = "round-trip --placement same-cpu --transport pipe,tcp,udp --rounds 2 --count 200";
 
 fn findings(run: &Value) -> Vec<(&str, f64)> {
     let shared = |finding: &'_ Value| finding["share"].as_f64().expect("a share");
@@ -16,7 +15,7 @@ fn findings(run: &Value) -> Vec<(&str, f64)> {
 fn a_stalled_server_is_found_and_named_first() {
     let place = Place::new();
     // 5 ms in every 20th message of about 20 us each: most of the time is the stall, whatever else the machine does.
-    let run = place.json(&[CASES, &["--injected-fault", "sleep=5ms/20"]].concat());
+    let run = place.json((CASES, "--injected-fault sleep=5ms/20"));
     let found = findings(&run);
     assert_eq!(found.first().map(|first| first.0), Some("echo-stalled"), "{found:?}");
     let greatest = found.iter().map(|(_, share)| *share).fold(0.0, f64::max);
@@ -43,10 +42,10 @@ fn a_server_that_is_not_stalled_is_not_blamed() {
 fn a_slower_twin_is_called_slower() {
     let place = Place::new();
     // 200 us in every message of about 10 us: no machine noise hides that.
-    let injected = ["--replicate-fault", "busy=200us", "--rounds", "6"];
-    let plan = ["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--count", "100"];
+    let injected = "--replicate-fault busy=200us --rounds 6";
+    let plan = "round-trip --placement same-cpu --transport pipe --count 100";
     let low = || {
-        let run = place.json(&[&plan[..], &injected].concat());
+        let run = place.json((plan, &injected));
         let pairs = list(&run["comparisons"]);
         let pair = pairs.iter().find(|pair| pair["role"] == "a-a").expect("replicates are compared");
         assert_eq!(pair["verdict"], "slower", "{pair}");

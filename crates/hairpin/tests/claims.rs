@@ -36,7 +36,7 @@ fn assert_contract(claim: &Value) {
 #[test]
 fn claims_are_listed_with_what_is_covered_and_nothing_is_measured() {
     let place = Place::new();
-    let report = place.json(&["claims"]);
+    let report = place.json("claims");
     let ids: BTreeSet<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
     assert_eq!(ids.len(), 69);
     for claim in list(&report["claims"]) {
@@ -68,9 +68,7 @@ fn claims_are_listed_with_what_is_covered_and_nothing_is_measured() {
 #[test]
 fn claims_are_tested_each_run_once_and_all_is_saved() {
     let place = Place::new();
-    let ids = ["D1", "e24", "B6", "A11"];
-    let flags = ["--rounds", "3", "--seed", "5", "--out", "tested", "--json"];
-    let ran = place.hairpin(&[&["claims", "run"], &ids[..], &flags[..]].concat()).with_code(0);
+    let ran = place.hairpin("claims run D1 e24 B6 A11 --rounds 3 --seed 5 --out tested --json").with_code(0);
     let report = ran.json();
     let shown: Vec<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
     assert_eq!(shown, ["A11", "B6", "D1", "E24"], "in the order of the ledger");
@@ -85,7 +83,7 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     assert_eq!((&missing["measured"], &missing["ratio"]), (&Value::Null, &Value::Null));
     assert_eq!(missing["why"], "cannot-run: `option`, `port, logical packets and progress`.");
     assert_eq!(missing["rows"][0]["why"], "missing: another host: --to");
-    let listed = place.json(&["list"]);
+    let listed = place.json("list");
     let icmp = list(&listed["transports"]).iter().find(|one| one["name"] == "icmp").expect("it is built");
     let expected = if icmp["can_run"] == true { "cannot-tell" } else { "cannot-run" };
     let delay = claim(&report, "D1");
@@ -111,7 +109,7 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     assert_eq!(saved, ran.stdout);
     let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
     assert!(shown.iter().all(|id| page.contains(&format!("<b>{id}</b>"))));
-    let again = place.hairpin(&["claims", "run", "D1", "--out", "tested"]).refused();
+    let again = place.hairpin("claims run D1 --out tested").refused();
     assert!(again.stderr.contains("already holds tested claims (hint: "), "{again:#?}");
     place.assert_nothing_left();
 }
@@ -120,13 +118,13 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
 fn what_cannot_be_tested_is_refused_and_nothing_is_made() {
     let place = Place::new();
     for (arguments, reason) in [
-        (&["B11"][..], "unknown claim `B11` (hint: text B has B1 to B7)"),
-        (&["b9"], "unknown claim `B9` (hint: text B has B1 to B7)"),
-        (&["E27"], "nothing can be tested, and nothing was run: E27 is missing hardware clocks (hint: "),
-        (&["B6", "E27"], "another host: --to; E27 is missing hardware clocks"),
-        (&["B1", "--csv"], "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
+        ("B11", "unknown claim `B11` (hint: text B has B1 to B7)"),
+        ("b9", "unknown claim `B9` (hint: text B has B1 to B7)"),
+        ("E27", "nothing can be tested, and nothing was run: E27 is missing hardware clocks (hint: "),
+        ("B6 E27", "another host: --to; E27 is missing hardware clocks"),
+        ("B1 --csv", "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
     ] {
-        let ran = place.hairpin(&[&["claims", "run"], arguments].concat()).refused();
+        let ran = place.hairpin(("claims run", arguments)).refused();
         assert!(ran.stderr.contains(reason), "{arguments:?}: {ran:#?}");
     }
     assert_eq!(names_in(&place.path(".")), ["tmp"]);
@@ -135,17 +133,17 @@ fn what_cannot_be_tested_is_refused_and_nothing_is_made() {
 #[test]
 fn the_claims_of_one_text_are_listed_alone() {
     let place = Place::new();
-    let report = place.json(&["claims", "b", "D1"]);
+    let report = place.json("claims b D1");
     let ids: Vec<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
     assert_eq!(ids, ["B1", "B2", "B3", "B4", "B5", "B6", "B7", "D1"]);
-    let ran = place.hairpin(&["claims", "B9"]).refused();
+    let ran = place.hairpin("claims B9").refused();
     assert!(ran.stderr.contains("unknown claim `B9` (hint: text B has B1 to B7)"), "{ran:#?}");
 }
 
 #[test]
 fn the_commands_of_a_test_are_those_that_were_run() {
     let place = Place::new();
-    let ran = place.hairpin(&["claims", "run", "D1", "--rounds", "1", "--out", "tested"]).with_code(0);
+    let ran = place.hairpin("claims run D1 --rounds 1 --out tested").with_code(0);
     let saved = document(&std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved"));
     let command = text(&list(&saved["runs"])[0]["command"]);
     let seed = &saved["seed"];
@@ -154,7 +152,7 @@ fn the_commands_of_a_test_are_those_that_were_run() {
     let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
     assert!(page.contains(&command.replace('/', "&#x2f;")), "{command}");
     assert!(page.contains(&format!("claims run D1 --rounds 1 --seed {seed}</code>")), "without the folder");
-    let shown = place.hairpin(&["report", "tested"]).refused();
+    let shown = place.hairpin("report tested").refused();
     assert!(shown.stderr.contains("tested holds tested claims, not a run (hint: "), "{shown:#?}");
     assert!(shown.stderr.contains("tested/claims.json") && shown.stderr.contains("tested/report.html"), "{shown:#?}");
 }
@@ -162,8 +160,7 @@ fn the_commands_of_a_test_are_those_that_were_run() {
 #[test]
 fn an_interrupted_test_of_claims_judges_what_there_is() {
     let place = Place::new();
-    let mut running =
-        place.start(&["claims", "run", "A9", "A11", "--rounds", "200", "--out", "tested", "--json", "--quiet"]);
+    let mut running = place.start("claims run A9 A11 --rounds 200 --out tested --json --quiet");
     running.busy_server();
     signal("INT", running.id());
     let ran = running.end().with_code(130);

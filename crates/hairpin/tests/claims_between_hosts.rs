@@ -82,8 +82,8 @@ fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
     let served = Served::new(&place);
     let word = ticket(&place);
     let ids = ["A1", "A19", "D1", "D6", "E15", "E26"];
-    let flags = ["--to", &word, "--rounds", "1", "--seed", "5", "--out", "tested"];
-    let ran = place.hairpin(&[&["claims", "run"], &ids[..], &flags[..]].concat()).with_code(0);
+    let flags = format!("--to {word} --rounds 1 --seed 5 --out tested");
+    let ran = place.hairpin((("claims run", ids), flags)).with_code(0);
     let saved = std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved");
     let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
     let report = document(&saved);
@@ -138,10 +138,10 @@ fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
 #[test]
 fn without_a_claim_about_a_path_no_server_is_contacted_and_no_file_is_created() {
     let place = Place::new();
-    let ran = place.hairpin(&["claims", "run", "A1", "E27", "--to", "@none"]).refused();
+    let ran = place.hairpin("claims run A1 E27 --to @none").refused();
     let why = "nothing can be tested, and nothing was run: A1 is skipped: it is about one machine; E27 is skipped: it is about";
     assert!(ran.stderr.contains(why), "{ran:#?}");
-    let ran = place.hairpin(&["claims", "run", "D1", "--cpu", "0"]).refused();
+    let ran = place.hairpin("claims run D1 --cpu 0").refused();
     assert!(ran.stderr.contains("--cpu places the one end that is here"), "{ran:#?}");
     assert_eq!(names_in(&place.path(".")), ["tmp"]);
 }

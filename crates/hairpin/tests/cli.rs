@@ -1,21 +1,20 @@
 //! The command line: what is refused or skipped and how, and what is printed where.
 
-use crate::support::{PROGRAM, Place, Running, list, names_in, rounds, text};
+use crate::support::{Arguments, PROGRAM, Place, Running, list, names_in, rounds, text};
 
 #[test]
 fn help_and_version_are_no_errors() {
     let place = Place::new();
-    for arguments in [&["--help"][..], &["-h"], &["round-trip", "--help"], &["compare", "--help"], &["help", "list"]]
-    {
+    for arguments in ["--help", "-h", "round-trip --help", "compare --help", "help list"] {
         let ran = place.hairpin(arguments).with_code(0);
         assert!(ran.stdout.contains("Usage: hairpin") && ran.stderr.is_empty(), "{ran:#?}");
         assert!(!ran.stdout.contains("--injected-fault") && !ran.stdout.contains("__server"), "hidden: {ran:#?}");
     }
-    let help = place.hairpin(&["--help"]).stdout;
+    let help = place.hairpin("--help").stdout;
     let before_usage = help.split("Usage:").next().expect("a beginning");
     assert!(before_usage.lines().all(|line| !line.starts_with(' ')), "{help}");
     assert!(help.contains("Exit codes: 0 fine; 1 a budget was broken; 2 bad usage"), "{help}");
-    let version = place.hairpin(&["--version"]).with_code(0).stdout;
+    let version = place.hairpin("--version").with_code(0).stdout;
     assert!(version.starts_with(concat!("hairpin ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
 }
 
@@ -23,35 +22,23 @@ fn help_and_version_are_no_errors() {
 fn an_unknown_name_gets_the_nearest_one() {
     let place = Place::new();
     for (arguments, nearest) in [
-        (
-            &["round-trip", "--placement", "same-cpu", "--transport", "tpc"][..],
-            "unknown transport `tpc` (hint: did you mean `tcp`?)",
-        ),
-        (
-            &["round-trip", "--placement", "same-cpu", "--transport", "tcp,unix-steam"],
-            "(hint: did you mean `unix-stream`?)",
-        ),
-        (&["round-trip", "--placement", "same-cpu", "--transport", "zzz"], "(hint: one of memory, shm, pipe, "),
-        (
-            &["round-trip", "--option", "nodlay=on"],
-            "--option: unknown option `nodlay` (hint: did you mean `nodelay`?)",
-        ),
-        (&["round-trip", "--waiting", "blok"], "--waiting: unknown value `blok` (hint: did you mean `block`?)"),
-        (&["round-trip", "--placement", "sam-cpu"], "(hint: did you mean `same-cpu`?)"),
-        (&["round-trip", "--ends", "procceses"], "(hint: did you mean `processes`?)"),
-        (
-            &["round-trip", "--link", "lopback"],
-            "no built-in profile is called `lopback` (hint: did you mean `loopback`?)",
-        ),
-        (&["round-trip", "--cpu-idle", "shalow"], "(hint: did you mean `shallow`?)"),
-        (&["compare", "a", "b", "--budget", "p98=+5%"], "unknown figure `p98` (hint: did you mean `p99`?)"),
-        (&["man", "roundtrip"], "unknown command `roundtrip` (hint: did you mean `round-trip`?)"),
-        (&["round-tripp"], "a similar subcommand exists: 'round-trip'"),
-        (&["survy"], "some similar subcommands exist: 'serve', 'survey'"),
-        (&["round-trip", "--transprt", "tcp"], "a similar argument exists: '--transport'"),
-        (&["list", "--jsn"], "a similar argument exists: '--json'"),
-        (&["round-trip", "--csv=sumary"], "a similar value exists: 'summary'"),
-        (&["completions", "bsh"], "a similar value exists: 'bash'"),
+        ("round-trip --placement same-cpu --transport tpc", "unknown transport `tpc` (hint: did you mean `tcp`?)"),
+        ("round-trip --placement same-cpu --transport tcp,unix-steam", "(hint: did you mean `unix-stream`?)"),
+        ("round-trip --placement same-cpu --transport zzz", "(hint: one of memory, shm, pipe, "),
+        ("round-trip --option nodlay=on", "--option: unknown option `nodlay` (hint: did you mean `nodelay`?)"),
+        ("round-trip --waiting blok", "--waiting: unknown value `blok` (hint: did you mean `block`?)"),
+        ("round-trip --placement sam-cpu", "(hint: did you mean `same-cpu`?)"),
+        ("round-trip --ends procceses", "(hint: did you mean `processes`?)"),
+        ("round-trip --link lopback", "no built-in profile is called `lopback` (hint: did you mean `loopback`?)"),
+        ("round-trip --cpu-idle shalow", "(hint: did you mean `shallow`?)"),
+        ("compare a b --budget p98=+5%", "unknown figure `p98` (hint: did you mean `p99`?)"),
+        ("man roundtrip", "unknown command `roundtrip` (hint: did you mean `round-trip`?)"),
+        ("round-tripp", "a similar subcommand exists: 'round-trip'"),
+        ("survy", "some similar subcommands exist: 'serve', 'survey'"),
+        ("round-trip --transprt tcp", "a similar argument exists: '--transport'"),
+        ("list --jsn", "a similar argument exists: '--json'"),
+        ("round-trip --csv=sumary", "a similar value exists: 'summary'"),
+        ("completions bsh", "a similar value exists: 'bash'"),
     ] {
         let ran = place.hairpin(arguments).refused();
         assert!(ran.stderr.contains(nearest), "{arguments:?}: {ran:#?}");
@@ -103,7 +90,7 @@ fn impossible_plans_are_refused_before_anything_runs() {
         (&["--json", "--csv"], "cannot be used with"),
         (&["what"], "unexpected argument 'what'"),
     ] {
-        let ran = place.hairpin(&[&["round-trip"], arguments].concat()).refused();
+        let ran = place.hairpin(("round-trip", arguments)).refused();
         assert!(ran.stderr.contains(reason), "{arguments:?}: {ran:#?}");
     }
     assert_eq!(names_in(&place.path(".")), ["tmp"], "a refused command creates no run folder");
@@ -112,18 +99,16 @@ fn impossible_plans_are_refused_before_anything_runs() {
 #[test]
 fn impossible_combinations_are_refused_with_the_reason() {
     let place = Place::new();
-    let spin = ["round-trip", "--transport", "tcp", "--waiting", "spin", "--placement", "same-cpu"];
+    let spin = "round-trip --transport tcp --waiting spin --placement same-cpu";
     let ran = place.hairpin(&spin).refused();
     let reason = "cannot run tcp spin same-cpu: both ends share one CPU, so a spinning end would keep the other \
                   off it (hint: ";
     assert!(ran.stderr.contains(reason), "{ran:#?}");
 
-    let ran = place
-        .hairpin(&["round-trip", "--placement", "same-cpu", "--transport", "memory", "--ends", "processes"])
-        .refused();
+    let ran = place.hairpin("round-trip --placement same-cpu --transport memory --ends processes").refused();
     assert!(ran.stderr.contains("it joins two threads of one process only (hint: use --ends threads)"), "{ran:#?}");
 
-    let ran = place.hairpin(&["round-trip", "--transport", "icmp", "--placement", "cross-cpu"]);
+    let ran = place.hairpin("round-trip --transport icmp --placement cross-cpu");
     // If ping sockets are not allowed, there is an earlier reason.
     assert!(ran.refused().stderr.contains("cannot run icmp"));
 }
@@ -131,21 +116,10 @@ fn impossible_combinations_are_refused_with_the_reason() {
 #[test]
 fn impossible_combinations_are_skipped_if_others_can_run() {
     let place = Place::new();
-    let run = place.json(&[
-        "round-trip",
-        "--transport",
-        "tcp,pipe,memory",
-        "--placement",
-        "same-cpu",
-        "--ends",
-        "processes",
-        "--waiting",
-        "block,spin",
-        "--rounds",
-        "1",
-        "--count",
-        "20",
-    ]);
+    let run = place.json(
+        "round-trip --transport tcp,pipe,memory --placement same-cpu --ends processes \
+        --waiting block,spin --rounds 1 --count 20",
+    );
     let labels: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["label"])).collect();
     assert_eq!(labels, ["tcp block same-cpu", "pipe block same-cpu"]);
     let skipped: Vec<(&str, &str)> =
@@ -157,41 +131,32 @@ fn impossible_combinations_are_skipped_if_others_can_run() {
 }
 
 /// A few quick rounds of two transports.
-const QUICK: &[&str] =
-    &["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--rounds", "2", "--count", "50"];
+const QUICK: &str = "round-trip --placement same-cpu --transport pipe,unix-stream --rounds 2 --count 50";
 
 #[test]
 fn without_a_terminal_nothing_is_coloured() {
     let place = Place::new();
-    let shown = |arguments: &[&str], environment: &[(&str, &str)]| {
+    let shown = |arguments: &str, environment: &[(&str, &str)]| {
         let mut command = place.command(PROGRAM);
-        let ran = Running::start(command.args(arguments).envs(environment.iter().copied())).end();
+        let ran = Running::start(command.args(arguments.words()).envs(environment.iter().copied())).end();
         ran.stdout + &ran.stderr
     };
     let escapes = |shown: &str| shown.matches('\x1b').count();
-    assert_eq!(escapes(&shown(&[QUICK, &["--out", "run"]].concat(), &[])), 0);
-    for arguments in [
-        &["report", "run"][..],
-        &["round-trip", "--placement", "same-cpu", "--transport", "tpc"],
-        &["list"],
-        &["nothing"],
-    ] {
+    assert_eq!(escapes(&shown(&format!("{QUICK} --out run"), &[])), 0);
+    for arguments in ["report run", "round-trip --placement same-cpu --transport tpc", "list", "nothing"] {
         assert_eq!(escapes(&shown(arguments, &[])), 0, "{arguments:?}");
         let (force, no) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
         assert_eq!(escapes(&shown(arguments, &[force, no])), 0, "{arguments:?}");
     }
     // With colour forced there are escapes, so the checks above can fail.
-    assert!(escapes(&shown(&["report", "run"], &[("CLICOLOR_FORCE", "1")])) > 0);
-    assert!(
-        escapes(&shown(&["round-trip", "--placement", "same-cpu", "--transport", "tpc"], &[("CLICOLOR_FORCE", "1")]))
-            > 0
-    );
+    assert!(escapes(&shown("report run", &[("CLICOLOR_FORCE", "1")])) > 0);
+    assert!(escapes(&shown("round-trip --placement same-cpu --transport tpc", &[("CLICOLOR_FORCE", "1")])) > 0);
 }
 
 #[test]
 fn a_report_fits_its_columns() {
     let place = Place::new();
-    place.hairpin(&[QUICK, &["--out", "run"]].concat()).with_code(0);
+    place.hairpin((QUICK, "--out run")).with_code(0);
     for (columns, widest) in [(None, 100), (Some("80"), 80)] {
         let mut command = place.command(PROGRAM);
         command.args(["report", "run"]).envs(columns.map(|columns| ("COLUMNS", columns)));
@@ -206,7 +171,7 @@ fn a_report_fits_its_columns() {
 #[test]
 fn standard_output_holds_the_answer_and_standard_error_the_rest() {
     let place = Place::new();
-    let ran = place.hairpin(&[QUICK, &["--json", "--out", "json"]].concat()).with_code(0);
+    let ran = place.hairpin((QUICK, "--json --out json")).with_code(0);
     assert_eq!(ran.json()["state"], "complete");
     assert!(
         ran.stderr.contains("Run folder  json") && ran.stderr.contains("Report      json/report.html"),
@@ -228,9 +193,9 @@ fn standard_output_holds_the_answer_and_standard_error_the_rest() {
 fn csv_has_a_row_for_each_case_or_for_each_sample_kept() {
     let place = Place::new();
     // In an open loop, where a message may be sent late.
-    let run = place.json(&[QUICK, &["--rate", "20k", "--out", "run"]].concat());
+    let run = place.json((QUICK, "--rate 20k --out run"));
     let cases = list(&run["cases"]);
-    let (names, rows) = table(&place.hairpin(&["report", "run", "--csv"]).with_code(0).stdout);
+    let (names, rows) = table(&place.hairpin("report run --csv").with_code(0).stdout);
     assert_eq!(rows.len(), cases.len());
     for (row, case) in rows.iter().zip(cases) {
         let cell = |name: &str| row[place_of(&names, name)].as_str();
@@ -241,7 +206,7 @@ fn csv_has_a_row_for_each_case_or_for_each_sample_kept() {
     }
     assert!(!names.iter().any(|name| name.starts_with("latency_p99")), "100 samples have no p99: {names:?}");
 
-    let (names, rows) = table(&place.hairpin(&["report", "run", "--csv=samples"]).with_code(0).stdout);
+    let (names, rows) = table(&place.hairpin("report run --csv=samples").with_code(0).stdout);
     let rounds = rounds(&place.path("run"));
     let kept: u64 = rounds.iter().filter_map(|round| round["outcome"]["flows"][0]["samples_kept"].as_u64()).sum();
     assert_eq!(rows.len() as u64, kept);
@@ -272,9 +237,9 @@ fn place_of(names: &[String], name: &str) -> usize {
 #[test]
 fn a_run_keeps_as_many_samples_as_asked_and_counts_all() {
     let place = Place::new();
-    let (_, rows) = table(&place.hairpin(&[QUICK, &["--csv=samples", "--keep-samples", "20"]].concat()).stdout);
+    let (_, rows) = table(&place.hairpin((QUICK, "--csv=samples --keep-samples 20")).stdout);
     assert_eq!(rows.len(), 2 * 2 * 20, "two cases, two rounds");
-    let run = place.json(&[QUICK, &["--keep-samples", "0", "--out", "none"]].concat());
+    let run = place.json((QUICK, "--keep-samples 0 --out none"));
     for case in list(&run["cases"]) {
         assert_eq!(case["flows"][0]["samples"], 100, "the histograms hold what the samples do not");
     }

@@ -2,25 +2,13 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, Ran, copy, copy_as_another_run, edit_json, list, rounds};
+use crate::support::{Arguments, Place, Ran, copy, copy_as_another_run, edit_json, list, rounds};
 
 /// A place with a run in `base` whose figures are smoothed, so that they do not depend on this machine, and a copy in
 /// `slower` in which everything takes 1.5 times as long.
 fn two_runs() -> Place {
     let place = Place::new();
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "pipe,tcp",
-        "--rounds",
-        "6",
-        "--count",
-        "200",
-        "--out",
-        "base",
-    ];
+    let plan = "round-trip --placement same-cpu --transport pipe,tcp --rounds 6 --count 200 --out base";
     place.hairpin(&plan).with_code(0);
     copy(&place.path("base"), &place.path("slower"));
     for (name, factor) in [("base", 1.0), ("slower", 1.5)] {
@@ -46,8 +34,8 @@ fn two_runs() -> Place {
     place
 }
 
-fn compare(place: &Place, arguments: &[&str]) -> Ran {
-    place.hairpin(&[&["compare"], arguments].concat())
+fn compare(place: &Place, arguments: impl Arguments) -> Ran {
+    place.hairpin(("compare", arguments))
 }
 
 #[test]
@@ -56,12 +44,12 @@ fn a_run_that_is_given_twice_is_refused() {
     copy(&place.path("base"), &place.path("copied"));
     std::os::unix::fs::symlink(place.path("base"), place.path("linked")).expect("a link");
     for (arguments, named) in [
-        (&["base", "base"][..], "base and base"),
-        (&["base", "base/"], "base and base/"),
-        (&["base", "copied"], "base and copied"),
-        (&["base", "linked", "--against", "slower"], "base and linked"),
-        (&["base", "--against", "slower", "slower"], "slower and slower"),
-        (&["base", "slower", "--against", "slower"], "slower and slower"),
+        ("base base", "base and base"),
+        ("base base/", "base and base/"),
+        ("base copied", "base and copied"),
+        ("base linked --against slower", "base and linked"),
+        ("base --against slower slower", "slower and slower"),
+        ("base slower --against slower", "slower and slower"),
     ] {
         let ran = compare(&place, arguments).refused();
         let reason = format!("{named} are the same run (hint: give each run once)");
@@ -72,38 +60,26 @@ fn a_run_that_is_given_twice_is_refused() {
 #[test]
 fn no_difference_is_found_between_alike_runs() {
     let place = Place::new();
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "pipe,tcp",
-        "--rounds",
-        "6",
-        "--count",
-        "300",
-        "--out",
-        "run",
-    ];
+    let plan = "round-trip --placement same-cpu --transport pipe,tcp --rounds 6 --count 300 --out run";
     place.hairpin(&plan).with_code(0);
     copy_as_another_run(&place.path("run"), &place.path("again"));
-    for budget in [&[][..], &["--budget", "p50=+50%,mean=+50%"]] {
-        let shown = compare(&place, &[&["run", "again"], budget].concat());
+    for budget in ["", "--budget p50=+50%,mean=+50%"] {
+        let shown = compare(&place, ("run again", budget));
         assert!(shown.stdout.contains(" compared: no difference found."), "{shown:#?}");
         assert!(!shown.stdout.contains("  slower") && !shown.stdout.contains("  faster"), "{shown:#?}");
     }
-    compare(&place, &["run", "again"]).with_code(0);
+    compare(&place, "run again").with_code(0);
 }
 
 #[test]
 fn a_regression_past_its_budget_is_exit_code_1() {
     let place = two_runs();
-    let shown = compare(&place, &["base", "slower"]).with_code(0);
+    let shown = compare(&place, "base slower").with_code(0);
     assert!(
         shown.stdout.contains("6 figures compared: 6 slower, 0 faster"),
         "without a budget it is news: {shown:#?}"
     );
-    let shown = compare(&place, &["base", "slower", "--budget", "p50=+5%"]).with_code(1);
+    let shown = compare(&place, "base slower --budget p50=+5%").with_code(1);
     assert!(shown.stdout.contains("+50 %"), "{shown:#?}");
     assert_eq!(shown.stderr, "");
     for (budget, code) in [
@@ -115,9 +91,9 @@ fn a_regression_past_its_budget_is_exit_code_1() {
     ] {
         compare(&place, &["base", "slower", "--budget", budget]).with_code(code);
     }
-    compare(&place, &["slower", "base", "--budget", "p50=+5%", "--budget", "rate=-5%"]).with_code(0);
+    compare(&place, "slower base --budget p50=+5% --budget rate=-5%").with_code(0);
     copy_as_another_run(&place.path("base"), &place.path("again"));
-    compare(&place, &["base", "again", "--budget", "p50=+5%"]).with_code(0);
+    compare(&place, "base again --budget p50=+5%").with_code(0);
 }
 
 #[test]
@@ -134,13 +110,13 @@ fn a_run_that_was_disturbed_is_named_as_a_comparison_cannot_mend_it() {
             run["findings"] = findings.iter().map(finding).collect::<Vec<_>>().into();
         });
     }
-    let shown = compare(&place, &["base", "slower", "--budget", "p50=+5%"]).with_code(1).stdout;
+    let shown = compare(&place, "base slower --budget p50=+5%").with_code(1).stdout;
     assert!(shown.contains("slower: noisy-machine: 5 of 6 rounds were disturbed."), "{shown}");
-    let printed = compare(&place, &["base", "slower", "--json"]).with_code(0).json();
+    let printed = compare(&place, "base slower --json").with_code(0).json();
     let told: Vec<_> = list(&printed["cautions"]).iter().map(|one| (&one["run"], &one["code"])).collect();
     assert_eq!(told, [(&"slower".into(), &"noisy-machine".into())]);
     copy_as_another_run(&place.path("base"), &place.path("again"));
-    assert!(!compare(&place, &["base", "again"]).with_code(0).stdout.contains("Caution"), "nothing is made up");
+    assert!(!compare(&place, "base again").with_code(0).stdout.contains("Caution"), "nothing is made up");
 }
 
 #[test]
@@ -151,7 +127,7 @@ fn invalid_cases_are_said_first_and_their_run_is_named() {
         case["valid"] = false.into();
         case["why_invalid"] = vec!["the relay was late"].into();
     });
-    let shown = compare(&place, &["base", "slower", "--budget", "p50=+60%"]).with_code(1).stdout;
+    let shown = compare(&place, "base slower --budget p50=+60%").with_code(1).stdout;
     let first = "3 figures compared: 3 slower, 0 faster, 0 without a difference found. 1 budget NOT kept.\n1 case \
                  is invalid in the baseline (marked with !): do not use its figures.\n";
     assert!(shown.starts_with(first), "{shown}");
@@ -159,7 +135,7 @@ fn invalid_cases_are_said_first_and_their_run_is_named() {
     assert!(shown.contains("\n! p50 ") && shown.contains("\n  p50 "), "each case has its own mark: {shown}");
     assert!(shown.contains(" is invalid in the baseline: the relay was late\n"), "{shown}");
     assert!(shown.replace("\n  ", " ").contains("NOT kept: no usable figure in the baseline"), "{shown}");
-    let printed = compare(&place, &["slower", "base", "--json"]).with_code(0).json();
+    let printed = compare(&place, "slower base --json").with_code(0).json();
     assert_eq!(list(&printed["rows"]).iter().filter(|row| row["valid"] == false).count(), 3, "{printed}");
     let invalid = &printed["invalid"][0];
     assert_eq!(
@@ -177,7 +153,7 @@ fn runs_over_different_links_are_compared_and_the_links_named() {
             case["case"]["path"]["name"] = "bridged-vm".into();
         }
     });
-    let shown = compare(&place, &["base", "slower"]).with_code(0).stdout;
+    let shown = compare(&place, "base slower").with_code(0).stdout;
     let first = "The runs differ in: link (loopback, bridged-vm).\n6 figures compared: 6 slower";
     assert!(shown.starts_with(first), "{shown}");
 }
@@ -186,18 +162,17 @@ fn runs_over_different_links_are_compared_and_the_links_named() {
 fn runs_that_differ_in_one_choice_are_compared_and_it_is_named_first() {
     let place = Place::new();
     for (out, more) in [
-        ("on", &["--transport", "tcp", "--option", "nodelay=on"][..]),
-        ("off", &["--transport", "tcp", "--option", "nodelay=off"]),
-        ("plain", &["--transport", "tcp"]),
-        ("large", &["--transport", "tcp", "--size", "1KiB"]),
-        ("spin", &["--transport", "tcp", "--placement", "cross-cpu", "--waiting", "spin"]),
-        ("two", &["--transport", "tcp", "--placement", "cross-cpu"]),
-        ("udp", &["--transport", "udp"]),
+        ("on", "--transport tcp --option nodelay=on"),
+        ("off", "--transport tcp --option nodelay=off"),
+        ("plain", "--transport tcp"),
+        ("large", "--transport tcp --size 1KiB"),
+        ("spin", "--transport tcp --placement cross-cpu --waiting spin"),
+        ("two", "--transport tcp --placement cross-cpu"),
+        ("udp", "--transport udp"),
     ] {
-        let placement = ["--placement", "same-cpu"];
-        let placement = if more.contains(&"--placement") { &[][..] } else { &placement };
-        let plan = [&["round-trip", "--rounds", "4", "--count", "100", "--out", out], placement, more].concat();
-        place.hairpin(&plan).with_code(0);
+        let placement = if more.contains("--placement") { "" } else { "--placement same-cpu" };
+        let plan = format!("round-trip --rounds 4 --count 100 --out {out} {placement} {more}");
+        place.hairpin(plan).with_code(0);
     }
     for (before, after, what) in [
         ("on", "off", "option nodelay (on, off)"),
@@ -209,10 +184,10 @@ fn runs_that_differ_in_one_choice_are_compared_and_it_is_named_first() {
         let shown = compare(&place, &[before, after]).with_code(0).stdout;
         assert!(shown.starts_with(&format!("The runs differ in: {what}.\n2 figures compared")), "{what}: {shown}");
     }
-    let printed = compare(&place, &["on", "off", "--json", "--budget", "p50=+100%"]).json();
+    let printed = compare(&place, "on off --json --budget p50=+100%").json();
     let expected = serde_json::json!({"what": "option nodelay", "baseline": "on", "candidate": "off"});
     assert_eq!((&printed["differs"], list(&printed["budgets"]).len()), (&expected, 1), "{printed}");
-    let ran = compare(&place, &["on", "large"]).refused();
+    let ran = compare(&place, "on large").refused();
     let refused = "the runs have no case in common and differ in option nodelay (on against default), size (4 B against \
                    1 KiB) (hint: compare runs that differ in one of these only)";
     assert!(ran.stderr.contains(refused), "{ran:#?}");
@@ -221,7 +196,7 @@ fn runs_that_differ_in_one_choice_are_compared_and_it_is_named_first() {
 #[test]
 fn a_comparison_is_printed_as_json_too() {
     let place = two_runs();
-    let ran = compare(&place, &["base", "slower", "--budget", "p50=+5%", "--json"]).with_code(1);
+    let ran = compare(&place, "base slower --budget p50=+5% --json").with_code(1);
     let printed = ran.json();
     assert_eq!((&printed["baseline"], &printed["candidate"]), (&"base".into(), &"slower".into()));
     let of = |figure: &str| list(&printed["rows"]).iter().filter(|row| row["figure"] == figure).collect::<Vec<_>>();
@@ -262,64 +237,28 @@ fn unlike_runs_are_compared_only_on_request() {
         run["hosts"][0]["environment"]["kernel"] = "Linux 2.6.32".into();
         run["tool"]["version"] = "0.0.1".into();
     });
-    let ran = compare(&place, &["base", "elsewhere"]).refused();
+    let ran = compare(&place, "base elsewhere").refused();
     for told in ["the runs differ:", "machine: kernel: ", " against Linux 2.6.32", "tool: version: "] {
         assert!(ran.stderr.contains(told), "{told}: {ran:#?}");
     }
     assert!(ran.stderr.contains("(hint: --allow-unlike compares them anyway)"), "{ran:#?}");
-    let ran = compare(&place, &["base", "elsewhere", "--allow-unlike"]).with_code(0);
+    let ran = compare(&place, "base elsewhere --allow-unlike").with_code(0);
     assert!(ran.stdout.contains("Linux 2.6.32"), "it is still said: {ran:#?}");
 
-    let other = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "pipe",
-        "--rounds",
-        "6",
-        "--count",
-        "100",
-        "--out",
-        "shorter",
-    ];
+    let other = "round-trip --placement same-cpu --transport pipe --rounds 6 --count 100 --out shorter";
     place.hairpin(&other).with_code(0);
-    let ran = compare(&place, &["base", "shorter"]).refused();
+    let ran = compare(&place, "base shorter").refused();
     assert!(ran.stderr.contains("messages per round: 200 messages against 100 messages"), "{ran:#?}");
 
-    let other = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp",
-        "--rounds",
-        "6",
-        "--count",
-        "200",
-        "--out",
-        "udp",
-    ];
+    let other = "round-trip --placement same-cpu --transport udp --rounds 6 --count 200 --out udp";
     place.hairpin(&other).with_code(0);
-    let ran = compare(&place, &["base", "udp"]).refused();
+    let ran = compare(&place, "base udp").refused();
     let refused =
         "the runs have no case in common and differ in transport (pipe and tcp against udp), which is not one value";
     assert!(ran.stderr.contains(refused), "{ran:#?}");
-    let other = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp,tcp",
-        "--rounds",
-        "6",
-        "--count",
-        "200",
-        "--out",
-        "some",
-    ];
+    let other = "round-trip --placement same-cpu --transport udp,tcp --rounds 6 --count 200 --out some";
     place.hairpin(&other).with_code(0);
-    let ran = compare(&place, &["base", "some"]).with_code(0);
+    let ran = compare(&place, "base some").with_code(0);
     assert!(ran.stdout.contains("udp block same-cpu") && ran.stdout.contains("pipe block same-cpu"), "{ran:#?}");
 }
 
@@ -330,7 +269,7 @@ fn a_run_of_a_newer_format_is_refused_by_every_command() {
         let format = run["format"].as_u64().expect("a number");
         run["format"] = Value::from(format + 1);
     });
-    for arguments in [&["report", "slower"][..], &["analyse", "slower"], &["compare", "base", "slower"]] {
+    for arguments in ["report slower", "analyse slower", "compare base slower"] {
         let ran = place.hairpin(arguments).refused();
         assert!(ran.stderr.contains("cannot read slower/run.json: the run has format 4, "), "{ran:#?}");
         assert!(ran.stderr.contains("this build reads up to 3 (hint: use a newer hairpin)"), "{ran:#?}");

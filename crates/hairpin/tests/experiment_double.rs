@@ -28,7 +28,7 @@ fn an_experiment_is_a_file_and_a_line() {
     });
     let (_, run) = ran.expect("its knobs are not refused");
     assert_eq!((cases, ended, run.seed, &run.unsaved[..]), (3, run.plan.rounds_ordered, 7, &[][..]));
-    let shown = place.json(&["report", "run"]);
+    let shown = place.json("report run");
     assert_kept(&shown);
     assert_eq!((text(&shown["plan"]["experiment"]), text(&shown["state"])), ("one-way", "complete"));
     assert_eq!(list(&shown["cases"]).len(), 3);

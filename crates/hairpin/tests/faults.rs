@@ -27,20 +27,8 @@ fn an_occupied_port_fails_its_rounds_only() {
     let occupied = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = occupied.local_addr().expect("it is bound");
     let port = address.port().to_string();
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "tcp,pipe",
-        "--rounds",
-        "2",
-        "--count",
-        "50",
-        "--port",
-        &port,
-    ];
-    let ran = place.hairpin(&[&plan[..], &["--json", "--out", "run"]].concat()).with_code(3);
+    let plan = format!("round-trip --placement same-cpu --transport tcp,pipe --rounds 2 --count 50 --port {port}");
+    let ran = place.hairpin((plan, "--json --out run")).with_code(3);
     let run = ran.json();
     let cause = format!("server: cannot bind {address}: Address already in use");
     assert_eq!(causes(case(&run, "tcp")).len(), 2);
@@ -53,28 +41,27 @@ fn an_occupied_port_fails_its_rounds_only() {
         assert!(text(&round["outcome"]["hint"]).contains("the port is occupied"), "{round}");
     }
     assert_eq!((&case(&run, "pipe")["rounds"], &case(&run, "pipe")["flows"][0]["samples"]), (&json!(2), &json!(100)));
-    let shown = on_one_line(&place.hairpin(&["report", "run"]).with_code(0).stdout);
+    let shown = on_one_line(&place.hairpin("report run").with_code(0).stdout);
     assert!(shown.contains("2 rounds failed") && shown.contains("Address already in use"), "{shown}");
     place.assert_nothing_left();
 }
 
 /// A plan that would start at once.
-const ANY: &[&str] =
-    &["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--rounds", "1", "--count", "20", "--out"];
+const ANY: &str = "round-trip --placement same-cpu --transport pipe --rounds 1 --count 20 --out";
 
 #[test]
 fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
     let place = Place::new();
     std::fs::write(place.path("file"), "mine").expect("the folder can be written to");
-    let ran = place.hairpin(&[ANY, &["file"]].concat()).refused();
+    let ran = place.hairpin((ANY, "file")).refused();
     assert!(ran.stderr.contains("file/samples: Not a directory"), "{ran:#?}");
     assert!(ran.stderr.contains("(hint: choose another --out)"), "{ran:#?}");
     assert_eq!(std::fs::read_to_string(place.path("file")).expect("it is untouched"), "mine");
 
-    place.hairpin(&[ANY, &["run"]].concat()).with_code(0);
+    place.hairpin((ANY, "run")).with_code(0);
     let saved = |name: &str| std::fs::read(place.path("run").join(name)).expect("it was saved");
     let before = [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")];
-    let ran = place.hairpin(&[ANY, &["run"]].concat()).refused();
+    let ran = place.hairpin((ANY, "run")).refused();
     assert!(ran.stderr.contains("run already holds a run (hint: choose another --out; "), "{ran:#?}");
     assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "never overwritten");
 }
@@ -94,7 +81,7 @@ fn disk(place: &Place, options: &str) -> String {
 #[test]
 fn a_read_only_disk_is_refused_before_anything_is_measured() {
     let place = Place::new();
-    let script = format!("exec \"$0\" {} disk/run", ANY.join(" "));
+    let script = format!("exec \"$0\" {ANY} disk/run");
     let ran = or_skip!(with_disk(&place, "size=1M,ro", &script)).refused();
     let cause = "cannot make the run folder disk/run/samples: Read-only file system";
     assert!(ran.stderr.contains(cause), "{ran:#?}");
@@ -213,19 +200,8 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
 fn a_killed_server_fails_its_round_only() {
     for transport in ["tcp", "udp", "unix-stream", "pipe", "shm"] {
         let place = Place::new();
-        let plan = [
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            transport,
-            "--rounds",
-            "2",
-            "--duration",
-            "500ms",
-            "--json",
-        ];
-        let mut running = place.start(&plan);
+        let plan = format!("round-trip --placement same-cpu --transport {transport} --rounds 2 --duration 500ms");
+        let mut running = place.start((plan, "--json"));
         signal("KILL", running.busy_server());
         let ran = running.end().with_code(3);
         let run = ran.json();
@@ -244,8 +220,8 @@ fn a_killed_client_fails_its_round_only() {
         [("round-trip", "processes"), ("round-trip", "threads"), ("bulk", "processes"), ("bulk", "threads")]
     {
         let place = Place::new();
-        let plan = [experiment, "--placement", "same-cpu", "--transport", "tcp", "--ends", ends, "--rounds", "2"];
-        let mut running = place.start(&[&plan[..], &["--duration", "2s", "--json"]].concat());
+        let plan = format!("{experiment} --placement same-cpu --transport tcp --ends {ends} --rounds 2");
+        let mut running = place.start((plan, "--duration 2s --json"));
         signal("KILL", running.busy_client());
         let run = running.end().with_code(3).json();
         let case = case(&run, "tcp");
@@ -262,18 +238,8 @@ fn a_stopped_server_times_out() {
     for transport in ["tcp", "unix-datagram", "pipe", "shm"] {
         let place = Place::new();
         // The rounds are too long to wait for: they end by their time-out or not at all.
-        let plan = [
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            transport,
-            "--rounds",
-            "2",
-            "--duration",
-            "3600s",
-        ];
-        let mut running = place.start(&[&plan[..], &["--timeout", "300ms", "--json"]].concat());
+        let plan = format!("round-trip --placement same-cpu --transport {transport} --rounds 2 --duration 3600s");
+        let mut running = place.start((plan, "--timeout 300ms --json"));
         let first = running.busy_server();
         signal("STOP", first);
         let second = running.busy_server_after(first);
@@ -312,7 +278,7 @@ fn a_limit_on_file_sizes_loses_no_measured_data() {
     let saved = rounds(&place.path("run")).len();
     assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
     // The summary was not saved either: a later report must say why, and not that the run was killed.
-    let later = on_one_line(&place.hairpin(&["report", "run"]).stdout);
+    let later = on_one_line(&place.hairpin("report run").stdout);
     assert!(later.starts_with("PARTIAL RUN: not all was saved: round "), "{later}");
     assert!(!later.contains("still running or was killed"), "{later}");
     place.assert_nothing_left();
@@ -321,20 +287,8 @@ fn a_limit_on_file_sizes_loses_no_measured_data() {
 #[test]
 fn an_alarm_signal_from_outside_fails_no_round() {
     let place = Place::new();
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "tcp,udp,shm",
-        "--waiting",
-        "block",
-        "--rounds",
-        "1",
-        "--duration",
-        "1s",
-    ];
-    let mut running = place.start(&[&plan[..], &["--json"]].concat());
+    let plan = "round-trip --placement same-cpu --transport tcp,udp,shm --waiting block --rounds 1 --duration 1s";
+    let mut running = place.start((plan, "--json"));
     let server = running.busy_server();
     for _ in 0..20 {
         signal("ALRM", running.id());
@@ -357,7 +311,7 @@ fn a_case_whose_rounds_fail_is_given_up_and_the_others_continue() {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport tcp,pipe --rounds 8 --count 10 --all --out run";
     let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}"))).with_code(3);
-    let run = place.json(&["report", "run"]);
+    let run = place.json("report run");
     let skipped = list(&run["skipped"]);
     assert_eq!(skipped.len(), 1, "{skipped:?}");
     assert_eq!(skipped[0]["case"], "tcp block same-cpu");
@@ -366,7 +320,7 @@ fn a_case_whose_rounds_fail_is_given_up_and_the_others_continue() {
     assert_eq!((&run["state"], &run["plan"]["rounds_ordered"]), (&json!("complete"), &json!(11)));
     let told = "tcp block same-cpu: given up after 3 rounds in a row failed: client: cannot connect to 127.0.0.1:";
     assert_eq!(ran.stderr.matches(told).count(), 1, "at once, and once: {ran:#?}");
-    let brief = place.hairpin(&["report", "run"]).with_code(0).stdout;
+    let brief = place.hairpin("report run").with_code(0).stdout;
     assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "it is reported as failed: {brief}");
 }
 
@@ -389,7 +343,7 @@ fn a_loopback_that_is_down_is_reported_with_a_hint() {
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
     let place = Place::new();
-    place.hairpin(&[ANY, &["run"]].concat()).with_code(0);
+    place.hairpin((ANY, "run")).with_code(0);
     for arguments in ["list --json", "report run", "report run --json", "report run --csv=samples", "completions zsh"]
     {
         let script = format!("{{ \"$0\" {arguments}; echo \"$?\" >code; }} | true");

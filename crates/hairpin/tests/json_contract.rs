@@ -10,19 +10,8 @@ use crate::support::{Place, list, rounds, text};
 #[test]
 fn every_transport_keeps_the_contract() {
     let place = Place::new();
-    let run = place.json(&[
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "all",
-        "--rounds",
-        "2",
-        "--count",
-        "200",
-        "--out",
-        "run",
-    ]);
+    let run = place.json("round-trip --placement same-cpu --transport all --rounds 2 --count 200 --out run");
+    assert_eq!(place.processes(), [0; 0], "what it started ended before it did");
     assert_kept(&run);
     let names = |can_run: bool| -> Vec<&str> {
         let those = hairpin_transports::ALL.iter().filter(|transport| transport.can_run().is_ok() == can_run);
@@ -58,7 +47,7 @@ fn every_transport_keeps_the_contract() {
 #[test]
 fn the_quick_survey_keeps_the_contract_and_proves_its_calibration() {
     let place = Place::new();
-    let run = place.json(&["--quick", "--seed", "7"]);
+    let run = place.json("--quick --seed 7");
     assert_kept(&run);
     assert_eq!(
         (&run["plan"]["experiment"], &run["seed"], &run["state"]),
@@ -77,17 +66,7 @@ fn a_percentile_is_shown_where_its_samples_suffice() {
     for (count, p99, p999) in
         [("499", false, false), ("500", true, false), ("4999", true, false), ("5000", true, true)]
     {
-        let run = place.json(&[
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            "pipe",
-            "--rounds",
-            "2",
-            "--count",
-            count,
-        ]);
+        let run = place.json(format!("round-trip --placement same-cpu --transport pipe --rounds 2 --count {count}"));
         let latency = &list(&run["cases"])[0]["latency_ns"];
         let shown = [&latency["p50"], &latency["p99"], &latency["p999"]].map(Value::is_object);
         assert_eq!(shown, [true, p99, p999], "two rounds of {count}: {latency}");
@@ -97,17 +76,7 @@ fn a_percentile_is_shown_where_its_samples_suffice() {
 #[test]
 fn an_open_loop_reports_service_time_and_lateness_too() {
     let place = Place::new();
-    let run = place.json(&[
-        "round-trip",
-        "--transport",
-        "tcp,udp,pipe,memory",
-        "--rate",
-        "5000",
-        "--rounds",
-        "2",
-        "--count",
-        "200",
-    ]);
+    let run = place.json("round-trip --transport tcp,udp,pipe,memory --rate 5000 --rounds 2 --count 200");
     assert_kept(&run);
     for case in list(&run["cases"]) {
         assert_eq!(case["flows"][0]["load"]["rate_per_s"], 5000.0);
@@ -130,20 +99,8 @@ fn an_unreachable_rate_is_reported_and_is_not_a_failure() {
     // Ten million messages per second: both directions of every transport fill up, and neither end may wait for the
     // other forever.
     let transports = "pipe,fifo,unix-stream,unix-seqpacket,unix-datagram,tcp,udp";
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        transports,
-        "--rate",
-        "10M",
-        "--rounds",
-        "1",
-        "--count",
-        "3000",
-    ];
-    let run = place.json(&plan);
+    let plan = format!("round-trip --placement same-cpu --transport {transports} --rate 10M --rounds 1 --count 3000");
+    let run = place.json(plan);
     assert_kept(&run);
     for case in list(&run["cases"]) {
         // If the warm-up lost messages, the ledger includes them.
@@ -157,24 +114,8 @@ fn an_unreachable_rate_is_reported_and_is_not_a_failure() {
 #[test]
 fn sizes_and_answers_of_other_sizes_are_swept() {
     let place = Place::new();
-    let sweep = ["--size", "1,7,64KiB", "--reply-size", "3,100000"];
-    let run = place.json(
-        &[
-            &[
-                "round-trip",
-                "--placement",
-                "same-cpu",
-                "--transport",
-                "tcp,unix-seqpacket",
-                "--rounds",
-                "1",
-                "--count",
-                "40",
-            ][..],
-            &sweep,
-        ]
-        .concat(),
-    );
+    let plan = "round-trip --placement same-cpu --transport tcp,unix-seqpacket --rounds 1 --count 40";
+    let run = place.json((plan, "--size 1,7,64KiB --reply-size 3,100000"));
     assert_kept(&run);
     let expected: Vec<[u64; 2]> =
         [1, 7, 65536].into_iter().flat_map(|size| [3, 100_000].map(|reply| [size, reply])).collect();
@@ -195,23 +136,10 @@ fn sizes_and_answers_of_other_sizes_are_swept() {
 #[test]
 fn options_are_read_back_at_both_ends() {
     let place = Place::new();
-    let run = place.json(&[
-        "round-trip",
-        "--transport",
-        "tcp",
-        "--placement",
-        "same-cpu",
-        "--option",
-        "nodelay=on,sndbuf=65536",
-        "--option",
-        "nodelay=off",
-        "--option",
-        "none",
-        "--rounds",
-        "2",
-        "--count",
-        "50",
-    ]);
+    let run = place.json(
+        "round-trip --transport tcp --placement same-cpu --option nodelay=on,sndbuf=65536 \
+        --option nodelay=off --option none --rounds 2 --count 50",
+    );
     let asked: Vec<&Value> = list(&run["cases"]).iter().map(|case| &case["case"]["flows"][0]["options"]).collect();
     assert_eq!(asked, [&json!({"nodelay": "on", "sndbuf": "65536"}), &json!({"nodelay": "off"}), &json!({})]);
     for (case, effective) in list(&run["cases"]).iter().zip(["on", "off", "off"]) {
@@ -234,18 +162,8 @@ fn options_are_read_back_at_both_ends() {
 #[test]
 fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
     let place = Place::new();
-    let asked = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "tcp,pipe",
-        "--option",
-        "none",
-        "--option",
-        "sndbuf=1",
-    ];
-    let asked = [&asked[..], &["--rounds", "2", "--count", "50", "--json"]].concat();
+    let asked = "round-trip --placement same-cpu --transport tcp,pipe --option none --option sndbuf=1";
+    let asked = format!("{asked} --rounds 2 --count 50 --json");
     let ran = place.hairpin(&asked).with_code(3);
     let run = ran.json();
     let labels: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["label"])).collect();
@@ -260,7 +178,7 @@ fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
         assert_eq!(list(&run["cases"])[other]["flows"][0]["samples"], 100, "the others continue");
     }
 
-    let run = place.json(&[&asked[..asked.len() - 1], &["--allow-unmet-options"]].concat());
+    let run = place.hairpin((asked, "--allow-unmet-options")).with_code(0).json();
     let allowed = &list(&run["cases"])[1];
     assert_eq!((&allowed["flows"][0]["samples"], &allowed["valid"]), (&json!(100), &json!(false)), "{allowed}");
     let why = list(&allowed["why_invalid"]);
@@ -272,18 +190,8 @@ fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
 fn the_seed_decides_the_order_of_rounds() {
     let place = Place::new();
     let order = |seed: &str, out: &str| {
-        let plan = [
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            "pipe,tcp,udp,unix-stream,shm",
-            "--rounds",
-            "3",
-            "--count",
-            "5",
-        ];
-        let run = place.json(&[&plan[..], &["--warmup", "0", "--seed", seed, "--out", out]].concat());
+        let plan = "round-trip --placement same-cpu --transport pipe,tcp,udp,unix-stream,shm --rounds 3 --count 5";
+        let run = place.json((plan, format!("--warmup 0 --seed {seed} --out {out}")));
         assert_eq!(run["seed"].as_u64().map(|seed| seed.to_string()).as_deref(), Some(seed));
         let of = |round: &Value| (round["order"]["block"].as_u64(), text(&round["case_id"]).to_owned());
         rounds(&place.path(out)).iter().map(of).collect::<Vec<_>>()

@@ -26,7 +26,7 @@ fn the_exit_code_is_the_commands_own() {
     for (script, code) in
         [("exit 0", 0), ("exit 7", 7), ("exit 125", 125), ("kill -s TERM $$", 143), ("kill -s KILL $$", 137)]
     {
-        let ran = run(&place, &["--link", "delay=1ms"], script).with_code(code);
+        let ran = run(&place, "--link delay=1ms", script).with_code(code);
         assert_eq!(ran.stdout, "");
     }
     for (program, code, told) in [
@@ -56,8 +56,7 @@ fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_pri
     let environment = "10.77.0.1 10.77.0.2 fd00:77::1 fd00:77::2 loss=1% delay=5.5ms±4.5ms\n";
     let flags = ["--link", "plc loss=1%", "--seed", "11"];
     let far = format!("{show} from afar; exec sleep 60");
-    let ran =
-        run(&place, &[&flags[..], &["--far", &far]].concat(), &format!("{show}; cat; cat /proc/net/fib_trie >fib"));
+    let ran = run(&place, (flags, ["--far", &far]), &format!("{show}; cat; cat /proc/net/fib_trie >fib"));
     let ran = ran.with_code(0);
     assert_eq!(ran.stdout, environment, "and its standard input is passed on: {ran:#?}");
     for told in [
@@ -79,7 +78,7 @@ fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_pri
     assert_eq!(narrow.stdout, "none\n");
     assert!(narrow.stderr.contains("\nnear  10.77.0.1\nfar   10.77.0.2  echo") && !narrow.stderr.contains("fd00"));
 
-    let quiet = run(&place, &["--link", "plc", "--quiet"], TALK).with_code(0);
+    let quiet = run(&place, "--link plc --quiet", TALK).with_code(0);
     assert_eq!(quiet.stdout, "hellohello");
     let strangers = quiet.stderr.lines().filter(|line| !line.starts_with("warning: link-late: "));
     assert_eq!(strangers.collect::<Vec<_>>(), [""; 0]);
@@ -93,7 +92,7 @@ fn the_far_echo_answers_over_tcp_and_udp_and_the_log_has_every_packet() {
     let script =
         format!("{TALK} >tcp; exec 4<>/dev/udp/$HAIRPIN_FAR/7; printf salut >&4; head -c 5 <&4 >udp; echo heard");
     let flags = ["--link", "delay=2ms up=100mbit duplicate=20%", "--seed", "5", "--log", "packets"];
-    let ran = run(&place, &[&flags[..], &["--json"]].concat(), &script).with_code(0);
+    let ran = run(&place, (flags, "--json"), &script).with_code(0);
     assert!(ran.stderr.contains("heard\n"), "with --json the command's output goes to standard error: {ran:#?}");
     let told = ran.json();
     let read = |name: &str| std::fs::read_to_string(place.path(name)).expect("it was answered");
@@ -160,12 +159,13 @@ fn a_log_into_a_pipe_without_a_reader_is_refused_at_once() {
     or_skip!(can_link());
     let place = Place::new();
     Running::start(place.command("mkfifo").arg("pipe")).end().with_code(0);
-    let flags = ["--link", "delay=1ms", "--quiet", "--log", "pipe"];
+    let flags = "--link delay=1ms --quiet --log pipe";
     let ran = run(&place, &flags, "touch ran").with_code(125);
     let told = "error: cannot open the link's log pipe: no process reads this pipe (hint: start its reader first, \
                 for instance `cat pipe &`, or name a file)\n";
     assert_eq!(ran.stderr, told);
     assert!(!place.path("ran").exists());
+    std::fs::remove_file(place.path("pipe")).expect("it is the test's");
     place.assert_nothing_left();
 }
 
@@ -214,7 +214,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
 
     let silent = run(&place, &["--link", "delay=1ms", "--far", "exec sleep 300"], "exit 3").with_code(3);
     assert!(silent.stderr.contains("exec sleep 300 (nothing listens yet)\n"), "{silent:#?}");
-    let over = run(&place, &["--link", "delay=1ms", "--far", "true"], "exit 4").with_code(4);
+    let over = run(&place, "--link delay=1ms --far true", "exit 4").with_code(4);
     assert!(over.stderr.contains("true (it has ended)\n"), "{over:#?}");
     // Until the far command is a zombie, which only Hairpin can reap.
     let later = "exec 3</dev/tcp/$HAIRPIN_FAR/99 || exit 7; cat <&3; \

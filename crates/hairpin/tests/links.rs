@@ -5,7 +5,7 @@ use hairpin_link::profile::Profile;
 use hairpin_testing::skip;
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, text};
+use crate::support::{Arguments, PROGRAM, Place, Running, list, names_in, on_one_line, text};
 
 #[test]
 fn every_profile_and_the_relay_are_listed_in_the_width_of_the_terminal() {
@@ -30,7 +30,7 @@ fn every_profile_and_the_relay_are_listed_in_the_width_of_the_terminal() {
 #[test]
 fn the_list_as_json_has_each_profile_by_its_stages_and_the_relay_with_what_would_help() {
     let place = Place::new();
-    let shown = place.json(&["link", "list"]);
+    let shown = place.json("link list");
     let keys: Vec<&String> = shown.as_object().expect("an object").keys().collect();
     assert_eq!(keys, ["schema", "version", "profiles", "relay"]);
     let names: Vec<&str> = list(&shown["profiles"]).iter().map(|profile| text(&profile["name"])).collect();
@@ -56,7 +56,7 @@ fn the_list_as_json_has_each_profile_by_its_stages_and_the_relay_with_what_would
 #[test]
 fn built_in_and_own_profiles_are_shown_stage_by_stage() {
     let place = Place::new();
-    let shown = place.hairpin(&["link", "show", "home-uplink"]).with_code(0).stdout;
+    let shown = place.hairpin("link show home-uplink").with_code(0).stdout;
     let words = on_one_line(&shown);
     let builtin = builtin::find("home-uplink").expect("it is built in");
     for told in [builtin.summary, builtin.line, builtin.because, "delay alone a round trip takes 47 ms"] {
@@ -80,7 +80,7 @@ fn built_in_and_own_profiles_are_shown_stage_by_stage() {
     assert_eq!(one["line"], canonical);
     assert_eq!((&one["name"], &one["summary"], &one["because"]), (&Value::Null, &Value::Null, &Value::Null));
     // A changed profile loses its name.
-    assert_eq!(place.json(&["link", "show", "plc", "loss=1%"])["name"], Value::Null);
+    assert_eq!(place.json("link show plc loss=1%")["name"], Value::Null);
     assert_eq!(place.json(&["link", "show", " plc "])["name"], "plc");
 }
 
@@ -121,7 +121,7 @@ fn a_trace_is_checked_before_anything_runs() {
     let place = Place::new();
     std::fs::write(place.path("good"), "1\n2\n2\n4\n").expect("the place can be written to");
     std::fs::write(place.path("bad"), "1\n2\n2ms\n").expect("the place can be written to");
-    let shown = on_one_line(&place.hairpin(&["link", "show", "up.replay=good"]).with_code(0).stdout);
+    let shown = on_one_line(&place.hairpin("link show up.replay=good").with_code(0).stdout);
     assert!(shown.contains("trace good: 12 Mbit/s in the mean, begins again after 4 ms"), "{shown}");
     for (name, told) in [
         ("bad", "line 3 of the trace `bad`, `2ms`: not a whole number (hint: each line is a whole number of milli"),
@@ -137,34 +137,12 @@ fn a_trace_is_checked_before_anything_runs() {
         assert_eq!(place.hairpin(&["link", "run", "--link", &profile, "--", "touch", "ran"]).refused().stderr, shown);
     }
     assert!(!place.path("ran").exists());
-    let refused = place
-        .hairpin(&[
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            "tcp",
-            "--link",
-            "up.replay=gone",
-            "--out",
-            "run",
-        ])
-        .refused();
+    let refused =
+        place.hairpin("round-trip --placement same-cpu --transport tcp --link up.replay=gone --out run").refused();
     assert!(refused.stderr.contains("cannot read the trace `gone`: No such file"), "{refused:#?}");
     assert!(refused.stderr.contains("(hint: replay=FILE names a file"), "{refused:#?}");
-    let refused = place
-        .hairpin(&[
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            "tcp",
-            "--link",
-            "up.replay=bad",
-            "--out",
-            "run",
-        ])
-        .refused();
+    let refused =
+        place.hairpin("round-trip --placement same-cpu --transport tcp --link up.replay=bad --out run").refused();
     assert!(refused.stderr.contains("line 3 of the trace `bad`"), "{refused:#?}");
     assert_eq!(names_in(&place.path(".")), ["bad", "good", "tmp"], "and no run was begun");
 }
@@ -173,12 +151,12 @@ fn a_trace_is_checked_before_anything_runs() {
 fn a_log_from_before_stays_when_no_link_is_made() {
     let place = Place::new();
     std::fs::write(place.path("packets"), "before").expect("the place can be written to");
-    let flags = ["link", "run", "--link", "delay=1ms", "--log", "packets"];
-    place.hairpin(&[&flags[..], &["--far", "", "--", "true"]].concat()).refused();
+    let flags = "link run --link delay=1ms --log packets";
+    place.hairpin((flags, &["--far", "", "--", "true"])).refused();
     // If no namespace may be created, no link can be.
     let limited = "unshare -U -r sh -c 'echo 0 >/proc/sys/user/max_net_namespaces || exit 77; exec \"$@\"' -- \"$@\"";
     let mut command = place.command("sh");
-    command.args(["-c", limited, "--", PROGRAM]).args(flags).args(["--", "true"]);
+    command.args(["-c", limited, "--", PROGRAM]).args(flags.words()).args(["--", "true"]);
     let ran = Running::start(&mut command).end();
     if matches!(ran.code, Some(1 | 77 | 127)) {
         skip!("user namespaces are refused here");
@@ -190,7 +168,6 @@ fn a_log_from_before_stays_when_no_link_is_made() {
 #[test]
 fn impossible_links_are_refused_before_anything_runs() {
     let place = Place::new();
-    let touch = ["--", "touch", "ran"];
     for (words, told) in [
         (
             &["--link", "loopback"][..],
@@ -203,10 +180,10 @@ fn impossible_links_are_refused_before_anything_runs() {
         (&["--link", "plc", "--seed", "x"], "invalid value 'x' for '--seed <NUMBER>'"),
         (&["--far", "true"], "--link <PROFILE>"),
     ] {
-        let ran = place.hairpin(&[&["link", "run"], words, &touch].concat()).refused();
+        let ran = place.hairpin((("link run", words), "-- touch ran")).refused();
         assert!(ran.stderr.contains(told), "{words:?}: {ran:#?}");
     }
-    let ran = place.hairpin(&["link", "run", "--link", "plc"]).refused();
+    let ran = place.hairpin("link run --link plc").refused();
     assert!(ran.stderr.contains("-- <COMMAND>..."), "{ran:#?}");
     assert_eq!(names_in(&place.path(".")), ["tmp"], "nothing has run");
 }
@@ -214,18 +191,18 @@ fn impossible_links_are_refused_before_anything_runs() {
 #[test]
 fn the_manual_and_the_completions_know_the_commands_of_a_command() {
     let place = Place::new();
-    let page = place.hairpin(&["man", "link", "run"]).with_code(0).stdout;
+    let page = place.hairpin("man link run").with_code(0).stdout;
     for told in ["hairpin\\-link\\-run", "\\-\\-far", "\\-\\-log", "HAIRPIN_FAR_IPV6", "125 the link"] {
         assert!(page.contains(told), "{told}: {page}");
     }
-    let ran = place.hairpin(&["man", "link", "rum"]).refused();
+    let ran = place.hairpin("man link rum").refused();
     assert!(ran.stderr.contains("unknown command `rum` (hint: did you mean `run`?)"), "{ran:#?}");
     for shell in ["bash", "zsh", "fish"] {
         let script = place.hairpin(&["completions", shell]).with_code(0).stdout;
         let flag = if shell == "fish" { "-l far" } else { "--far" };
         assert!(script.contains(flag) && !script.contains("__echo-server"), "{shell}");
     }
-    for arguments in [&["link"][..], &["link", "--help"], &["link", "run", "--help"]] {
+    for arguments in ["link", "link --help", "link run --help"] {
         let ran = place.hairpin(arguments);
         assert!(format!("{}{}", ran.stdout, ran.stderr).contains("Usage: hairpin link"), "{ran:#?}");
     }

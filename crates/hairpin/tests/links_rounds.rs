@@ -7,14 +7,14 @@ use hairpin_testing::or_skip;
 use serde_json::Value;
 
 use crate::support::across::{assert_log_is_the_record, log};
-use crate::support::{PROGRAM, Place, Running, can_link, list, rounds, signal, text, until};
+use crate::support::{Arguments, PROGRAM, Place, Running, can_link, list, rounds, signal, text, until};
 
 /// Round-trip time of `delay=1ms`.
 const ROUND_TRIP_NS: f64 = 2e6;
 
 /// The rounds of a measurement over that link, all of which must be measured.
-fn measured(place: &Place, link: &str, words: &[&str]) -> Vec<Value> {
-    let ran = place.hairpin(&[words, &["--link", link, "--seed", "7", "--out", "run", "--quiet"]].concat());
+fn measured(place: &Place, link: &str, words: impl Arguments) -> Vec<Value> {
+    let ran = place.hairpin((words, &["--link", link, "--seed", "7", "--out", "run", "--quiet"]));
     let ran = ran.with_code(0);
     let rounds = rounds(&place.path("run"));
     for round in &rounds {
@@ -60,19 +60,7 @@ fn assert_closed(round: &Value) {
 fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "tcp,udp6,icmp,pipe",
-        "--rounds",
-        "1",
-        "--count",
-        "20",
-        "--ends",
-        "all",
-    ];
+    let plan = "round-trip --placement same-cpu --transport tcp,udp6,icmp,pipe --rounds 1 --count 20 --ends all";
     let rounds = measured(&place, "delay=1ms", &plan);
     let mut transports: Vec<&str> =
         rounds.iter().map(|round| text(&round["order"]["case"]["flows"][0]["transport"])).collect();
@@ -90,7 +78,7 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
         assert_eq!(round["order"]["case"]["path"]["link"], "delay=1ms");
         assert_eq!(round["order"]["link_seed"], 7);
     }
-    let run = place.json(&["report", "run"]);
+    let run = place.json("report run");
     let skipped = list(&run["skipped"]);
     assert!(skipped.iter().any(|one| one["transport"] == "pipe" && text(&one["reason"]).contains("link")), "{run}");
     let namespace = if run["hosts"][0]["environment"]["root"] == true { "original" } else { "own" };
@@ -103,20 +91,8 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
     let place = Place::new();
     or_skip!(can_link());
     let line = "up=10mbit loss=5% duplicate=5% delay=1ms";
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp",
-        "--rounds",
-        "2",
-        "--count",
-        "40",
-        "--timeout",
-        "200ms",
-    ];
-    let rounds = measured(&place, line, &[&plan[..], &["--keep-link-log"]].concat());
+    let plan = "round-trip --placement same-cpu --transport udp --rounds 2 --count 40 --timeout 200ms";
+    let rounds = measured(&place, line, (plan, "--keep-link-log"));
     let mut duplicated = 0;
     for (number_of, round) in rounds.iter().enumerate() {
         let link = &round["outcome"]["link"];
@@ -133,7 +109,7 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
     std::fs::create_dir_all(place.path("full/links")).expect("the place can be written to");
     let script = "mount -t tmpfs -o size=4k none full/links && exec \"$0\" \"$@\"";
     let mut small = place.command("unshare");
-    small.args(["-rmn", "sh", "-c", script, PROGRAM]).args(plan);
+    small.args(["-rmn", "sh", "-c", script, PROGRAM]).args(plan.words());
     small.args(["--link", line, "--keep-link-log", "--out", "full", "--quiet"]);
     let told = Running::start(&mut small).end().with_code(3);
     let problem = "cannot write the link's log full/links/round-000000.log: No space left on device (os error 28)";
@@ -153,18 +129,7 @@ fn a_links_log_is_not_written_through_a_symbolic_link() {
     std::fs::write(&canary, "canary").expect("it is new");
     std::fs::create_dir_all(place.path("run/links")).expect("the place can be written to");
     std::os::unix::fs::symlink(&canary, place.path("run/links/round-000000.log")).expect("it is new");
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp",
-        "--rounds",
-        "1",
-        "--count",
-        "20",
-        "--keep-link-log",
-    ];
+    let plan = "round-trip --placement same-cpu --transport udp --rounds 1 --count 20 --keep-link-log";
     let rounds = measured(&place, "delay=1ms", &plan);
     assert_eq!(std::fs::read_to_string(&canary).expect("it is there"), "canary");
     let file = place.path("run").join(text(&rounds[0]["outcome"]["link"]["log_file"]));
@@ -176,20 +141,8 @@ fn a_links_log_is_not_written_through_a_symbolic_link() {
 fn drops_of_a_lossy_link_are_the_losses_in_the_ledger() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp,icmp",
-        "--rounds",
-        "2",
-        "--count",
-        "150",
-        "--size",
-        "64",
-    ];
-    let rounds = measured(&place, "loss=10%", &[&plan[..], &["--timeout", "60ms"]].concat());
+    let plan = "round-trip --placement same-cpu --transport udp,icmp --rounds 2 --count 150 --size 64";
+    let rounds = measured(&place, "loss=10%", (plan, "--timeout 60ms"));
     for round in &rounds {
         assert_closed(round);
         let (ledger, link) = (&round["outcome"]["flows"][0]["ledger"], &round["outcome"]["link"]);
@@ -209,17 +162,15 @@ fn drops_of_a_lossy_link_are_the_losses_in_the_ledger() {
 #[test]
 fn nothing_stays_unexplained_whatever_a_link_does() {
     or_skip!(can_link());
-    let closed = ["--transport", "udp,icmp", "--count", "120", "--timeout", "30ms"];
-    let open = ["--transport", "udp,udp6", "--count", "400", "--timeout", "20ms", "--rate", "1500", "--size", "200"];
+    let closed = "--transport udp,icmp --count 120 --timeout 30ms";
+    let open = "--transport udp,udp6 --count 400 --timeout 20ms --rate 1500 --size 200";
     // Its buffers hold a few packets, and copies fill them like messages.
-    let crowded =
-        [&open[..2], &["--count", "2000", "--timeout", "50ms", "--rate", "20000", "--size", "1000"]].concat();
-    let crowded = [&crowded[..], &["--option", "rcvbuf=4608"]].concat();
+    let crowded = "--transport udp,udp6 --count 2000 --timeout 50ms --rate 20000 --size 1000 --option rcvbuf=4608";
     let links = [
-        ("delay=2ms duplicate=30% corrupt=10%", &crowded[..]),
-        ("loss=5% corrupt=5% duplicate=10% delay=1ms±1ms order=free reorder=5%/5ms", &closed[..]),
-        ("up=1mbit queue=10packets delay=15ms±5ms order=free duplicate=5%", &open),
-        ("delay=20ms outage=100ms-200ms", &open),
+        ("delay=2ms duplicate=30% corrupt=10%", crowded),
+        ("loss=5% corrupt=5% duplicate=10% delay=1ms±1ms order=free reorder=5%/5ms", closed),
+        ("up=1mbit queue=10packets delay=15ms±5ms order=free duplicate=5%", open),
+        ("delay=20ms outage=100ms-200ms", open),
     ];
     let mut seen: Vec<String> = Vec::new();
     // On a busy machine the outage may be over before the first message.
@@ -230,8 +181,8 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
         }
         for ends in ["processes", "threads"] {
             let place = Place::new();
-            let plan = [&["round-trip", "--placement", "same-cpu", "--rounds", "1", "--ends", ends], words].concat();
-            for round in measured(&place, link, &plan) {
+            let plan = format!("round-trip --placement same-cpu --rounds 1 --ends {ends} {words}");
+            for round in measured(&place, link, plan) {
                 assert_closed(&round);
                 seen.extend(
                     round["outcome"]["flows"][0]["ledger"]["lost"].as_object().expect("causes").keys().cloned(),
@@ -248,19 +199,7 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
 fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp,icmp",
-        "--rounds",
-        "1",
-        "--count",
-        "30",
-        "--timeout",
-        "30ms",
-    ];
+    let plan = "round-trip --placement same-cpu --transport udp,icmp --rounds 1 --count 30 --timeout 30ms";
     for round in measured(&place, "delay=20ms", &plan) {
         assert_closed(&round);
         let ledger = &round["outcome"]["flows"][0]["ledger"];
@@ -275,19 +214,7 @@ fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
 fn tcp_sends_lost_segments_again() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "tcp,tcp6",
-        "--rounds",
-        "1",
-        "--count",
-        "20",
-        "--warmup",
-        "0",
-    ];
+    let plan = "round-trip --placement same-cpu --transport tcp,tcp6 --rounds 1 --count 20 --warmup 0";
     for round in measured(&place, "delay=1ms up.drop-data=3", &plan) {
         assert_closed(&round);
         let (measured, link) = (&round["outcome"], &round["outcome"]["link"]);
@@ -308,8 +235,7 @@ fn tcp_sends_lost_segments_again() {
 fn a_trace_across_a_link_has_the_times_of_both_ends() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan =
-        ["small-writes", "--placement", "same-cpu", "--transport", "tcp", "--remedy", "default", "--rounds", "1"];
+    let plan = "small-writes --placement same-cpu --transport tcp --remedy default --rounds 1";
     let rounds = measured(&place, "delay=1ms", &plan);
     let traced: Vec<&Value> =
         rounds.iter().map(|round| &round["outcome"]["traced"]).filter(|it| !it.is_null()).collect();
@@ -337,18 +263,8 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
     or_skip!(can_link());
     for (sign, code, transport) in [("INT", Some(130), "udp"), ("INT", Some(130), "tcp"), ("KILL", None, "tcp")] {
         let place = Place::new();
-        let plan = [
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            transport,
-            "--link",
-            "delay=1ms",
-            "--duration",
-            "600s",
-        ];
-        let mut running = place.start(&[&plan[..], &["--out", "run", "--quiet"]].concat());
+        let plan = format!("round-trip --placement same-cpu --transport {transport} --link delay=1ms");
+        let mut running = place.start((plan, "--duration 600s --out run --quiet"));
         running.busy_server();
         signal(sign, running.id());
         assert_eq!(running.end().code, code, "SIG{sign} over {transport}");
@@ -364,19 +280,7 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
 fn a_killed_run_leaves_no_link_that_is_stopped() {
     or_skip!(can_link());
     let place = Place::new();
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "tcp",
-        "--link",
-        "delay=1ms",
-        "--duration",
-        "600s",
-        "--out",
-        "run",
-    ];
+    let plan = "round-trip --placement same-cpu --transport tcp --link delay=1ms --duration 600s --out run";
     let mut running = place.start(&plan);
     let server = running.busy_server();
     let link = running.child(|words| words.contains(" __link ")).expect("a link is a process of its own");
@@ -397,7 +301,7 @@ fn a_round_that_would_wait_for_hours_ends_on_request() {
             let plan = format!(
                 "round-trip --placement same-cpu --transport {transport} --ends {ends} --link delay=60min --rounds 2 --out run --quiet"
             );
-            let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+            let running = place.start(&plan);
             until("its link runs", || running.child(|line| line.contains(" __link ")).is_some());
             signal("TERM", running.id());
             let ran = running.end().with_code(130);
@@ -416,9 +320,8 @@ fn a_round_that_would_wait_for_hours_ends_on_request() {
 fn a_round_whose_link_has_gone_down_ends_on_request() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = ["round-trip", "--transport", "udp", "--link", "delay=1ms outage=3s-3000s", "--rounds", "1"];
-    let rest = ["--timeout", "100s", "--count", "1000000", "--out", "run", "--quiet"];
-    let mut running = place.start(&[&plan[..], &rest].concat());
+    let plan = "round-trip --transport udp --rounds 1 --timeout 100s --count 1000000 --out run --quiet";
+    let mut running = place.start((plan, ["--link", "delay=1ms outage=3s-3000s"]));
     let server = running.busy_server();
     // The link is down when no more packets reach the far end. Then neither an answer nor the farewell arrives.
     let arrived = || std::fs::read_to_string(format!("/proc/{server}/net/dev")).expect("the round goes on");
@@ -447,20 +350,8 @@ fn a_round_whose_link_has_gone_down_ends_on_request() {
 fn a_killed_relay_fails_its_round_and_the_run_continues() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp",
-        "--link",
-        "delay=1ms",
-        "--rounds",
-        "2",
-        "--duration",
-        "1500ms",
-    ];
-    let mut running = place.start(&[&plan[..], &["--timeout", "50ms", "--out", "run", "--quiet"]].concat());
+    let plan = "round-trip --placement same-cpu --transport udp --link delay=1ms --rounds 2 --duration 1500ms";
+    let mut running = place.start((plan, "--timeout 50ms --out run --quiet"));
     running.busy_server();
     let mut relay = None;
     until("the relay is found", || {

@@ -25,7 +25,7 @@ fn names() -> [(&'static str, BTreeSet<&'static str>); 5] {
 #[test]
 fn the_list_is_complete() {
     let place = Place::new();
-    let shown = place.hairpin(&["list"]).with_code(0);
+    let shown = place.hairpin("list").with_code(0);
     assert_eq!(shown.stderr, "");
     let begins: BTreeSet<&str> = shown.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
     for (kind, names) in names() {
@@ -50,7 +50,7 @@ fn the_list_fits_its_width() {
 #[test]
 fn the_list_as_json_is_complete() {
     let place = Place::new();
-    let shown = place.json(&["list"]);
+    let shown = place.json("list");
     for (kind, names) in names() {
         let name = |one: &Value| text(one.get("name").unwrap_or(&one["code"])).to_owned();
         let listed: Vec<String> = list(&shown[kind]).iter().map(name).collect();
@@ -67,7 +67,7 @@ fn the_list_as_json_is_complete() {
 #[test]
 fn the_catalog_is_the_same_everywhere() {
     let place = Place::new();
-    let here = place.hairpin(&["list", "--markdown"]).with_code(0).stdout;
+    let here = place.hairpin("list --markdown").with_code(0).stdout;
     let mut elsewhere = place.command(PROGRAM);
     elsewhere.args(["list", "--markdown"]).current_dir("/").env("COLUMNS", "40").env("CLICOLOR_FORCE", "1");
     assert_eq!(here, Running::start(&mut elsewhere).end().with_code(0).stdout);
@@ -104,7 +104,7 @@ fn completions_know_every_command_and_flag() {
 #[test]
 fn manual_pages_have_every_flag() {
     let place = Place::new();
-    let page = place.hairpin(&["man"]).with_code(0).stdout;
+    let page = place.hairpin("man").with_code(0).stdout;
     assert!(page.contains(".TH hairpin 1"), "{page}");
     for experiment in experiments::ALL {
         let page = place.hairpin(&["man", experiment.name]).with_code(0).stdout;

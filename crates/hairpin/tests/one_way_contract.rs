@@ -9,7 +9,7 @@ use crate::support::{Place, list, text};
 fn kept(words: &str) -> Value {
     let place = Place::new();
     let plan = format!("{words} --placement same-cpu --rounds 2 --out run");
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     assert_eq!(contract::faults(&run), [""; 0]);
     place.assert_nothing_left();
     run

@@ -3,28 +3,11 @@
 use hairpin_testing::{or_skip, works};
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Place, Running, list, text};
+use crate::support::{Arguments, PROGRAM, Place, Running, list, text};
 
 /// Sends many more datagrams than fit in the smallest buffer before the receiver gets their one CPU.
-const OVERRUN: &[&str] = &[
-    "message-rate",
-    "--placement",
-    "same-cpu",
-    "--transport",
-    "udp,udp6",
-    "--direction",
-    "up,down",
-    "--batch",
-    "64",
-    "--option",
-    "rcvbuf=4096",
-    "--count",
-    "5000",
-    "--warmup",
-    "500",
-    "--rounds",
-    "1",
-];
+const OVERRUN: &str = "message-rate --placement same-cpu --transport udp,udp6 --direction up,down --batch 64 \
+    --option rcvbuf=4096 --count 5000 --warmup 500 --rounds 1";
 
 fn codes(run: &Value) -> Vec<&str> {
     list(&run["findings"]).iter().map(|finding| text(&finding["code"])).collect()
@@ -61,26 +44,9 @@ fn a_receive_buffer_that_overran_is_in_the_ledger_and_named() {
 
 #[test]
 fn a_loss_on_the_link_is_the_links_and_its_stage_is_named() {
-    let arguments = [
-        "offered-load",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp",
-        "--direction",
-        "up,down",
-        "--link",
-        "delay=1ms drop=50-99 duplicate=30%",
-        "--rate",
-        "1000",
-        "--count",
-        "200",
-        "--warmup",
-        "20",
-        "--rounds",
-        "1",
-    ];
-    let run = Place::new().json(&arguments);
+    let plan = "offered-load --placement same-cpu --transport udp --direction up,down --rate 1000 --count 200";
+    let link = ["--link", "delay=1ms drop=50-99 duplicate=30%", "--warmup", "20", "--rounds", "1"];
+    let run = Place::new().json((plan, link));
     for ledger in ledgers(&run) {
         assert_eq!((number(&ledger["sent"]), number(&ledger["lost"]["link"])), (200, 50), "{ledger}");
     }
@@ -96,18 +62,8 @@ fn a_queue_discipline_that_dropped_is_in_the_ledger_and_named() {
     let place = Place::new();
     let mut command = place.command("unshare");
     command.args(["--net", "sh", "-c", &format!("{QUEUE} && exec \"$@\""), "sh", PROGRAM]);
-    command.args([
-        "message-rate",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "udp",
-        "--count",
-        "5000",
-        "--rounds",
-        "1",
-    ]);
-    let run = Running::start(command.args(["--json"])).end().with_code(0).json();
+    let plan = "message-rate --placement same-cpu --transport udp --count 5000 --rounds 1 --json";
+    let run = Running::start(command.args(plan.words())).end().with_code(0).json();
     for ledger in ledgers(&run) {
         assert!(number(&ledger["lost"]["qdisc"]) > 1000, "{ledger}");
     }
@@ -118,7 +74,7 @@ fn a_queue_discipline_that_dropped_is_in_the_ledger_and_named() {
 #[test]
 fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
     let plan = "offered-load --transport udp,tcp --rate 2 --timeout 150ms --count 2 --warmup 0 --rounds 1 --placement same-cpu";
-    let run = Place::new().json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = Place::new().json(&plan);
     for ledger in ledgers(&run) {
         assert_eq!((number(&ledger["sent"]), number(&ledger["received"])), (2, 2), "{run}");
     }
@@ -129,7 +85,7 @@ fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
 fn the_delay_of_a_link_does_not_lower_the_delivered_share() {
     let plan =
         "offered-load --transport udp --rate 200 --duration 300ms --link delay=100ms --rounds 2 --placement same-cpu";
-    let run = Place::new().json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = Place::new().json(&plan);
     let share = run["cases"][0]["delivered_share"]["value"].as_f64().expect("a figure");
     assert!(share > 0.9, "0.75 with the delay: {share}");
 }

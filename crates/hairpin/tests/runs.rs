@@ -8,14 +8,13 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran, Running, copy, edit_json, list, names_in, text, until};
 
-const QUICK: &[&str] =
-    &["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--rounds", "1", "--count", "20", "--quiet"];
+const QUICK: &str = "round-trip --placement same-cpu --transport pipe --rounds 1 --count 20 --quiet";
 
 /// A place with three runs in `hairpin-runs`: `new`, and `middle` and `old` from 10 and 40 days ago.
 fn three_runs() -> Place {
     let place = Place::new();
     fs::create_dir(place.path("hairpin-runs")).unwrap();
-    place.hairpin(&[QUICK, &["--out", "hairpin-runs/new"]].concat()).with_code(0);
+    place.hairpin((QUICK, "--out hairpin-runs/new")).with_code(0);
     for (name, days) in [("middle", 10), ("old", 40)] {
         let to = place.path("hairpin-runs").join(name);
         copy(&place.path("hairpin-runs/new"), &to);
@@ -42,7 +41,7 @@ fn size(folder: &Path) -> u64 {
 #[test]
 fn runs_are_listed_with_date_question_answer_and_size_the_newest_first() {
     let place = three_runs();
-    let listing = place.json(&["runs"]);
+    let listing = place.json("runs");
     assert_eq!(folders(&listing), ["new", "middle", "old"]);
     let saved: Value =
         serde_json::from_slice(&fs::read(place.path("hairpin-runs/middle/run.json")).unwrap()).unwrap();
@@ -53,7 +52,7 @@ fn runs_are_listed_with_date_question_answer_and_size_the_newest_first() {
     assert_eq!((text(&shown["experiment"]), text(&shown["state"])), ("round-trip", "complete"));
     assert_eq!(shown["size_bytes"], size(&place.path("hairpin-runs/middle")));
 
-    let ran = place.hairpin(&["runs"]).with_code(0);
+    let ran = place.hairpin("runs").with_code(0);
     let heads: Vec<&str> = ran.stdout.lines().skip(1).filter(|line| !line.starts_with("  ")).collect();
     assert_eq!(heads.len(), 3, "{ran:#?}");
     for (head, name) in heads.iter().zip(["new", "middle", "old"]) {
@@ -64,7 +63,7 @@ fn runs_are_listed_with_date_question_answer_and_size_the_newest_first() {
         assert!(words(&ran.stdout).contains(&words(text(&shown[said]))), "{said}, whole: {ran:#?}");
     }
     assert!(ran.stderr.starts_with("3 runs, "), "{ran:#?}");
-    let elsewhere = place.json(&["runs", "hairpin-runs/../hairpin-runs"]);
+    let elsewhere = place.json("runs hairpin-runs/../hairpin-runs");
     assert_eq!(folders(&elsewhere), ["new", "middle", "old"]);
     let narrow = Running::start(place.command(crate::support::PROGRAM).arg("runs").env("COLUMNS", "60")).end();
     assert!(narrow.stdout.lines().all(|line| line.chars().count() <= 60), "{narrow:#?}");
@@ -96,7 +95,7 @@ fn other_entries_are_skipped_and_counted() {
     damaged("huge", "");
     fs::File::options().write(true).open(runs.join("huge/run.json")).unwrap().set_len(65 << 20).unwrap();
 
-    let listing = place.json(&["runs"]);
+    let listing = place.json("runs");
     assert_eq!(folders(&listing), ["new", "middle", "old"]);
     let reason = |name: &str| {
         let skipped = list(&listing["skipped"]).iter().find(|skipped| skipped["name"] == name);
@@ -116,7 +115,7 @@ fn other_entries_are_skipped_and_counted() {
         assert!(reason(name).contains(cause), "{name}: {}", reason(name));
     }
     assert_eq!(list(&listing["skipped"]).len(), 9);
-    let ran = place.hairpin(&["runs"]).with_code(0);
+    let ran = place.hairpin("runs").with_code(0);
     assert!(
         ran.stderr.contains("; 9 entries skipped that are not runs or are damaged (--json says why)"),
         "{ran:#?}"
@@ -129,11 +128,11 @@ fn a_newline_in_a_name_is_shown_as_one_and_one_entry_is_told_as_one() {
     let runs = place.path("hairpin-runs");
     fs::rename(runs.join("old"), runs.join("old\nRemove")).unwrap();
     fs::create_dir(runs.join("empty")).unwrap();
-    let ran = place.hairpin(&["runs"]).with_code(0);
+    let ran = place.hairpin("runs").with_code(0);
     let told_on_one_line = |ran: &Ran| ran.stdout.lines().filter(|line| line.ends_with(r"old\u{a}Remove")).count();
     assert_eq!(told_on_one_line(&ran), 1, "{ran:#?}");
     assert!(ran.stderr.contains("; 1 entry skipped that is not a run or is damaged (--json"), "{ran:#?}");
-    let ran = place.hairpin(&["runs", "--clean", "--keep", "2", "--yes"]).with_code(0);
+    let ran = place.hairpin("runs --clean --keep 2 --yes").with_code(0);
     assert_eq!(told_on_one_line(&ran), 1, "{ran:#?}");
     assert_eq!(names_in(&runs), ["empty", "middle", "new"]);
 }
@@ -141,23 +140,22 @@ fn a_newline_in_a_name_is_shown_as_one_and_one_entry_is_told_as_one() {
 #[test]
 fn a_run_that_is_being_written_is_listed_as_such_and_a_killed_one_as_unfinished() {
     let place = Place::new();
-    let mut running =
-        place.start(&["round-trip", "--transport", "pipe", "--rounds", "100", "--duration", "1s", "--out", "runs/a"]);
+    let mut running = place.start("round-trip --transport pipe --rounds 100 --duration 1s --out runs/a");
     running.busy_client();
-    assert_eq!(place.json(&["runs", "runs"])["runs"][0]["state"], "running");
+    assert_eq!(place.json("runs runs")["runs"][0]["state"], "running");
     drop(running);
-    until("it has gone", || place.json(&["runs", "runs"])["runs"][0]["state"] == "unfinished");
-    let ran = place.hairpin(&["runs", "runs"]).with_code(0);
+    until("it has gone", || place.json("runs runs")["runs"][0]["state"] == "unfinished");
+    let ran = place.hairpin("runs runs").with_code(0);
     assert!(ran.stdout.contains("(unfinished)"), "{ran:#?}");
 }
 
 #[test]
 fn a_place_without_runs_is_reported() {
     let place = Place::new();
-    let ran = place.hairpin(&["runs"]).refused();
+    let ran = place.hairpin("runs").refused();
     assert!(ran.stderr.contains("cannot list hairpin-runs: No such file or directory"), "{ran:#?}");
     assert!(ran.stderr.contains("hairpin runs FOLDER"), "{ran:#?}");
-    let ran = place.hairpin(&["runs", "tmp"]).with_code(0);
+    let ran = place.hairpin("runs tmp").with_code(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", "0 runs, 0 B\n"));
 }
 
@@ -167,26 +165,26 @@ fn runs_are_removed_by_age_size_and_number_and_all_conditions_must_hold() {
     let runs = place.path("hairpin-runs");
     fs::write(runs.join("notes"), "mine").unwrap();
     let smallest = names_in(&runs).iter().filter(|name| *name != "notes").map(|name| size(&runs.join(name))).min();
-    let clean = |flags: &[&str]| {
-        let ran = place.hairpin(&[&["runs", "--clean", "--yes"], flags].concat()).with_code(0);
+    let clean = |flags: &str| {
+        let ran = place.hairpin(("runs --clean --yes", flags)).with_code(0);
         (names_in(&runs), ran)
     };
     let all = ["middle", "new", "notes", "old"];
-    for flags in [["--older-than", "50d"], ["--larger-than", "1GiB"], ["--keep", "3"]] {
-        let (left, ran) = clean(&flags);
+    for flags in ["--older-than 50d", "--larger-than 1GiB", "--keep 3"] {
+        let (left, ran) = clean(flags);
         assert_eq!((left, ran.stderr.as_str()), (all.map(str::to_owned).to_vec(), "no run to remove\n"), "{flags:?}");
     }
-    let (left, _) = clean(&["--older-than", "30d", "--larger-than", "1GiB"]);
+    let (left, _) = clean("--older-than 30d --larger-than 1GiB");
     assert_eq!(left, all);
-    let (left, _) = clean(&["--older-than", "5d", "--keep", "3"]);
+    let (left, _) = clean("--older-than 5d --keep 3");
     assert_eq!(left, all);
-    let (left, ran) = clean(&["--older-than", "30d"]);
+    let (left, ran) = clean("--older-than 30d");
     assert_eq!(left, ["middle", "new", "notes"]);
     assert!(ran.stdout.contains("old\n") && !ran.stdout.contains("middle\n"), "{ran:#?}");
     assert!(ran.stderr.starts_with("removed 1 run, "), "{ran:#?}");
-    let (left, _) = clean(&["--keep", "1"]);
+    let (left, _) = clean("--keep 1");
     assert_eq!(left, ["new", "notes"]);
-    let (left, _) = clean(&["--larger-than", &(smallest.unwrap() - 1).to_string()]);
+    let (left, _) = clean(&format!("--larger-than {}", smallest.unwrap() - 1));
     assert_eq!(left, ["notes"]);
 }
 
@@ -194,14 +192,13 @@ fn runs_are_removed_by_age_size_and_number_and_all_conditions_must_hold() {
 fn nothing_is_removed_unless_the_user_says_yes() {
     let place = three_runs();
     let runs = place.path("hairpin-runs");
-    let ran = place.hairpin(&["runs", "--clean", "--keep", "0"]).with_code(2);
+    let ran = place.hairpin("runs --clean --keep 0").with_code(2);
     assert!(ran.stderr.contains("standard input is not a terminal (hint: --yes removes them"), "{ran:#?}");
-    for flags in [&["--clean"][..], &["--clean", "--yes"], &["--keep", "1"], &["--yes"], &["--clean", "--keep", "x"]]
-    {
-        place.hairpin(&[&["runs"], flags].concat()).refused();
+    for flags in ["--clean", "--clean --yes", "--keep 1", "--yes", "--clean --keep x"] {
+        place.hairpin(("runs", flags)).refused();
     }
-    place.hairpin(&["runs", "--clean", "--older-than", "5"]).refused();
-    let ran = place.hairpin(&["runs", "--clean", "--older-than", "1000000d"]).refused();
+    place.hairpin("runs --clean --older-than 5").refused();
+    let ran = place.hairpin("runs --clean --older-than 1000000d").refused();
     assert!(ran.stderr.contains("`1000000d` is too long (hint: for instance 30d"), "{ran:#?}");
     assert_eq!(names_in(&runs), ["middle", "new", "old"]);
 
@@ -256,7 +253,7 @@ fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
     fs::write(runs.join("old/.run.json.77-0.partial"), "{").unwrap();
     fs::write(runs.join("old/samples/.round-000001.parquet.77-1.partial"), "").unwrap();
 
-    let ran = place.hairpin(&["runs", "--clean", "--yes", "--keep", "0"]).with_code(3);
+    let ran = place.hairpin("runs --clean --yes --keep 0").with_code(3);
     let left = names_in(&runs);
     assert_eq!(left, [&["link-to-folder".to_owned(), "link-to-run".to_owned()], &before[..]].concat());
     assert_eq!(
@@ -284,10 +281,9 @@ fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
 #[test]
 fn a_run_that_is_being_written_is_not_removed() {
     let place = Place::new();
-    let mut running =
-        place.start(&["round-trip", "--transport", "pipe", "--rounds", "100", "--duration", "1s", "--out", "runs/a"]);
+    let mut running = place.start("round-trip --transport pipe --rounds 100 --duration 1s --out runs/a");
     running.busy_client();
-    let clean = || place.hairpin(&["runs", "runs", "--clean", "--yes", "--keep", "0"]).with_code(0);
+    let clean = || place.hairpin("runs runs --clean --yes --keep 0").with_code(0);
     assert_eq!(clean().stderr, "no run to remove\n");
     drop(running);
     until("its lock has gone with it", || clean().stderr.starts_with("removed 1 run, "));

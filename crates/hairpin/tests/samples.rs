@@ -32,9 +32,8 @@ fn printed(place: &Place, run: &str) -> u64 {
 #[test]
 fn a_run_that_ended_has_one_file_and_a_log_that_names_its_cases() {
     let place = Place::new();
-    let plan = ["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--rounds", "2"];
-    let run =
-        place.json(&[&plan[..], &["--count", "50", "--warmup", "10", "--rate", "20k", "--out", "run"]].concat());
+    let plan = "round-trip --placement same-cpu --transport pipe,unix-stream --rounds 2";
+    let run = place.json((plan, "--count 50 --warmup 10 --rate 20k --out run"));
     assert_eq!(files_of(&place.path("run")), ["samples.parquet"]);
     assert!(!place.path("run/samples").exists());
     // Samples of the warm-up that were answered after it are omitted.
@@ -55,19 +54,7 @@ fn a_run_that_ended_has_one_file_and_a_log_that_names_its_cases() {
 #[test]
 fn a_run_that_was_killed_keeps_the_files_of_its_rounds_and_they_are_read() {
     let place = Place::new();
-    let running = place.start(&[
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "pipe",
-        "--rounds",
-        "1000",
-        "--count",
-        "50",
-        "--out",
-        "run",
-    ]);
+    let running = place.start("round-trip --placement same-cpu --transport pipe --rounds 1000 --count 50 --out run");
     until("some rounds are saved", || saved_rounds(&place.path("run")) > 2);
     drop(running);
     until("all has gone", || place.processes().is_empty());
@@ -105,13 +92,13 @@ fn a_disk_that_fills_while_samples_are_merged_leaves_those_of_the_rounds() {
 #[test]
 fn a_run_can_do_without_samples() {
     let place = Place::new();
-    let plan = ["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--rounds", "2", "--count", "50"];
-    let run = place.json(&[&plan[..], &["--no-samples", "--out", "run"]].concat());
+    let plan = "round-trip --placement same-cpu --transport pipe --rounds 2 --count 50";
+    let run = place.json((plan, "--no-samples --out run"));
     assert_eq!(run["cases"][0]["flows"][0]["samples"], 100, "the histograms hold all");
     assert_eq!(names_in(&place.path("run")), ["latency.hlog", "report.html", "rounds.jsonl", "run.json"]);
     assert_eq!((kept(&place.path("run")), printed(&place, "run")), (0, 0));
-    let ran = place.hairpin(&["report", "run", "--csv=samples"]).with_code(0);
+    let ran = place.hairpin("report run --csv=samples").with_code(0);
     assert!(ran.stderr.starts_with("the run has no raw samples"), "{ran:#?}");
-    let ran = place.hairpin(&[&plan[..], &["--no-samples", "--keep-samples", "5"]].concat()).refused();
+    let ran = place.hairpin((plan, "--no-samples --keep-samples 5")).refused();
     assert!(ran.stderr.contains("'--keep-samples <NUMBER>'"), "{ran:#?}");
 }

@@ -14,21 +14,10 @@ use crate::support::{
 fn ctrl_c_ends_the_round_saves_and_reports() {
     for (name, ends) in [("INT", "processes"), ("TERM", "processes"), ("INT", "threads")] {
         let place = Place::new();
-        let plan = [
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--ends",
-            ends,
-            "--transport",
-            "tcp",
-            "--rounds",
-            "500",
-            "--duration",
-            "60ms",
-            "--out",
-            "run",
-        ];
+        let plan = format!(
+            "round-trip --placement same-cpu --ends {ends} --transport tcp --rounds 500 \
+            --duration 60ms --out run"
+        );
         let mut running = place.start(&plan);
         until("a round is saved", || saved_rounds(&place.path("run")) > 0);
         running.busy_client();
@@ -36,10 +25,10 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         let ran = running.end().with_code(130);
         assert!(ran.stdout.starts_with("PARTIAL RUN: ended by the user; "), "SIG{name}: {ran:#?}");
         assert!(ran.stderr.contains("Run folder  run"), "SIG{name}: {ran:#?}");
-        let run = place.json(&["report", "run"]);
+        let run = place.json("report run");
         assert_eq!(run["state"], "interrupted");
         assert!(run["cases"][0]["rounds"].as_u64() > Some(0), "{run}");
-        assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, ran.stdout, "what it printed then");
+        assert_eq!(place.hairpin("report run").with_code(0).stdout, ran.stdout, "what it printed then");
         place.assert_nothing_left();
     }
 }
@@ -48,9 +37,8 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
 fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
     for (transport, waiting) in [("udp", "block"), ("udp", "poll"), ("tcp", "block"), ("shm", "block")] {
         let place = Place::new();
-        let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "cross-cpu"];
-        let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "600s", "--out", "run"];
-        let mut running = place.start(&[&plan[..], &rest].concat());
+        let plan = format!("round-trip --transport {transport} --waiting {waiting} --placement cross-cpu");
+        let mut running = place.start((plan, "--duration 3600s --rounds 2 --timeout 600s --out run"));
         signal("STOP", running.busy_server());
         let began = Instant::now();
         signal("INT", running.id());
@@ -77,20 +65,8 @@ fn a_closed_terminal_does_not_end_a_run_under_nohup() {
 
 /// A finished run of two cases in `run`, one of them in an open loop. Returns its output.
 fn finished(place: &Place, format: &str) -> String {
-    let plan = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "pipe,udp",
-        "--rate",
-        "20000",
-        "--rounds",
-        "3",
-        "--count",
-        "400",
-    ];
-    place.hairpin(&[&plan[..], &["--seed", "5", "--out", "run", format]].concat()).with_code(0).stdout
+    let plan = "round-trip --placement same-cpu --transport pipe,udp --rate 20000 --rounds 3 --count 400";
+    place.hairpin((plan, ["--seed", "5", "--out", "run", format])).with_code(0).stdout
 }
 
 #[test]
@@ -99,7 +75,7 @@ fn a_report_is_what_the_run_printed() {
         let place = Place::new();
         let printed = finished(&place, format);
         let again = match format {
-            "--quiet" => place.hairpin(&["report", "run"]),
+            "--quiet" => place.hairpin("report run"),
             _ => place.hairpin(&["report", "run", format]),
         };
         assert_eq!(again.with_code(0).stdout, printed, "{format}");
@@ -120,7 +96,7 @@ fn a_page_that_cannot_be_written_costs_nothing_else() {
         assert_eq!(names_in(&place.path("run")).len(), 5, "nothing half written: {:?}", names_in(&place.path("run")));
     }
     std::fs::remove_dir(place.path("run/report.html")).expect("it is empty");
-    let ran = place.hairpin(&["report", "run", "--html", "/dev/full"]).with_code(3);
+    let ran = place.hairpin("report run --html /dev/full").with_code(3);
     assert_eq!(ran.stdout, printed);
     assert!(ran.stderr.contains("cannot write /dev/full: No space left"), "{ran:#?}");
 }
@@ -130,28 +106,10 @@ fn lost_output_never_has_exit_code_0() {
     let place = Place::new();
     finished(&place, "--quiet");
     copy_as_another_run(&place.path("run"), &place.path("again"));
-    let commands = [
-        "--help",
-        "--version",
-        "round-trip --help",
-        "list",
-        "list --json",
-        "link list",
-        "link show lte",
-        "link show lte --json",
-        "completions bash",
-        "man",
-        "claims",
-        "claims --json",
-        "report run",
-        "report run --json",
-        "report run --csv",
-        "report run --csv=samples",
-        "analyse run",
-        "compare run again",
-        "compare run again --json",
-    ];
-    for words in commands {
+    let commands = "--help; --version; round-trip --help; list; list --json; link list; link show lte; \
+        link show lte --json; completions bash; man; claims; claims --json; report run; report run --json; \
+        report run --csv; report run --csv=samples; analyse run; compare run again; compare run again --json";
+    for words in commands.split("; ") {
         let mut full = place.command("sh");
         full.args(["-c", "exec \"$0\" \"$@\" > /dev/full", PROGRAM]).args(words.split(' '));
         let ran = Running::start(&mut full).end();
@@ -166,18 +124,7 @@ fn a_run_is_its_owners_alone_whatever_the_umask() {
     let place = Place::new();
     let mut open = place.command("sh");
     open.args(["-c", "umask 022 && exec \"$0\" \"$@\"", PROGRAM]);
-    open.args([
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "pipe",
-        "--rounds",
-        "1",
-        "--count",
-        "10",
-        "--quiet",
-    ]);
+    open.args("round-trip --placement same-cpu --transport pipe --rounds 1 --count 10 --quiet".split(' '));
     Running::start(&mut open).end().with_code(0);
     let run = place.path("hairpin-runs").join(&names_in(&place.path("hairpin-runs"))[0]);
     let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
@@ -195,12 +142,12 @@ fn a_report_makes_the_page_anew() {
     let first = page("run/report.html");
     assert!(first.trim_start().starts_with("<!") && first.contains("udp"), "{first}");
     std::fs::write(place.path("run/report.html"), "damaged").expect("it can be written");
-    place.hairpin(&["report", "run"]).with_code(0);
+    place.hairpin("report run").with_code(0);
     assert_eq!(page("run/report.html"), first);
-    let ran = place.hairpin(&["report", "run", "--html", "elsewhere.html"]).with_code(0);
+    let ran = place.hairpin("report run --html elsewhere.html").with_code(0);
     assert!(ran.stderr.contains("Report      elsewhere.html"), "{ran:#?}");
     assert_eq!(page("elsewhere.html"), first);
-    let ran = place.hairpin(&["report", "run", "--html", "no/such/folder.html"]).with_code(2);
+    let ran = place.hairpin("report run --html no/such/folder.html").with_code(2);
     assert!(ran.stderr.contains("cannot write no/such/folder.html: No such file"), "{ran:#?}");
 }
 
@@ -219,7 +166,7 @@ fn analysing_again_finds_the_same_figures() {
     std::fs::write(place.path("run/rounds.jsonl"), text.replace(&format!("\"p50\":{p50}"), "\"p50\":2.0"))
         .expect("fine");
 
-    let again = place.json(&["analyse", "run"]);
+    let again = place.json("analyse run");
     for (one, other) in
         printed["cases"].as_array().expect("cases").iter().zip(again["cases"].as_array().expect("cases"))
     {
@@ -229,22 +176,22 @@ fn analysing_again_finds_the_same_figures() {
     }
     assert_eq!(again, printed, "all of it");
     assert_eq!(rounds(&place.path("run")), before, "the rounds too");
-    assert_eq!(place.json(&["report", "run"]), printed, "and it is saved");
+    assert_eq!(place.json("report run"), printed, "and it is saved");
 }
 
 #[test]
 fn a_run_of_an_earlier_version_is_answered_when_it_is_opened() {
     let place = Place::new();
     let printed = finished(&place, "--quiet");
-    let saved = place.json(&["report", "run"]);
+    let saved = place.json("report run");
     let in_words_only = |run: &mut Value| {
         run["answer"] = json!({"headline": "Words of an earlier version.", "sentences": ["And more."]});
     };
     let without = |run: &mut Value| drop(run.as_object_mut().expect("an object").remove("answer"));
     for earlier in [in_words_only as fn(&mut Value), without] {
         edit_json(&place.path("run/run.json"), earlier);
-        assert_eq!(place.json(&["report", "run"]), saved);
-        assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, printed);
+        assert_eq!(place.json("report run"), saved);
+        assert_eq!(place.hairpin("report run").with_code(0).stdout, printed);
     }
 }
 
@@ -252,36 +199,22 @@ fn a_run_of_an_earlier_version_is_answered_when_it_is_opened() {
 fn the_words_of_a_saved_answer_are_not_trusted() {
     let place = Place::new();
     let printed = finished(&place, "--quiet");
-    let saved = place.json(&["report", "run"]);
+    let saved = place.json("report run");
     edit_json(&place.path("run/run.json"), |run| {
         run["answer"]["headline"] = json!("Others are faster.");
         run["answer"]["sentences"] = json!(["By far."]);
     });
-    assert_eq!(place.json(&["report", "run"]), saved);
-    assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, printed);
+    assert_eq!(place.json("report run"), saved);
+    assert_eq!(place.hairpin("report run").with_code(0).stdout, printed);
 }
 
 /// Output of a command about a run that is damaged in one place; the run must stay unchanged.
-fn says(command: &[&str], damage: impl FnOnce(&Path)) -> String {
+fn says(command: &str, damage: impl FnOnce(&Path)) -> String {
     let place = Place::new();
-    place
-        .hairpin(&[
-            "round-trip",
-            "--placement",
-            "same-cpu",
-            "--transport",
-            "pipe",
-            "--rounds",
-            "2",
-            "--count",
-            "50",
-            "--out",
-            "run",
-        ])
-        .with_code(0);
+    place.hairpin("round-trip --placement same-cpu --transport pipe --rounds 2 --count 50 --out run").with_code(0);
     damage(&place.path("run"));
     copy(&place.path("run"), &place.path("copy"));
-    let ran = place.hairpin(&[&command[..1], &["run"], &command[1..]].concat()).refused();
+    let ran = place.hairpin((command, "run")).refused();
     for name in ["run.json", "rounds.jsonl", "latency.hlog"] {
         let bytes = |folder: &str| std::fs::read(place.path(folder).join(name)).ok();
         assert_eq!(bytes("run"), bytes("copy"), "{command:?} changed {name}");
@@ -309,11 +242,11 @@ fn a_complete_run_without_its_last_line_is_still_reported() {
     let file = place.path("run/rounds.jsonl");
     let text = std::fs::read_to_string(&file).expect("it was saved");
     std::fs::write(&file, &text[..text.len() - 40]).expect("it can be written");
-    let ran = place.hairpin(&["report", "run"]).with_code(0);
+    let ran = place.hairpin("report run").with_code(0);
     let told = "Not all was saved: the last line of rounds.jsonl is cut short.";
     assert_eq!(ran.stdout.matches(told).count(), 1, "{ran:#?}");
     assert!(!ran.stdout.contains("PARTIAL RUN"), "{ran:#?}");
-    let ran = place.hairpin(&["analyse", "run"]).refused();
+    let ran = place.hairpin("analyse run").refused();
     assert!(
         ran.stderr.contains("rounds.jsonl: its last line is cut short"),
         "the figures would be of fewer: {ran:#?}"
@@ -323,19 +256,19 @@ fn a_complete_run_without_its_last_line_is_still_reported() {
 #[test]
 fn damage_is_reported_with_its_place() {
     let samples = |run: &Path| run.join("samples.parquet");
-    let said = says(&["analyse"], |run| cut_short(&samples(run)));
+    let said = says("analyse", |run| cut_short(&samples(run)));
     assert!(said.contains("cannot read run/samples.parquet: "), "{said}");
     assert!(said.contains("(hint: was it cut short or edited?"), "{said}");
-    let said = says(&["analyse"], |run| std::fs::write(samples(run), "nothing").expect("it can be written"));
+    let said = says("analyse", |run| std::fs::write(samples(run), "nothing").expect("it can be written"));
     assert!(said.contains("cannot read run/samples.parquet: "), "{said}");
-    let said = says(&["analyse"], |run| std::fs::remove_file(samples(run)).expect("it was saved"));
+    let said = says("analyse", |run| std::fs::remove_file(samples(run)).expect("it was saved"));
     assert!(said.contains("run/samples.parquet: No such file"), "{said}");
 
-    let said = says(&["analyse"], |run| cut_short(&run.join("latency.hlog")));
+    let said = says("analyse", |run| cut_short(&run.join("latency.hlog")));
     assert!(said.contains("cannot read run/latency.hlog: "), "{said}");
-    let said = says(&["analyse"], |run| std::fs::remove_file(run.join("latency.hlog")).expect("it was saved"));
+    let said = says("analyse", |run| std::fs::remove_file(run.join("latency.hlog")).expect("it was saved"));
     assert!(said.contains("run/latency.hlog: No such file"), "{said}");
-    let said = says(&["analyse"], |run| {
+    let said = says("analyse", |run| {
         let log = run.join("latency.hlog");
         let text = std::fs::read_to_string(&log).expect("it is text");
         std::fs::write(&log, text.replace("HISTF", "HISTG")).expect("it can be written");
@@ -343,15 +276,14 @@ fn damage_is_reported_with_its_place() {
     assert!(said.contains("cannot read run/latency.hlog: "), "{said}");
 
     for command in ["report", "analyse"] {
-        let said = says(&[command], |run| cut_short(&run.join("run.json")));
+        let said = says(command, |run| cut_short(&run.join("run.json")));
         assert!(said.contains("cannot read run/run.json: it is not JSON: "), "{said}");
-        let said = says(&[command], |run| break_a_line(&run.join("rounds.jsonl")));
+        let said = says(command, |run| break_a_line(&run.join("rounds.jsonl")));
         assert!(said.contains("cannot read run/rounds.jsonl: line 2: "), "{said}");
-        let said = says(&[command], |run| std::fs::remove_file(run.join("run.json")).expect("it was saved"));
+        let said = says(command, |run| std::fs::remove_file(run.join("run.json")).expect("it was saved"));
         assert!(said.contains("run holds no run: ") && said.contains("(hint: "), "{said}");
     }
-    let said =
-        says(&["report", "--json"], |run| edit_json(&run.join("run.json"), |run| run["cases"] = "none".into()));
+    let said = says("report --json", |run| edit_json(&run.join("run.json"), |run| run["cases"] = "none".into()));
     assert!(said.contains("the run does not have the shape of format 3: "), "{said}");
 }
 
@@ -363,7 +295,7 @@ fn a_record_that_a_kill_truncated_is_skipped() {
     let file = place.path("run/rounds.jsonl");
     let text = std::fs::read_to_string(&file).expect("it was saved");
     std::fs::write(&file, &text[..text.len() - 40]).expect("it can be written");
-    let shown = place.hairpin(&["report", "run"]).with_code(0).stdout;
+    let shown = place.hairpin("report run").with_code(0).stdout;
     assert!(shown.starts_with("PARTIAL RUN: still running, or killed; 5 of 6 rounds"), "{shown}");
 }
 
@@ -376,7 +308,7 @@ fn a_damaged_samples_file_is_reported_after_the_other_samples() {
     let middle = bytes.len() / 2;
     bytes[middle..middle + 64].fill(0xff);
     std::fs::write(&file, bytes).expect("it can be written");
-    let ran = place.hairpin(&["report", "run", "--csv=samples"]).with_code(2);
+    let ran = place.hairpin("report run --csv=samples").with_code(2);
     assert!(ran.stderr.contains("cannot read run/samples.parquet: "), "{ran:#?}");
     let of_round = |number: &str| ran.stdout.lines().filter(|line| line.starts_with(&format!("{number},"))).count();
     assert!(of_round("0") > 400 && of_round("5") == 0, "{} {}", of_round("0"), of_round("5"));

@@ -6,25 +6,11 @@ use hairpin_testing::{or_skip, works};
 use serde_json::{Value, json};
 
 use crate::support::contract::assert_kept;
-use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, rounds, text};
+use crate::support::{Arguments, PROGRAM, Place, Running, list, names_in, on_one_line, rounds, text};
 
 /// A short run: three rounds are the minimum for an interval, and the first exchange of a connection is fast, so one is
 /// warm-up.
-const SHORT: &[&str] = &[
-    "small-writes",
-    "--placement",
-    "same-cpu",
-    "--transport",
-    "tcp",
-    "--rounds",
-    "3",
-    "--exchanges",
-    "4",
-    "--warmup",
-    "1",
-    "--seed",
-    "5",
-];
+const SHORT: &str = "small-writes --placement same-cpu --transport tcp --rounds 3 --exchanges 4 --warmup 1 --seed 5";
 /// The main finding of these tests.
 const NAGLE: &str = "nagle-meets-delayed-ack";
 
@@ -57,7 +43,7 @@ fn value(figure: &Value) -> f64 {
 #[test]
 fn every_remedy_keeps_the_contract() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "all,batch=10", "--out", "run"]].concat());
+    let run = place.json((SHORT, "--remedy all,batch=10 --out run"));
     assert_kept(&run);
     let remedies: Vec<&str> =
         list(&run["cases"]).iter().map(|one| text(&one["case"]["flows"][0]["load"]["remedy"])).collect();
@@ -96,18 +82,8 @@ fn every_remedy_keeps_the_contract() {
 #[test]
 fn controls_without_nagle_have_no_segments_to_count() {
     let place = Place::new();
-    let plan = [
-        "small-writes",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "pipe,unix-stream",
-        "--remedy",
-        "default,one-write",
-        "--rounds",
-        "2",
-    ];
-    let run = place.json(&[&plan[..], &["--exchanges", "10"]].concat());
+    let plan = "small-writes --placement same-cpu --transport pipe,unix-stream --remedy default,one-write --rounds 2";
+    let run = place.json((plan, "--exchanges 10"));
     assert_kept(&run);
     for one in list(&run["cases"]) {
         assert_eq!((&one["flows"][0]["samples"], &one["valid"]), (&json!(20), &json!(true)), "{one}");
@@ -122,7 +98,7 @@ fn controls_without_nagle_have_no_segments_to_count() {
 #[test]
 fn the_cause_is_named_where_it_is_and_nowhere_else() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "default,nodelay,cork,more,one-write"]].concat());
+    let run = place.json((SHORT, "--remedy default,nodelay,cork,more,one-write"));
     assert_eq!(remedies_in(&run, NAGLE), ["default"], "{}", run["findings"]);
     let found = finding(&run, NAGLE).expect("it was just looked at");
     assert!(list(&found["evidence"]).len() >= 3, "more than the latency alone: {found}");
@@ -138,7 +114,7 @@ fn a_sleeping_server_is_not_called_nagle() {
     // tracing must not change that.
     for writes in ["100x2", "2x2"] {
         let sleeping = ["--remedy", "default", "--writes", writes, "--injected-fault", "sleep=40ms/1"];
-        let run = place.json(&[SHORT, &sleeping].concat());
+        let run = place.json((SHORT, &sleeping));
         assert_eq!(finding(&run, NAGLE), None, "{writes}: {}", run["findings"]);
         assert!(finding(&run, "echo-stalled").is_some(), "{writes}: {}", run["findings"]);
     }
@@ -147,7 +123,7 @@ fn a_sleeping_server_is_not_called_nagle() {
 #[test]
 fn without_a_trace_no_latency_alone_is_called_nagle() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "default", "--trace", "off"]].concat());
+    let run = place.json((SHORT, "--remedy default --trace off"));
     assert_eq!(finding(&run, NAGLE), None, "{}", run["findings"]);
     assert!(case(&run, "tcp", "default")["trace"].is_null());
 }
@@ -161,14 +137,14 @@ fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
         found["proved"]["effect"]["high"].as_f64()
     };
     // There is no interval if the machine slows down during the run.
-    let mut runs = (0..20).map(|_| place.json(&[SHORT, &["--remedy", "default", "--prove"]].concat()));
+    let mut runs = (0..20).map(|_| place.json((SHORT, "--remedy default --prove")));
     let run = runs.find(|run| high(run).is_some()).expect("an interval");
     assert!(high(&run) < Some(0.0), "it saves time: {run}");
     assert!(
         list(&run["cases"]).iter().any(|one| one["case"]["flows"][0]["load"]["remedy"] == "nodelay"),
         "the changed case is reported"
     );
-    let without = place.json(&[SHORT, &["--remedy", "default"]].concat());
+    let without = place.json((SHORT, "--remedy default"));
     assert_eq!(list(&without["cases"]).len(), 1);
     assert!(finding(&without, NAGLE).expect("the default stalls")["proved"].is_null());
 }
@@ -176,47 +152,47 @@ fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
 #[test]
 fn the_ladder_shows_the_held_write_and_the_late_acknowledgment() {
     let place = Place::new();
-    place.json(&[SHORT, &["--remedy", "default,one-write", "--out", "run"]].concat());
-    let shown = place.hairpin(&["report", "run", "--all", "--ladder"]).with_code(0).stdout;
+    place.json((SHORT, "--remedy default,one-write --out run"));
+    let shown = place.hairpin("report run --all --ladder").with_code(0).stdout;
     assert!(on_one_line(&shown).contains(" of evidence in "), "rounds of evidence are counted separately: {shown}");
     let words = on_one_line(&shown);
     for expected in ["Nagle", "ACK", "held"] {
         assert!(words.contains(expected), "{expected}: {shown}");
     }
     assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
-    let other = place.hairpin(&["report", "run", "--ladder=one-write"]).with_code(0).stdout;
+    let other = place.hairpin("report run --ladder=one-write").with_code(0).stdout;
     assert_ne!(shown, other);
-    let unknown = place.hairpin(&["report", "run", "--ladder=defualt"]).refused();
+    let unknown = place.hairpin("report run --ladder=defualt").refused();
     assert!(unknown.stderr.contains("unknown case of the ladder `defualt` (hint: did you mean"), "{unknown:#?}");
 }
 
 /// Runs the program without the right to capture. The error says why that is impossible here.
-fn without_capture(place: &Place, arguments: &[&str]) -> Result<Value, String> {
+fn without_capture(place: &Place, arguments: impl Arguments) -> Result<Value, String> {
     let drop = ["--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     works(&["setpriv", drop[0], drop[1], "true"])?;
     let mut command = place.command("setpriv");
-    command.args(drop).arg(PROGRAM).args(arguments).arg("--json");
+    command.args(drop).arg(PROGRAM).args(arguments.words()).arg("--json");
     Ok(Running::start(&mut command).end().with_code(0).json())
 }
 
 #[test]
 fn without_the_right_to_capture_the_ladder_comes_from_time_stamps() {
     let place = Place::new();
-    let run = or_skip!(without_capture(&place, &[SHORT, &["--remedy", "default", "--out", "run"]].concat()));
+    let run = or_skip!(without_capture(&place, (SHORT, "--remedy default --out run")));
     let trace = &case(&run, "tcp", "default")["trace"];
     assert_eq!(trace["capture"]["kind"], "skipped", "{trace}");
     assert!(text(&trace["capture"]["reason"]).contains("hint"), "{trace}");
     assert_eq!(trace["sequence"]["source"], "kernel-timestamps", "{trace}");
     assert_eq!(remedies_in(&run, NAGLE), ["default"], "the evidence needs no privilege: {}", run["findings"]);
     assert!(!names_in(&place.path("run")).iter().any(|name| name == "captures"));
-    let shown = place.hairpin(&["report", "run", "--all", "--ladder"]).with_code(0).stdout;
+    let shown = place.hairpin("report run --all --ladder").with_code(0).stdout;
     assert!(on_one_line(&shown).contains("held"), "{shown}");
 }
 
 #[test]
 fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "default,one-write", "--out", "run"]].concat());
+    let run = place.json((SHORT, "--remedy default,one-write --out run"));
     assert!(!names_in(&place.path("run/traces")).is_empty());
     for remedy in ["default", "one-write"] {
         let one = case(&run, "tcp", remedy);
@@ -229,7 +205,7 @@ fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
         assert!(cost["value"].is_number(), "{cost}");
         assert!(one["trace"]["sequence"]["events"].as_array().is_some_and(|events| events.len() > 4), "{one}");
     }
-    let again = place.json(&["analyse", "run"]);
+    let again = place.json("analyse run");
     assert_eq!(again["findings"], run["findings"], "computed anew from what was saved");
     assert_eq!(again["cases"], run["cases"]);
 }
@@ -237,38 +213,38 @@ fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
 #[test]
 fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
     let place = Place::new();
-    let refusals: &[(&[&str], &str)] = &[
-        (&["--writes", "100x0"], "write of 0 bytes"),
-        (&["--writes", "0"], "write of 0 bytes"),
-        (&["--writes", "x"], "does not say what to write"),
-        (&["--writes", "100000x1"], "1 to 10000 writes"),
-        (&["--remedy", "nodleay"], "did you mean `nodelay`?"),
-        (&["--remedy", "batch=0"], "batch=10"),
-        (&["--gap", "3s"], "time-out"),
-        (&["--pipeline", "0"], "pipeline"),
-        (&["--exchanges", "0"], "exchanges"),
-        (&["--transport", "udp"], "boundaries"),
-        (&["--transport", "tpc"], "did you mean `tcp`?"),
-        (&["--option", "nodelay=on"], "--remedy"),
-        (&["--reply", "0"], "reply"),
-        (&["--ladder=nodleay"], "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)"),
+    let refusals = [
+        ("--writes 100x0", "write of 0 bytes"),
+        ("--writes 0", "write of 0 bytes"),
+        ("--writes x", "does not say what to write"),
+        ("--writes 100000x1", "1 to 10000 writes"),
+        ("--remedy nodleay", "did you mean `nodelay`?"),
+        ("--remedy batch=0", "batch=10"),
+        ("--gap 3s", "time-out"),
+        ("--pipeline 0", "pipeline"),
+        ("--exchanges 0", "exchanges"),
+        ("--transport udp", "boundaries"),
+        ("--transport tpc", "did you mean `tcp`?"),
+        ("--option nodelay=on", "--remedy"),
+        ("--reply 0", "reply"),
+        ("--ladder=nodleay", "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)"),
         (
-            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "default,one-write", "--placement", "same-cpu"],
+            "--ladder=zzz --transport tcp,pipe --remedy default,one-write --placement same-cpu",
             "unknown case of the ladder `zzz` (hint: one of all, most-telling, default, one-write, tcp block same-cpu default \
              100x2 B, tcp block same-cpu one-write 100x2 B)",
         ),
-        (&["--ladder=nodelay", "--remedy", "default"], "unknown case of the ladder `nodelay` (hint: "),
-        (&["--ladder", "--trace", "off"], "--trace off traces none (hint: omit one of them)"),
-        (&["--ladder", "nodelay"], "(hint: `--ladder=nodelay`, with an equals sign)"),
-        (&["--gap", "1"], "`1` is not a duration: its unit is missing (hint: "),
-        (&["--writes", "2x100,foo"], "`foo` of `2x100,foo` does not say what to write"),
+        ("--ladder=nodelay --remedy default", "unknown case of the ladder `nodelay` (hint: "),
+        ("--ladder --trace off", "--trace off traces none (hint: omit one of them)"),
+        ("--ladder nodelay", "(hint: `--ladder=nodelay`, with an equals sign)"),
+        ("--gap 1", "`1` is not a duration: its unit is missing (hint: "),
+        ("--writes 2x100,foo", "`foo` of `2x100,foo` does not say what to write"),
     ];
     for (arguments, expected) in refusals {
-        let ran = place.hairpin(&[&["small-writes", "--out", "run"], *arguments].concat()).refused();
+        let ran = place.hairpin(("small-writes --out run", arguments)).refused();
         assert!(on_one_line(&ran.stderr).contains(expected), "{arguments:?}: {expected}\n{ran:#?}");
         assert!(!place.path("run").exists(), "no folder, so no round: {arguments:?}");
     }
-    let help = place.hairpin(&["small-writes", "--help"]).with_code(0).stdout;
+    let help = place.hairpin("small-writes --help").with_code(0).stdout;
     assert!(on_one_line(&help).contains("WHICH: most-telling (default options, else the longest wait), all, "));
 }
 
@@ -289,7 +265,7 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
     let place = Place::new();
     let plan = "small-writes --placement same-cpu --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy default,nodelay,one-write \
                 --rounds 2 --exchanges 6 --out run";
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     assert_kept(&run);
     for one in list(&run["cases"]) {
         assert_eq!(
@@ -307,7 +283,7 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
         let exchanges = round["order"]["extent"]["count"].as_u64().expect("a number of exchanges");
         assert_eq!(exchanges % 3, 0, "whole windows: {round}");
     }
-    let shown = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout.replace('\n', " ");
+    let shown = place.hairpin("report run --all").with_code(0).stdout.replace('\n', " ");
     assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
     // Whether one-write stalls varies: its second request may wait for the acknowledgment of the first.
     let named = remedies_in(&run, NAGLE);
@@ -319,7 +295,7 @@ fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
     let place = Place::new();
     let plan = "small-writes --placement same-cpu --transport tcp --writes 4,3210 --pipeline 4 --remedy default,nodelay --rounds 2 \
                 --exchanges 12 --out run";
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     let nodelay = case(&run, "tcp", "nodelay");
     for end in list(&nodelay["ends"]) {
         let options = list(&end["effective_options"]);

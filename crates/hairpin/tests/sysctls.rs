@@ -44,7 +44,7 @@ fn names_that_are_no_settings_of_a_namespace_are_refused_before_anything_runs() 
             assert!(ran.stderr.contains(told), "{given}: {ran:#?}");
         }
     }
-    let twice = ["round-trip", "--sysctl", "net.ipv4.tcp_sack=1", "--sysctl", "net.ipv4.tcp_sack=0", "--out", "run"];
+    let twice = "round-trip --sysctl net.ipv4.tcp_sack=1 --sysctl net.ipv4.tcp_sack=0 --out run";
     assert!(place.hairpin(&twice).refused().stderr.contains("--sysctl net.ipv4.tcp_sack is given twice"));
     assert!(!place.path("run").exists());
 }
@@ -55,9 +55,8 @@ fn values_take_turns_in_one_run_and_hold_at_both_ends() {
     let place = Place::new();
     let before = on_the_host(WMEM);
     let values = format!("{WMEM}=4096 8192 16384,4096 20480 65536");
-    let plan =
-        ["round-trip", "--transport", "tcp", "--placement", "same-cpu", "--rounds", "3", "--count", "50", "--quiet"];
-    place.hairpin(&[&plan[..], &["--sysctl", &values, "--out", "run"]].concat()).with_code(0);
+    let plan = "round-trip --transport tcp --placement same-cpu --rounds 3 --count 50 --quiet";
+    place.hairpin((plan, &["--sysctl", &values, "--out", "run"])).with_code(0);
     let rounds = rounds(&place.path("run"));
     let mut blocks = Vec::new();
     for round in &rounds {
@@ -73,7 +72,7 @@ fn values_take_turns_in_one_run_and_hold_at_both_ends() {
     blocks.sort();
     let each = |block: u64| [(block, "16384".to_owned()), (block, "65536".to_owned())];
     assert_eq!(blocks, (0..3).flat_map(each).collect::<Vec<_>>(), "both values in each block");
-    let json = place.json(&["report", "run"]);
+    let json = place.json("report run");
     let labels: Vec<_> = list(&json["cases"]).iter().map(|case| case["label"].as_str().expect("a label")).collect();
     assert!(labels.contains(&"tcp block same-cpu net.ipv4.tcp_wmem=4096 8192 16384"), "{labels:?}");
     assert_eq!(on_the_host(WMEM), before);
@@ -84,9 +83,9 @@ fn values_take_turns_in_one_run_and_hold_at_both_ends() {
 fn over_a_link_a_setting_holds_at_both_ends() {
     or_skip!(can_link());
     let place = Place::new();
-    let plan = ["bulk", "--transport", "tcp", "--count", "50", "--rounds", "2", "--link", "delay=1ms", "--quiet"];
-    let settings = ["--sysctl", "net.ipv4.tcp_timestamps=0,1", "--out", "run"];
-    place.hairpin(&[&plan[..], &settings].concat()).with_code(0);
+    let plan = "bulk --transport tcp --count 50 --rounds 2 --link delay=1ms --quiet";
+    let settings = "--sysctl net.ipv4.tcp_timestamps=0,1 --out run";
+    place.hairpin((plan, &settings)).with_code(0);
     let rounds = rounds(&place.path("run"));
     assert_eq!(rounds.len(), 4);
     for round in rounds {
@@ -104,11 +103,11 @@ fn over_a_link_a_setting_holds_at_both_ends() {
 fn compared_with_a_run_on_the_host_the_namespace_is_reported() {
     or_skip!(can_link());
     let place = Place::new();
-    let plan = ["round-trip", "--transport", "tcp", "--placement", "same-cpu", "--rounds", "2", "--count", "50"];
-    place.hairpin(&[&plan[..], &["--quiet", "--out", "host"]].concat()).with_code(0);
-    let settings = ["--sysctl", "net.ipv4.tcp_timestamps=0", "--quiet", "--out", "own"];
-    place.hairpin(&[&plan[..], &settings].concat()).with_code(0);
-    let ran = place.hairpin(&["compare", "host", "own"]).with_code(0);
+    let plan = "round-trip --transport tcp --placement same-cpu --rounds 2 --count 50";
+    place.hairpin((plan, "--quiet --out host")).with_code(0);
+    let settings = "--sysctl net.ipv4.tcp_timestamps=0 --quiet --out own";
+    place.hairpin((plan, &settings)).with_code(0);
+    let ran = place.hairpin("compare host own").with_code(0);
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let told = "own: network-namespace: only one side ran in a network namespace of its own (--sysctl): other kernel \
                 settings may differ";
@@ -119,16 +118,15 @@ fn compared_with_a_run_on_the_host_the_namespace_is_reported() {
 fn a_value_that_the_kernel_does_not_take_fails_as_an_option_does() {
     or_skip!(can_link());
     let place = Place::new();
-    let plan = ["round-trip", "--transport", "tcp", "--placement", "same-cpu", "--rounds", "1", "--count", "50"];
-    let settings = ["--sysctl", "net.ipv4.tcp_sack=1,none", "--out", "run"];
-    place.hairpin(&[&plan[..], &settings].concat()).with_code(3);
+    let plan = "round-trip --transport tcp --placement same-cpu --rounds 1 --count 50";
+    let settings = "--sysctl net.ipv4.tcp_sack=1,none";
+    place.hairpin((plan, (settings, "--out run"))).with_code(3);
     let failed: Vec<Value> =
         rounds(&place.path("run")).into_iter().filter(|round| round["outcome"]["kind"] == "failed").collect();
     let cause = failed[0]["outcome"]["cause"].as_str().expect("a cause");
     assert_eq!(failed.len(), 1);
     assert!(cause.starts_with("sysctl net.ipv4.tcp_sack=none was not granted in the network namespace"), "{cause}");
-    let settings = [&settings[..2], &["--out", "again", "--allow-unmet-options"]].concat();
-    place.hairpin(&[&plan[..], &settings].concat()).with_code(0);
+    place.hairpin((plan, (settings, "--out again --allow-unmet-options"))).with_code(0);
 }
 
 #[test]
@@ -138,9 +136,8 @@ fn the_host_keeps_its_value_meanwhile_and_after_a_kill() {
     let before = on_the_host(AUTOCORKING);
     let other = if before.trim() == "0" { "1" } else { "0" };
     let values = format!("{AUTOCORKING}={other}");
-    let plan =
-        ["round-trip", "--transport", "tcp", "--placement", "same-cpu", "--rounds", "900", "--duration", "60ms"];
-    let mut running = place.start(&[&plan[..], &["--sysctl", &values, "--out", "run"]].concat());
+    let plan = "round-trip --transport tcp --placement same-cpu --rounds 900 --duration 60ms";
+    let mut running = place.start((plan, &["--sysctl", &values, "--out", "run"]));
     until("a round is saved", || saved_rounds(&place.path("run")) > 0);
     running.busy_server();
     assert_eq!(on_the_host(AUTOCORKING), before, "while a round has the other value");

@@ -37,8 +37,7 @@ fn every_experiment_reaches_a_server_by_its_ticket_and_no_file_has_the_secret() 
     .enumerate()
     {
         let out = format!("run-{number}");
-        let words: Vec<&str> = plan.split_whitespace().chain(["--to", "@ticket", "--out", &out]).collect();
-        let run = place.json(&words);
+        let run = place.json((plan, ["--to", "@ticket", "--out", &out]));
         assert_kept(&run);
         let roles: Vec<&str> = list(&run["hosts"]).iter().map(|host| text(&host["role"])).collect();
         assert_eq!(roles, ["client", "server"], "{plan}");
@@ -77,7 +76,7 @@ fn the_record_has_both_hosts_the_path_and_the_counts_of_each_direction() {
     let _served = Served::new(&place);
     let plan = "round-trip --transport tcp,udp --option dscp=46 --count 50 --warmup 10 --rounds 1 \
                 --to @ticket --out run";
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     for host in list(&run["hosts"]) {
         let interface = &host["environment"]["interface"];
         assert_eq!(interface["name"], "lo", "{interface}");
@@ -98,12 +97,12 @@ fn the_record_has_both_hosts_the_path_and_the_counts_of_each_direction() {
             assert_eq!((&way["duplicated"], &way["reordered"]), (&Value::from(0), &Value::from(0)), "{way}");
         }
     }
-    let table = place.hairpin(&["report", "run", "--csv"]).with_code(0).stdout;
+    let table = place.hairpin("report run --csv").with_code(0).stdout;
     assert!(
         table.lines().next().unwrap().contains(",up_sent,up_received,up_duplicated,up_reordered,down_sent,"),
         "{table}"
     );
-    let text = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout;
+    let text = place.hairpin("report run --all").with_code(0).stdout;
     assert!(text.contains("Client: Linux") && text.contains("Server 127.0.0.1: Linux"), "{text}");
 }
 
@@ -113,7 +112,7 @@ fn each_host_records_the_cpu_that_its_end_was_given() {
     let cpu = cpus_of(std::process::id())[0];
     let _served = Served::start(&place, &format!("--bind 127.0.0.1:0 --cpu {cpu}"));
     let plan = format!("round-trip --transport tcp --count 50 --rounds 1 --to @ticket --cpu {cpu} --out run");
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     let used = list(&run["hosts"]).iter().map(|host| &host["environment"]["cpus_used"]);
     assert_eq!(used.collect::<Vec<_>>(), [&Value::from([cpu]), &Value::from([cpu])], "{run}");
 }
@@ -123,7 +122,7 @@ fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_states_what_is_unknow
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "small-writes --exchanges 20 --rounds 1 --remedy default --to @ticket --out run";
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     let sequence = &run["cases"][0]["trace"]["sequence"];
     assert_eq!(sequence["of_client_alone"], true, "{sequence}");
     let is_call = |event: &&Value| ["read", "write"].contains(&text(&event["kind"]));
@@ -147,7 +146,7 @@ fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refuse
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "offered-load --transport udp,pipe --rate 1000 --count 50 --rounds 1 --to @ticket --out run";
-    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let run = place.json(&plan);
     assert!(run["cases"][0]["flows"][0]["latency_ns"]["p50"].is_null(), "{run}");
     let skipped = run["skipped"].to_string();
     assert!(skipped.contains("pipe") && skipped.contains("it works on one machine only"), "{skipped}");
@@ -157,7 +156,7 @@ fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refuse
         ("--port 5000", "--port and --to cannot be combined"),
     ] {
         let plan = format!("round-trip --to @ticket {flags}");
-        let refused = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).refused();
+        let refused = place.hairpin(&plan).refused();
         assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     }
 }
@@ -171,7 +170,7 @@ fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_disting
     let place_of_letter = wrong.len() - 30;
     wrong[place_of_letter] = if wrong[place_of_letter] == b'x' { b'y' } else { b'x' };
     std::fs::write(place.path("wrong"), wrong).unwrap();
-    let refused = place.hairpin(&["round-trip", "--to", "@wrong"]).with_code(3);
+    let refused = place.hairpin("round-trip --to @wrong").with_code(3);
     assert!(refused.stderr.contains("the ticket has a wrong letter"), "{}", refused.stderr);
 
     let id = log(&place).split("--revoke ").nth(1).expect("the log names it").trim().to_owned();
@@ -181,7 +180,7 @@ fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_disting
     };
     revoke(&id).with_code(0);
     revoke(&id).refused();
-    let try_it = || place.hairpin(&["round-trip", "--to", "@ticket", "--quick"]);
+    let try_it = || place.hairpin("round-trip --to @ticket --quick");
     until("the server knows", || try_it().stderr.contains("not known here, or was revoked"));
 
     let address = address(&place);
@@ -191,10 +190,10 @@ fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_disting
     std::fs::remove_dir_all(place.path("state")).unwrap();
     std::fs::remove_file(place.path("ticket")).unwrap();
     served = Served::start(&place, &format!("--bind {address}"));
-    let other = place.hairpin(&["round-trip", "--to", "@old", "--quick"]).with_code(3);
+    let other = place.hairpin("round-trip --to @old --quick").with_code(3);
     assert!(other.stderr.contains("is another one than that of the ticket"), "{}", other.stderr);
     drop(served);
-    let gone = place.hairpin(&["round-trip", "--to", "@ticket", "--quick"]).with_code(3);
+    let gone = place.hairpin("round-trip --to @ticket --quick").with_code(3);
     assert!(
         gone.stderr.contains("Connection refused") && gone.stderr.contains("is `hairpin serve` running"),
         "{}",
@@ -208,12 +207,12 @@ fn a_server_that_is_killed_in_the_middle_of_a_round_fails_that_round_with_its_ca
     let place = Place::new();
     let mut served = Served::new(&place);
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --json";
-    let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    let running = place.start(&plan);
     signal("KILL", served.running.busy_server());
     let run = running.end().with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]).to_owned();
     assert!(failed.contains("the server"), "{failed}");
-    let again = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    let again = place.start(&plan);
     served.running.busy_server();
     drop(served);
     let run = again.end().with_code(3).json();
@@ -227,7 +226,7 @@ fn a_client_that_is_killed_leaves_nothing_at_the_server() {
     let place = Place::new();
     let mut served = Served::new(&place);
     let plan = "round-trip --transport udp --duration 3600s --rounds 1 --to @ticket --quiet";
-    let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    let running = place.start(&plan);
     let server = served.running.busy_server();
     signal("KILL", running.id());
     until("its server has gone", || !Path::new(&format!("/proc/{server}/stat")).exists());
@@ -259,7 +258,7 @@ fn strangers_are_not_answered_and_block_no_client() {
         udp.send_to(datagram, &address).unwrap();
     }
     assert!(udp.recv(&mut [0; 100]).is_err(), "no datagram is answered without a cookie that a round announced");
-    let run = place.json(&["round-trip", "--to", "@ticket", "--transport", "tcp,udp", "--quick", "--out", "run"]);
+    let run = place.json("round-trip --to @ticket --transport tcp,udp --quick --out run");
     assert_eq!(run["state"], Value::from("complete"));
     drop(silent);
     drop(served);

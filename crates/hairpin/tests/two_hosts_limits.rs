@@ -21,11 +21,10 @@ fn what_exceeds_a_limit_is_refused_before_anything_runs_and_the_limit_is_named()
             "limit daily-bytes=1MiB: 1 MiB of today are left, and the round sends about 1.9",
         ),
     ] {
-        let words: Vec<&str> = plan.split_whitespace().chain(["--rounds", "1", "--to", "@ticket"]).collect();
-        let ran = place.hairpin(&words).refused();
+        let ran = place.hairpin((plan, "--rounds 1 --to @ticket")).refused();
         assert!(ran.stderr.replace("\n  ", " ").contains(expected), "{plan}: {}", ran.stderr);
     }
-    let run = place.json(&["round-trip", "--to", "@ticket", "--count", "50", "--rounds", "1", "--out", "run"]);
+    let run = place.json("round-trip --to @ticket --count 50 --rounds 1 --out run");
     assert_eq!(run["state"], "complete");
 }
 
@@ -35,9 +34,8 @@ fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
     let limits = "--bind 127.0.0.1:0 --limit daily-bytes=1MiB";
     let served = Served::start(&place, limits);
     let plan = "round-trip --transport udp --size 1000 --count 100 --warmup 10 --rounds 1 --to @ticket";
-    let plan: Vec<&str> = plan.split_whitespace().collect();
     place.hairpin(&plan).with_code(0);
-    let check = place.json(&["check", "@ticket"]);
+    let check = place.json("check @ticket");
     // Messages and answers of 1000 bytes: 100 and those of the warm-up.
     let used = check["used_bytes"].as_u64().unwrap();
     assert!(used >= 220_000 && used.is_multiple_of(2000), "{check}");
@@ -48,8 +46,8 @@ fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
     std::fs::remove_file(place.path("ticket")).unwrap();
     let _served = Served::start(&place, &format!("--bind {at}"));
     std::fs::write(place.path("old"), old).unwrap();
-    assert_eq!(place.json(&["check", "@old"])["used_bytes"].as_u64(), Some(used));
-    assert_eq!(place.json(&["check", "@ticket"])["used_bytes"].as_u64(), Some(0), "each ticket has its own");
+    assert_eq!(place.json("check @old")["used_bytes"].as_u64(), Some(used));
+    assert_eq!(place.json("check @ticket")["used_bytes"].as_u64(), Some(0), "each ticket has its own");
 }
 
 /// A round that the server ended with that reason. On a busy machine the client can notice the end before the reason
@@ -73,10 +71,10 @@ fn a_load_that_no_rate_bounds_is_ended_when_the_bytes_of_the_day_are_used_up() {
         let place = Place::new();
         let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit daily-bytes=1MiB");
         let endless = format!("{load} --duration 3600s --rounds 1 --to @ticket --json");
-        let run = place.hairpin(&endless.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
+        let run = place.hairpin(&endless).with_code(3).json();
         let failed = text(&run["cases"][0]["failed_rounds"][0]);
         assert_limited(&place, 1, failed, "limit daily-bytes=1MiB: the bytes of today are used up");
-        let check = place.hairpin(&["check", "@ticket", "--json"]).with_code(3).json();
+        let check = place.hairpin("check @ticket --json").with_code(3).json();
         assert!(text(&check["refused"]["what"]).contains("limit daily-bytes=1MiB"), "{load}: {check}");
     }
 }
@@ -88,12 +86,12 @@ fn a_load_that_turns_out_to_be_too_fast_is_ended() {
     let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=100kbit");
     let burst = "offered-load --transport tcp --rate 5 --size 1400 --arrivals burst=100000 --duration 60s --warmup 0 \
                  --rounds 1 --to @ticket --json";
-    let run = place.hairpin(&burst.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
+    let run = place.hairpin(&burst).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
     assert_limited(&place, 1, failed, "limit rate=100kbit: more was sent in the last seconds");
     // The excess is a debt.
     let next = "offered-load --transport tcp --rate 5 --size 1400 --duration 1s --rounds 1 --to @ticket --json";
-    let run = place.hairpin(&next.split_whitespace().collect::<Vec<_>>()).with_code(3).json();
+    let run = place.hairpin(&next).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
     assert_limited(&place, 2, failed, "limit rate=100kbit: more was sent in the last seconds");
 }
@@ -103,9 +101,9 @@ fn bytes_of_a_killed_client_are_counted() {
     let place = Place::new();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit daily-bytes=100GiB");
     let endless = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --quiet";
-    let running = place.start(&endless.split_whitespace().collect::<Vec<_>>());
+    let running = place.start(&endless);
     served.running.busy_server();
-    let used = || place.json(&["check", "@ticket"])["used_bytes"].as_u64().unwrap();
+    let used = || place.json("check @ticket")["used_bytes"].as_u64().unwrap();
     until("the server counts", || used() > 0);
     signal("KILL", running.id());
     until("the session is over", || log(&place).contains("the run is over"));
@@ -115,7 +113,7 @@ fn bytes_of_a_killed_client_are_counted() {
     signal("INT", served.running.id());
     served.running.end().with_code(0);
     let _served = Served::start(&place, &format!("--bind {at}"));
-    assert_eq!(place.json(&["check", "@old"])["used_bytes"].as_u64(), Some(counted), "over a start of the server");
+    assert_eq!(place.json("check @old")["used_bytes"].as_u64(), Some(counted), "over a start of the server");
 }
 
 #[test]
@@ -126,9 +124,9 @@ fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
     let first = document(std::fs::read_to_string(place.path("ticket")).unwrap().lines().next().unwrap());
     std::fs::write(place.path("word"), text(&first["ticket"])).unwrap();
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @word --quiet";
-    let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    let running = place.start(&plan);
     served.running.busy_server();
-    let second = place.hairpin(&["round-trip", "--to", "@word", "--quick"]).with_code(3);
+    let second = place.hairpin("round-trip --to @word --quick").with_code(3);
     assert!(second.stderr.contains("limit sessions=1: 1 run with this ticket is under way"), "{}", second.stderr);
     let state = |arguments: &[&str]| {
         place.command(PROGRAM).args(arguments).env("XDG_STATE_HOME", place.path("state")).output()
@@ -157,17 +155,17 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
     let place = Place::new();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit wait=100ms");
     let long = "round-trip --transport tcp --duration 3s --rounds 1 --to @ticket --out long --json";
-    let first = place.start(&long.split_whitespace().collect::<Vec<_>>());
+    let first = place.start(&long);
     served.running.busy_server();
     let short = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out short --json";
-    let short = place.hairpin(&short.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    let short = place.hairpin(&short).with_code(0).json();
     let long = first.end().with_code(0).json();
     for run in [&short, &long] {
         let why = run["cases"][0]["why_invalid"].to_string();
         assert!(why.contains("a round of another client ran at the same time"), "{why}");
     }
     let alone = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out alone --json";
-    let alone = place.hairpin(&alone.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    let alone = place.hairpin(&alone).with_code(0).json();
     assert_eq!(alone["cases"][0]["why_invalid"], Value::from(Vec::<Value>::new()), "{alone}");
     assert_eq!(log(&place).matches("at the same time as one of another client").count(), 2, "{}", log(&place));
     drop(served);
@@ -175,10 +173,10 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
     std::fs::remove_file(place.path("ticket")).unwrap();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0");
     let first = "round-trip --transport tcp --duration 1s --rounds 1 --to @ticket --out turn-1 --json";
-    let first = place.start(&first.split_whitespace().collect::<Vec<_>>());
+    let first = place.start(&first);
     served.running.busy_server();
     let second = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out turn-2 --json";
-    let second = place.hairpin(&second.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    let second = place.hairpin(&second).with_code(0).json();
     for run in [second, first.end().with_code(0).json()] {
         assert_eq!(run["cases"][0]["valid"], true, "{run}");
     }
@@ -188,14 +186,14 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
 fn check_reports_the_limits_and_what_does_not_reach_the_server() {
     let place = Place::new();
     let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=1gbit,sessions=3");
-    let check = place.json(&["check", "@ticket"]);
+    let check = place.json("check @ticket");
     assert_eq!(check["datagrams"]["is_through"], true, "{check}");
     assert_eq!(check["limits"]["rate_bits_per_s"].as_f64(), Some(1e9));
     let refusals = list(&check["refusals"]);
     assert!(refusals.iter().any(|refusal| refusal["transport"] == "pipe"), "{check}");
     assert!(!refusals.iter().any(|refusal| refusal["transport"] == "tcp"), "{check}");
-    let shown = place.hairpin(&["check", "@ticket"]).with_code(0).stdout;
+    let shown = place.hairpin("check @ticket").with_code(0).stdout;
     assert!(shown.contains("rate=1gbit, sessions=3") && shown.contains("UDP         yes"), "{shown}");
-    place.hairpin(&["check"]).refused();
-    place.hairpin(&["check", "nonsense"]).refused();
+    place.hairpin("check").refused();
+    place.hairpin("check nonsense").refused();
 }

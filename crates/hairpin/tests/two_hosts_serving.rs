@@ -9,19 +9,20 @@ use serde_json::Value;
 
 use crate::support::served::{Served, log, ticket};
 use crate::support::{
-    PROGRAM, Place, Ran, Running, document, edit_json, list, names_in, on_one_line, signal, text, until,
+    Arguments, PROGRAM, Place, Ran, Running, document, edit_json, list, names_in, on_one_line, signal, text, until,
 };
 
 /// A past time, in seconds since 1970.
 const PAST: u64 = 1_700_000_000;
 
-fn with_state(place: &Place, arguments: &[&str]) -> Ran {
+fn with_state(place: &Place, arguments: impl Arguments) -> Ran {
     let mut command = place.command(PROGRAM);
-    Running::start(command.args(arguments).env("XDG_STATE_HOME", place.path("state")).env("COLUMNS", "80")).end()
+    Running::start(command.args(arguments.words()).env("XDG_STATE_HOME", place.path("state")).env("COLUMNS", "80"))
+        .end()
 }
 
 fn servers(place: &Place) -> Vec<Value> {
-    list(&with_state(place, &["serve", "--list", "--json"]).with_code(0).json()["servers"]).to_vec()
+    list(&with_state(place, "serve --list --json").with_code(0).json()["servers"]).to_vec()
 }
 
 fn read(place: &Place, name: &str) -> String {
@@ -58,7 +59,7 @@ fn two_servers_of_a_user_list_their_own_sessions_and_count_their_own_bytes() {
         let port = Ticket::parse(read(&place, to).trim()).unwrap().port;
         std::fs::write(place.path("used"), Ticket { port, ..own }.word()).unwrap();
         let plan = "round-trip --transport tcp --size 1000 --count 100 --warmup 10 --rounds 1 --to @used";
-        place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0);
+        place.hairpin(&plan).with_code(0);
     }
     let of = |address: &str| servers(&place).into_iter().find(|server| server["address"] == *address);
     let [one_at, other_at, once_at] = ["one", "other", "once"].map(address);
@@ -84,7 +85,7 @@ fn two_servers_of_a_user_list_their_own_sessions_and_count_their_own_bytes() {
     signal("INT", one.running.id());
     one.running.end().with_code(0);
     assert!(of(&one_at).unwrap()["is_running"] == false && of(&other_at).unwrap()["is_running"] == true);
-    let shown = with_state(&place, &["serve", "--list"]).with_code(0).stdout;
+    let shown = with_state(&place, "serve --list").with_code(0).stdout;
     for line in [format!("Server at {one_at}: ended"), format!("Server at {other_at}: running")] {
         assert!(shown.lines().any(|shown| shown == line), "{shown}");
     }
@@ -107,7 +108,7 @@ fn check_reports_refusals_and_unreachable_servers_in_json() {
     assert!(text(&told["refused"]["hint"]).contains("set the clocks of both hosts") && told["failed"].is_null());
 
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --quiet";
-    let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    let running = place.start(&plan);
     until("the run has begun", || {
         log(&place).contains("begins a run") && servers(&place)[0]["sessions"][1].is_object()
     });
@@ -127,17 +128,17 @@ fn check_reports_refusals_and_unreachable_servers_in_json() {
     assert!(text(&told["failed"]["cause"]).contains("Connection refused"), "{told}");
     assert!(text(&told["failed"]["hint"]).contains("is `hairpin serve` running"), "{told}");
     // Text that is not a ticket is bad usage, as in every command.
-    place.hairpin(&["check", "nonsense", "--json"]).refused();
+    place.hairpin("check nonsense --json").refused();
 }
 
 #[test]
 fn a_ticket_that_has_expired_is_refused_by_the_server_too_and_both_say_so() {
     let place = Place::new();
     let _served = Served::new(&place);
-    place.hairpin(&["check", "@ticket"]).with_code(0);
+    place.hairpin("check @ticket").with_code(0);
     // The client's clock is behind, so only the server knows.
     edit_json(&kept(&place), |ticket| ticket["expires_unix_s"] = PAST.into());
-    for arguments in [&["check", "@ticket"][..], &["round-trip", "--quick", "--to", "@ticket"]] {
+    for arguments in ["check @ticket", "round-trip --quick --to @ticket"] {
         let ran = place.hairpin(arguments).with_code(3);
         let told = on_one_line(&ran.stderr);
         assert!(
@@ -148,8 +149,8 @@ fn a_ticket_that_has_expired_is_refused_by_the_server_too_and_both_say_so() {
     until("the server has logged both", || log(&place).matches("refused: the ticket has expired\n").count() == 2);
     // The clock was wrong for a while; afterwards the ticket is valid again.
     edit_json(&kept(&place), |ticket| ticket["expires_unix_s"] = u64::MAX.into());
-    place.hairpin(&["check", "@ticket"]).with_code(0);
-    let shown = with_state(&place, &["serve", "--list"]).with_code(0).stdout;
+    place.hairpin("check @ticket").with_code(0);
+    let shown = with_state(&place, "serve --list").with_code(0).stdout;
     assert!(shown.contains("584554051223-11-09"), "{shown}");
 }
 
@@ -159,8 +160,8 @@ fn a_server_that_ends_says_why_and_what_it_served() {
     for name in ["INT", "TERM"] {
         let served = Served::start_into(&place, "ticket", "log", "--bind 127.0.0.1:0");
         let plan = "round-trip --transport udp --size 1000 --count 100 --warmup 10 --rounds 1 --to @ticket";
-        place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0);
-        place.hairpin(&["check", "@ticket"]).with_code(0);
+        place.hairpin(&plan).with_code(0);
+        place.hairpin("check @ticket").with_code(0);
         signal(name, served.running.id());
         served.running.end().with_code(0);
         let log = log(&place);
@@ -192,7 +193,7 @@ fn a_run_under_way_when_its_server_ends_is_listed_as_ended() {
     let place = Place::new();
     let mut served = Served::new(&place);
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --quiet";
-    let running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
+    let running = place.start(&plan);
     served.running.busy_server();
     signal("TERM", served.running.id());
     served.running.end().with_code(0);
@@ -228,7 +229,7 @@ fn the_output_of_check_fits_80_columns_and_names_a_silent_host() {
         &place,
         "--bind 127.0.0.1:0 --limit rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=30s",
     );
-    let shown = with_state(&place, &["check", "@ticket"]).with_code(0).stdout;
+    let shown = with_state(&place, "check @ticket").with_code(0).stdout;
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     assert!(shown.contains("Limits      rate=100mbit,") && shown.contains("\n            "), "{shown}");
     // Another program listens there, and closes each connection.

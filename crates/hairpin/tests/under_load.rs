@@ -13,10 +13,6 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
 }
 
-fn words(plan: &str) -> Vec<&str> {
-    plan.split_whitespace().collect()
-}
-
 fn lost(ledger: &Value) -> u64 {
     ledger["lost"].as_object().expect("causes").values().map(number).sum()
 }
@@ -32,8 +28,8 @@ fn the_ledgers_of_probe_and_load_close_separately_and_those_of_the_phases_within
     let place = Place::new();
     let plan =
         format!("under-load {SHORT} --transport tcp,udp --load up,down,both,none --load-cpu same --out run --quiet");
-    place.hairpin(&words(&plan)).with_code(0);
-    let run = place.json(&["report", "run"]);
+    place.hairpin(plan).with_code(0);
+    let run = place.json("report run");
     assert_kept(&run);
     assert_eq!(list(&run["cases"]).len(), 8);
     for case in list(&run["cases"]) {
@@ -74,7 +70,7 @@ fn the_ledgers_of_probe_and_load_close_separately_and_those_of_the_phases_within
             assert!(end["used_in_all"].is_null(), "{end}");
         }
     }
-    let again = place.json(&["analyse", "run"]);
+    let again = place.json("analyse run");
     for (case, before) in list(&again["cases"]).iter().zip(list(&run["cases"])) {
         assert_eq!(case["phases"], before["phases"], "computed anew from what was saved");
         assert_eq!(case["flows"], before["flows"], "computed anew from what was saved");
@@ -89,9 +85,7 @@ fn over_a_link_the_queue_is_reported_and_losses_of_both_flows_have_their_causes(
     // Both flows are datagrams: the link distinguishes them by their ports.
     let plan =
         format!("under-load {SHORT} --load-transport udp --load-rate 12mbit --load-size 1000 --out run --json");
-    let mut plan = words(&plan);
-    plan.extend(["--link", "rate=8mbit queue=16KiB delay=1ms"]);
-    let ran = place.hairpin(&plan);
+    let ran = place.hairpin((plan, ["--link", "rate=8mbit queue=16KiB delay=1ms"]));
     let run = ran.json();
     let case = &run["cases"][0];
     // On a busy machine the emulator is late or has no room for packets, says so, and its round does not count.
@@ -117,7 +111,7 @@ fn responsiveness_is_measured_on_new_connections_under_a_tcp_load() {
     let plan = format!(
         "under-load {SHORT} --responsiveness on --load-cpu same --probe-connection own,per-message,shared --out run"
     );
-    let run = place.json(&words(&plan));
+    let run = place.json(plan);
     assert_kept(&run);
     assert_eq!(list(&run["cases"]).len(), 3);
     for case in list(&run["cases"]) {
@@ -139,14 +133,14 @@ fn responsiveness_is_measured_on_new_connections_under_a_tcp_load() {
 fn a_load_that_cannot_start_or_ends_early_fails_its_round_with_its_cause() {
     let place = Place::new();
     let refused = format!("under-load {SHORT} --load-cpu same --load-option sndbuf=1000000000 --json");
-    let run = place.hairpin(&words(&refused)).with_code(3).json();
+    let run = place.hairpin(refused).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
     assert!(failed.contains("sndbuf"), "{failed}");
     place.assert_nothing_left();
 
     let long =
         "under-load --idle 100ms --ramp 100ms --duration 3600s --recovery 100ms --rounds 1 --load-cpu same --json";
-    let mut running = place.start(&words(long));
+    let mut running = place.start(long);
     signal("KILL", running.busy_server());
     let run = running.end().with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
@@ -160,9 +154,7 @@ fn a_ramp_that_is_too_short_for_the_queue_marks_its_round() {
     let place = Place::new();
     // The queue takes 4 s to fill, much longer than the ramp.
     let plan = format!("under-load {SHORT} --load-transport udp --load-rate 4mbit --load-size 1000 --json");
-    let mut plan = words(&plan);
-    plan.extend(["--link", "rate=2mbit queue=1MiB delay=1ms"]);
-    let run = place.hairpin(&plan).json();
+    let run = place.hairpin((plan, ["--link", "rate=2mbit queue=1MiB delay=1ms"])).json();
     let case = &run["cases"][0];
     assert_eq!(case["valid"], false, "{case}");
     // On a busy machine the relay is late, which is reported first.
@@ -186,7 +178,7 @@ fn impossible_loads_are_refused_before_they_start() {
         ("--load-rate 5", "is not a rate"),
         ("--load-transport pipe --link delay=2ms", "works on one machine only"),
     ] {
-        let refused = place.hairpin(&words(&format!("under-load {plan}"))).refused();
+        let refused = place.hairpin(&format!("under-load {plan}")).refused();
         assert!(crate::support::on_one_line(&refused.stderr).contains(expected), "{plan}: {}", refused.stderr);
     }
 }
@@ -196,13 +188,13 @@ fn the_idle_phase_is_compared_with_a_run_of_round_trips() {
     let place = Place::new();
     let plan =
         format!("under-load {SHORT} --rounds 6 --load-cpu same --load up,down --rate 1000 --out loaded --quiet");
-    place.hairpin(&words(&plan.replace("--rounds 1", ""))).with_code(0);
+    place.hairpin(plan.replace("--rounds 1", "")).with_code(0);
     let plan = "round-trip --transport udp --size 64B --rate 1000 --placement same-cpu --duration 150ms --rounds 6 --out plain --quiet";
-    place.hairpin(&words(plan)).with_code(0);
-    let compare = ["compare", "plain", "loaded", "--allow-unlike", "--json"];
+    place.hairpin(plan).with_code(0);
+    let compare = "compare plain loaded --allow-unlike --json";
     let none = place.hairpin(&compare).refused();
     assert!(none.stderr.contains("no case in common"), "{none:#?}");
-    let compared = place.hairpin(&[&compare[..], &["--phase", "idle"]].concat()).with_code(0).json();
+    let compared = place.hairpin((compare, "--phase idle")).with_code(0).json();
     let figures: Vec<&str> = list(&compared["rows"]).iter().map(|row| text(&row["figure"])).collect();
     assert_eq!(figures[..2], ["p50", "p90"], "{compared}");
     let cases: std::collections::BTreeSet<&str> =
@@ -215,7 +207,7 @@ fn measurements_until_ctrl_c_are_reported() {
     let place = Place::new();
     let long =
         "under-load --idle 100ms --ramp 100ms --duration 3600s --recovery 100ms --rounds 1 --load-cpu same --json";
-    let mut running = place.start(&words(long));
+    let mut running = place.start(long);
     running.busy_client();
     signal("INT", running.id());
     let run = running.end().with_code(130).json();

@@ -122,7 +122,7 @@ fn a_server_without_descriptors_for_all_closes_the_oldest_and_serves_on() {
     let crowd: Vec<TcpStream> = (0..CROWD).map(|_| unfinished(&server)).collect();
     (0..20).for_each(|_| server.session());
     assert!(server.descriptors() <= 128);
-    let run = place.json(&["round-trip", "--to", "@ticket", "--transport", "tcp,udp", "--quick", "--out", "run"]);
+    let run = place.json("round-trip --to @ticket --transport tcp,udp --quick --out run");
     assert_eq!(run["state"], "complete");
     drop(crowd);
     drop(server);

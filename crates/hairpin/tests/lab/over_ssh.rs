@@ -189,9 +189,9 @@ fn check_starts_its_own_server_over_ssh_and_reports_a_failure_in_json() {
     assert!(text(&told["failed"]["cause"]).starts_with("cannot reach ssh://closed: "), "{told}");
     assert!(text(&told["failed"]["hint"]).contains("closed true` has to work first"), "{told}");
     assert_eq!((&told["refused"], &told["exit_code"]), (&serde_json::Value::Null, &3.into()), "{told}");
-    let refused = lab.place.hairpin(&["check", "ssh://-l@lab"]).refused();
+    let refused = lab.place.hairpin("check ssh://-l@lab").refused();
     assert!(refused.stderr.contains("TICKET: not a host over ssh"), "{}", refused.stderr);
-    let refused = lab.place.hairpin(&["check", "lab:1#x", "--copy-binary"]).refused();
+    let refused = lab.place.hairpin("check lab:1#x --copy-binary").refused();
     assert!(refused.stderr.contains("--copy-binary needs ssh://HOST"), "{}", refused.stderr);
     lab.end();
 }
@@ -262,7 +262,7 @@ fn a_bad_host_and_flags_without_one_are_refused() {
         ("--to lab:1#x --copy-binary", "--copy-binary needs ssh://HOST"),
     ] {
         let words = format!("round-trip {words}");
-        let ran = place.hairpin(&words.split_whitespace().collect::<Vec<_>>()).refused();
+        let ran = place.hairpin(&words).refused();
         assert!(ran.stderr.contains(cause), "{words}: {}", ran.stderr);
     }
     assert_eq!(names_in(&place.path("")), ["tmp"]);

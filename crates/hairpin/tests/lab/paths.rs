@@ -73,7 +73,7 @@ pub(super) fn assert_crossed(run: &Value, host: &str, what: &str) {
 
 #[test]
 fn every_experiment_is_among_the_plans() {
-    let listed = Place::new().json(&["list"]);
+    let listed = Place::new().json("list");
     let all: BTreeSet<&str> = list(&listed["experiments"]).iter().map(|one| text(&one["name"])).collect();
     assert_eq!(PLANS.iter().map(|(name, ..)| *name).collect::<BTreeSet<_>>(), all);
 }

@@ -6,14 +6,14 @@ use hairpin_testing::{or_skip, program, skip};
 use serde_json::Value;
 
 use crate::support::across::{assert_closes, assert_log_is_the_record, count, log, run, told};
-use crate::support::{PROGRAM, Place, Running, can_link, can_link_as};
+use crate::support::{Arguments, PROGRAM, Place, Running, can_link, can_link_as};
 
 #[test]
 fn ping_goes_there_and_back() {
     or_skip!(can_link());
     or_skip!(program("ping"));
     let place = Place::new();
-    let flags = ["--link", "delay=20ms", "--seed", "1", "--log", "packets", "--json"];
+    let flags = "--link delay=20ms --seed 1 --log packets --json";
     let script = "ping -c 3 -i 0.2 $HAIRPIN_FAR && ping -6 -c 3 -i 0.2 $HAIRPIN_FAR_IPV6";
     let ran = run(&place, &flags, script).with_code(0);
     assert_eq!(ran.stderr.matches("3 packets transmitted, 3 received, 0% packet loss").count(), 2, "{ran:#?}");
@@ -35,7 +35,7 @@ fn an_end_that_goes_down_and_comes_up_is_reached_again() {
     or_skip!(program("ping"));
     or_skip!(program("ip"));
     let script = "ip link set eth0 down && ip link set eth0 up && ping -c 3 -i 0.2 $HAIRPIN_FAR";
-    let ran = run(&Place::new(), &["--link", "delay=1ms", "--json"], script).with_code(0);
+    let ran = run(&Place::new(), "--link delay=1ms --json", script).with_code(0);
     assert!(ran.stderr.contains("3 packets transmitted, 3 received, 0% packet loss"), "{ran:#?}");
     assert_closes(&ran.json()["link"]);
 }
@@ -48,7 +48,7 @@ fn a_packet_larger_than_the_mtu_is_dropped_and_counted() {
     // Headers add 28 bytes: one of these four fits.
     let script = "ip link set eth0 mtu 9000; for size in 1472 1473 1490 8900; do \
                   ping -c 1 -W 1 -M do -s $size $HAIRPIN_FAR >&2; done; true";
-    let told = told(&Place::new(), &["--link", "delay=1ms"], script);
+    let told = told(&Place::new(), "--link delay=1ms", script);
     let record = &told["link"];
     assert_closes(record);
     assert_eq!((count(&record["packets"], "in"), count(&record["packets"], "out")), (5, 2), "{record}");
@@ -98,19 +98,19 @@ fn an_ordinary_user_runs_programs_across_a_link() {
     // As nobody, in a folder open to all, with a program that all may run.
     let open = "chmod 0777 . tmp && cp \"$0\" hairpin && chmod 0755 hairpin";
     Running::start(place.command("bash").args(["-c", open, PROGRAM])).end().with_code(0);
-    let as_nobody = |words: &[&str]| {
+    let as_nobody = |words: Vec<String>| {
         let mut command = place.command("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "./hairpin"]).args(words);
         Running::start(&mut command).end()
     };
-    let listed = as_nobody(&["link", "list", "--json"]);
+    let listed = as_nobody("link list --json".words());
     if listed.code != Some(0) {
         skip!("`setpriv --reuid 65534` is refused here");
     }
     or_skip!(can_link_as(&listed.json()));
     let script = "id -u; exec 3<>/dev/tcp/$HAIRPIN_FAR/7; printf hello >&3; head -c 5 <&3; touch made";
-    let flags = ["link", "run", "--link", "delay=2ms", "--seed", "1", "--log", "packets", "--json", "--"];
-    let ran = as_nobody(&[&flags[..], &["bash", "-c", script]].concat()).with_code(0);
+    let flags = "link run --link delay=2ms --seed 1 --log packets --json --";
+    let ran = as_nobody((flags, ["bash", "-c", script]).words()).with_code(0);
     assert!(ran.stderr.contains("0\nhello"), "there it seems to be root: {ran:#?}");
     let record = &ran.json()["link"];
     assert_closes(record);
@@ -118,23 +118,10 @@ fn an_ordinary_user_runs_programs_across_a_link() {
     assert!(count(&record["up"]["packets"], "in") > 4, "{record}");
     let owner = |name: &str| std::fs::metadata(place.path(name)).expect("it was made").uid();
     assert_eq!((owner("made"), owner("packets")), (65534, 65534), "what it made is the user's");
-    let flags = [
-        "round-trip",
-        "--placement",
-        "same-cpu",
-        "--transport",
-        "tcp",
-        "--link",
-        "delay=1ms",
-        "--count",
-        "5",
-        "--rounds",
-        "1",
-        "--json",
-    ];
-    let environment = &as_nobody(&flags).with_code(0).json()["hosts"][0]["environment"];
+    let flags = "round-trip --placement same-cpu --transport tcp --link delay=1ms --count 5 --rounds 1 --json";
+    let environment = &as_nobody(flags.words()).with_code(0).json()["hosts"][0]["environment"];
     assert_eq!((&environment["root"], &environment["network_namespace"]), (&false.into(), &"own".into()));
-    let killed = as_nobody(&["link", "run", "--link", "delay=2ms", "--", "bash", "-c", "kill -s TERM $$"]);
+    let killed = as_nobody(("link run --link delay=2ms -- bash -c", ["kill -s TERM $$"]).words());
     killed.with_code(143);
     place.assert_nothing_left();
 }

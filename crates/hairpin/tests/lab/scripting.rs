@@ -18,8 +18,8 @@ fn commands(heading: &str) -> Vec<&'static str> {
 /// A place with the folder RUN and the schema of a run.
 fn with_run() -> Place {
     let place = Place::new();
-    let asked = ["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--count", "600"];
-    place.hairpin(&[&asked[..], &["--rounds", "3", "--out", "RUN"]].concat()).with_code(0);
+    let asked = "round-trip --placement same-cpu --transport pipe,unix-stream --count 600";
+    place.hairpin((asked, "--rounds 3 --out RUN")).with_code(0);
     std::fs::create_dir(place.path("schemas")).expect("a new folder");
     std::fs::write(place.path("schemas/run.json"), include_str!("../../../../docs/schemas/run.json"))
         .expect("a new file");
@@ -45,7 +45,7 @@ fn printed(place: &Place, heading: &str) -> Vec<String> {
 fn the_commands_for_jq_print_what_the_run_says() {
     or_skip!(program("jq"));
     let place = with_run();
-    let run = place.hairpin(&["report", "RUN", "--json"]).with_code(0).json();
+    let run = place.hairpin("report RUN --json").with_code(0).json();
     let said = printed(&place, "jq");
     let [p50s, fastest, valid, findings, rounds, rates, knees, goodput, answer] = &said[..] else {
         panic!("nine commands: {said:?}")
@@ -92,8 +92,8 @@ fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
     ];
     let said = plans.map(|plan| {
         let runs = (0..20).map(|_| {
-            place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0);
-            let run = place.hairpin(&["report", "RUN", "--json"]).with_code(0).json();
+            place.hairpin(&plan).with_code(0);
+            let run = place.hairpin("report RUN --json").with_code(0).json();
             let said = [5, 6, 7].map(|which| shell(&place, commands("jq")[which]).stdout);
             std::fs::remove_dir_all(place.path("RUN")).expect("it was made just now");
             (run, said)
@@ -141,7 +141,7 @@ fn the_commands_for_duckdb_see_each_case() {
     let place = with_run();
     let said = printed(&place, "DuckDB");
     let [samples, cases] = &said[..] else { panic!("two commands: {said:?}") };
-    let run = place.hairpin(&["report", "RUN", "--json"]).with_code(0).json();
+    let run = place.hairpin("report RUN --json").with_code(0).json();
     for case in list(&run["cases"]) {
         assert!(samples.contains(text(&case["id"])) && cases.contains(text(&case["label"])), "{samples}\n{cases}");
     }

@@ -7,15 +7,15 @@ use std::process::{Command, Stdio};
 use hairpin_testing::{or_skip, program};
 
 use crate::support::across::{run, with_script};
-use crate::support::{PROGRAM, Place, Running, can_link, names_in, signal, until};
+use crate::support::{Arguments, PROGRAM, Place, Running, can_link, names_in, signal, until};
 
 /// A script that creates a file when it runs, and stays. The shell itself creates the file: an interrupted shell that
 /// waits for another program may continue with its script.
 const STAYS: &str = "sleep 300 & setsid sleep 300 & : >runs; exec sleep 300";
 
 /// Starts a script across a link in its own process group, as a shell does, and waits until it runs.
-fn started(place: &Place, flags: &[&str], script: &str) -> Running {
-    let mut command = with_script(place, &[&["--link", "delay=1ms"], flags].concat(), script);
+fn started(place: &Place, flags: impl Arguments, script: &str) -> Running {
+    let mut command = with_script(place, ("--link delay=1ms", flags), script);
     let running = Running::start(command.process_group(0));
     until("the command runs", || place.path("runs").exists());
     running
@@ -42,7 +42,7 @@ fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
     or_skip!(can_link());
     let interfaces = names_in("/sys/class/net".as_ref());
     let place = Place::new();
-    let running = started(&place, &[], STAYS);
+    let running = started(&place, "", STAYS);
     signal_group("INT", running.id());
     let ran = running.end().with_code(130);
     assert!(ran.stderr.contains("\nup    packets in "), "the counts are printed: {ran:#?}");
@@ -51,7 +51,7 @@ fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
     // A command that continues determines the exit code itself.
     let place = Place::new();
     let own = "trap 'echo heard; exit 9' INT; touch runs; while :; do sleep 0.05; done";
-    let running = started(&place, &["--quiet"], own);
+    let running = started(&place, "--quiet", own);
     signal_group("INT", running.id());
     let ran = running.end().with_code(9);
     assert!(ran.stdout.starts_with("heard\n"), "{ran:#?}");
@@ -95,7 +95,7 @@ fn a_request_to_end_is_passed_on_to_the_command() {
     for (name, code) in [("TERM", 143), ("HUP", 129), ("INT", 130), ("QUIT", 131)] {
         let place = Place::new();
         // No shell: one of them ignores SIGQUIT.
-        let running = place.start(&["link", "run", "--link", "delay=1ms", "--", "sleep", "300"]);
+        let running = place.start("link run --link delay=1ms -- sleep 300");
         until("the command runs", || running.child(|line| line == "sleep 300").is_some());
         signal(name, running.id());
         running.end().with_code(code);
@@ -124,7 +124,7 @@ fn an_interface_that_the_command_removes_is_a_failure_of_the_link() {
     or_skip!(can_link());
     or_skip!(program("ip"));
     let place = Place::new();
-    let ran = run(&place, &["--link", "delay=1ms"], "ip link del eth0; sleep 300").with_code(125);
+    let ran = run(&place, "--link delay=1ms", "ip link del eth0; sleep 300").with_code(125);
     assert!(ran.stderr.contains("was an interface of the link removed from outside?"), "{ran:#?}");
     place.assert_nothing_left();
 }
@@ -142,7 +142,7 @@ fn a_link_that_is_killed_ends_the_command_and_says_so() {
 
     // A command that ignores the request to end.
     let place = Place::new();
-    let running = started(&place, &[], "trap '' TERM; touch runs; while :; do sleep 0.05; done");
+    let running = started(&place, "", "trap '' TERM; touch runs; while :; do sleep 0.05; done");
     signal("KILL", link_of(&running));
     running.end().with_code(125);
     place.assert_nothing_left();
@@ -163,7 +163,7 @@ fn a_killed_program_leaves_nothing() {
     // Also while a link is being created.
     for _ in 0..10 {
         let place = Place::new();
-        let running = Running::start(&mut with_script(&place, &["--link", "delay=1ms"], STAYS));
+        let running = Running::start(&mut with_script(&place, "--link delay=1ms", STAYS));
         until("it has started the link", || running.child(is_link).is_some());
         signal("KILL", running.id());
         place.assert_nothing_left();

@@ -23,8 +23,8 @@ fn tcp_at_the_ends_uses_what_the_link_says_and_not_what_the_host_uses() {
     let default = if available.split_whitespace().any(|name| name == "cubic") { "cubic" } else { "reno" };
     let place = Place::new();
     for (asked, used) in [(None, default), (Some("reno"), "reno")] {
-        let asked = asked.map_or(vec![], |name| vec!["--congestion", name]);
-        let ran = run(&place, &[&["--link", "delay=1ms", "--json"], &asked[..]].concat(), ASK).with_code(0);
+        let asked = asked.map_or(String::new(), |name| format!("--congestion {name}"));
+        let ran = run(&place, ("--link delay=1ms --json", asked), ASK).with_code(0);
         let ends = &ran.json()["link"]["ends"];
         assert_eq!(ends["congestion_control"], used);
         assert_eq!(ends["tcp_rmem_bytes"], json!([4096, 131_072, 33_554_432]));
@@ -41,7 +41,7 @@ fn tcp_at_the_ends_uses_what_the_link_says_and_not_what_the_host_uses() {
 #[test]
 fn a_congestion_control_that_the_kernel_lacks_is_refused_before_anything_runs() {
     let place = Place::new();
-    let ran = run(&place, &["--link", "delay=1ms", "--congestion", "nosuch"], "echo ran").with_code(2);
+    let ran = run(&place, "--link delay=1ms --congestion nosuch", "echo ran").with_code(2);
     assert_eq!(ran.stdout, "");
     let told = "error: this kernel has no congestion control `nosuch` (hint: one of ";
     assert!(ran.stderr.starts_with(told) && ran.stderr.contains("reno"), "{ran:#?}");
@@ -88,8 +88,8 @@ fn a_link_that_was_not_what_it_says_is_invalid_in_json_and_warned_of() {
     or_skip!(can_link());
     or_skip!(program("python3"));
     let place = Place::new();
-    for flags in [&["--link", "delay=1ms"][..], &["--link", "delay=1ms", "--quiet"]] {
-        let ran = run(&place, &[flags, &["--json"]].concat(), &format!("({TALK}) >answers")).with_code(0);
+    for flags in ["--link delay=1ms", "--link delay=1ms --quiet"] {
+        let ran = run(&place, (flags, "--json"), &format!("({TALK}) >answers")).with_code(0);
         let json = ran.json();
         let why = json["invalid_because"].as_array().expect("a list");
         assert_eq!(json["valid"].as_bool(), Some(why.is_empty()));
@@ -100,7 +100,7 @@ fn a_link_that_was_not_what_it_says_is_invalid_in_json_and_warned_of() {
     }
     // The relay holds at most 256 MiB: of 320 MB within the delay, some find no room there or in its sockets.
     let send = "head -c 320000000 /dev/zero | python3 -c '\nimport os, socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nwhile data := sys.stdin.buffer.read(1400): s.sendto(data, (os.environ[\"HAIRPIN_FAR\"], 9))'";
-    let told = told(&place, &["--link", "delay=60min", "--quiet"], send);
+    let told = told(&place, "--link delay=60min --quiet", send);
     let why = told["invalid_because"].as_array().expect("a list");
     assert_eq!((&told["valid"], why.len(), &told["exit_code"]), (&json!(false), 1, &json!(0)));
     assert!(why[0].as_str().expect("a sentence").contains(" had no room for "), "{why:?}");

@@ -61,6 +61,6 @@ fn the_limit_on_file_sizes_ends_a_command_as_it_would_anywhere() {
     or_skip!(can_link());
     let place = Place::new();
     let script = "ulimit -f 1; bash -c 'head -c 100000 /dev/zero >large'; echo $?";
-    let ran = run(&place, &["--link", "delay=1ms", "--quiet"], script).with_code(0);
+    let ran = run(&place, "--link delay=1ms --quiet", script).with_code(0);
     assert_eq!(ran.stdout, "153\n", "128 and SIGXFSZ: {ran:#?}");
 }

@@ -5,29 +5,29 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{PROGRAM, Place, Ran, Running, list};
+use super::{Arguments, PROGRAM, Place, Ran, Running, list};
 
 /// `hairpin link run` with these flags, and a script at the near end.
-pub(crate) fn with_script(place: &Place, flags: &[&str], script: &str) -> Command {
+pub(crate) fn with_script(place: &Place, flags: impl Arguments, script: &str) -> Command {
     let mut command = place.command(PROGRAM);
-    command.args(["link", "run"]).args(flags).args(["--", "bash", "-c", script]);
+    command.args(["link", "run"]).args(flags.words()).args(["--", "bash", "-c", script]);
     command
 }
 
-pub(crate) fn run(place: &Place, flags: &[&str], script: &str) -> Ran {
+pub(crate) fn run(place: &Place, flags: impl Arguments, script: &str) -> Ran {
     Running::start(&mut with_script(place, flags, script)).end()
 }
 
 /// The same with a far command, for which Hairpin waits 2 s. Repeated if a busy machine does not start it in time.
-pub(crate) fn run_with_ready_far(place: &Place, flags: &[&str], script: &str) -> Ran {
-    let tried = (0..50).map(|_| run(place, flags, script));
+pub(crate) fn run_with_ready_far(place: &Place, flags: impl Arguments, script: &str) -> Ran {
+    let tried = (0..50).map(|_| run(place, &flags, script));
     let mut ready = tried.filter(|ran| !ran.stderr.contains("(nothing listens yet)"));
     ready.next().expect("the far command listens within 2 s in one of 50 trials")
 }
 
 /// The same with `--json`: its output; the exit code must be 0.
-pub(crate) fn told(place: &Place, flags: &[&str], script: &str) -> Value {
-    run(place, &[flags, &["--json"]].concat(), script).with_code(0).json()
+pub(crate) fn told(place: &Place, flags: impl Arguments, script: &str) -> Value {
+    run(place, (flags, "--json"), script).with_code(0).json()
 }
 
 pub(crate) fn count(value: &Value, name: &str) -> u64 {

@@ -2,12 +2,15 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+mod arguments;
+
 pub(crate) mod across;
 pub(crate) mod contract;
 pub(crate) mod served;
 
 use std::ffi::OsStr;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +20,8 @@ use std::time::{Duration, Instant};
 use hairpin_testing::{schema, works};
 use serde_json::Value;
 use tempfile::TempDir;
+
+pub(crate) use self::arguments::Arguments;
 
 /// Only a hang takes longer, however busy the machine is.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -28,6 +33,8 @@ const MARK: &str = "HAIRPIN_TEST_MARK";
 pub(crate) struct Place {
     folder: TempDir,
     mark: String,
+    /// FIFOs and sockets in the system's folder for temporary files beforehand.
+    before: Vec<PathBuf>,
 }
 
 impl Place {
@@ -36,7 +43,7 @@ impl Place {
         let folder = TempDir::with_prefix("end-to-end-").expect("a folder for temporary files can be written to");
         std::fs::create_dir(folder.path().join("tmp")).expect("the folder is new");
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        Self { folder, mark }
+        Self { folder, mark, before: special_files(&std::env::temp_dir(), false) }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -53,7 +60,8 @@ impl Place {
         // The tests must not inherit ignored signals, for instance from nohup(1).
         let mut command = Command::new("env");
         command.arg("--default-signal").arg(program);
-        command.current_dir(self.folder.path()).env("TMPDIR", self.path("tmp")).env(MARK, &self.mark);
+        command.current_dir(self.folder.path()).env(MARK, &self.mark);
+        command.env("TMPDIR", self.path("tmp")).env("XDG_RUNTIME_DIR", self.path("tmp"));
         // The tests must not depend on the user's terminal and settings.
         for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
             command.env_remove(name);
@@ -61,18 +69,23 @@ impl Place {
         command
     }
 
-    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
-        Running::start(self.command(PROGRAM).args(arguments))
+    pub(crate) fn start(&self, arguments: impl Arguments) -> Running {
+        Running::start(self.command(PROGRAM).args(arguments.words()))
     }
 
     /// Runs the program to its end.
-    pub(crate) fn hairpin(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn hairpin(&self, arguments: impl Arguments) -> Ran {
         self.start(arguments).end()
     }
 
     /// Runs the program with `--json` and parses its output; it must succeed.
-    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
-        self.hairpin(&[arguments, &["--json"]].concat()).with_code(0).json()
+    pub(crate) fn json(&self, arguments: impl Arguments) -> Value {
+        self.hairpin((arguments, "--json")).with_code(0).json()
+    }
+
+    /// FIFOs and sockets anywhere in the folder.
+    pub(crate) fn special_files(&self) -> Vec<PathBuf> {
+        special_files(self.folder.path(), true)
     }
 
     /// Living processes that were started from here, without zombies.
@@ -87,6 +100,11 @@ impl Place {
     pub(crate) fn assert_nothing_left(&self) {
         until("every process has gone", || self.processes().is_empty());
         assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
+        assert_eq!(self.special_files(), [PathBuf::new(); 0], "FIFOs and sockets");
+        // Other programs have theirs there for a moment.
+        until("no FIFO or socket is left in the system's folder for temporary files", || {
+            special_files(&std::env::temp_dir(), false).iter().all(|path| self.before.contains(path))
+        });
         let shared = names_in(Path::new("/dev/shm"));
         assert!(!shared.iter().any(|name| name.to_lowercase().contains("hairpin")), "{shared:?}");
     }
@@ -312,6 +330,21 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
+/// FIFOs and sockets in a folder, and in folders within it. One that disappears meanwhile is skipped.
+fn special_files(folder: &Path, within: bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
+        let kind = metadata.file_type();
+        if kind.is_dir() && within {
+            found.extend(special_files(&path, within));
+        } else if kind.is_fifo() || kind.is_socket() {
+            found.push(path);
+        }
+    }
+    found
+}
+
 /// The rounds in a run folder.
 pub(crate) fn rounds(run: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(run.join("rounds.jsonl")).expect("the run has its rounds");
@@ -368,7 +401,7 @@ pub(crate) fn edit_json(path: &Path, change: impl FnOnce(&mut Value)) {
 
 /// Whether a link can be created here. The error says why not.
 pub(crate) fn can_link() -> Result<(), String> {
-    can_link_as(&Place::new().json(&["link", "list"]))
+    can_link_as(&Place::new().json("link list"))
 }
 
 /// The same, from the output of `link list --json`.

@@ -4,7 +4,7 @@ use std::io::{self, Error};
 
 use libc::{c_int, c_void};
 
-use crate::rate_options::RateOptions;
+use crate::options::RateOptions;
 
 /// One send or receive call. Monomorphised, to have no call between the loop and the kernel.
 pub(crate) trait Call {

@@ -36,7 +36,7 @@ impl Extras {
     /// Parses `dynamic,rows,pages=4`.
     pub(crate) fn parse(words: &str) -> Result<Self, String> {
         let mut extras = Self::default();
-        for word in words.split(',') {
+        for word in words.split_terminator(',') {
             let number = || {
                 let value = word.split_once('=').and_then(|(_, value)| value.parse::<u32>().ok());
                 value.ok_or_else(|| format!("--add takes a number after `{word}`"))

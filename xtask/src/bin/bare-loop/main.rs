@@ -9,32 +9,28 @@
 #![expect(clippy::inline_always, reason = "the loop must hold no call but the system's")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
 
-mod arguments;
 mod calls;
 mod clock;
 mod extras;
 mod one_way;
 mod options;
 mod pair;
-mod rate_options;
 mod system;
 mod wires;
 
 use std::process::ExitCode;
 
-use options::Options;
-use rate_options::RateOptions;
+use options::{Options, RateOptions};
 use wires::End;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.first().map(String::as_str) {
         Some("--clock-costs") if arguments.len() == 1 => Ok(clock_costs()),
-        Some("rates") => RateOptions::parse(&arguments[1..]).map_err(with_usage).and_then(|asked| {
+        Some("rates") => RateOptions::parse(&arguments[1..]).and_then(|asked| {
             one_way::measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport))
         }),
         _ => Options::parse(&arguments)
-            .map_err(with_usage)
             .and_then(|asked| measure(&asked).map_err(|why| format!("cannot measure {}: {why}", asked.transport))),
     };
     match outcome {
@@ -47,10 +43,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-fn with_usage(why: String) -> String {
-    format!("{why}\n{}", options::USAGE)
 }
 
 fn measure(asked: &Options) -> std::io::Result<String> {

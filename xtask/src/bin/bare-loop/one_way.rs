@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use libc::c_int;
 
 use crate::calls::{Call, Many, Read, Receive, ReceiveWithControl, Send, Write};
-use crate::rate_options::RateOptions;
+use crate::options::RateOptions;
 use crate::system::{bound, close, connect_tcp, kernel_ns, pin, pipe, set, shared_page, socket, udp_pair, unix_pair};
 
 /// Counts of one end between two moments of its own clock.

@@ -1,120 +1,193 @@
-//! Command line of a round trip.
+//! The command lines of a round trip and of one-way traffic.
 
-use crate::arguments::{cpus, each_pair, number, one_of};
+use clap::ArgAction::Set;
+use clap::Parser;
+use clap::builder::RangedU64ValueParser as Ranged;
+
 use crate::extras::Extras;
 use crate::wires::ServerHost;
 
-/// Printed with every refusal.
-pub(crate) const USAGE: &str = "usage: bare-loop --transport tcp|udp|unix-stream|pipe|shm --waiting block|spin \
---cpus CLIENT,ECHO [--count N] [--warmup N] [--echo-stamps on|off] [--timeout-s N] \
-[--add dynamic,scaled,rows,verify,alarm,histogram,pages=N,fences=N,calls=N,\
-pause=TICKS] [--server-address IPV4] [--server-namespace FILE]\n       bare-loop --clock-costs\n       bare-loop rates --transport \
-tcp|udp|unix-stream|pipe --cpus SENDER,RECEIVER [--size N] [--batch N] [--waiting block|spin] [--gso on|off] \
-[--nodelay on|off] [--congestion NAME] [--read-size N] [--warmup-ms N] [--duration-ms N]";
-
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, after_help = "Also: bare-loop rates --help, bare-loop --clock-costs")]
 pub(crate) struct Options {
-    /// `tcp`, `udp`, `unix-stream`, `pipe` or `shm`.
+    #[arg(long, value_parser = ["tcp", "udp", "unix-stream", "pipe", "shm"])]
     pub(crate) transport: String,
-    /// Repeat the receive call instead of sleeping in it.
+    /// Block, or repeat the receive call
+    #[arg(long = "waiting", action = Set, value_parser = spins, default_value = "block", value_name = "block|spin")]
     pub(crate) spin: bool,
-    /// CPUs of client and echo.
+    /// CPUs of client and echo
+    #[arg(long, value_parser = cpus, default_value = "0,0", value_name = "CLIENT,ECHO")]
     pub(crate) cpus: (usize, usize),
+    #[arg(long, value_parser = Ranged::<usize>::new().range(1..), default_value = "20000")]
     pub(crate) count: usize,
-    /// Unmeasured messages before them.
+    /// Unmeasured messages before them
+    #[arg(long, default_value = "2000")]
     pub(crate) warmup: usize,
-    /// The echo reads the clock after each receive and before each send.
-    pub(crate) echo_stamps: bool,
-    /// SO_RCVTIMEO of both ends, in seconds; 0 leaves the kernel's default (no time-out).
+    /// The echo reads the clock after each receive and before each send
+    #[arg(long, action = Set, value_parser = is_on, value_name = "on|off")]
+    echo_stamps: Option<bool>,
+    /// SO_RCVTIMEO of both ends; 0 leaves the kernel's default (no time-out)
+    #[arg(long, default_value = "0")]
     pub(crate) timeout_s: i64,
-    /// Additional work.
+    /// Additional work: dynamic,scaled,rows,verify,alarm,histogram,pages=N,fences=N,calls=N,pause=TICKS
+    #[arg(long = "add", value_parser = Extras::parse, default_value = "")]
     pub(crate) extras: Extras,
-    /// Where the echo's tcp and udp sockets are.
+    #[command(flatten)]
     pub(crate) server: ServerHost,
 }
 
 impl Options {
     /// Parses the command line after the program's name.
-    pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut asked = Self {
-            transport: String::new(),
-            spin: false,
-            cpus: (0, 0),
-            count: 20_000,
-            warmup: 2_000,
-            echo_stamps: true,
-            timeout_s: 0,
-            extras: Extras::default(),
-            server: ServerHost::default(),
-        };
-        let mut stamps = None;
-        each_pair(arguments, |name, value| {
-            match name {
-                "--transport" => value.clone_into(&mut asked.transport),
-                "--waiting" => asked.spin = one_of(name, value, "spin", "block")?,
-                "--cpus" => asked.cpus = cpus(value)?,
-                "--count" => asked.count = number(name, value)?,
-                "--warmup" => asked.warmup = number(name, value)?,
-                "--echo-stamps" => stamps = Some(one_of(name, value, "on", "off")?),
-                "--timeout-s" => asked.timeout_s = number(name, value)?,
-                "--add" => asked.extras = Extras::parse(value)?,
-                "--server-address" => {
-                    asked.server.address =
-                        value.parse().map_err(|_| format!("{name} takes an IPv4 address, not `{value}`"))?;
-                }
-                "--server-namespace" => asked.server.namespace = Some(value.into()),
-                _ => return Err(format!("unknown argument `{name}`")),
-            }
-            Ok(())
-        })?;
-        if !["tcp", "udp", "unix-stream", "pipe", "shm"].contains(&asked.transport.as_str()) {
-            return Err(format!("unknown transport `{}`", asked.transport));
-        }
+    pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
+        let asked = Self::try_parse_from(words).map_err(|error| error.to_string())?;
         if asked.server != ServerHost::default() && !["tcp", "udp"].contains(&asked.transport.as_str()) {
             return Err(format!("{} has no server on another host", asked.transport));
-        }
-        if asked.count == 0 {
-            return Err("--count must be at least 1".to_owned());
         }
         if asked.spin && asked.cpus.0 == asked.cpus.1 {
             return Err("two spinning ends on one CPU only measure the scheduler's time slice".to_owned());
         }
-        // Two clock reads would be a good part of a round trip through spinning shared memory; Hairpin omits them there
-        // too.
-        asked.echo_stamps = stamps.unwrap_or(asked.transport != "shm" || !asked.spin);
         Ok(asked)
     }
+
+    /// Two clock reads would be a good part of a round trip through spinning shared memory; Hairpin omits them there too.
+    pub(crate) fn echo_stamps(&self) -> bool {
+        self.echo_stamps.unwrap_or(self.transport != "shm" || !self.spin)
+    }
+}
+
+#[derive(Debug, Parser)]
+#[command(name = "bare-loop rates", no_binary_name = true)]
+pub(crate) struct RateOptions {
+    #[arg(long, value_parser = ["tcp", "udp", "unix-stream", "pipe"])]
+    pub(crate) transport: String,
+    /// CPUs of sender and receiver
+    #[arg(long, value_parser = cpus, default_value = "0,0", value_name = "SENDER,RECEIVER")]
+    pub(crate) cpus: (usize, usize),
+    /// Bytes of a message
+    #[arg(long, value_parser = Ranged::<usize>::new().range(1..=1 << 20), default_value = "64")]
+    pub(crate) size: usize,
+    /// Messages per send call: one buffer on a stream and with GSO, else one `sendmmsg`. A receive call takes as many
+    /// datagrams; streams and GRO take what `--read-size` holds
+    #[arg(long, value_parser = Ranged::<usize>::new().range(1..=1024), default_value = "1")]
+    pub(crate) batch: usize,
+    /// The receiver repeats its call instead of blocking; sockets only
+    #[arg(long = "waiting", action = Set, value_parser = spins, default_value = "block", value_name = "block|spin")]
+    pub(crate) spin: bool,
+    /// UDP_SEGMENT at the sender, UDP_GRO at the receiver
+    #[arg(long, action = Set, value_parser = is_on, default_value = "off", value_name = "on|off")]
+    pub(crate) gso: bool,
+    #[arg(long, action = Set, value_parser = is_on, default_value = "off", value_name = "on|off")]
+    pub(crate) nodelay: bool,
+    /// TCP_CONGESTION of both ends; empty leaves the default
+    #[arg(long, default_value = "")]
+    pub(crate) congestion: String,
+    /// Maximum bytes of a stream's receive call, 0 for 64 KiB or a message; datagrams have their own space
+    #[arg(long, value_parser = Ranged::<usize>::new().range(..=1 << 24), default_value = "0")]
+    pub(crate) read_size: usize,
+    #[arg(long, value_parser = Ranged::<u64>::new().range(..=60_000), default_value = "200")]
+    pub(crate) warmup_ms: u64,
+    #[arg(long, value_parser = Ranged::<u64>::new().range(1..=60_000), default_value = "1000")]
+    pub(crate) duration_ms: u64,
+}
+
+impl RateOptions {
+    /// Parses the command line after `rates`.
+    pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
+        let mut asked = Self::try_parse_from(words).map_err(|error| error.to_string())?;
+        if asked.spin && asked.transport == "pipe" {
+            return Err("--waiting spin is for sockets, not for pipe".to_owned());
+        }
+        if asked.spin && asked.cpus.0 == asked.cpus.1 {
+            return Err("a spinning receiver on the sender's CPU only measures the scheduler's time slice".to_owned());
+        }
+        if asked.gso && asked.transport != "udp" {
+            return Err(format!("--gso is for udp, not for {}", asked.transport));
+        }
+        if asked.read_size == 0 {
+            asked.read_size = asked.size.max(64 << 10);
+        }
+        Ok(asked)
+    }
+}
+
+fn spins(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "spin" => Ok(true),
+        "block" => Ok(false),
+        _ => Err("it is spin or block"),
+    }
+}
+
+fn is_on(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("it is on or off"),
+    }
+}
+
+fn cpus(value: &str) -> Result<(usize, usize), &'static str> {
+    let two = value.split_once(',').and_then(|(one, other)| Some((one.parse().ok()?, other.parse().ok()?)));
+    two.ok_or("it is two numbers")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Options, String> {
-        Options::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
     fn a_command_line_is_read() {
-        let asked = parse("--transport tcp --waiting spin --cpus 0,1 --count 7").unwrap();
-        assert_eq!((asked.spin, asked.cpus, asked.count, asked.echo_stamps), (true, (0, 1), 7, true));
-        assert!(!parse("--transport shm --waiting spin --cpus 0,1").unwrap().echo_stamps);
-        assert!(parse("--transport shm --waiting block --cpus 0,1").unwrap().echo_stamps);
+        let parse = |line| Options::parse(&words(line)).unwrap();
+        let asked = parse("--transport tcp --waiting spin --cpus 0,1 --count 7");
+        assert_eq!((asked.spin, asked.cpus, asked.count, asked.echo_stamps()), (true, (0, 1), 7, true));
+        assert!(!parse("--transport shm --waiting spin --cpus 0,1").echo_stamps());
+        assert!(parse("--transport shm --waiting block --cpus 0,1").echo_stamps());
+    }
+
+    #[test]
+    fn a_command_line_of_rates_is_read() {
+        let parse = |line| RateOptions::parse(&words(line)).unwrap();
+        let asked = parse("--transport udp --cpus 0,1 --batch 32 --gso on --duration-ms 7");
+        assert_eq!((asked.cpus, asked.size, asked.batch, asked.gso, asked.duration_ms), ((0, 1), 64, 32, true, 7));
+        let bulk = parse("--transport tcp --size 131072 --congestion cubic --nodelay on");
+        assert_eq!((bulk.read_size, bulk.congestion.as_str(), bulk.nodelay), (131_072, "cubic", true));
     }
 
     #[test]
     fn what_cannot_be_measured_is_refused() {
         for (line, why) in [
-            ("--transport tpc", "unknown transport `tpc`"),
-            ("--transport tcp --cpus 1", "--cpus takes two numbers, not `1`"),
-            ("--transport tcp --count", "`--count` has no value"),
+            ("--transport tpc", "invalid value 'tpc' for '--transport"),
+            ("--transport tcp --cpus 1", "invalid value '1' for '--cpus <CLIENT,ECHO>': it is two numbers"),
+            ("--transport tcp --count", "a value is required for '--count"),
             ("--transport pipe --server-address 192.0.2.1", "pipe has no server on another host"),
-            ("--transport tcp --server-address ::1", "--server-address takes an IPv4 address, not `::1`"),
-            ("--transport tcp --waiting poll", "--waiting takes spin or block, not `poll`"),
+            ("--transport tcp --server-address ::1", "'::1' for '--server-address <SERVER_ADDRESS>': invalid IPv4"),
+            ("--transport tcp --waiting poll", "'poll' for '--waiting <block|spin>': it is spin or block"),
+            ("--transport tcp --waiting spin --cpus 1,1", "one CPU"),
+            ("--transport tcp --count 0", "0 is not in 1.."),
         ] {
-            assert_eq!(parse(line).unwrap_err(), why);
+            let refused = Options::parse(&words(line)).unwrap_err();
+            assert!(refused.contains(why), "{line}: {refused}");
         }
-        assert!(parse("--transport tcp --waiting spin --cpus 1,1").unwrap_err().contains("one CPU"));
-        assert!(parse("--transport tcp --count 0").unwrap_err().contains("at least 1"));
+    }
+
+    #[test]
+    fn rates_that_cannot_be_measured_are_refused() {
+        for (line, why) in [
+            ("--transport tpc", "invalid value 'tpc' for '--transport"),
+            ("--transport tcp --cpus 1", "invalid value '1' for '--cpus <SENDER,RECEIVER>': it is two numbers"),
+            ("--transport tcp --size", "a value is required for '--size"),
+            ("--transport tcp --nodelay yes", "'yes' for '--nodelay <on|off>': it is on or off"),
+            ("--transport tcp --gso on", "--gso is for udp, not for tcp"),
+            ("--transport tcp --batch 0", "0 is not in 1..=1024"),
+            ("--transport tcp --size 0", "0 is not in 1..=1048576"),
+            ("--transport tcp --duration-ms 0", "0 is not in 1..=60000"),
+        ] {
+            let refused = RateOptions::parse(&words(line)).unwrap_err();
+            assert!(refused.contains(why), "{line}: {refused}");
+        }
     }
 }

@@ -68,7 +68,7 @@ fn echo_for_ever(asked: &Options, mut echo: impl End) -> ! {
     pin(asked.cpus.1).expect("the echo's CPU is one that this process may use");
     let mut carried = Carried::new(&asked.extras, 0).expect("the client has set the same alarm");
     // The child must not unwind into the parent's code, so it never leaves this loop: the client ends it.
-    if asked.echo_stamps {
+    if asked.echo_stamps() {
         let mut held = 0_u64;
         loop {
             let message = echo.receive();

@@ -133,10 +133,12 @@ fn futex(word: &AtomicU32, operation: c_int, value: u32) {
 }
 
 /// Where the echo's sockets are.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, clap::Args)]
 pub(crate) struct ServerHost {
+    #[arg(long = "server-address", default_value = "127.0.0.1")]
     pub(crate) address: Ipv4Addr,
     /// File of its network namespace, if not the client's.
+    #[arg(long = "server-namespace")]
     pub(crate) namespace: Option<PathBuf>,
 }
 
