@@ -129,7 +129,7 @@ fn begun(place: &Place, load: &str, rest: &str) -> Running {
 fn a_killed_server_fails_its_round_only() {
     for load in FULL_SPEED {
         let place = Place::new();
-        let mut running = begun(&place, load, "--rounds 2 --duration 2s");
+        let mut running = begun(&place, load, "--rounds 2 --duration 5s");
         signal("KILL", running.busy_server());
         let run = running.end().with_code(3).json();
         let case = &run["cases"][0];

@@ -47,7 +47,7 @@ fn every_transport_keeps_the_contract() {
 #[test]
 fn the_quick_survey_keeps_the_contract_and_proves_its_calibration() {
     let place = Place::new();
-    let run = place.json("--quick --seed 7");
+    let run = place.json("--quick --seed 7 --timeout 30s");
     assert_kept(&run);
     assert_eq!(
         (&run["plan"]["experiment"], &run["seed"], &run["state"]),

@@ -350,7 +350,7 @@ fn a_round_whose_link_has_gone_down_ends_on_request() {
 fn a_killed_relay_fails_its_round_and_the_run_continues() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = "round-trip --placement same-cpu --transport udp --link delay=1ms --rounds 2 --duration 1500ms";
+    let plan = "round-trip --placement same-cpu --transport udp --link delay=1ms --rounds 2 --duration 6s";
     let mut running = place.start((plan, "--timeout 50ms --out run --quiet"));
     running.busy_server();
     let mut relay = None;
