@@ -25,9 +25,11 @@ impl Transport for Fifo {
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
         let folder = std::env::temp_dir();
-        let why_not = |error: std::io::Error| WhyNot {
-            reason: format!("cannot make a named pipe in {}: {error}", folder.display()),
-            hint: "set TMPDIR to a folder on a writable file system that allows named pipes".to_owned(),
+        let why_not = |error: std::io::Error| {
+            WhyNot::new(
+                format!("cannot make a named pipe in {}: {error}", folder.display()),
+                "set TMPDIR to a folder on a writable file system that allows named pipes",
+            )
         };
         let [(read_end, _write_end), _] = two_fifos().map_err(why_not)?;
         open_own(&read_end, Access::Read).map_err(why_not)?;

@@ -24,9 +24,11 @@ impl Transport for Pipe {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let why_not = |error: std::io::Error| WhyNot {
-            reason: format!("cannot open a pipe through /proc: {error}"),
-            hint: "mount /proc, and allow more open files (ulimit -n)".to_owned(),
+        let why_not = |error: std::io::Error| {
+            WhyNot::new(
+                format!("cannot open a pipe through /proc: {error}"),
+                "mount /proc, and allow more open files (ulimit -n)",
+            )
         };
         let (read_end, _write_end) = pipe().map_err(why_not)?;
         open_own(&read_end, Access::Read).map_err(why_not)?;
