@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const CONNECTED: u8 = b'+';
@@ -32,10 +32,7 @@ impl Barrier {
         let said = output.write_all(&said).and_then(|()| output.flush());
         match said.and_then(|()| read_go()) {
             Ok((GO, begin_ns)) => Ok(begin_ns),
-            _ => Err(Failure {
-                cause: "another flow of the round failed".to_owned(),
-                hint: "see its own cause".to_owned(),
-            }),
+            _ => Err(Failure::new(FailureKind::Closed, "another flow of the round failed", "see its own cause")),
         }
     }
 }

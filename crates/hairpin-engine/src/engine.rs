@@ -13,9 +13,9 @@ use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndReport, Fact, Failure, Finished, Flow, FlowId,
-    FlowRecord, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder, RoundRecord, RoundTrace,
-    Samples, Sent, Stamps, Streamed, Times, fact_names,
+    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndReport, Fact, Failure, FailureKind, Finished, Flow,
+    FlowId, FlowRecord, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder, RoundRecord,
+    RoundTrace, Samples, Sent, Stamps, Streamed, Times, fact_names,
 };
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
@@ -212,10 +212,11 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
     let card = transport.card();
     let shares = order.case.primary().connection_use == ConnectionUse::Shared;
     if order.case.flows.len() > 1 + usize::from(shares) {
-        return Err(Failure {
-            cause: format!("a round of {} flows needs a process for each", order.case.flows.len()),
-            hint: "run it apart".to_owned(),
-        });
+        return Err(Failure::new(
+            FailureKind::Unsupported,
+            format!("a round of {} flows needs a process for each", order.case.flows.len()),
+            "run it apart",
+        ));
     }
     if let Some(barrier) = &engine.barrier {
         let namespaces = [barrier.client.clone(), barrier.server.clone()];
@@ -456,9 +457,8 @@ fn explained(failure: Failure, server: Option<&mut Server>, link: Option<Link>) 
     let link = link.and_then(|link| link.finish().map_or_else(Some, |end| let_nothing_through(&end.record)));
     // Without repetitions of the failure itself.
     let more: Vec<Failure> = [server, link].into_iter().flatten().filter(|cause| *cause != failure).collect();
-    more.into_iter().fold(failure, |failure, cause| Failure {
-        cause: format!("{}; {}", failure.cause, cause.cause),
-        hint: cause.hint,
+    more.into_iter().fold(failure, |failure, cause| {
+        Failure::new(cause.kind, format!("{}; {}", failure.cause, cause.cause), cause.hint)
     })
 }
 
@@ -468,32 +468,36 @@ fn let_nothing_through(record: &LinkRecord) -> Option<Failure> {
         return None;
     }
     let dropped: String = dropped.iter().map(|(stage, count)| format!(", {count} dropped by {stage}")).collect();
-    Some(Failure {
-        cause: format!("the link let none of {entered} packets through: {inside} still inside{dropped}"),
-        hint: "`hairpin link show` explains the profile".to_owned(),
-    })
+    Some(Failure::new(
+        FailureKind::Unreachable,
+        format!("the link let none of {entered} packets through: {inside} still inside{dropped}"),
+        "`hairpin link show` explains the profile",
+    ))
 }
 
 fn not_awake(error: &io::Error) -> Failure {
-    Failure {
-        cause: format!("cannot hold /dev/cpu_dma_latency at 0: {error}"),
-        hint: "run as root, or use --cpu-idle deep".to_owned(),
-    }
+    Failure::new(
+        error,
+        format!("cannot hold /dev/cpu_dma_latency at 0: {error}"),
+        "run as root, or use --cpu-idle deep",
+    )
 }
 
 fn panicked() -> Failure {
-    Failure {
-        cause: "the client panicked".to_owned(),
-        hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
-    }
+    Failure::new(
+        FailureKind::Other,
+        "the client panicked",
+        "this is a defect of Hairpin; please report it with the command line",
+    )
 }
 
 /// The failure of a round that did not end in time when asked to.
 fn given_up() -> Failure {
-    Failure {
-        cause: "it was ended while it waited for the other end".to_owned(),
-        hint: "after SIGINT the current round has 2 s to finish".to_owned(),
-    }
+    Failure::new(
+        FailureKind::Interrupted,
+        "it was ended while it waited for the other end",
+        "after SIGINT the current round has 2 s to finish",
+    )
 }
 
 /// On each of these signals the current round has 2 s to end in order. After that all waits of the process are

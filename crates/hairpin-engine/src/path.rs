@@ -11,7 +11,7 @@ use hairpin_model::digest::digest;
 use hairpin_model::flow::{self};
 use hairpin_model::link::LOGS;
 use hairpin_model::options::OptionName;
-use hairpin_model::{AnsweredBy, Case, Failure, Flow, RoundOrder};
+use hairpin_model::{AnsweredBy, Case, Failure, FailureKind, Flow, RoundOrder};
 
 use crate::ends::opening;
 use crate::links::namespace;
@@ -57,9 +57,12 @@ impl Link {
         if !case.is_emulated() {
             return Ok(None);
         }
-        let profile: Profile = case.path.link.parse().map_err(|error| Failure {
-            cause: format!("cannot read the link `{}`: {error}", case.path.link),
-            hint: "`hairpin link list` shows the words".to_owned(),
+        let profile: Profile = case.path.link.parse().map_err(|error| {
+            Failure::new(
+                FailureKind::Unsupported,
+                format!("cannot read the link `{}`: {error}", case.path.link),
+                "`hairpin link list` shows the words",
+            )
         })?;
         let traces = setup.traces.of(&profile)?;
         let digests = traces.iter().map(|(name, text)| (name.clone(), digest(text))).collect();
@@ -173,9 +176,12 @@ pub(crate) fn port_of(order: &RoundOrder, flow: &Flow) -> Option<u16> {
 fn log_of(folder: Option<&Path>, number: u32) -> Result<Option<(String, File)>, Failure> {
     let Some(folder) = folder else { return Ok(None) };
     let name = format!("{LOGS}/round-{number:06}.log");
-    let file = create_log(&folder.join(&name)).map_err(|error| Failure {
-        cause: format!("cannot make the link's log {name} in {}: {error}", folder.display()),
-        hint: "omit --keep-link-log, or use another folder with --out".to_owned(),
+    let file = create_log(&folder.join(&name)).map_err(|error| {
+        Failure::new(
+            &error,
+            format!("cannot make the link's log {name} in {}: {error}", folder.display()),
+            "omit --keep-link-log, or use another folder with --out",
+        )
     })?;
     Ok(Some((name, file)))
 }

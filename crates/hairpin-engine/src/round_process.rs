@@ -19,8 +19,8 @@ use hairpin_link::profile::Profile;
 use hairpin_model::phases::Phase;
 use hairpin_model::samples::latency_histogram;
 use hairpin_model::{
-    Binding, ByPhase, Failure, Finished, FlowId, Outcome, PhaseHistograms, PhaseSamples, RoundOrder, RoundRecord,
-    Samples,
+    Binding, ByPhase, Failure, FailureKind, Finished, FlowId, Outcome, PhaseHistograms, PhaseSamples, RoundOrder,
+    RoundRecord, Samples,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
@@ -139,9 +139,12 @@ pub(crate) struct RoundProcess<'e> {
 impl<'e> RoundProcess<'e> {
     fn start(engine: &'e Engine, job: &Job) -> Result<Self, Failure> {
         let program = &engine.server_program;
-        let failed = |operation: &str, error: &io::Error| Failure {
-            cause: format!("cannot {operation} the round's process {}: {error}", program.display()),
-            hint: limit(error).to_owned(),
+        let failed = |operation: &str, error: &io::Error| {
+            Failure::new(
+                error,
+                format!("cannot {operation} the round's process {}: {error}", program.display()),
+                limit(error).to_owned(),
+            )
         };
         let mut command = Command::new(program);
         command.env_remove(TICKET_VARIABLE);
@@ -224,12 +227,12 @@ impl<'e> RoundProcess<'e> {
                 _ => std::thread::sleep(Duration::from_millis(2)),
             }
         }
-        let cause = match error.kind() {
-            io::ErrorKind::TimedOut => "the round did not end in time".to_owned(),
-            _ if how.is_empty() => format!("the round's process cannot be read: {error}"),
-            _ => format!("the round's process cannot be read: {how}"),
+        let (kind, cause) = match error.kind() {
+            io::ErrorKind::TimedOut => (FailureKind::TimedOut, "the round did not end in time".to_owned()),
+            _ if how.is_empty() => (error.into(), format!("the round's process cannot be read: {error}")),
+            _ => (FailureKind::Killed, format!("the round's process cannot be read: {how}")),
         };
-        Failure { cause, hint: "was it ended from outside?".to_owned() }
+        Failure::new(kind, cause, "was it ended from outside?")
     }
 }
 
@@ -434,7 +437,7 @@ mod tests {
 
     fn finished(rows: u64, open_loop: bool) -> Finished {
         let order = RoundOrder::of(Case::ping_pong("tcp"), 1);
-        let outcome = Outcome::Failed(Failure { cause: "none".to_owned(), hint: String::new() });
+        let outcome = Outcome::Failed(Failure::new(FailureKind::Other, "none", ""));
         let record = RoundRecord { number: 7, started_ns: 1, case_id: order.case.id(), order, outcome };
         let mut latency = latency_histogram();
         (1..=rows).for_each(|row| latency.record(row * 1000).unwrap());

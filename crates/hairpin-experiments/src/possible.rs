@@ -161,7 +161,7 @@ fn other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resu
 }
 
 fn why(reason: impl Into<String>, hint: impl Into<String>) -> WhyNot {
-    WhyNot { reason: reason.into(), hint: hint.into() }
+    WhyNot::new(reason, hint)
 }
 
 fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {

@@ -103,7 +103,7 @@ fn a_profile_keeps_its_commas_and_its_blanks() {
 #[test]
 fn a_relay_that_cannot_run_here_is_a_refusal() {
     let mut without = capabilities();
-    without.links.relay = || Err(WhyNot { reason: "user namespaces are off".to_owned(), hint: "sysctl".to_owned() });
+    without.links.relay = || Err(WhyNot::new("user namespaces are off", "sysctl"));
     assert_eq!(
         plan(&without, &ROUND_TRIP, &["bridged-vm"], &[]).unwrap_err().to_string(),
         "cannot run memory block same-cpu threads over bridged-vm: user namespaces are off; 12 more cannot run for \

@@ -246,5 +246,5 @@ fn many_random_flags_are_accepted() {
 }
 
 fn refused() -> hairpin_model::card::WhyNot {
-    hairpin_model::card::WhyNot { reason: "refused".to_owned(), hint: "run as root".to_owned() }
+    hairpin_model::card::WhyNot::new("refused", "run as root")
 }

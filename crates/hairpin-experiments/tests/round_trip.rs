@@ -256,10 +256,8 @@ fn transports_that_cannot_run_are_skipped_or_refused_with_their_reason() {
 #[test]
 fn cpus_are_kept_awake_only_where_they_may_be() {
     let mut capabilities = capabilities();
-    capabilities.may_keep_cpus_awake = Err(hairpin_model::card::WhyNot {
-        reason: "/dev/cpu_dma_latency cannot be opened: EACCES".to_owned(),
-        hint: "run as root".to_owned(),
-    });
+    capabilities.may_keep_cpus_awake =
+        Err(hairpin_model::card::WhyNot::new("/dev/cpu_dma_latency cannot be opened: EACCES", "run as root"));
     let plan = plan_on(&capabilities, &ROUND_TRIP, &[("transport", "tcp"), ("cpu-idle", "all")]).unwrap();
     assert_eq!(plan.labels(), ["tcp block same-cpu"]);
     assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp block same-cpu CPUs kept awake"));

@@ -144,10 +144,11 @@ fn is_refused(error: &io::Error) -> bool {
 }
 
 fn failed(error: &io::Error) -> Failure {
-    Failure {
-        cause: format!("cannot try whether datagrams come through: {error}"),
-        hint: "is a limit of open files reached (ulimit -n)?".to_owned(),
-    }
+    Failure::new(
+        error,
+        format!("cannot try whether datagrams come through: {error}"),
+        "is a limit of open files reached (ulimit -n)?",
+    )
 }
 
 #[cfg(test)]

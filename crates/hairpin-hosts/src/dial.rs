@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{ControlError, MAX_REPORT_BYTES};
 use hairpin_model::quantities::utc;
-use hairpin_model::{Binding, Failure, Hinted, Refused};
+use hairpin_model::{Binding, Failure, FailureKind, Hinted, Refused};
 use rustls::{CertificateError, ClientConnection};
 use socket2::{Domain, Socket, Type};
 
@@ -55,7 +55,7 @@ impl From<Failure> for NotKnown {
 impl From<NotKnown> for Failure {
     fn from(why: NotKnown) -> Self {
         match why {
-            NotKnown::Refused(Refused { what, hint }) => Self { cause: what, hint },
+            NotKnown::Refused(Refused { what, hint }) => Self::new(FailureKind::Refused, what, hint),
             NotKnown::Failed(failure) => failure,
         }
     }
@@ -112,15 +112,16 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known
             let here = frames.carrier().socket().local_addr().ok().map(|here| here.ip());
             Ok(Known { frames, at, here, session, tool, round_trip })
         }
-        Answer::Welcome { version, tool, .. } => Err(NotKnown::Failed(Failure {
-            cause: format!(
+        Answer::Welcome { version, tool, .. } => Err(NotKnown::Failed(Failure::new(
+            FailureKind::Unsupported,
+            format!(
                 "the server at {} ({}) speaks version {version} of the protocol between hosts; this Hairpin speaks \
                  version {VERSION}",
                 ticket.address(),
                 printable(&tool)
             ),
-            hint: "use the same version of Hairpin at both ends".to_owned(),
-        })),
+            "use the same version of Hairpin at both ends",
+        ))),
         Answer::Waiting { .. } => {
             Err(failed(ticket, "begin a round at", "it lets the round wait again and again").into())
         }
@@ -146,9 +147,12 @@ fn connected(
 ) -> Result<(TcpStream, SocketAddr, Duration), Failure> {
     let found = (ticket.host.as_str(), ticket.port).to_socket_addrs();
     let addresses: Vec<SocketAddr> = found
-        .map_err(|error| Failure {
-            cause: format!("cannot find the host {}: {error}", ticket.host),
-            hint: "is its name right, and does the name service work here (`getent hosts NAME`)?".to_owned(),
+        .map_err(|error| {
+            Failure::new(
+                FailureKind::Unreachable,
+                format!("cannot find the host {}: {error}", ticket.host),
+                "is its name right, and does the name service work here (`getent hosts NAME`)?",
+            )
         })?
         // A local address works with one IP version only.
         .filter(|address: &SocketAddr| binding.address.is_none_or(|own| own.is_ipv4() == address.is_ipv4()))
@@ -166,10 +170,11 @@ fn connected(
     }
     let Some((address, error)) = last else {
         return Err(match binding.address {
-            Some(own) => Failure {
-                cause: format!("{} has no address of the version of IP of {own}", ticket.host),
-                hint: "give an address of the other version to --bind, or an interface".to_owned(),
-            },
+            Some(own) => Failure::new(
+                FailureKind::Unreachable,
+                format!("{} has no address of the version of IP of {own}", ticket.host),
+                "give an address of the other version to --bind, or an interface",
+            ),
             None => failed(ticket, "find", "its name has no address"),
         });
     };
@@ -188,46 +193,53 @@ fn connected(
         }
         _ => "",
     };
+    let kind = FailureKind::from(&error);
     let error = match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => format!("no answer for {} s", OPENING.as_secs()),
         _ => error.to_string(),
     };
-    Err(Failure { cause: format!("cannot connect to {address}: {error}"), hint: hint.to_owned() })
+    Err(Failure::new(kind, format!("cannot connect to {address}: {error}"), hint))
 }
 
 /// Opens a socket for `to`, bound as `binding` says.
 pub(crate) fn bound(to: SocketAddr, sort: Type, binding: Binding) -> Result<Socket, Failure> {
-    let failed = |cause: String, hint: String| Failure { cause, hint };
     let socket = Socket::new(Domain::for_address(to), sort, None).map_err(|error| {
-        failed(format!("cannot open a socket: {error}"), "is a limit of open files reached (ulimit -n)?".to_owned())
+        Failure::new(
+            &error,
+            format!("cannot open a socket: {error}"),
+            "is a limit of open files reached (ulimit -n)?",
+        )
     })?;
-    hairpin_transports::bind(&socket, &binding).map_err(|error| failed(error.cause(), error.hint()))?;
+    hairpin_transports::bind(&socket, &binding).map_err(|error| Failure::new(&error, error.cause(), error.hint()))?;
     Ok(socket)
 }
 
 fn no_handshake(ticket: &Ticket, error: &io::Error) -> Failure {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
-        Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => Failure {
-            cause: format!("the server at {} is another one than that of the ticket", ticket.address()),
-            hint: "its key is new, or somebody else answers there: get a new ticket from `hairpin serve`".to_owned(),
-        },
+        Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => Failure::new(
+            FailureKind::Refused,
+            format!("the server at {} is another one than that of the ticket", ticket.address()),
+            "its key is new, or somebody else answers there: get a new ticket from `hairpin serve`",
+        ),
         _ if error.kind() == io::ErrorKind::TimedOut => {
             failed(ticket, "speak TLS with", &format!("no answer for {} s", OPENING.as_secs()))
         }
-        _ if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => Failure {
-            cause: format!("the server at {} closed the connection", ticket.address()),
-            hint: "is it a `hairpin serve`, or overloaded?".to_owned(),
-        },
+        _ if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => Failure::new(
+            FailureKind::Closed,
+            format!("the server at {} closed the connection", ticket.address()),
+            "is it a `hairpin serve`, or overloaded?",
+        ),
         _ => failed(ticket, "speak TLS with", &error.to_string()),
     }
 }
 
 fn failed(ticket: &Ticket, operation: &str, cause: &str) -> Failure {
-    Failure {
-        cause: format!("cannot {operation} the server at {}: {cause}", ticket.address()),
-        hint: "is it a `hairpin serve` of this version?".to_owned(),
-    }
+    Failure::new(
+        FailureKind::Other,
+        format!("cannot {operation} the server at {}: {cause}", ticket.address()),
+        "is it a `hairpin serve` of this version?",
+    )
 }
 
 /// Makes text from the other end safe to print: at most 300 characters, printable ASCII only.

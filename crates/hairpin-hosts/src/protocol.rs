@@ -139,7 +139,7 @@ mod tests {
     use hairpin_engine::control::{Message, Progress};
     use hairpin_engine::ends::EndOrder;
     use hairpin_model::flow::{Direction, Pacing};
-    use hairpin_model::{Arrivals, Case, Exchange, Failure, Flow, Load, Remedy, RoundOrder, quantities};
+    use hairpin_model::{Arrivals, Case, Exchange, Failure, FailureKind, Flow, Load, Remedy, RoundOrder, quantities};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -165,7 +165,7 @@ mod tests {
             arrivals: Arrivals::Fixed,
             pacing: Pacing::SleepSpin,
         };
-        let failure = Failure { cause: "why".to_owned(), hint: String::new() };
+        let failure = Failure::new(FailureKind::Other, "why", "");
         vec![
             greeting(Purpose::Session),
             greeting(Purpose::Round(7)),

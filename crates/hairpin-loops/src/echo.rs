@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hairpin_model::options::OptionName;
-use hairpin_model::{Case, Extent, Failure, InjectedFault, Remedy, Turnaround, Waiting};
+use hairpin_model::{Case, Extent, Failure, FailureKind, InjectedFault, Remedy, Turnaround, Waiting};
 use hairpin_transports::{OverWire, Wire, WireError, over_own_type};
 
 use super::arrival_order::ArrivalOrder;
@@ -166,10 +166,11 @@ impl<C: Clock> Echo<'_, C> {
 
 fn acknowledge_quickly<W: Wire + ?Sized>(wire: &mut W, number: u64) -> Result<(), Failure> {
     let Some(stream) = wire.stream() else {
-        return Err(Failure {
-            cause: "the server cannot ask for quick ACKs: this transport is not a byte stream".to_owned(),
-            hint: "the remedy quickack works with TCP only".to_owned(),
-        });
+        return Err(Failure::new(
+            FailureKind::Unsupported,
+            "the server cannot ask for quick ACKs: this transport is not a byte stream",
+            "the remedy quickack works with TCP only",
+        ));
     };
     let set = stream.set(OptionName::Quickack, true);
     set.map_err(|error| broken("ask for a quick acknowledgment of", number, &error))

@@ -1,6 +1,6 @@
 //! Why an end gives up its round.
 
-use hairpin_model::{Failure, RoundOrder};
+use hairpin_model::{Failure, FailureKind, RoundOrder};
 use hairpin_transports::WireError;
 
 use super::client::MAX_TIME_OUTS;
@@ -15,7 +15,7 @@ pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
         WireError::Refused => "is a queue discipline of the path full? send more slowly",
         WireError::System { .. } => "the error of the system names what it refused",
     };
-    Failure { cause: format!("cannot {what} message {sequence}: {error}"), hint: hint.to_owned() }
+    Failure::new(error, format!("cannot {what} message {sequence}: {error}"), hint)
 }
 
 /// An answer that differs from what was sent: a failure, unless the link may have damaged it.
@@ -23,31 +23,34 @@ pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Re
     if !is_undamaged {
         return Ok(());
     }
-    Err(Failure {
-        cause: format!("the answer to message {sequence} is not what was sent: {difference}"),
-        hint: "does another program than Hairpin's server answer?".to_owned(),
-    })
+    Err(Failure::new(
+        FailureKind::Unexpected,
+        format!("the answer to message {sequence} is not what was sent: {difference}"),
+        "does another program than Hairpin's server answer?",
+    ))
 }
 
 /// Ends a round whose messages are all lost.
 pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
-    Failure {
-        cause: format!(
+    Failure::new(
+        FailureKind::TimedOut,
+        format!(
             "no answer to {MAX_TIME_OUTS} messages in a row, each waited for {} ms, the last of them message {sequence}",
             timeout_ns / 1_000_000
         ),
-        hint: "is the server stopped, or does the path lose everything?".to_owned(),
-    }
+        "is the server stopped, or does the path lose everything?",
+    )
 }
 
 /// Ends a round that exceeds its deadline.
 pub(super) fn overdue(order: &RoundOrder, sequence: u64) -> Failure {
-    Failure {
-        cause: format!(
+    Failure::new(
+        FailureKind::TimedOut,
+        format!(
             "message {sequence} was not sent before the deadline of the round, {} s",
             order.deadline_ns / 1_000_000_000
         ),
-        hint: "do most answers come just before the time-out? lower --timeout, or measure fewer messages (--count)"
+        "do most answers come just before the time-out? lower --timeout, or measure fewer messages (--count)"
             .to_owned(),
-    }
+    )
 }

@@ -33,7 +33,7 @@ pub mod tally;
 mod tests;
 pub mod undamaged;
 
-use hairpin_model::{Failure, Load};
+use hairpin_model::{Failure, FailureKind, Load};
 use hairpin_transports::Wire;
 
 use crate::clock::Clock;
@@ -53,9 +53,10 @@ pub fn run_client<C: Clock>(
         Load::PingPong { .. } => ping_pong::run(client, wire, marks),
         Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
         Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),
-        Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => Err(Failure {
-            cause: "a one-way load has no answers for a closed or open loop".to_owned(),
-            hint: "a one-way load goes up or down".to_owned(),
-        }),
+        Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => Err(Failure::new(
+            FailureKind::Unsupported,
+            "a one-way load has no answers for a closed or open loop",
+            "a one-way load goes up or down",
+        )),
     }
 }

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 
 use hairpin_model::options::OptionName;
-use hairpin_model::{Exchange, Failure, Remedy};
+use hairpin_model::{Exchange, Failure, FailureKind, Remedy};
 use hairpin_transports::{Stream, Wire, WireError};
 
 use super::client::Client;
@@ -25,13 +25,14 @@ pub fn run<C: Clock>(
     exchange: &Exchange,
 ) -> Result<ClientResult, Failure> {
     if wire.stream().is_none() {
-        return Err(Failure {
-            cause: format!(
+        return Err(Failure::new(
+            FailureKind::Unsupported,
+            format!(
                 "{} is not a byte stream, so a request cannot be sent in several writes",
                 client.order.case.primary().transport
             ),
-            hint: "use tcp, unix-stream or pipe".to_owned(),
-        });
+            "use tcp, unix-stream or pipe",
+        ));
     }
     let mut writer = Writer::new(client, exchange);
     let pauses_ns = exchange.gap_ns.saturating_mul(writer.calls() - 1).saturating_mul(exchange.pipeline);

@@ -202,6 +202,12 @@ pub struct WhyNot {
     pub hint: String,
 }
 
+impl WhyNot {
+    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { reason: reason.into(), hint: hint.into() }
+    }
+}
+
 impl Hinted for WhyNot {
     fn cause(&self) -> String {
         self.reason.clone()

@@ -24,12 +24,12 @@ pub trait Hinted {
 mod tests {
     use super::*;
     use crate::card::WhyNot;
-    use crate::round::Failure;
+    use crate::failure::{Failure, FailureKind};
 
     #[test]
     fn an_empty_hint_is_not_printed() {
-        let failure = |hint: &str| Failure { cause: "it failed".to_owned(), hint: hint.to_owned() }.to_string();
-        let why_not = |hint: &str| WhyNot { reason: "it cannot".to_owned(), hint: hint.to_owned() }.to_string();
+        let failure = |hint: &str| Failure::new(FailureKind::Other, "it failed", hint).to_string();
+        let why_not = |hint: &str| WhyNot::new("it cannot", hint).to_string();
         assert_eq!([failure(""), why_not("")], ["it failed", "it cannot"]);
         let told = ["it failed (hint: try again)", "it cannot (hint: try again)"];
         assert_eq!([failure("try again"), why_not("try again")], told);

@@ -23,6 +23,7 @@ pub mod environment;
 pub mod exchange;
 pub mod fact;
 pub mod fact_names;
+mod failure;
 mod fields;
 pub mod figure;
 mod figure_name;
@@ -85,6 +86,7 @@ pub use document::Document;
 pub use environment::{ClockFacts, Environment, Interface};
 pub use exchange::{Exchange, Remedy, Writes};
 pub use fact::{Fact, FactValue};
+pub use failure::{Failure, FailureKind};
 pub use figure::Figure;
 pub use finding::{CounterExperiment, Evidence, Finding, FindingCard, Key, Proved, Repeat};
 pub use flow::{Flow, FlowId, Load};
@@ -118,7 +120,7 @@ pub use phases::{
 };
 pub use refused::Refused;
 pub use round::{
-    EndReport, ExchangeCounts, Extent, Failure, Finished, FlowRecord, Measured, Noise, Outcome, Probe, RoundOrder,
+    EndReport, ExchangeCounts, Extent, Finished, FlowRecord, Measured, Noise, Outcome, Probe, RoundOrder,
     RoundRecord, Turnaround,
 };
 pub use round_columns::RoundValue;

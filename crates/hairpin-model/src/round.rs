@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::fact::Fact;
+use crate::failure::Failure;
 use crate::fields::{at_least_one, is_default};
 use crate::flow::{Flow, FlowId, FlowRole};
 use crate::flows::{OfFlow, flows};
-use crate::hint::Hint;
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
 use crate::one_way::{CpuTimeLine, Received, Sent, Streamed};
@@ -127,16 +127,6 @@ pub enum Outcome {
     Measured(Box<Measured>),
     /// Not run, or not to its end.
     Failed(Failure),
-}
-
-/// Why a round failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, crate::JsonSchema)]
-#[error("{cause}{}", Hint(.hint))]
-pub struct Failure {
-    /// The operation, its object and the cause, in one sentence.
-    pub cause: String,
-    /// What would help; empty where nobody knows.
-    pub hint: String,
 }
 
 /// Results of one flow of a round. Counts are from the end that saw them: sent by the sender, received by the receiver.

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
+use crate::failure::Failure;
 use crate::limits::Limits;
 use crate::refused::Refused;
-use crate::round::Failure;
 
 /// A client's run at a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]

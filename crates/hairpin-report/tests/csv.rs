@@ -1,7 +1,7 @@
 //! The flat tables.
 
 use hairpin_model::samples::Fate;
-use hairpin_model::{Case, Failure, Outcome, RoundOrder, RoundRecord, Samples, Stamps};
+use hairpin_model::{Case, Failure, FailureKind, Outcome, RoundOrder, RoundRecord, Samples, Stamps};
 use hairpin_report::csv_table::{SamplesTable, summary};
 
 use crate::support;
@@ -106,7 +106,7 @@ fn samples() -> Samples {
 
 fn record() -> RoundRecord {
     let order = RoundOrder::of(Case::ping_pong("tcp"), 2);
-    let outcome = Outcome::Failed(Failure { cause: "none".to_owned(), hint: String::new() });
+    let outcome = Outcome::Failed(Failure::new(FailureKind::Other, "none", ""));
     RoundRecord { number: 3, started_ns: 0, case_id: "00ff".to_owned(), order, outcome }
 }
 

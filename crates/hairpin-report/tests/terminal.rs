@@ -5,7 +5,9 @@ use hairpin_model::finding::Severity;
 use hairpin_model::options::OptionName;
 use hairpin_model::run::State;
 use hairpin_model::summary::Verdict;
-use hairpin_model::{Capture, Case, Failure, Figure, InjectedFault, LatencyFigures, Load, Options, Run, Statement};
+use hairpin_model::{
+    Capture, Case, Failure, FailureKind, Figure, InjectedFault, LatencyFigures, Load, Options, Run, Statement,
+};
 use hairpin_report::terminal::{Look, render, render_brief, render_more};
 
 use crate::shown::{assert_fits, joined, plain};
@@ -270,7 +272,7 @@ fn a_capture_without_a_file_is_reported_as_not_saved() {
         line(&run),
         "Capture: tcp default: 61 packets captured and not saved: the run gives neither a file nor a cause"
     );
-    run.unsaved = vec![Failure { cause: "cannot write: the disk is full".to_owned(), hint: String::new() }];
+    run.unsaved = vec![Failure::new(FailureKind::Other, "cannot write: the disk is full", "")];
     assert!(line(&run).ends_with("not saved: cannot write: the disk is full"));
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use hairpin_model::link::LOGS;
 use hairpin_model::run::State;
-use hairpin_model::{Document, Failure, Measured, Outcome, RoundRecord, RoundTrace, Run, Samples, upgrade};
+use hairpin_model::{
+    Document, Failure, FailureKind, Measured, Outcome, RoundRecord, RoundTrace, Run, Samples, upgrade,
+};
 
 use super::columns;
 use super::error::{MAKE, StoreError};
@@ -71,10 +73,11 @@ impl RunFolder {
         run.rounds = read.records;
         // In a killed run it is the current round.
         if read.is_cut_short && run.state != State::Running {
-            run.unsaved.push(Failure {
-                cause: format!("the last line of {} is cut short", rounds::FILE),
-                hint: "what needs each round lacks those from there on; take a whole copy".to_owned(),
-            });
+            run.unsaved.push(Failure::new(
+                FailureKind::Other,
+                format!("the last line of {} is cut short", rounds::FILE),
+                "what needs each round lacks those from there on; take a whole copy",
+            ));
             folder.is_cut_short = true;
         }
         limits::cases(&run).map_err(|cause| folder.files.damaged(rounds::FILE, cause))?;
@@ -135,7 +138,7 @@ impl RunFolder {
     fn not_saved(&self) -> Option<Failure> {
         let bytes = self.files.read(UNSAVED, UNSAVED_BYTES as u64).ok()?;
         let cause = String::from_utf8_lossy(&bytes).trim().to_owned();
-        (!cause.is_empty()).then(|| Failure { cause, hint: String::new() })
+        (!cause.is_empty()).then(|| Failure::new(FailureKind::Other, cause, ""))
     }
 
     /// Rewrites `rounds.jsonl` atomically, with recomputed figures.

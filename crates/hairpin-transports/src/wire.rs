@@ -8,7 +8,7 @@ use std::time::Duration;
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_duration;
 use hairpin_model::trace::StampKind;
-use hairpin_model::{Card, Fact, Hint, Hinted, Receipt, SenderState, WhyNot};
+use hairpin_model::{Card, Fact, FailureKind, Hint, Hinted, Receipt, SenderState, WhyNot};
 
 use crate::batch::{self, Batch};
 #[cfg(target_os = "linux")]
@@ -416,6 +416,19 @@ pub enum TransportError {
     Impossible(WhyNot),
 }
 
+impl From<&TransportError> for FailureKind {
+    fn from(error: &TransportError) -> Self {
+        match error {
+            TransportError::System { source, .. } | TransportError::Option { source, .. } => source.into(),
+            TransportError::TimedOut { .. } | TransportError::Unwelcome { .. } => Self::TimedOut,
+            TransportError::Abandoned => Self::Interrupted,
+            TransportError::NoSuchOption { .. }
+            | TransportError::Unsupported { .. }
+            | TransportError::Impossible(_) => Self::Unsupported,
+        }
+    }
+}
+
 /// What some transports do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
@@ -520,4 +533,15 @@ pub enum WireError {
         operation: &'static str,
         source: std::io::Error,
     },
+}
+
+impl From<&WireError> for FailureKind {
+    fn from(error: &WireError) -> Self {
+        match error {
+            WireError::TimedOut { .. } => Self::TimedOut,
+            WireError::Closed => Self::Closed,
+            WireError::Refused => Self::Resource,
+            WireError::System { source, .. } => source.into(),
+        }
+    }
 }

@@ -10,8 +10,8 @@ use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, command, exper
 use hairpin_model::names::distinct;
 use hairpin_model::run::State;
 use hairpin_model::{
-    Case, CaseSummary, Failure, FindingCard, Finished, FlowId, HostCapabilities, Outcome, Plan, RoundOrder,
-    RoundRecord, RoundTrace, Run, Samples, SavedCards, Skipped,
+    Case, CaseSummary, Failure, FailureKind, FindingCard, Finished, FlowId, HostCapabilities, Outcome, Plan,
+    RoundOrder, RoundRecord, RoundTrace, Run, Samples, SavedCards, Skipped,
 };
 use hairpin_report::words;
 use hairpin_store::{RunFolder, StoreError};
@@ -140,13 +140,22 @@ fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundO
     }
 }
 
-/// Consecutive failures after which a case is given up.
+/// Consecutive failures of one kind after which a case is given up.
 const MAX_FAILURES: usize = 3;
 
-/// Whether the last rounds of that case, of any purpose, failed.
+/// Whether the last rounds of that case, of any purpose, failed, all for one kind of cause.
 fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
-    let last = rounds.iter().rev().filter(|round| round.case_id == case_id).take(MAX_FAILURES);
-    last.filter(|round| matches!(round.outcome, Outcome::Failed(_))).count() == MAX_FAILURES
+    let outcomes = rounds.iter().rev().filter(|round| round.case_id == case_id).map(|round| &round.outcome);
+    are_failures_of_one_kind(outcomes.take(MAX_FAILURES))
+}
+
+fn are_failures_of_one_kind<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> bool {
+    let kinds = outcomes.map(|outcome| match outcome {
+        Outcome::Failed(failure) => Some(failure.kind),
+        Outcome::Measured(_) => None,
+    });
+    let kinds: Vec<Option<FailureKind>> = kinds.collect();
+    kinds.len() == MAX_FAILURES && kinds[0].is_some() && kinds.iter().all(|kind| *kind == kinds[0])
 }
 
 /// Records that no more rounds of the case will run, and reports it at once.
@@ -172,9 +181,8 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     count_if_it_is_all(&mut record, &run.rounds);
     figure(&mut record, &run.cards, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
     other_flows(&mut record, &run.cards, &other_samples);
-    let unsaved = |what: &str, error: StoreError| Failure {
-        cause: format!("round {number} was measured but {what}: {error}"),
-        hint: String::new(),
+    let unsaved = |what: &str, error: StoreError| {
+        Failure::new(FailureKind::Other, format!("round {number} was measured but {what}: {error}"), "")
     };
     match task.folder.append(&mut record, samples.as_ref(), trace) {
         Ok(left_out) => {
@@ -185,7 +193,7 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     let link = record.measured().and_then(|measured| measured.link.as_ref());
     if let Some(problem) = link.and_then(|link| link.log_problem.as_ref()) {
         let cause = format!("round {number} was measured but its link's log is incomplete: {problem}");
-        run.unsaved.push(Failure { cause, hint: String::new() });
+        run.unsaved.push(Failure::new(FailureKind::Other, cause, ""));
     }
     digest.add(&record, samples.as_ref());
     record
@@ -275,7 +283,25 @@ fn plan_order(run: &Run) -> Vec<Case> {
 fn save_head(task: &Task<'_>, run: &mut Run) {
     let state = std::mem::replace(&mut run.state, State::Running);
     if let Err(error) = task.folder.write_run(run) {
-        run.unsaved.push(Failure { cause: format!("the plan was not saved: {error}"), hint: String::new() });
+        run.unsaved.push(Failure::new(FailureKind::Other, format!("the plan was not saved: {error}"), ""));
     }
     run.state = state;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_is_given_up_after_failures_of_one_kind() {
+        let failed = |kind, cause: &str| Outcome::Failed(Failure::new(kind, cause, ""));
+        let late = |number: u32| failed(FailureKind::TimedOut, &format!("message {number} came late"));
+        let refused = || failed(FailureKind::Refused, "refused");
+        let given_up = |outcomes: &[Outcome]| are_failures_of_one_kind(outcomes.iter());
+        assert!(given_up(&[late(1), late(2), late(3)]));
+        assert!(!given_up(&[late(1), refused(), late(3)]), "unrelated failures may pass");
+        assert!(!given_up(&[late(1), late(2)]));
+        assert!(!given_up(&[late(1), late(2), Outcome::Measured(Box::default())]));
+        assert!(!given_up(&std::array::from_fn::<_, 3, _>(|_| Outcome::Measured(Box::default()))));
+    }
 }

@@ -9,7 +9,7 @@ use hairpin_hosts::dial::{Known, NotKnown, dial as dial_ticket};
 use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ticket::Ticket;
-use hairpin_model::{Binding, Failure, FarHost, Interface, Refused, RoundOrder};
+use hairpin_model::{Binding, Failure, FailureKind, FarHost, Interface, Refused, RoundOrder};
 
 /// Time-out for the server to describe its host.
 const ABOUT: Duration = Duration::from_secs(15);
@@ -139,15 +139,14 @@ fn refuse_other_program(address: &str, there: &[String], here: &[&str]) -> Resul
 
 /// Opens the control channel of a round.
 pub(crate) fn dial(credentials: &str) -> Result<Box<dyn Control>, Failure> {
-    let unreadable =
-        || Failure { cause: "cannot read the credentials of the server".to_owned(), hint: String::new() };
+    let unreadable = || Failure::new(FailureKind::Other, "cannot read the credentials of the server", "");
     let mut words = credentials.splitn(3, ' ');
     let [Some(session), Some(ticket), Some(binding)] = [(); 3].map(|()| words.next()) else {
         return Err(unreadable());
     };
     let session = session.parse().map_err(|_| unreadable())?;
     let binding = serde_json::from_str(binding).map_err(|_| unreadable())?;
-    let ticket = Ticket::parse(ticket).map_err(|error| Failure { cause: error.what, hint: error.hint })?;
+    let ticket = Ticket::parse(ticket).map_err(|error| Failure::new(FailureKind::Other, error.what, error.hint))?;
     let known = dial_ticket(&ticket, Purpose::Round(session), binding)?;
     Ok(Box::new(known.frames))
 }

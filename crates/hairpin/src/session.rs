@@ -13,7 +13,7 @@ use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::environment::NetworkNamespace;
 use hairpin_model::run::FORMAT;
 use hairpin_model::trace::End;
-use hairpin_model::{Case, Environment, Failure, Host, HostCapabilities, Plan, Run, quantities};
+use hairpin_model::{Case, Environment, Failure, FailureKind, Host, HostCapabilities, Plan, Run, quantities};
 use hairpin_store::RunFolder;
 
 use crate::measure::{Event, Task, carry_out};
@@ -259,12 +259,12 @@ fn save(folder: &RunFolder, run: &mut Run) {
         && let Err(error) = folder.merge_samples(&mut run.rounds)
     {
         let cause = format!("the samples stay in one file per round: {error}");
-        run.unsaved.push(Failure { cause, hint: String::new() });
+        run.unsaved.push(Failure::new(FailureKind::Other, cause, ""));
     }
     if let Err(error) = folder.write_run(run) {
         let cause = format!("the summary was not saved: {error}");
         folder.note_not_saved(run.unsaved.first().map_or(&cause, |first| &first.cause));
-        run.unsaved.push(Failure { cause, hint: String::new() });
+        run.unsaved.push(Failure::new(FailureKind::Other, cause, ""));
     }
 }
 

@@ -16,8 +16,9 @@ use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
 use hairpin_model::trace::End;
 use hairpin_model::upgrade::earlier_cards;
 use hairpin_model::{
-    Answer, Case, Effective, EndKind, EndReport, Environment, Exchange, Extent, Failure, Finding, FlowRecord, Host,
-    Key, Ledger, Measured, Noise, Outcome, Placement, Plan, RoundOrder, RoundRecord, RoundTrace, Run, Samples, Tool,
+    Answer, Case, Effective, EndKind, EndReport, Environment, Exchange, Extent, Failure, FailureKind, Finding,
+    FlowRecord, Host, Key, Ledger, Measured, Noise, Outcome, Placement, Plan, RoundOrder, RoundRecord, RoundTrace,
+    Run, Samples, Tool,
 };
 
 /// Samples of a closed loop: each message leaves when the last was answered.
@@ -108,7 +109,7 @@ impl Fixture {
     }
 
     pub fn failed(&mut self, case: &Case, block: u32, cause: &str) {
-        let failure = Failure { cause: cause.to_owned(), hint: "none".to_owned() };
+        let failure = Failure::new(FailureKind::Other, cause, "none");
         self.push(case, block, Outcome::Failed(failure), None);
     }
 

@@ -10,7 +10,7 @@ pub(crate) mod patience;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hairpin_model::{EndReport, Failure};
+use hairpin_model::{EndReport, Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
 use crate::ends::EndOrder;
@@ -168,7 +168,22 @@ impl ControlError {
 
     /// The failure of a round. `peer` is the other end: `the server: no message for 9000 ms`.
     pub fn failure(&self, peer: &str) -> Failure {
-        Failure { cause: format!("{peer}: {self}"), hint: self.hint().to_owned() }
+        Failure::new(self, format!("{peer}: {self}"), self.hint().to_owned())
+    }
+}
+
+impl From<&ControlError> for FailureKind {
+    fn from(error: &ControlError) -> Self {
+        match error {
+            ControlError::Closed => Self::Closed,
+            ControlError::TimedOut(_) | ControlError::OnlyProgress(_) => Self::TimedOut,
+            ControlError::GivenUp => Self::Interrupted,
+            ControlError::OtherVersion { .. } => Self::Unsupported,
+            ControlError::TooLarge { .. } | ControlError::Unreadable(_) | ControlError::Unexpected(_) => {
+                Self::Unexpected
+            }
+            ControlError::System(error) => error.into(),
+        }
     }
 }
 

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::trace::End;
-use hairpin_model::{Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, Flow, Noise, RoundOrder, Streamed};
+use hairpin_model::{
+    Binding, Card, EndReport, EndTrace, Extent, Fact, Failure, FailureKind, Flow, Noise, RoundOrder, Streamed,
+};
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
@@ -278,24 +280,27 @@ impl Client<'_> {
 }
 
 fn no_cookie(error: &std::io::Error) -> Failure {
-    Failure {
-        cause: format!("the client: cannot draw random bytes for the hello: {error}"),
-        hint: "allow getrandom(2) in this sandbox".to_owned(),
-    }
+    Failure::new(
+        error,
+        format!("the client: cannot draw random bytes for the hello: {error}"),
+        "allow getrandom(2) in this sandbox",
+    )
 }
 
 fn no_server(card: &Card) -> Failure {
-    Failure {
-        cause: format!("the kernel answers {}, so no program receives or sends a stream", card.name),
-        hint: "`hairpin list` shows which transports the kernel answers".to_owned(),
-    }
+    Failure::new(
+        FailureKind::Unsupported,
+        format!("the kernel answers {}, so no program receives or sends a stream", card.name),
+        "`hairpin list` shows which transports the kernel answers",
+    )
 }
 
 fn no_shared_load(card: &Card) -> Failure {
-    Failure {
-        cause: format!("{}: no load shares the connection of the probe, or the probe has no rate", card.name),
-        hint: "use --rate, and a load that shares the connection".to_owned(),
-    }
+    Failure::new(
+        FailureKind::Unsupported,
+        format!("{}: no load shares the connection of the probe, or the probe has no rate", card.name),
+        "use --rate, and a load that shares the connection",
+    )
 }
 
 /// The results of a one-way round.

@@ -12,8 +12,8 @@ use hairpin_model::flow::{ConnectionUse, Direction, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Card, EndReport, Extent, Fact, FactValue, Failure, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting,
-    fact_names,
+    Card, EndReport, Extent, Fact, FactValue, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed,
+    Waiting, fact_names,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
@@ -106,7 +106,7 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(Failure { cause, hint: hint.to_owned() })
+    Err(Failure::new(FailureKind::Unsupported, cause, hint))
 }
 
 /// The server's counts from its report. Checks that one server can have counted this for one flow.
@@ -125,10 +125,11 @@ pub(super) fn of_server(report: &mut EndReport, flow: &Flow) -> Result<Streamed,
     };
     match (streamed.pop().filter(is_sound), streamed.is_empty()) {
         (Some(one), true) => Ok(one),
-        _ => Err(Failure {
-            cause: "the server: its report of the load contradicts the load".to_owned(),
-            hint: "use the same version of Hairpin at both ends".to_owned(),
-        }),
+        _ => Err(Failure::new(
+            FailureKind::Unexpected,
+            "the server: its report of the load contradicts the load",
+            "use the same version of Hairpin at both ends",
+        )),
     }
 }
 
@@ -322,15 +323,16 @@ impl OneWay<'_> {
 
     /// The outcome, if the load ended properly.
     fn whole(&self, outcome: Result<Outcome, hairpin_loops::driver::DriverError>) -> Result<Outcome, Failure> {
-        let failed = |cause: String, hint: &str| Failure {
-            cause: format!("{}: {cause}", name(self.end)),
-            hint: hint.to_owned(),
+        let failed = |kind: FailureKind, cause: String, hint: &str| {
+            Failure::new(kind, format!("{}: {cause}", name(self.end)), hint)
         };
-        let outcome =
-            outcome.map_err(|error| failed(error.to_string(), "is the limit of open files too low (ulimit -n)?"))?;
+        let outcome = outcome.map_err(|error| {
+            failed((&error).into(), error.to_string(), "is the limit of open files too low (ulimit -n)?")
+        })?;
         match &outcome.ended {
             Ended::Complete | Ended::Quiet | Ended::Stopped => Ok(outcome),
             Ended::DeadlinePassed => Err(failed(
+                FailureKind::TimedOut,
                 format!(
                     "the load did not finish before the deadline of the round, {} s",
                     self.order.deadline_ns / 1_000_000_000
@@ -338,7 +340,7 @@ impl OneWay<'_> {
                 "is the path slower than expected? measure less per round",
             )),
             Ended::Failed(error) => {
-                Err(failed(error.to_string(), "the other end ended early; see its own cause, if any"))
+                Err(failed(error.into(), error.to_string(), "the other end ended early; see its own cause, if any"))
             }
         }
     }
@@ -418,10 +420,11 @@ impl Told<'_> {
         }
         match random_number() {
             Ok(nonce) => credit.renew(nonce, now_ns),
-            Err(error) => self.fail(Failure {
-                cause: format!("cannot draw random bytes for the load: {error}"),
-                hint: "allow getrandom(2) in this sandbox".to_owned(),
-            }),
+            Err(error) => self.fail(Failure::new(
+                &error,
+                format!("cannot draw random bytes for the load: {error}"),
+                "allow getrandom(2) in this sandbox",
+            )),
         }
     }
 

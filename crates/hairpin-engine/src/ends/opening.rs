@@ -6,7 +6,8 @@ use std::time::Duration;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Binding, Card, Case, Effective, Fact, FactValue, Failure, Flow, Hinted, Options, RoundOrder, fact_names,
+    Binding, Card, Case, Effective, Fact, FactValue, Failure, FailureKind, Flow, Hinted, Options, RoundOrder,
+    fact_names,
 };
 use hairpin_transports::{Cookie, ServerAddresses, Setup, Transport, Wire, descriptors, options};
 
@@ -16,9 +17,12 @@ use crate::sysctl;
 
 /// The transport of that name. The plan has already checked the name.
 pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
-    hairpin_transports::find(name).ok_or_else(|| Failure {
-        cause: format!("this build has no transport `{name}`"),
-        hint: "`hairpin list` shows the transports".to_owned(),
+    hairpin_transports::find(name).ok_or_else(|| {
+        Failure::new(
+            FailureKind::Unsupported,
+            format!("this build has no transport `{name}`"),
+            "`hairpin list` shows the transports",
+        )
     })
 }
 
@@ -65,16 +69,13 @@ pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
 }
 
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
-    Failure { cause: format!("{}: {}", name(end), error.cause()), hint: error.hint() }
+    Failure::new(error, format!("{}: {}", name(end), error.cause()), error.hint())
 }
 
 /// The failure to pin a thread.
 pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     let place = cpu.map_or_else(|| "all allowed CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
-    Failure {
-        cause: format!("cannot run on {place}: {error}"),
-        hint: "did the allowed CPUs change meanwhile?".to_owned(),
-    }
+    Failure::new(error, format!("cannot run on {place}: {error}"), "did the allowed CPUs change meanwhile?")
 }
 
 /// The name of an end in error messages.
@@ -143,10 +144,11 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fac
             .map(|(name, asked, is)| format!("sysctl {name}={asked} was not granted: the kernel says {is}"))
     };
     match unmet.or_else(unset) {
-        Some(unmet) if !round.allow_unmet_options => Err(Failure {
-            cause: format!("{}: {unmet}", name(end)),
-            hint: "--allow-unmet-options continues with what was granted".to_owned(),
-        }),
+        Some(unmet) if !round.allow_unmet_options => Err(Failure::new(
+            FailureKind::Unsupported,
+            format!("{}: {unmet}", name(end)),
+            "--allow-unmet-options continues with what was granted",
+        )),
         _ => Ok(()),
     }
 }
@@ -186,7 +188,7 @@ mod tests {
         let error =
             hairpin_transports::TransportError::System { operation: "open", object, source, hint: hint.clone() };
         let cause = "client: cannot open a wire: no (hint: none)".to_owned();
-        assert_eq!(unopened(End::Client, &error), Failure { cause, hint });
+        assert_eq!(unopened(End::Client, &error), Failure::new(FailureKind::Other, cause, hint));
     }
 
     #[test]

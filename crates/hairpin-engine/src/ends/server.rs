@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::trace::End;
-use hairpin_model::{Binding, Card, Case, EndReport, Fact, Failure, Flow, RoundOrder, Turnaround, fact_names};
+use hairpin_model::{
+    Binding, Card, Case, EndReport, Fact, Failure, FailureKind, Flow, RoundOrder, Turnaround, fact_names,
+};
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
 use super::one_way::{self, OneWay, Peer};
@@ -310,10 +312,11 @@ fn wait_for_the_load(control: &mut dyn Control, round: &RoundOrder) -> Result<()
 }
 
 fn ended_before_its_load() -> Failure {
-    Failure {
-        cause: "the client ended the round before its load began".to_owned(),
-        hint: "see the cause at the client, if any".to_owned(),
-    }
+    Failure::new(
+        FailureKind::Closed,
+        "the client ended the round before its load began",
+        "see the cause at the client, if any",
+    )
 }
 
 /// Waits until the client has received everything, or is gone.
@@ -327,10 +330,11 @@ fn wait_for_the_client(control: &mut dyn Control, within: Duration) -> Result<()
 }
 
 fn several_flows(count: usize) -> Failure {
-    Failure {
-        cause: format!("the server: the case has {count} flows, and this version carries one"),
-        hint: "use the same version of Hairpin at both ends".to_owned(),
-    }
+    Failure::new(
+        FailureKind::Unsupported,
+        format!("the server: the case has {count} flows, and this version carries one"),
+        "use the same version of Hairpin at both ends",
+    )
 }
 
 /// The client of a one-way load, as its server sees it.
@@ -371,10 +375,11 @@ fn why_ended(control: &mut dyn Control) -> Option<Failure> {
     }
     Some(match control.receive(PATIENCE) {
         Ok(Message::Failed(failure)) => failure,
-        Ok(Message::Stop) => Failure {
-            cause: "the client ended the round before it connected".to_owned(),
-            hint: "see the cause at the client, if any".to_owned(),
-        },
+        Ok(Message::Stop) => Failure::new(
+            FailureKind::Closed,
+            "the client ended the round before it connected",
+            "see the cause at the client, if any",
+        ),
         Ok(other) => ControlError::Unexpected(other.name()).failure("the client"),
         Err(error) => error.failure("the client"),
     })
@@ -438,17 +443,19 @@ impl ServerMarks for Marks<'_> {
         }
         let now_ns = self.clock.now_ns();
         if now_ns > self.until_ns {
-            return Err(Failure {
-                cause: "the client did not end the round before its deadline".to_owned(),
-                hint: "was it stopped?".to_owned(),
-            });
+            return Err(Failure::new(
+                FailureKind::TimedOut,
+                "the client did not end the round before its deadline",
+                "was it stopped?",
+            ));
         }
         let Silence { longest_ns, since_ns } = &mut self.silence;
         if self.came_bytes > 0 && now_ns - *since_ns.get_or_insert(now_ns) >= *longest_ns {
-            return Err(Failure {
-                cause: format!("server: nothing came from the client for {} s", *longest_ns / 1_000_000_000),
-                hint: "was it stopped, or is the path down?".to_owned(),
-            });
+            return Err(Failure::new(
+                FailureKind::TimedOut,
+                format!("server: nothing came from the client for {} s", *longest_ns / 1_000_000_000),
+                "was it stopped, or is the path down?",
+            ));
         }
         Ok(self.told)
     }

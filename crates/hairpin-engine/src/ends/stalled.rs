@@ -1,6 +1,6 @@
 //! Detects one-way loads that make no progress and peers that no longer report.
 
-use hairpin_model::{Failure, Load};
+use hairpin_model::{Failure, FailureKind, Load};
 
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::{Counts, PROGRESS_NS, Transfer};
@@ -46,9 +46,10 @@ impl Stalled<'_> {
     }
 
     fn failure(&self, what: &str) -> Failure {
-        Failure {
-            cause: format!("timed out: {what} made no progress for {} ms", self.timeout_ns / 1_000_000),
-            hint: "is the path down, or the other end stopped? a longer --timeout allows a slower one".to_owned(),
-        }
+        Failure::new(
+            FailureKind::TimedOut,
+            format!("timed out: {what} made no progress for {} ms", self.timeout_ns / 1_000_000),
+            "is the path down, or the other end stopped? a longer --timeout allows a slower one",
+        )
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hairpin_model::{EndKind, EndReport, Failure, RoundOrder};
+use hairpin_model::{EndKind, EndReport, Failure, FailureKind, RoundOrder};
 use hairpin_transports::Cookie;
 
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
@@ -191,7 +191,9 @@ impl Server {
         let failure = error.failure("the server");
         match (&mut self.runs, error) {
             (Runs::Process(child), ControlError::Closed) => match ended(child) {
-                Some(how) => Failure { cause: format!("the server ended early ({how})"), ..failure },
+                Some(how) => {
+                    Failure::new(FailureKind::Killed, format!("the server ended early ({how})"), failure.hint)
+                }
                 None => failure,
             },
             _ => failure,
@@ -243,9 +245,12 @@ fn in_a_process(program: &Path, host: &Host) -> Result<(Channel, Runs), Failure>
     let mut command = Command::new(program);
     command.env_remove(TICKET_VARIABLE);
     command.args([COMMAND, &std::process::id().to_string(), &host]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| Failure {
-        cause: format!("cannot start the server {}: {error}", program.display()),
-        hint: limit(&error).to_owned(),
+    let mut child = command.spawn().map_err(|error| {
+        Failure::new(
+            &error,
+            format!("cannot start the server {}: {error}", program.display()),
+            limit(&error).to_owned(),
+        )
     })?;
     let output = child.stdin.take().expect("its standard input is piped");
     let input = child.stdout.take().expect("its standard output is piped");
@@ -253,9 +258,12 @@ fn in_a_process(program: &Path, host: &Host) -> Result<(Channel, Runs), Failure>
 }
 
 fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
-    let failed = |what: &str, error: std::io::Error| Failure {
-        cause: format!("cannot start the server's {what}: {error}"),
-        hint: "is a limit on threads (ulimit -u) or open files (ulimit -n) reached?".to_owned(),
+    let failed = |what: &str, error: std::io::Error| {
+        Failure::new(
+            &error,
+            format!("cannot start the server's {what}: {error}"),
+            "is a limit on threads (ulimit -u) or open files (ulimit -n) reached?",
+        )
     };
     let pair = Channel::pair([MAX_REPORT_BYTES, MAX_ORDER_BYTES]);
     let [own, mut its] = pair.map_err(|error| failed("control channel", error))?;

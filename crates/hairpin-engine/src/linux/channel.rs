@@ -79,7 +79,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::time::Duration;
 
-    use hairpin_model::Failure;
+    use hairpin_model::{Failure, FailureKind};
 
     use super::*;
     use crate::control::{Control, ControlError, Message, VERSION, agree};
@@ -87,7 +87,7 @@ mod tests {
     const PATIENT: Duration = Duration::from_secs(20);
 
     fn failed(bytes: usize) -> Message {
-        Message::Failed(Failure { cause: "x".repeat(bytes), hint: String::new() })
+        Message::Failed(Failure::new(FailureKind::Other, "x".repeat(bytes), ""))
     }
 
     /// A channel over TCP, and the socket of a peer that can write anything.

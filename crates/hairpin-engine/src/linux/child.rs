@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FailureKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -36,9 +36,12 @@ impl TalkingChild {
         order: &impl Serialize,
         leave: Duration,
     ) -> Result<Self, Failure> {
-        let failed = |operation: &str, error: &io::Error| Failure {
-            cause: format!("cannot {operation} {name} {}: {error}", program.display()),
-            hint: limit(error).to_owned(),
+        let failed = |operation: &str, error: &io::Error| {
+            Failure::new(
+                error,
+                format!("cannot {operation} {name} {}: {error}", program.display()),
+                limit(error).to_owned(),
+            )
         };
         let mut child = Command::new(program)
             .args([command, &std::process::id().to_string()])
@@ -75,16 +78,17 @@ impl TalkingChild {
             let part = self.words.fill_buf().map_err(|error| unheard(name, &error))?;
             if part.is_empty() {
                 let how = self.how_it_ended();
-                return Err(self.gone(&how));
+                return Err(self.gone(FailureKind::Killed, &how));
             }
             let length = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
             line.extend_from_slice(&part[..length]);
             self.words.consume(length);
             if line.len() > MAX_WORD {
-                return Err(self.gone(&format!("sent a word of more than {MAX_WORD} bytes")));
+                return Err(self.gone(FailureKind::Unexpected, &format!("sent a word of more than {MAX_WORD} bytes")));
             }
         }
-        serde_json::from_slice(&line).map_err(|error| self.gone(&format!("sent what cannot be read: {error}")))
+        serde_json::from_slice(&line)
+            .map_err(|error| self.gone(FailureKind::Unexpected, &format!("sent what cannot be read: {error}")))
     }
 
     /// Waits until it has written more, or has ended.
@@ -92,8 +96,10 @@ impl TalkingChild {
         let look = |at_most_ms| process::readable(self.words.get_ref().as_fd(), at_most_ms);
         match wait(patience, look) {
             Ok(Waited::Ready) => Ok(()),
-            Ok(Waited::GivenUp) => Err(self.gone("cannot be waited for")),
-            Ok(Waited::InVain) => Err(self.gone(&format!("sent nothing for {} ms", patience.as_millis()))),
+            Ok(Waited::GivenUp) => Err(self.gone(FailureKind::Interrupted, "cannot be waited for")),
+            Ok(Waited::InVain) => {
+                Err(self.gone(FailureKind::TimedOut, &format!("sent nothing for {} ms", patience.as_millis())))
+            }
             Err(error) => Err(unheard(self.name, &error)),
         }
     }
@@ -103,8 +109,8 @@ impl TalkingChild {
         drop(self.child.stdin.take());
     }
 
-    fn gone(&self, what: &str) -> Failure {
-        gone(self.name, what)
+    fn gone(&self, kind: FailureKind, what: &str) -> Failure {
+        gone(self.name, kind, what)
     }
 
     fn how_it_ended(&mut self) -> String {
@@ -141,12 +147,12 @@ pub fn leave(child: &mut Child, within: Duration) {
     drop(child.wait());
 }
 
-fn gone(name: &str, what: &str) -> Failure {
-    Failure { cause: format!("{name} {what}"), hint: "was it ended from outside?".to_owned() }
+fn gone(name: &str, kind: FailureKind, what: &str) -> Failure {
+    Failure::new(kind, format!("{name} {what}"), "was it ended from outside?")
 }
 
 fn unheard(name: &str, error: &io::Error) -> Failure {
-    gone(name, &format!("cannot be read: {error}"))
+    gone(name, error.into(), &format!("cannot be read: {error}"))
 }
 
 /// The limit that was probably reached.

@@ -25,8 +25,10 @@ pub fn keep_awake() -> io::Result<KeptAwake> {
 
 /// Whether this process may keep CPUs awake. Changes nothing: the file is only opened.
 pub fn may_keep_awake() -> Result<(), WhyNot> {
-    OpenOptions::new().write(true).open(DEVICE).map(drop).map_err(|error| WhyNot {
-        reason: format!("{DEVICE} cannot be opened for writing: {error}"),
-        hint: "run as root, or let an administrator give your user write access to it".to_owned(),
+    OpenOptions::new().write(true).open(DEVICE).map(drop).map_err(|error| {
+        WhyNot::new(
+            format!("{DEVICE} cannot be opened for writing: {error}"),
+            "run as root, or let an administrator give your user write access to it",
+        )
     })
 }

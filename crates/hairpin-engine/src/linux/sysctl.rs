@@ -25,12 +25,11 @@ pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
         if let Err(error) = write(name, value)
             && !order.allow_unmet_options
         {
-            return Err(Failure {
-                cause: format!(
-                    "sysctl {name}={value} was not granted in the network namespace of the round: {error}"
-                ),
-                hint: "--allow-unmet-options continues with what was granted".to_owned(),
-            });
+            return Err(Failure::new(
+                &error,
+                format!("sysctl {name}={value} was not granted in the network namespace of the round: {error}"),
+                "--allow-unmet-options continues with what was granted",
+            ));
         }
     }
     Ok(())

@@ -44,9 +44,12 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
     pub fn finish(self) -> Result<Option<EndTrace>, Failure> {
         match self {
             Self::Plain(_) => Ok(None),
-            Self::Traced(wire) => wire.finish().map(Some).map_err(|error| Failure {
-                cause: format!("cannot trace the round to its end: {error}"),
-                hint: "the round can be run without tracing".to_owned(),
+            Self::Traced(wire) => wire.finish().map(Some).map_err(|error| {
+                Failure::new(
+                    &error,
+                    format!("cannot trace the round to its end: {error}"),
+                    "the round can be run without tracing",
+                )
             }),
         }
     }

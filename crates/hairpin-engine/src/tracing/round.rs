@@ -161,21 +161,21 @@ impl Capturing {
 /// Only TCP passes the capture's filter: a stream between machines.
 fn begin_capture(card: &Card, address: &str, interface: &str, server: Option<&Path>) -> Result<Capturing, WhyNot> {
     let Some(port) = port(address).filter(|_| card.reach == Reach::Network && !card.boundaries) else {
-        return Err(WhyNot {
-            reason: format!("{} sends no TCP segments that could be captured", card.name),
-            hint: "tcp, tcp6 and mptcp do".to_owned(),
-        });
+        return Err(WhyNot::new(
+            format!("{} sends no TCP segments that could be captured", card.name),
+            "tcp, tcp6 and mptcp do",
+        ));
     };
     let Some(server) = server else { return capture::begin(interface, port).map(Capturing::OneInterface) };
     let client = capture::begin(END_INTERFACE, port)?;
     // A packet socket belongs to the namespace in which it was opened, even if read from another.
-    let _visit = namespace::visit(server).map_err(|Failure { cause, hint }| WhyNot { reason: cause, hint })?;
+    let _visit = namespace::visit(server).map_err(|Failure { cause, hint, .. }| WhyNot::new(cause, hint))?;
     Ok(Capturing::BothEnds(client, capture::begin(END_INTERFACE, port)?))
 }
 
 /// The interface over which this host sends packets to the address.
 fn interface_to(address: &str, binding: &Binding) -> Result<String, WhyNot> {
-    let why_not = |reason: String| WhyNot { reason, hint: "is there a route to it (`ip route get`)?".to_owned() };
+    let why_not = |reason: String| WhyNot::new(reason, "is there a route to it (`ip route get`)?");
     let own = || -> std::io::Result<(IpAddr, IpAddr)> {
         let to: SocketAddr = address.parse().map_err(std::io::Error::other)?;
         let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

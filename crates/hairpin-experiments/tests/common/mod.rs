@@ -7,8 +7,8 @@ use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, expe
 use hairpin_model::card::{IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
 use hairpin_model::{
-    AnsweredBy, Candidate, Card, Case, Failure, HostCapabilities, KnownLink, LinkCapabilities, Outcome, Protocol,
-    Reach, Receipt, RoughRoundTrip, RoundOrder, RoundRecord, Skipped, Waiting, WhyNot,
+    AnsweredBy, Candidate, Card, Case, Failure, FailureKind, HostCapabilities, KnownLink, LinkCapabilities, Outcome,
+    Protocol, Reach, Receipt, RoughRoundTrip, RoundOrder, RoundRecord, Skipped, Waiting, WhyNot,
 };
 
 /// Test-only experiments. They follow the rules of all others.
@@ -159,7 +159,7 @@ fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
             queue_ns: 1_300_000_000,
             ..plain((text == "satellite").then_some("satellite"), SATELLITE, 600_000_000)
         }),
-        _ => Err(WhyNot { reason: format!("link `{text}` is not known"), hint: "try bridged-vm".to_owned() }),
+        _ => Err(WhyNot::new(format!("link `{text}` is not known"), "try bridged-vm")),
     }
 }
 
@@ -188,7 +188,7 @@ pub fn capabilities() -> HostCapabilities {
         may_set: |name| match name {
             "net.core.rmem_max" => {
                 let hint = "compare runs".to_owned();
-                Err(WhyNot { reason: format!("kernel setting `{name}` cannot be changed for a round alone"), hint })
+                Err(WhyNot::new(format!("kernel setting `{name}` cannot be changed for a round alone"), hint))
             }
             _ => Ok(()),
         },
@@ -199,7 +199,7 @@ pub fn capabilities() -> HostCapabilities {
 pub fn capabilities_without(name: &str, reason: &str, hint: &str) -> HostCapabilities {
     let mut capabilities = capabilities();
     for candidate in capabilities.candidates.iter_mut().filter(|candidate| candidate.card.name == name) {
-        candidate.can_run = Err(WhyNot { reason: reason.to_owned(), hint: hint.to_owned() });
+        candidate.can_run = Err(WhyNot::new(reason, hint));
     }
     capabilities
 }
@@ -270,7 +270,7 @@ pub fn measured(orders: &[RoundOrder]) -> Vec<RoundRecord> {
 /// These orders as failed rounds.
 pub fn failed(orders: &[RoundOrder]) -> Vec<RoundRecord> {
     let cause = "the server was killed".to_owned();
-    recorded(orders, &Outcome::Failed(Failure { cause, hint: String::new() }))
+    recorded(orders, &Outcome::Failed(Failure::new(FailureKind::Other, cause, "")))
 }
 
 fn recorded(orders: &[RoundOrder], outcome: &Outcome) -> Vec<RoundRecord> {

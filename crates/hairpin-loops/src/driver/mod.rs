@@ -23,7 +23,7 @@ pub mod time_line;
 pub mod times;
 pub mod window;
 
-use hairpin_model::{PacingError, SenderState};
+use hairpin_model::{FailureKind, PacingError, SenderState};
 use hairpin_transports::WireError;
 
 pub use offering::Offering;
@@ -173,6 +173,17 @@ pub enum DriverError {
     /// Messages have no room for their number.
     #[error("messages of {bytes} bytes; this load needs at least {least}")]
     TooShort { bytes: usize, least: usize },
+}
+
+impl From<&DriverError> for FailureKind {
+    fn from(error: &DriverError) -> Self {
+        match error {
+            DriverError::Wire { source, .. } => source.into(),
+            DriverError::Blocks { .. } | DriverError::TooShort { .. } => Self::Unsupported,
+            DriverError::Unreadable { .. } => Self::Unexpected,
+            DriverError::Wait(error) => error.into(),
+        }
+    }
 }
 
 /// Totals of all wires, including the warm-up: a connection can still be warming up when others have ended.

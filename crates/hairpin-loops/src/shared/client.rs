@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use hairpin_model::Failure;
 use hairpin_model::samples::Fate;
+use hairpin_model::{Failure, FailureKind};
 use hairpin_transports::{Wire, WireError};
 
 use super::bulk::Bulk;
@@ -172,10 +172,11 @@ impl<'a, C: Clock> Shared<'a, C> {
         });
         let came = read.map_err(|error| unreadable(&error))?;
         if let Some(kind) = unexpected {
-            return Err(Failure {
-                cause: format!("unexpected frame {kind:?} from the server"),
-                hint: "use the same version of Hairpin at both ends".to_owned(),
-            });
+            return Err(Failure::new(
+                FailureKind::Unexpected,
+                format!("unexpected frame {kind:?} from the server"),
+                "use the same version of Hairpin at both ends",
+            ));
         }
         let received_ns = self.client.clock.now_ns();
         for reply in std::mem::take(&mut self.answers) {
@@ -216,10 +217,11 @@ impl<'a, C: Clock> Shared<'a, C> {
 pub(super) fn unreadable(error: &ReadError) -> Failure {
     match error {
         ReadError::Wire(error) => broken("read from", error),
-        ReadError::NoFrame(error) => Failure {
-            cause: format!("cannot read from the shared connection: {error}"),
-            hint: "use the same version of Hairpin at both ends".to_owned(),
-        },
+        ReadError::NoFrame(error) => Failure::new(
+            FailureKind::Unexpected,
+            format!("cannot read from the shared connection: {error}"),
+            "use the same version of Hairpin at both ends",
+        ),
     }
 }
 

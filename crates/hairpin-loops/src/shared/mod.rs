@@ -93,16 +93,18 @@ impl Waits {
 }
 
 fn no_waits(error: &std::io::Error) -> Failure {
-    Failure {
-        cause: format!("cannot wait for the connection: {error}"),
-        hint: "is the limit of open files too low (ulimit -n)?".to_owned(),
-    }
+    Failure::new(
+        error,
+        format!("cannot wait for the connection: {error}"),
+        "is the limit of open files too low (ulimit -n)?",
+    )
 }
 
 /// A wire's error as the cause of a failed round.
 fn broken(what: &str, error: &WireError) -> Failure {
-    Failure {
-        cause: format!("cannot {what} the shared connection: {error}"),
-        hint: "the other end ended early; see its own cause, if any".to_owned(),
-    }
+    Failure::new(
+        error,
+        format!("cannot {what} the shared connection: {error}"),
+        "the other end ended early; see its own cause, if any",
+    )
 }

@@ -1,6 +1,6 @@
 //! The server of a shared connection: answers the probe's messages, and receives or sends the load.
 
-use hairpin_model::{Failure, Streamed};
+use hairpin_model::{Failure, FailureKind, Streamed};
 use hairpin_transports::Wire;
 
 use super::bulk::Bulk;
@@ -63,16 +63,18 @@ pub fn run<C: Clock>(
             Err(error) => return Err(unreadable(&error)),
         };
         if let Some(kind) = unexpected {
-            return Err(Failure {
-                cause: format!("unexpected frame {kind:?} from the client"),
-                hint: "use the same version of Hairpin at both ends".to_owned(),
-            });
+            return Err(Failure::new(
+                FailureKind::Unexpected,
+                format!("unexpected frame {kind:?} from the client"),
+                "use the same version of Hairpin at both ends",
+            ));
         }
         if out.queued() > MAX_UNANSWERED.min(MAX_UNANSWERED_BYTES / reply_size.max(1)) {
-            return Err(Failure {
-                cause: format!("the client: it sends messages and does not read {} answers", out.queued()),
-                hint: "does another program than Hairpin's client send?".to_owned(),
-            });
+            return Err(Failure::new(
+                FailureKind::Unexpected,
+                format!("the client: it sends messages and does not read {} answers", out.queued()),
+                "does another program than Hairpin's client send?",
+            ));
         }
         if bulk.ends(now_ns) {
             out.push(Kind::End, &[], None);

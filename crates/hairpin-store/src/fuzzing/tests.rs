@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hairpin_model::run_header::TOOL;
-use hairpin_model::{ByPhase, Failure, Outcome, PhaseHistograms, PhaseLengths, PhaseSamples, ProbeTimeLine};
+use hairpin_model::{
+    ByPhase, Failure, FailureKind, Outcome, PhaseHistograms, PhaseLengths, PhaseSamples, ProbeTimeLine,
+};
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -68,7 +70,7 @@ fn of_half_a_line(state: State) -> Vec<u8> {
 
 fn of_a_failed_round() -> Vec<u8> {
     let (_place, folder) = begun(State::Complete);
-    let failure = Failure { cause: "the server: no message".to_owned(), hint: String::new() };
+    let failure = Failure::new(FailureKind::Other, "the server: no message", "");
     let mut record = RoundRecord { outcome: Outcome::Failed(failure), ..record(0, &samples(false)) };
     folder.append(&mut record, None, None).unwrap();
     input(folder.path())

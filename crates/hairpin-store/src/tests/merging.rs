@@ -56,7 +56,7 @@ fn merged_samples_are_those_of_the_rounds() {
     let (_place, store, mut records) = three_rounds();
     // An interrupted round has samples too; a failed one does not.
     measured(&mut records[1]).interrupted = true;
-    let failure = hairpin_model::round::Failure { cause: "no".to_owned(), hint: String::new() };
+    let failure = hairpin_model::Failure::new(hairpin_model::FailureKind::Other, "no", "");
     records.push(RoundRecord { number: 3, outcome: Outcome::Failed(failure), ..records[0].clone() });
     let before = rows_of(&store, &records);
     assert_eq!(before.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4, 0]);

@@ -59,19 +59,18 @@ impl Transport for Icmp {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let (_, is_raw) = open().map_err(|error| WhyNot {
-            reason: format!("neither a ping socket nor a raw socket can be opened: {error}"),
-            hint: HINT.to_owned(),
+        let (_, is_raw) = open().map_err(|error| {
+            WhyNot::new(format!("neither a ping socket nor a raw socket can be opened: {error}"), HINT)
         })?;
         let socket = if is_raw { "raw socket" } else { "ping socket" };
         Ok(Receipt { detail: format!("{socket}, {}", loopback_detail("IPv4")) })
     }
 
     fn listen(&self, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
-        Err(TransportError::Impossible(WhyNot {
-            reason: "the kernel answers ICMP, so Hairpin has no server for it".to_owned(),
-            hint: "connect to 127.0.0.1".to_owned(),
-        }))
+        Err(TransportError::Impossible(WhyNot::new(
+            "the kernel answers ICMP, so Hairpin has no server for it",
+            "connect to 127.0.0.1",
+        )))
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {

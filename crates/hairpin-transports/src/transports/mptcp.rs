@@ -90,7 +90,7 @@ fn refused(error: &std::io::Error) -> WhyNot {
         }
         _ => ("cannot open a socket", "allow Multipath TCP sockets in this sandbox"),
     };
-    WhyNot { reason: format!("{reason}: {error}"), hint: hint.to_owned() }
+    WhyNot::new(format!("{reason}: {error}"), hint)
 }
 
 #[cfg(test)]

@@ -41,9 +41,11 @@ impl Transport for Shm {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let why_not = |error: io::Error| WhyNot {
-            reason: format!("cannot share a memory file: {error}"),
-            hint: "it needs memfd_create (Linux 3.17) and /proc".to_owned(),
+        let why_not = |error: io::Error| {
+            WhyNot::new(
+                format!("cannot share a memory file: {error}"),
+                "it needs memfd_create (Linux 3.17) and /proc",
+            )
         };
         let file = memory_file(Layout::SLOTS).map_err(why_not)?;
         Map::new(file.as_fd(), Layout::SLOTS).map_err(why_not)?;

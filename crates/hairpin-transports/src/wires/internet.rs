@@ -45,5 +45,5 @@ pub(crate) fn no_loopback(family: Family, error: &TransportError) -> WhyNot {
     } else {
         "bring the loopback device up: ip link set lo up"
     };
-    WhyNot { reason: error.to_string(), hint: hint.to_owned() }
+    WhyNot::new(error.to_string(), hint)
 }

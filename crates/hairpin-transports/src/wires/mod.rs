@@ -46,7 +46,7 @@ pub fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
 }
 
 fn impossible(reason: String, hint: String) -> Result<(), TransportError> {
-    Err(TransportError::Impossible(WhyNot { reason, hint }))
+    Err(TransportError::Impossible(WhyNot::new(reason, hint)))
 }
 
 /// A failed system call, with a hint (may be empty).

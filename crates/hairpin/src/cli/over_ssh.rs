@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use clap::ArgMatches;
 use hairpin_hosts::ssh::{Binary, Program, Server, Ssh, Unstarted};
 use hairpin_hosts::ssh_host::SshHost;
-use hairpin_model::{Failure, quantities};
+use hairpin_model::{Failure, FailureKind, quantities};
 
 use super::exit::{Exit, Stopped};
 use super::output;
@@ -32,9 +32,12 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
     let asked = matches.get_one::<String>("copy-binary");
     let binary = match asked.map(String::as_str) {
         None | Some("") => std::env::current_exe()
-            .map_err(|error| Failure {
-                cause: format!("cannot tell this program's own file: {error}"),
-                hint: "--copy-binary=FILE names one".to_owned(),
+            .map_err(|error| {
+                Failure::new(
+                    &error,
+                    format!("cannot tell this program's own file: {error}"),
+                    "--copy-binary=FILE names one",
+                )
             })
             .and_then(|path| Binary::read(&path)),
         Some(file) => Binary::read(Path::new(file)),
@@ -56,10 +59,11 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
     };
     let server = started.map_err(|why| match why {
         Unstarted::Failed(failure) => Stopped::failed(&failure),
-        Unstarted::Missing(_) => Stopped::failed(&Failure {
-            cause: format!("the copy of this program on {shown} is not to be found or may not be run"),
-            hint: "may programs be run in ~/.cache there?".to_owned(),
-        }),
+        Unstarted::Missing(_) => Stopped::failed(&Failure::new(
+            FailureKind::Other,
+            format!("the copy of this program on {shown} is not to be found or may not be run"),
+            "may programs be run in ~/.cache there?",
+        )),
         Unstarted::Interrupted => Stopped::with(
             Exit::Interrupted,
             format!("ended while a server was started on {shown}; nothing was measured"),
@@ -78,9 +82,8 @@ fn agreed(
     binary: Result<Binary, Failure>,
     ask: impl FnOnce(&str) -> Option<bool>,
 ) -> Result<Binary, Failure> {
-    let missing = |why: &str, hint: &str| Failure {
-        cause: format!("there is no `hairpin` on {host} that its shell finds{why}"),
-        hint: hint.to_owned(),
+    let missing = |why: &str, hint: &str| {
+        Failure::new(FailureKind::Other, format!("there is no `hairpin` on {host} that its shell finds{why}"), hint)
     };
     let fits = binary.and_then(|binary| binary.check_for(system).map(|()| binary));
     let binary = fits.map_err(|failure| missing(&format!(", and {}", failure.cause), &failure.hint))?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use hairpin_model::ladder::Kind;
-use hairpin_model::{Failure, Measured, Outcome, RoundOrder, RoundRecord, Skipped, quantities};
+use hairpin_model::{Failure, FailureKind, Measured, Outcome, RoundOrder, RoundRecord, Skipped, quantities};
 use hairpin_report::announcement;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
@@ -17,8 +17,8 @@ pub(super) struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
-    /// Transports of which a case was given up.
-    told: BTreeSet<String>,
+    /// Transports of which a case was given up, and why.
+    given_up: BTreeSet<(String, FailureKind)>,
     /// The figure of each round so far, by case.
     figures: BTreeMap<String, Vec<f64>>,
 }
@@ -36,7 +36,7 @@ impl Progress {
                 let _ = write!(out, ", {} left", HumanDuration(state.eta()));
             }
         }));
-        Self { bar, failed: 0, quiet, told: BTreeSet::new(), figures: BTreeMap::new() }
+        Self { bar, failed: 0, quiet, given_up: BTreeSet::new(), figures: BTreeMap::new() }
     }
 
     /// Removes the bar.
@@ -79,10 +79,16 @@ impl Progress {
 
     fn given_up(&mut self, case: &Skipped, failure: &Failure) {
         // The report has them all.
-        if !self.quiet && self.told.insert(case.transport.clone()) {
-            let what = case.case.as_ref().unwrap_or(&case.transport);
-            self.bar.suspend(|| output::note(&format!("{what}: {}: {}", case.reason, failure.cause)));
+        if let Some(note) = self.note_of(case, failure) {
+            self.bar.suspend(|| output::note(&note));
         }
+    }
+
+    /// The note of a case that was given up: one for each transport and kind of failure.
+    fn note_of(&mut self, case: &Skipped, failure: &Failure) -> Option<String> {
+        let is_new = !self.quiet && self.given_up.insert((case.transport.clone(), failure.kind));
+        let what = case.case.as_ref().unwrap_or(&case.transport);
+        is_new.then(|| format!("{what}: {}: {}", case.reason, failure.cause))
     }
 }
 
@@ -123,6 +129,20 @@ fn so_far(kind: Kind, rounds: &[f64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_transport_and_kind_of_failure_is_told_once() {
+        let mut progress = Progress::new(true);
+        progress.quiet = false;
+        let mut notes = |transport: &str, kind, cause: &str| {
+            let case = Skipped { transport: transport.to_owned(), case: None, reason: "given up".to_owned() };
+            progress.note_of(&case, &Failure::new(kind, cause, ""))
+        };
+        assert_eq!(notes("tcp", FailureKind::TimedOut, "9 ms").as_deref(), Some("tcp: given up: 9 ms"));
+        assert_eq!(notes("tcp", FailureKind::TimedOut, "8 ms"), None);
+        assert_eq!(notes("tcp", FailureKind::Refused, "no").as_deref(), Some("tcp: given up: no"));
+        assert_eq!(notes("udp", FailureKind::Refused, "no").as_deref(), Some("udp: given up: no"));
+    }
 
     #[test]
     fn the_figure_so_far_is_that_of_the_kind() {

@@ -37,9 +37,8 @@ pub(crate) fn others_can_read_standard_output() -> bool {
 /// Standard error as the standard output of a program.
 pub(crate) fn to_standard_error() -> Result<Stdio, Failure> {
     let copy = std::io::stderr().as_fd().try_clone_to_owned();
-    copy.map(Stdio::from).map_err(|error| Failure {
-        cause: format!("cannot copy the descriptor of standard error: {error}"),
-        hint: "is it open?".to_owned(),
+    copy.map(Stdio::from).map_err(|error| {
+        Failure::new(&error, format!("cannot copy the descriptor of standard error: {error}"), "is it open?")
     })
 }
 

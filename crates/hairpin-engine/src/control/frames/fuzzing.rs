@@ -134,7 +134,7 @@ impl Carrier for Scripted<'_> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Case, EndReport, Extent, Failure, RoundOrder};
+    use hairpin_model::{Case, EndReport, Extent, Failure, FailureKind, RoundOrder};
 
     use super::*;
     use crate::control::{Progress, VERSION};
@@ -152,7 +152,7 @@ mod tests {
         };
         let report = EndReport { seen_cpus: vec![0, 1], system_calls: Some(9), ..EndReport::default() };
         let report = Message::Report(Box::new(report));
-        let failed = Message::Failed(Failure { cause: "no \"room\"".to_owned(), hint: String::new() });
+        let failed = Message::Failed(Failure::new(FailureKind::Other, "no \"room\"", ""));
         let progress = Progress::from([1, 2, 3, 4, u64::MAX]);
         let marks =
             [Message::Ready, Message::Ping, Message::Begin, Message::Measure, Message::Measuring, Message::Stop];

@@ -46,10 +46,10 @@ pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
     let found = Interface::named(interface).map_err(failed("find the interface"))?;
     let loopback = found.hardware == libc::ARPHRD_LOOPBACK;
     if !loopback && found.hardware != libc::ARPHRD_ETHER {
-        return Err(WhyNot {
-            reason: format!("cannot capture on {interface}: it carries no Ethernet frames"),
-            hint: "capture on an Ethernet device, a veth device or the loopback device".to_owned(),
-        });
+        return Err(WhyNot::new(
+            format!("cannot capture on {interface}: it carries no Ethernet frames"),
+            "capture on an Ethernet device, a veth device or the loopback device",
+        ));
     }
     let socket = packet_ring::socket().map_err(failed("open a packet socket"))?;
     // The filter comes first: without one a bound socket would receive foreign packets.
@@ -119,10 +119,10 @@ impl Captured {
 }
 
 fn ended_early(interface: &str, error: &io::Error) -> WhyNot {
-    WhyNot {
-        reason: format!("the capture on {interface} ended early: {error}"),
-        hint: "did the interface go down or disappear? see `ip link`".to_owned(),
-    }
+    WhyNot::new(
+        format!("the capture on {interface} ended early: {error}"),
+        "did the interface go down or disappear? see `ip link`",
+    )
 }
 
 fn why_not(operation: &str, interface: &str, error: &io::Error) -> WhyNot {
@@ -138,7 +138,7 @@ fn why_not(operation: &str, interface: &str, error: &io::Error) -> WhyNot {
         }
         _ => "the round was measured without a capture",
     };
-    WhyNot { reason: format!("cannot {operation} for a capture on {interface}: {error}"), hint: hint.to_owned() }
+    WhyNot::new(format!("cannot {operation} for a capture on {interface}: {error}"), hint)
 }
 
 #[cfg(test)]

@@ -60,10 +60,11 @@ impl Guest {
     /// Starts the command at the end of a link with that network namespace.
     pub fn start(command: &mut Command, namespace: &Path, group: Group) -> Result<Self, NotStarted> {
         let failed = |operation: &str, error: io::Error| {
-            NotStarted::Link(Failure {
-                cause: format!("cannot {operation} the network namespace {}: {error}", namespace.display()),
-                hint: "was the link ended from outside?".to_owned(),
-            })
+            NotStarted::Link(Failure::new(
+                &error,
+                format!("cannot {operation} the network namespace {}: {error}", namespace.display()),
+                "was the link ended from outside?",
+            ))
         };
         let file = File::open(namespace).map_err(|error| failed("open", error))?;
         if group == Group::Own {

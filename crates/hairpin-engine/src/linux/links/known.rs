@@ -29,10 +29,10 @@ pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
         let at = if word == text { String::new() } else { format!(", at `{word}`") };
         let each_is_one = text.contains(',') && text.split(',').all(|part| part.parse::<Profile>().is_ok());
         let hint = if each_is_one { "repeat --link for each of them".to_owned() } else { error.hint.clone() };
-        WhyNot { reason: format!("link `{text}`{at}: {}", error.problem), hint }
+        WhyNot::new(format!("link `{text}`{at}: {}", error.problem), hint)
     })?;
     let traces = traces::read(&profile)
-        .map_err(|failure| WhyNot { reason: format!("link `{text}`: {}", failure.cause), hint: failure.hint })?;
+        .map_err(|failure| WhyNot::new(format!("link `{text}`: {}", failure.cause), failure.hint))?;
     let rates = [&profile.up, &profile.down].map(|path| bits_per_s(path, &traces));
     let queues = [&profile.up, &profile.down].into_iter().zip(rates);
     Ok(KnownLink {

@@ -35,9 +35,11 @@ pub fn prepare() -> Result<NetworkNamespace, WhyNot> {
     refuse_threads()?;
     namespace::move_out(Some(&RootMap::of_this_process())).map_err(|refusal| explained(&refusal))?;
     let up = Netlink::open().and_then(|mut netlink| netlink.set_up(LOOPBACK_INDEX));
-    up.map_err(|error| WhyNot {
-        reason: format!("the loopback interface of a new network namespace cannot be set up: {error}"),
-        hint: "run as root".to_owned(),
+    up.map_err(|error| {
+        WhyNot::new(
+            format!("the loopback interface of a new network namespace cannot be set up: {error}"),
+            "run as root",
+        )
     })?;
     Ok(*HOME.get_or_init(|| NetworkNamespace::Own))
 }
@@ -60,13 +62,12 @@ pub fn may_set(name: &str) -> Result<(), WhyNot> {
 }
 
 fn not_settable(name: &str, problem: &str) -> WhyNot {
-    WhyNot {
-        reason: format!("kernel setting `{name}` cannot be changed for a round alone: {problem}"),
-        hint:
-            "only settings of each network namespace can; have the administrator set another, make a run with each \
+    WhyNot::new(
+        format!("kernel setting `{name}` cannot be changed for a round alone: {problem}"),
+        "only settings of each network namespace can; have the administrator set another, make a run with each \
                value and use `hairpin compare`"
-                .to_owned(),
-    }
+            .to_owned(),
+    )
 }
 
 /// Tries to move into new namespaces in a separate process, and to open that file there for writing.
@@ -75,9 +76,11 @@ fn tried(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
     if map.is_some() {
         refuse_threads()?;
     }
-    namespace::try_to_move_out(map.as_ref(), setting).map_err(|error| WhyNot {
-        reason: format!("cannot start a process to try it: {error}"),
-        hint: "is a limit on processes (ulimit -u) reached?".to_owned(),
+    namespace::try_to_move_out(map.as_ref(), setting).map_err(|error| {
+        WhyNot::new(
+            format!("cannot start a process to try it: {error}"),
+            "is a limit on processes (ulimit -u) reached?",
+        )
     })
 }
 
@@ -138,10 +141,7 @@ fn not_entered(namespace: &Path, error: &io::Error) -> Failure {
         Some(libc::ENOENT) => "has the link ended?",
         _ => "it needs root, or a user namespace of its own; see `hairpin link list`",
     };
-    Failure {
-        cause: format!("cannot enter the network namespace {}: {error}", namespace.display()),
-        hint: hint.to_owned(),
-    }
+    Failure::new(error, format!("cannot enter the network namespace {}: {error}", namespace.display()), hint)
 }
 
 /// The effective capabilities needed for namespaces, interfaces and packet sockets (`linux/capability.h`).
@@ -164,12 +164,10 @@ fn status(name: &str) -> Option<String> {
 fn refuse_threads() -> Result<(), WhyNot> {
     match status("Threads").as_deref() {
         Some("1") | None => Ok(()),
-        Some(threads) => Err(WhyNot {
-            reason: format!(
-                "this process has {threads} threads, and only a process of one may leave its user namespace"
-            ),
-            hint: "use it from a process of one thread, or run as root".to_owned(),
-        }),
+        Some(threads) => Err(WhyNot::new(
+            format!("this process has {threads} threads, and only a process of one may leave its user namespace"),
+            "use it from a process of one thread, or run as root",
+        )),
     }
 }
 
@@ -185,7 +183,7 @@ fn explained(refusal: &Refusal) -> WhyNot {
 /// A refusal to a program in a link, as a failure.
 pub(super) fn failure(refusal: &Refusal) -> Failure {
     let WhyNot { reason, hint } = explained(refusal);
-    Failure { cause: reason, hint }
+    Failure::new(&refusal.error, reason, hint)
 }
 
 /// The reason and the hint, based on the kernel's settings and on whether a filter of system calls is active.
@@ -233,7 +231,7 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
         }
         _ => "run as root, or outside of a container and of a changed root directory",
     };
-    WhyNot { reason, hint: hint.to_owned() }
+    WhyNot::new(reason, hint)
 }
 
 #[cfg(test)]

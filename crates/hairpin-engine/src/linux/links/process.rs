@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
-use hairpin_model::{Failure, LinkEnds};
+use hairpin_model::{Failure, FailureKind, LinkEnds};
 
 use super::namespace;
 use super::sweep::sweep;
@@ -50,9 +50,12 @@ impl RunningLink {
             word @ LinkWord::Done(_) => return Err(out_of_turn(&word)),
         };
         let open = |path: &Path| {
-            File::open(path).map_err(|error| Failure {
-                cause: format!("cannot open the link's namespace {}: {error}", path.display()),
-                hint: "was the link ended from outside?".to_owned(),
+            File::open(path).map_err(|error| {
+                Failure::new(
+                    &error,
+                    format!("cannot open the link's namespace {}: {error}", path.display()),
+                    "was the link ended from outside?",
+                )
             })
         };
         let ends = Ends { near: open(&namespaces.near)?, far: open(&namespaces.far)? };
@@ -110,9 +113,12 @@ impl Drop for RunningLink {
 /// The order for the link's process, and the descriptor that must be open while the process is started.
 fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failure> {
     let Some(LogTo::Stream(number) | LogTo::Opened(number, _)) = order.log else { return Ok((order.clone(), None)) };
-    let passed_on = stream::to_pass_on(number).map_err(|error| Failure {
-        cause: format!("cannot give the link descriptor {number} for its log: {error}"),
-        hint: "is a limit on open files (ulimit -n) reached?".to_owned(),
+    let passed_on = stream::to_pass_on(number).map_err(|error| {
+        Failure::new(
+            FailureKind::Resource,
+            format!("cannot give the link descriptor {number} for its log: {error}"),
+            "is a limit on open files (ulimit -n) reached?",
+        )
     })?;
     let number = passed_on.as_raw_fd();
     let log = Some(match &order.log {
@@ -123,10 +129,11 @@ fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failur
 }
 
 fn out_of_turn(word: &LinkWord) -> Failure {
-    Failure {
-        cause: format!("unexpected message from the link: {word:?}"),
-        hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
-    }
+    Failure::new(
+        FailureKind::Unexpected,
+        format!("unexpected message from the link: {word:?}"),
+        "this is a defect of Hairpin; please report it with the command line",
+    )
 }
 
 /// Runs the program as a link: reads its order, carries packets until its standard input closes, sends its messages.
@@ -144,12 +151,15 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
 /// Creates the link, carries packets, and removes it.
 fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     let began_ns = order.clock.now_ns();
-    let profile: Profile = order.profile.parse().map_err(|error| Failure {
-        cause: format!("cannot read the profile `{}`: {error}", order.profile),
-        hint: "`hairpin link list` shows the words".to_owned(),
+    let profile: Profile = order.profile.parse().map_err(|error| {
+        Failure::new(
+            FailureKind::Unsupported,
+            format!("cannot read the profile `{}`: {error}", order.profile),
+            "`hairpin link list` shows the words",
+        )
     })?;
     if profile.is_loopback() {
-        return Err(failed("the loopback is not a link", "omit --link"));
+        return Err(Failure::new(FailureKind::Unsupported, "the loopback is not a link", "omit --link"));
     }
     let (ends, ends_use) = wiring::through_relay(profile.mtu_bytes, &order.congestion_control)?;
     let [to_near, to_far] = RELAY_INTERFACES;
@@ -165,10 +175,6 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     end.record.ends = Some(ends_use);
     end.record.dropped_after = wiring::dropped_after(&ends)?;
     Ok(end)
-}
-
-fn failed(cause: &str, hint: &str) -> Failure {
-    Failure { cause: cause.to_owned(), hint: hint.to_owned() }
 }
 
 fn say_ready(ends: &Ends, ends_use: LinkEnds) {

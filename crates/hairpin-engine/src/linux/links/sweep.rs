@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FailureKind};
 
 use crate::system::process::Process;
 
@@ -18,9 +18,12 @@ const PATIENCE_MS: i32 = 100;
 ///
 /// These files hold the namespaces open, so their identities cannot be reused.
 pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failure> {
-    let failed = |cause: String| Failure {
-        cause: format!("cannot end what runs in the link's namespaces: {cause}"),
-        hint: "`ip netns identify PID` and `lsns -t net` show what is left; end it manually".to_owned(),
+    let failed = |cause: String| {
+        Failure::new(
+            FailureKind::Other,
+            format!("cannot end what runs in the link's namespaces: {cause}"),
+            "`ip netns identify PID` and `lsns -t net` show what is left; end it manually",
+        )
     };
     let doomed = namespaces.map(|file| file.metadata().map(|meta| (meta.dev(), meta.ino())));
     let doomed = doomed.into_iter().collect::<io::Result<Vec<_>>>().map_err(|error| failed(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! The TCP settings at both ends of a link. A new network namespace inherits the congestion control and the buffer
 //! limits from the host (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), so without this a link would differ between hosts.
 
-use hairpin_model::{Failure, LinkEnds};
+use hairpin_model::{Failure, FailureKind, LinkEnds};
 
 use crate::sysctl;
 
@@ -31,10 +31,11 @@ pub fn may_use(congestion_control: &str) -> Result<(), Failure> {
     if available.iter().any(|name| name == congestion_control) {
         return Ok(());
     }
-    Err(Failure {
-        cause: format!("this kernel has no congestion control `{congestion_control}`"),
-        hint: format!("one of {}; as root, `modprobe tcp_NAME` may load another", available.join(", ")),
-    })
+    Err(Failure::new(
+        FailureKind::Unsupported,
+        format!("this kernel has no congestion control `{congestion_control}`"),
+        format!("one of {}; as root, `modprobe tcp_NAME` may load another", available.join(", ")),
+    ))
 }
 
 /// How to set the congestion control of an end.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::trace::Trace;
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FailureKind};
 
 use crate::system::stream;
 
@@ -48,17 +48,17 @@ pub fn read(profile: &Profile) -> Result<Named, Failure> {
 }
 
 fn text(name: &str) -> Result<String, Failure> {
-    let failed = |cause: String, hint: &str| Failure { cause, hint: hint.to_owned() };
     let mut bytes = Vec::new();
     read_named(name, &mut bytes).map_err(|error| {
-        failed(
+        Failure::new(
+            &error,
             format!("cannot read the trace `{name}`: {error}"),
             "replay=FILE names a file relative to the current folder",
         )
     })?;
     if bytes.len() as u64 > MAX_BYTES {
         let cause = format!("the trace `{name}` is longer than {} MiB", MAX_BYTES >> 20);
-        return Err(failed(cause, "use a part of it; the trace is repeated"));
+        return Err(Failure::new(FailureKind::Unsupported, cause, "use a part of it; the trace is repeated"));
     }
     // Invalid UTF-8 contains no digits, so it is refused with its line.
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -67,7 +67,7 @@ fn text(name: &str) -> Result<String, Failure> {
         Err(bad) => {
             let word: String = bad.word.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             let cause = format!("line {} of the trace `{name}`, `{word}`: {}", bad.line, bad.problem);
-            Err(failed(cause, bad.hint))
+            Err(Failure::new(FailureKind::Unsupported, cause, bad.hint))
         }
     }
 }

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_model::{DroppedAfter, Failure, LinkEnds};
+use hairpin_model::{DroppedAfter, Failure, FailureKind, LinkEnds};
 
 use super::addresses::{FAR, NEAR_V4, NEAR_V6, have_ipv6};
 use super::tcp::{self, By};
@@ -174,10 +174,11 @@ fn wait_for(name: &str) -> Result<(), Failure> {
 
 fn no_pair(error: &io::Error) -> Failure {
     match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENODEV) => Failure {
-            cause: format!("cannot make a pair of veth interfaces: {error}"),
-            hint: "a kernel with CONFIG_VETH is needed; as root, `modprobe veth` may load it".to_owned(),
-        },
+        Some(libc::EOPNOTSUPP | libc::ENODEV) => Failure::new(
+            FailureKind::Unsupported,
+            format!("cannot make a pair of veth interfaces: {error}"),
+            "a kernel with CONFIG_VETH is needed; as root, `modprobe veth` may load it",
+        ),
         _ => failed("make a pair of veth interfaces", error),
     }
 }
@@ -190,5 +191,5 @@ pub(super) fn failed(operation: &str, error: &io::Error) -> Failure {
         Some(libc::ENOMEM | libc::ENOBUFS) => "is the memory used up?",
         _ => "this is a defect of Hairpin; please report it with the kernel's version",
     };
-    Failure { cause: format!("cannot {operation}: {error}"), hint: hint.to_owned() }
+    Failure::new(error, format!("cannot {operation}: {error}"), hint)
 }

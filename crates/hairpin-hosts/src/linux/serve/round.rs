@@ -17,7 +17,7 @@ use hairpin_engine::ends::{EndOrder, Host};
 use hairpin_model::fact::{self};
 use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::served::Event;
-use hairpin_model::{Case, EndReport, Fact, Failure, Limits, Protocol, fact_names};
+use hairpin_model::{Case, EndReport, Fact, Failure, FailureKind, Limits, Protocol, fact_names};
 use hairpin_transports::Cookie;
 
 use super::lease::Running;
@@ -100,9 +100,12 @@ struct Process {
 
 impl Process {
     fn start(program: &Path, host: &Host) -> Result<Self, Failure> {
-        Self::try_start(program, host).map_err(|error| Failure {
-            cause: format!("the server: cannot start a process for the round: {error}"),
-            hint: "is a limit on processes or open files reached there?".to_owned(),
+        Self::try_start(program, host).map_err(|error| {
+            Failure::new(
+                &error,
+                format!("the server: cannot start a process for the round: {error}"),
+                "is a limit on processes or open files reached there?",
+            )
         })
     }
 
@@ -168,10 +171,11 @@ impl Relay<'_> {
                 return Err(self.overdue());
             }
             if self.shared.sessions.idle(self.session).is_none() {
-                return Err(Failure {
-                    cause: "the server: the session of the round is over".to_owned(),
-                    hint: "start the run again".to_owned(),
-                });
+                return Err(Failure::new(
+                    FailureKind::Closed,
+                    "the server: the session of the round is over",
+                    "start the run again",
+                ));
             }
             if !from_client && !from_process {
                 self.wait(process);
@@ -185,10 +189,11 @@ impl Relay<'_> {
             let limit = self.ticket.limits.words_of("duration");
             return limit_reached(&limit, "the round has lasted longer", "measure less per round");
         }
-        Failure {
-            cause: "the server: the round did not end before its deadline".to_owned(),
-            hint: "was the client stopped?".to_owned(),
-        }
+        Failure::new(
+            FailureKind::TimedOut,
+            "the server: the round did not end before its deadline",
+            "was the client stopped?",
+        )
     }
 
     /// Forwards the client's next message to the process. Returns false if the client has closed.
@@ -217,10 +222,11 @@ impl Relay<'_> {
     fn take(&mut self, order: &EndOrder, process: &Process) -> Result<(), Failure> {
         self.case = order.round.case.label();
         if let Some(why) = never_served(&order.round.case) {
-            return Err(Failure {
-                cause: format!("the server: it serves no such round: {why}"),
-                hint: String::new(),
-            });
+            return Err(Failure::new(
+                FailureKind::Unsupported,
+                format!("the server: it serves no such round: {why}"),
+                "",
+            ));
         }
         let limits = &self.ticket.limits;
         let allowed =
@@ -354,7 +360,7 @@ fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u6
         _ => "a firewall may drop UDP on its way back to the client".to_owned(),
     };
     let hint = format!("{blocked}; `hairpin check` tries UDP alone, and --fallback tcp does without it");
-    Failure { cause: format!("{cause}, {came}"), hint }
+    Failure::new(failure.kind, format!("{cause}, {came}"), hint)
 }
 
 /// Why a case is invalid for a server on another host; no client orders it.
@@ -369,7 +375,7 @@ fn never_served(case: &Case) -> Option<&'static str> {
 }
 
 fn limit_reached(limit: &str, by: &str, hint: &str) -> Failure {
-    Failure { cause: format!("the server: limit {limit}: {by}"), hint: hint.to_owned() }
+    Failure::new(FailureKind::Refused, format!("the server: limit {limit}: {by}"), hint)
 }
 
 /// Payload moved up and down by the server's report, in bytes, including the warm-up if counted.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FailureKind};
 use ring::digest::{Context, SHA256};
 
 /// Bytes of the digest in the name.
@@ -45,22 +45,29 @@ impl Binary {
     /// # Errors
     /// It cannot be read, is not a program, or is dynamically linked: that would need the same libraries there.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let unread = |error: io::Error| Failure {
-            cause: format!("cannot read the program {}: {error}", path.display()),
-            hint: "which file is to be copied? --copy-binary=FILE names it".to_owned(),
+        let unread = |error: io::Error| {
+            Failure::new(
+                &error,
+                format!("cannot read the program {}: {error}", path.display()),
+                "which file is to be copied? --copy-binary=FILE names it",
+            )
         };
         let mut file = File::open(path).map_err(unread)?;
         let mut head = Vec::new();
         (&mut file).take(HEADERS_BYTES).read_to_end(&mut head).map_err(unread)?;
-        let elf = Elf::read(&head).ok_or_else(|| Failure {
-            cause: format!("{} is no program of Linux, so it is not copied", path.display()),
-            hint: "--copy-binary=FILE names a static one, as `cargo xtask dist` builds it".to_owned(),
+        let elf = Elf::read(&head).ok_or_else(|| {
+            Failure::new(
+                FailureKind::Unsupported,
+                format!("{} is no program of Linux, so it is not copied", path.display()),
+                "--copy-binary=FILE names a static one, as `cargo xtask dist` builds it",
+            )
         })?;
         if !elf.is_static {
-            return Err(Failure {
-                cause: format!("{} is linked dynamically, so it is not copied", path.display()),
-                hint: "`cargo xtask dist` builds a static one: run that, or name it by --copy-binary=FILE".to_owned(),
-            });
+            return Err(Failure::new(
+                FailureKind::Unsupported,
+                format!("{} is linked dynamically, so it is not copied", path.display()),
+                "`cargo xtask dist` builds a static one: run that, or name it by --copy-binary=FILE",
+            ));
         }
         let mut digest = Context::new(&SHA256);
         digest.update(&head);
@@ -108,10 +115,11 @@ impl Binary {
             return Ok(());
         }
         let own = known.first().map_or_else(|| format!("machine {}", self.elf.machine), |name| (*name).to_owned());
-        Err(Failure {
-            cause: format!("{} is for {SYSTEM} {own}, and the host is {system}", self.path.display()),
-            hint: "--copy-binary=FILE names a static program for it, or install Hairpin there".to_owned(),
-        })
+        Err(Failure::new(
+            FailureKind::Unsupported,
+            format!("{} is for {SYSTEM} {own}, and the host is {system}", self.path.display()),
+            "--copy-binary=FILE names a static program for it, or install Hairpin there",
+        ))
     }
 }
 

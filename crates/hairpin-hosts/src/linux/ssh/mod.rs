@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hairpin_engine::ends::start::TICKET_VARIABLE;
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FailureKind};
 
 pub use self::binary::Binary;
 use self::child::{Bounded, GivenUp};
@@ -137,7 +137,7 @@ impl<'s> Ssh<'s> {
     pub fn copy(&self, binary: &Binary) -> Result<(), Unstarted> {
         let cannot = |why: String| {
             let cause = format!("cannot copy {} to {}: {why}", binary.path().display(), self.to);
-            Unstarted::Failed(Failure { cause, hint: "is there room in the home directory there?".to_owned() })
+            Unstarted::Failed(Failure::new(FailureKind::Other, cause, "is there room in the home directory there?"))
         };
         let file = File::open(binary.path()).map_err(|error| cannot(error.to_string()))?;
         let mut child = self.run(&copying(binary), Stdio::from(file))?;
@@ -163,10 +163,11 @@ impl<'s> Ssh<'s> {
         };
         match name.filter(is_one) {
             Some(name) => Ok(name.to_owned()),
-            None => Err(Unstarted::Failed(Failure {
-                cause: format!("cannot ask ssh about {}: {}", self.to, last_words(&child)),
-                hint: format!("what does `{} -G {}` print?", self.words.join(" "), self.to.host),
-            })),
+            None => Err(Unstarted::Failed(Failure::new(
+                FailureKind::Other,
+                format!("cannot ask ssh about {}: {}", self.to, last_words(&child)),
+                format!("what does `{} -G {}` print?", self.words.join(" "), self.to.host),
+            ))),
         }
     }
 
@@ -187,10 +188,11 @@ impl<'s> Ssh<'s> {
         }
         ssh.args(["--", &self.to.host]).args(command);
         Bounded::start(&mut ssh, input).map_err(|error| {
-            Unstarted::Failed(Failure {
-                cause: format!("cannot start `{}`: {error}", self.words[0]),
-                hint: format!("install the client of OpenSSH, or name another one in {VARIABLE}"),
-            })
+            Unstarted::Failed(Failure::new(
+                &error,
+                format!("cannot start `{}`: {error}", self.words[0]),
+                format!("install the client of OpenSSH, or name another one in {VARIABLE}"),
+            ))
         })
     }
 
@@ -201,7 +203,7 @@ impl<'s> Ssh<'s> {
             GivenUp::Io(error) => error.to_string(),
         };
         let hint = format!("does `{}` end at once?", self.as_typed());
-        Unstarted::Failed(Failure { cause: format!("cannot {operation} {}: {why}", self.to), hint })
+        Unstarted::Failed(Failure::new(FailureKind::Other, format!("cannot {operation} {}: {why}", self.to), hint))
     }
 
     /// Explains a failure of ssh itself.
@@ -218,15 +220,16 @@ impl<'s> Ssh<'s> {
         } else {
             format!("`{typed}` has to work first")
         };
-        Failure { cause: format!("cannot reach {}: {}", self.to, last_words(child)), hint }
+        Failure::new(FailureKind::Unreachable, format!("cannot reach {}: {}", self.to, last_words(child)), hint)
     }
 
     fn not_served(&self, child: &Bounded, code: Option<i32>) -> Failure {
         let code = code.map_or_else(|| "a signal ended it".to_owned(), |code| format!("exit code {code}"));
-        Failure {
-            cause: format!("`hairpin serve` on {} ended before it served ({code}): {}", self.to, last_words(child)),
-            hint: "--server-port takes another port; --copy-binary takes a copy of this program".to_owned(),
-        }
+        Failure::new(
+            FailureKind::Other,
+            format!("`hairpin serve` on {} ended before it served ({code}): {}", self.to, last_words(child)),
+            "--server-port takes another port; --copy-binary takes a copy of this program",
+        )
     }
 
     /// What a user would type to test ssh.

@@ -38,8 +38,7 @@ impl Transport for UnixSocket {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let why_not =
-            |reason: String| WhyNot { reason, hint: "allow Unix domain sockets in this sandbox".to_owned() };
+        let why_not = |reason: String| WhyNot::new(reason, "allow Unix domain sockets in this sandbox");
         let socket = named(&self.kind(), &trial()).map_err(|error| why_not(error.to_string()))?;
         let bytes = socket.send_buffer_size().map_err(|error| why_not(error.to_string()))?;
         Ok(Receipt { detail: format!("abstract name, send buffer {bytes} bytes") })

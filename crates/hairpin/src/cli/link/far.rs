@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::links::echo_server;
 use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken};
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FailureKind};
 
 use super::account::Addresses;
 use crate::interrupt::Signals;
@@ -55,10 +55,11 @@ impl Far {
             BufReader::new(output.take(echo_server::READY.len() as u64 + 1)).read_line(&mut said)
         });
         if heard.is_err() || said != echo_server::READY {
-            return Err(Failure {
-                cause: "Hairpin's echo did not start at the far end".to_owned(),
-                hint: "use another far command with --far COMMAND".to_owned(),
-            });
+            return Err(Failure::new(
+                FailureKind::Other,
+                "Hairpin's echo did not start at the far end",
+                "use another far command with --far COMMAND",
+            ));
         }
         Ok(Self { guest, input, ended: None })
     }
@@ -84,9 +85,12 @@ impl Far {
     fn readiness(&mut self, text: &str, signals: &Signals) -> Result<Readiness, Failure> {
         let deadline = Instant::now() + UNTIL_IT_LISTENS;
         while !self.guest.listens() {
-            let waited = self.guest.wait(&[signals.file()], Some(LOOK)).map_err(|error| Failure {
-                cause: format!("cannot wait for the far command: {error}"),
-                hint: "is memory short, or a limit on it (ulimit -v) reached?".to_owned(),
+            let waited = self.guest.wait(&[signals.file()], Some(LOOK)).map_err(|error| {
+                Failure::new(
+                    &error,
+                    format!("cannot wait for the far command: {error}"),
+                    "is memory short, or a limit on it (ulimit -v) reached?",
+                )
             })?;
             match waited {
                 Woken::Ended(status) if status.success() => {
@@ -94,10 +98,11 @@ impl Far {
                     return Ok(Readiness::Ended);
                 }
                 Woken::Ended(status) => {
-                    return Err(Failure {
-                        cause: format!("the far command `{text}` ended at once ({status})"),
-                        hint: "try the command alone: /bin/sh runs it".to_owned(),
-                    });
+                    return Err(Failure::new(
+                        FailureKind::Killed,
+                        format!("the far command `{text}` ended at once ({status})"),
+                        "try the command alone: /bin/sh runs it",
+                    ));
                 }
                 Woken::Others(ready) if ready.contains(&true) => return Ok(Readiness::Silent),
                 Woken::Others(_) if Instant::now() >= deadline => return Ok(Readiness::Silent),
@@ -129,9 +134,10 @@ impl Far {
 fn start(command: &mut Command, namespace: &Path, name: &str) -> Result<Guest, Failure> {
     Guest::start(command, namespace, Group::Own).map_err(|why| match why {
         NotStarted::Link(failure) => failure,
-        NotStarted::Program(error) => Failure {
-            cause: format!("cannot start {name} at the far end: {error}"),
-            hint: "is a limit on processes (ulimit -u) reached?".to_owned(),
-        },
+        NotStarted::Program(error) => Failure::new(
+            &error,
+            format!("cannot start {name} at the far end: {error}"),
+            "is a limit on processes (ulimit -u) reached?",
+        ),
     })
 }

@@ -14,7 +14,7 @@ use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foregr
 use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace, tcp};
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::EVERY;
-use hairpin_model::{Failure, LinkRun};
+use hairpin_model::{Failure, FailureKind, LinkRun};
 
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::output;
@@ -54,10 +54,14 @@ enum Outcome {
 /// Runs the command across the link.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let wish = Wish::read(matches)?;
-    namespace::prepare().map_err(|why_not| Stopped::link(&Failure { cause: why_not.reason, hint: why_not.hint }))?;
-    let unready = |error: io::Error| Failure {
-        cause: format!("cannot prepare the link: {error}"),
-        hint: "is /proc there, and is a limit on open files (ulimit -n) reached?".to_owned(),
+    namespace::prepare()
+        .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
+    let unready = |error: io::Error| {
+        Failure::new(
+            &error,
+            format!("cannot prepare the link: {error}"),
+            "is /proc there, and is a limit on open files (ulimit -n) reached?",
+        )
     };
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
     let (outcome, end) = across(&wish, &signals, &unready).map_err(|failure| Stopped::link(&failure))?;
@@ -144,9 +148,12 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
 /// Waits until the command ends and forwards signals to it; ends it if the link fails.
 fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Outcome, Failure> {
     loop {
-        let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| Failure {
-            cause: format!("cannot wait for the command: {error}"),
-            hint: "is memory short, or a limit on it (ulimit -v) reached?".to_owned(),
+        let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| {
+            Failure::new(
+                &error,
+                format!("cannot wait for the command: {error}"),
+                "is memory short, or a limit on it (ulimit -v) reached?",
+            )
         })?;
         match woken {
             Woken::Ended(status) => return Ok(Outcome::Ended(status)),

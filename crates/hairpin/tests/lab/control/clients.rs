@@ -4,7 +4,7 @@
 use hairpin_engine::control::{Control, Message, agree};
 use hairpin_engine::ends::{EndOrder, opening};
 use hairpin_model::flow::Direction;
-use hairpin_model::{Extent, Failure, Flow, RoundOrder, trace};
+use hairpin_model::{Extent, Failure, FailureKind, Flow, RoundOrder, trace};
 use hairpin_transports::{Cookie, Wire};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn short(direction: Direction, extent: Extent) -> RoundOrder {
 fn scripts() -> Vec<Script> {
     use Step::{Agrees, Connects, Orders, Says};
     let plain = || order(Direction::RoundTrip);
-    let own = Failure { cause: "the client: no such CPU".to_owned(), hint: "choose another".to_owned() };
+    let own = Failure::new(FailureKind::Other, "the client: no such CPU", "choose another");
     let several = {
         let mut order = plain();
         let back = Flow { id: "back".into(), ..order.case.primary().clone() };

@@ -23,7 +23,7 @@ use hairpin_engine::control::{Control, ControlError, Message, VERSION};
 use hairpin_engine::ends::{Host, server, start};
 use hairpin_model::flow::Direction;
 use hairpin_model::{
-    Case, EndReport, Extent, Failure, Finished, Flow, Measured, Outcome, Placement, RoundOrder, Waiting,
+    Case, EndReport, Extent, Failure, FailureKind, Finished, Flow, Measured, Outcome, Placement, RoundOrder, Waiting,
 };
 
 use crate::support::PROGRAM;
@@ -257,7 +257,7 @@ fn round_of(
             Some(Message::Report(report)) => Ok(report.clone()),
             Some(Message::Failed(failure)) => Err(failure.clone()),
             // If it closes with unread data, TCP may discard its last message.
-            _ if is_flooded => Err(Failure { cause: LOST.to_owned(), hint: LOST.to_owned() }),
+            _ if is_flooded => Err(Failure::new(FailureKind::Other, LOST, LOST)),
             other => return Err(format!("the server does not say how it ended: {other:?}")),
         },
         said,

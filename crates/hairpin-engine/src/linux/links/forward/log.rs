@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 use std::thread::JoinHandle;
 
 use hairpin_link::log::{HEADER, LogLine};
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FailureKind};
 
 use super::sockets::no_thread;
 use crate::links::LogTo;
@@ -124,14 +124,16 @@ fn open(to: &LogTo) -> Result<(String, File), Failure> {
     };
     match file {
         Ok(file) => Ok((name, file)),
-        Err(error) if is_unread_pipe(to, &error) => Err(Failure {
-            cause: format!("cannot open the link's log {name}: no process reads this pipe"),
-            hint: format!("start its reader first, for instance `cat {name} &`, or name a file"),
-        }),
-        Err(error) => Err(Failure {
-            cause: format!("cannot open the link's log {name}: {error}"),
-            hint: "does its folder exist, and is it writable?".to_owned(),
-        }),
+        Err(error) if is_unread_pipe(to, &error) => Err(Failure::new(
+            FailureKind::Other,
+            format!("cannot open the link's log {name}: no process reads this pipe"),
+            format!("start its reader first, for instance `cat {name} &`, or name a file"),
+        )),
+        Err(error) => Err(Failure::new(
+            &error,
+            format!("cannot open the link's log {name}: {error}"),
+            "does its folder exist, and is it writable?",
+        )),
     }
 }
 

@@ -32,7 +32,7 @@ use std::os::fd::BorrowedFd;
 use hairpin_link::link::Link;
 use hairpin_link::profile::Profile;
 use hairpin_link::trace::Trace;
-use hairpin_model::{Failure, RelayReport};
+use hairpin_model::{Failure, FailureKind, RelayReport};
 
 use super::{LinkEnd, LinkOrder};
 use crate::ends::opening::unplaced;
@@ -79,9 +79,12 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
 }
 
 fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
-    |error| Failure {
-        cause: format!("cannot make the link `{}`: {error}", order.profile),
-        hint: "`hairpin link show` explains a profile and its traces".to_owned(),
+    |error| {
+        Failure::new(
+            FailureKind::Other,
+            format!("cannot make the link `{}`: {error}", order.profile),
+            "`hairpin link show` explains a profile and its traces",
+        )
     }
 }
 

@@ -62,9 +62,12 @@ impl Sockets {
     /// The number of packets without room.
     pub(super) fn overrun(&self) -> Result<u64, Failure> {
         let lost = |socket: &PacketSocket| {
-            socket.overrun().map_err(|error| Failure {
-                cause: format!("cannot read from the relay's packet sockets how many packets they lost: {error}"),
-                hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
+            socket.overrun().map_err(|error| {
+                Failure::new(
+                    &error,
+                    format!("cannot read from the relay's packet sockets how many packets they lost: {error}"),
+                    "this is a defect of Hairpin; please report it with the command line",
+                )
             })
         };
         Ok(lost(&self.near)? + lost(&self.far)?)
@@ -81,7 +84,7 @@ fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U 
 }
 
 pub(super) fn no_thread(error: &io::Error) -> Failure {
-    Failure { cause: format!("cannot start a thread of the link: {error}"), hint: child::limit(error).to_owned() }
+    Failure::new(error, format!("cannot start a thread of the link: {error}"), child::limit(error).to_owned())
 }
 
 impl Interfaces for SocketsUntil<'_> {
@@ -124,9 +127,12 @@ impl Interfaces for SocketsUntil<'_> {
     }
 
     fn wait(&mut self, at_most_ns: Option<u64>) -> Result<bool, Failure> {
-        packet_socket::wait([&self.sockets.near, &self.sockets.far], self.end, at_most_ns).map_err(|error| Failure {
-            cause: format!("cannot wait for packets: {error}"),
-            hint: "was an interface of the link removed from outside?".to_owned(),
+        packet_socket::wait([&self.sockets.near, &self.sockets.far], self.end, at_most_ns).map_err(|error| {
+            Failure::new(
+                &error,
+                format!("cannot wait for packets: {error}"),
+                "was an interface of the link removed from outside?",
+            )
         })
     }
 }

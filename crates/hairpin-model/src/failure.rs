@@ -1,0 +1,95 @@
+//! Why a round failed.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hint::Hint;
+
+/// Why a round failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, crate::JsonSchema)]
+#[error("{cause}{}", Hint(.hint))]
+pub struct Failure {
+    // `kind` is the tag of an outcome.
+    #[serde(rename = "failure_kind", default)]
+    pub kind: FailureKind,
+    /// The operation, its object and the cause, in one sentence.
+    pub cause: String,
+    /// What would help; empty where nobody knows.
+    pub hint: String,
+}
+
+impl Failure {
+    pub fn new(kind: impl Into<FailureKind>, cause: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind: kind.into(), cause: cause.into(), hint: hint.into() }
+    }
+}
+
+/// The kind of a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, crate::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// None of the others, or saved by a version without kinds.
+    #[default]
+    Other,
+    /// No answer, progress or end in time.
+    TimedOut,
+    /// The other end, or another flow of the round, ended first.
+    Closed,
+    /// The connection was reset or aborted.
+    Reset,
+    /// Nothing listens there, or the server refuses.
+    Refused,
+    /// No address, no route, or a link that lets nothing through.
+    Unreachable,
+    /// A process of the round was killed or ended early.
+    Killed,
+    /// Memory, storage, or a limit on files or processes is used up.
+    Resource,
+    /// A missing privilege.
+    Permission,
+    /// Not possible with this build, system, transport or size.
+    Unsupported,
+    /// Bytes or messages that the protocol does not allow there.
+    Unexpected,
+    /// The user ended the round.
+    Interrupted,
+}
+
+impl From<&io::Error> for FailureKind {
+    fn from(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::TimedOut,
+            io::ErrorKind::UnexpectedEof => Self::Closed,
+            io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => {
+                Self::Reset
+            }
+            io::ErrorKind::ConnectionRefused => Self::Refused,
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => {
+                Self::Unreachable
+            }
+            io::ErrorKind::OutOfMemory | io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Resource,
+            io::ErrorKind::PermissionDenied => Self::Permission,
+            io::ErrorKind::Unsupported => Self::Unsupported,
+            io::ErrorKind::InvalidData => Self::Unexpected,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::round::Outcome;
+
+    #[test]
+    fn a_failed_round_has_its_kind_and_one_saved_without_is_of_no_known_kind() {
+        let error = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let failed = Outcome::Failed(Failure::new(&error, "no", ""));
+        let json = r#"{"kind":"failed","failure_kind":"refused","cause":"no","hint":""}"#;
+        assert_eq!(serde_json::to_string(&failed).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Outcome>(json).unwrap(), failed);
+        let old = serde_json::from_str(r#"{"kind":"failed","cause":"no","hint":""}"#).unwrap();
+        assert_eq!(Outcome::Failed(old), Outcome::Failed(Failure::new(FailureKind::Other, "no", "")));
+    }
+}
