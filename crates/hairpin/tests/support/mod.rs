@@ -100,7 +100,7 @@ impl Place {
     pub(crate) fn assert_nothing_left(&self) {
         until("every process has gone", || self.processes().is_empty());
         assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
-        assert_eq!(self.special_files(), [PathBuf::new(); 0], "FIFOs and sockets");
+        assert_eq!(self.special_files(), Vec::<PathBuf>::new(), "FIFOs and sockets");
         // Other programs have theirs there for a moment.
         until("no FIFO or socket is left in the system's folder for temporary files", || {
             special_files(&std::env::temp_dir(), false).iter().all(|path| self.before.contains(path))
