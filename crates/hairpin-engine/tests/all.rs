@@ -6,6 +6,8 @@ extern crate hairpin_testing;
 mod allocations;
 mod capture;
 mod common;
+#[path = "../../hairpin-transports/tests/counting.rs"]
+mod counting;
 mod driver;
 mod server_end;
 mod small_writes;

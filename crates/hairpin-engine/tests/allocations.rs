@@ -1,9 +1,5 @@
 //! The loops of both ends allocate nothing per message: an allocation would be measured, and is sometimes slow.
 
-#![allow(unsafe_code, reason = "a counting allocator is one")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -19,43 +15,11 @@ use hairpin_model::{Binding, Case, Exchange, Extent, Load, Options, RoundOrder, 
 use hairpin_transports::{Cookie, Setup, Wire};
 
 use crate::common::order_of;
+use crate::counting::allocations_of;
 
 const COOKIE: Cookie = Cookie([7; 16]);
 /// Only a hang takes this long.
 const LIMIT_NS: u64 = 60_000_000_000;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system allocator, counting per thread.
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, because a thread-local
-// `Cell` with a constant initial value needs no heap memory.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller guarantees.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller guarantees.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn allocations_of<T>(work: impl FnOnce() -> T) -> u64 {
-    let before = ALLOCATIONS.with(Cell::get);
-    let result = work();
-    let count = ALLOCATIONS.with(Cell::get) - before;
-    drop(result);
-    count
-}
 
 /// Allocations of the client and of the server in a round of `count` messages.
 fn allocations(case: &Case, count: u64) -> [u64; 2] {

@@ -3,5 +3,7 @@
 
 mod allocations;
 mod common;
+#[path = "../../hairpin-transports/tests/counting.rs"]
+mod counting;
 mod paths;
 mod profiles;

@@ -1,38 +1,10 @@
 //! A link allocates nothing for a packet once it has room: an allocation in the relay's path might be slow.
 
-#![allow(unsafe_code, reason = "a counting allocator is one")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use hairpin_link::Direction;
 use hairpin_link::link::Link;
 use hairpin_link::packet::{Outcome, Packet};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system allocator, counting by thread.
-struct Counting;
-
-// SAFETY: every call goes to the system allocator unchanged; counting allocates nothing, because a thread-local `Cell`
-// with a constant initial value needs no memory of its own.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use crate::counting::allocations_of;
 
 /// Sends packets of 1500 bytes both ways, `gap_ns` apart, and fetches what is due before each.
 fn send(link: &mut Link, outcomes: &mut Vec<Outcome>, numbers: std::ops::Range<u64>, gap_ns: u64) {
@@ -57,8 +29,7 @@ fn a_packet_costs_no_allocation_whatever_its_fate() {
         let mut link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();
         let mut outcomes = Vec::with_capacity(1000);
         send(&mut link, &mut outcomes, 0..20_000, gap_ns);
-        let before = ALLOCATIONS.with(Cell::get);
-        send(&mut link, &mut outcomes, 20_000..60_000, gap_ns);
-        assert_eq!(ALLOCATIONS.with(Cell::get) - before, 0, "{line}");
+        let count = allocations_of(|| send(&mut link, &mut outcomes, 20_000..60_000, gap_ns));
+        assert_eq!(count, 0, "{line}");
     }
 }

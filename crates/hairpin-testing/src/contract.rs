@@ -7,7 +7,7 @@ mod one_way;
 mod tests;
 mod under_load;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub use checks::list;
 use checks::{Faults, latency_faults, samples_fit, sum};
@@ -166,49 +166,11 @@ pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
 }
 
 /// A run that keeps the contract, for tests.
+///
+/// # Panics
+/// Its file is no JSON.
 pub fn example() -> Value {
-    let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": null});
-    let settings = json!({
-        "id": "main", "role": "measured", "transport": "tcp", "options": {}, "direction": "round-trip", "streams": 1, "connections": 1,
-        "receivers": 1, "load": {"kind": "ping-pong", "size_bytes": 4, "reply_size_bytes": 4},
-    });
-    let latency = json!({"p50": figure(10.0), "p90": figure(20.0), "p99": null, "p999": null, "max": figure(99.0),
-        "mean": figure(12.0)});
-    let ledger =
-        json!({"sent": 400, "received": 398, "lost": {"link": 1}, "late": 1, "duplicated": 0, "unexplained": 0});
-    let mut flow = settings.clone();
-    let measured = json!({"samples": 398, "latency_ns": latency, "rate_per_s": figure(100.0),
-        "ledger": ledger});
-    let fields = measured.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
-    flow.as_object_mut().expect("it is one").extend(fields);
-    let end = |role: &str| {
-        json!({"role": role, "flow": "main", "host": "client", "waiting": "block", "placement": "cross-cpu", "cpu_seconds": 0.1,
-            "effective_options": [], "facts": []})
-    };
-    json!({
-        "format": 3, "tool": {"name": "hairpin", "version": "1.0.0"},
-        "hosts": [{"role": "client", "environment":
-            {"kernel": "Linux 6.18", "cpu_model": "a CPU", "cpus_used": [0, 1]}}],
-        "seed": 7, "state": "complete",
-        "cases": [{
-            "id": "1",
-            "case": {"flows": [settings], "ends": {"kind": "processes", "waiting": "block", "placement": "cross-cpu",
-                "cpu_idle": "deep"}, "path": {"link": "delay=2ms"}},
-            "rounds": 2, "valid": true, "why_invalid": [],
-            "flows": [flow], "latency_ns": latency, "rate_per_s": figure(100.0), "ledger": ledger,
-            "ends": [end("client"), end("server")],
-            "path": {"link": "delay=2ms", "relay": {"seed": 7, "lateness_ns": {"p50": 1, "p99": 2, "max": 3},
-                "packets": {"in": 10, "out": 9, "dropped": {"loss": 2}, "duplicated": 1, "reordered": 0, "inside": 0}}},
-        }],
-        "comparisons": [{"role": "a-a", "figure": "p50", "verdict": "cannot-tell", "ratio": {"value": 1.0},
-            "difference_ns": {"value": 0.0, "low": null, "high": null}}],
-        "answer": {"headline": "tcp takes 10 ns.", "statements": [{"kind": "best", "cases": ["1"], "verdict": "faster"},
-            {"kind": "single", "case": "1"}], "pairs": [{"figure": "p50", "a": "1", "b": "1",
-            "verdict": "cannot-tell", "ratio": {"value": 1.0, "low": null, "high": null}}]},
-        "findings": [{"code": "drift", "severity": "note", "cases": ["1"], "evidence": [{"value": figure(1.5)}],
-            "advice": "wait"}],
-        "skipped": [{"transport": "icmp", "reason": "no permission"}],
-    })
+    serde_json::from_str(include_str!("contract/example.json")).expect("it is JSON")
 }
 
 /// The example with the value at a JSON pointer changed.

@@ -5,6 +5,7 @@ extern crate hairpin_testing;
 
 mod allocations;
 mod contract;
+mod counting;
 mod several_streams;
 
 fn main() -> std::process::ExitCode {

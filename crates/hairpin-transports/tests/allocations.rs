@@ -1,9 +1,5 @@
 //! Sending and receiving allocate nothing on any transport and with any waiting: an allocation would be measured.
 
-#![allow(unsafe_code, reason = "a counting allocator is unsafe by its trait")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::IoSlice;
 use std::time::Duration;
 
@@ -11,36 +7,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{AnsweredBy, Binding, Options, Waiting};
 use hairpin_transports::{ALL, Batch, Cookie, Interest, Setup, Transport, Wire, WireSet};
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system allocator, counting by thread.
-struct Counting;
-
-// SAFETY: every call goes to the system allocator unchanged; counting allocates nothing, because a thread-local `Cell`
-// with a constant initial value needs no memory of its own.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
-fn allocations_of(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.with(Cell::get);
-    work();
-    ALLOCATIONS.with(Cell::get) - before
-}
+use crate::counting::allocations_of;
 
 const SIZE: usize = 1000;
 const WARM_UP: usize = 3;

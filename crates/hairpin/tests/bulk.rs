@@ -26,7 +26,7 @@ fn only_messages_with_times_have_a_latency() {
             assert_eq!((&figures["samples"], &figures["stamped"]), (&20.into(), &stamped.into()), "{round}");
             assert_eq!(figures.get("latency_ns").is_some(), stamped > 0, "{round}");
         }
-        place.hairpin(&["analyse", source]).with_code(0);
+        place.hairpin(["analyse", source]).with_code(0);
     }
 }
 
@@ -35,7 +35,7 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
     let place = Place::new();
     let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction up,down \
                 --write-size 1000 --count 300 --omit 30 --rounds 2 --out run";
-    let run = place.json(&plan);
+    let run = place.json(plan);
     assert_kept(&run);
     assert_eq!(list(&run["cases"]).len(), 14);
     for case in list(&run["cases"]) {
@@ -65,7 +65,7 @@ fn connections_share_the_load_and_each_carries_its_count() {
     let place = Place::new();
     let plan = "bulk --transport tcp --placement same-cpu --connections 100 --write-size 100 --count 20 --omit 2 --rounds 1 \
                 --out run --json";
-    let run = place.hairpin(&plan).with_code(0).json();
+    let run = place.hairpin(plan).with_code(0).json();
     let flow = &run["cases"][0]["flows"][0];
     assert_eq!((number(&flow["ledger"]["sent"]), number(&flow["ledger"]["received"])), (2000, 2000), "{flow}");
     let round = &crate::support::rounds(&place.path("run"))[0];
@@ -103,7 +103,7 @@ fn a_buffered_warm_up_does_not_hide_the_rate_of_a_link() {
 fn a_round_trip_may_be_larger_than_a_write_of_a_stream() {
     let place = Place::new();
     let plan = "round-trip --transport tcp --placement same-cpu --size 17MiB --rounds 1 --count 1 --warmup 1 --out run --json";
-    let run = place.hairpin(&plan).with_code(0).json();
+    let run = place.hairpin(plan).with_code(0).json();
     assert_eq!(run["cases"][0]["flows"][0]["samples"], 1, "{run}");
     place.assert_nothing_left();
 }
@@ -159,7 +159,7 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
     let place = Place::new();
     let plan = "bulk --transport tcp,unix-stream --direction both --connections 3 --write-size 1000 --count 200 --omit 10 --rounds 2 \
                 --placement same-cpu --out run";
-    let run = place.json(&plan);
+    let run = place.json(plan);
     assert_kept(&run);
     for case in list(&run["cases"]) {
         let flows = list(&case["flows"]);
@@ -207,7 +207,7 @@ fn segments_without_payload_have_the_bytes_that_a_link_counts() {
     or_skip!(can_link());
     let plan =
         "bulk --transport tcp,tcp6 --direction up,down --link delay=1ms --count 200 --omit 10 --rounds 1 --out run";
-    place.json(&plan);
+    place.json(plan);
     for round in rounds(&place.path("run")) {
         let outcome = &round["outcome"];
         let goes_up = text(&round["order"]["case"]["flows"][0]["direction"]) == "up";
@@ -233,7 +233,7 @@ fn a_killed_flow_fails_its_round_only_and_leaves_nothing() {
     // The other flow would run for an hour.
     let plan =
         "bulk --transport unix-stream --direction both --placement same-cpu --rounds 1 --duration 3600s --json";
-    let mut running = place.start(&plan);
+    let mut running = place.start(plan);
     signal("KILL", running.busy_server());
     let run = running.end().with_code(3).json();
     assert_eq!(list(&run["cases"][0]["failed_rounds"]).len(), 1, "{run}");
@@ -293,7 +293,7 @@ fn compared_with_another_its_goodput_is_and_a_budget_names_it() {
         }
         place.hairpin((plan, "--out one --quiet")).with_code(0);
         copy_as_another_run(&place.path("one"), &place.path("other"));
-        place.hairpin(&compare).with_code(0).json()
+        place.hairpin(compare).with_code(0).json()
     });
     let compared = runs.find(|compared| !compared["rows"][0]["ratio"]["low"].is_null()).expect("an interval");
     let rows: Vec<_> = list(&compared["rows"]).iter().map(|row| (text(&row["figure"]), text(&row["unit"]))).collect();

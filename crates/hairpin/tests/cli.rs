@@ -100,7 +100,7 @@ fn impossible_plans_are_refused_before_anything_runs() {
 fn impossible_combinations_are_refused_with_the_reason() {
     let place = Place::new();
     let spin = "round-trip --transport tcp --waiting spin --placement same-cpu";
-    let ran = place.hairpin(&spin).refused();
+    let ran = place.hairpin(spin).refused();
     let reason = "cannot run tcp spin same-cpu: both ends share one CPU, so a spinning end would keep the other \
                   off it (hint: ";
     assert!(ran.stderr.contains(reason), "{ran:#?}");

@@ -9,7 +9,7 @@ use crate::support::{Arguments, Place, Ran, copy, copy_as_another_run, edit_json
 fn two_runs() -> Place {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport pipe,tcp --rounds 6 --count 200 --out base";
-    place.hairpin(&plan).with_code(0);
+    place.hairpin(plan).with_code(0);
     copy(&place.path("base"), &place.path("slower"));
     for (name, factor) in [("base", 1.0), ("slower", 1.5)] {
         edit_json(&place.path(name).join("run.json"), |run| {
@@ -61,7 +61,7 @@ fn a_run_that_is_given_twice_is_refused() {
 fn no_difference_is_found_between_alike_runs() {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport pipe,tcp --rounds 6 --count 300 --out run";
-    place.hairpin(&plan).with_code(0);
+    place.hairpin(plan).with_code(0);
     copy_as_another_run(&place.path("run"), &place.path("again"));
     for budget in ["", "--budget p50=+50%,mean=+50%"] {
         let shown = compare(&place, ("run again", budget));
@@ -89,7 +89,7 @@ fn a_regression_past_its_budget_is_exit_code_1() {
         ("rate=-60%", 0),
         ("p999=+5%", 0), // 1 200 samples have none: a missing figure breaks no budget.
     ] {
-        compare(&place, &["base", "slower", "--budget", budget]).with_code(code);
+        compare(&place, ["base", "slower", "--budget", budget]).with_code(code);
     }
     compare(&place, "slower base --budget p50=+5% --budget rate=-5%").with_code(0);
     copy_as_another_run(&place.path("base"), &place.path("again"));
@@ -181,7 +181,7 @@ fn runs_that_differ_in_one_choice_are_compared_and_it_is_named_first() {
         ("plain", "two", "placement (same-cpu, cross-cpu)"),
         ("plain", "udp", "transport (tcp, udp)"),
     ] {
-        let shown = compare(&place, &[before, after]).with_code(0).stdout;
+        let shown = compare(&place, [before, after]).with_code(0).stdout;
         assert!(shown.starts_with(&format!("The runs differ in: {what}.\n2 figures compared")), "{what}: {shown}");
     }
     let printed = compare(&place, "on off --json --budget p50=+100%").json();
@@ -224,7 +224,7 @@ fn budgets_that_cannot_be_understood_are_refused() {
         ("p50=+600%", "cannot be checked (hint: give a share from -100% to +100%)"),
         ("p50=-100%", "cannot be checked (hint: "),
     ] {
-        let ran = compare(&place, &["base", "slower", "--budget", budget]).refused();
+        let ran = compare(&place, ["base", "slower", "--budget", budget]).refused();
         assert!(ran.stderr.contains(reason), "{budget}: {ran:#?}");
     }
 }
@@ -246,18 +246,18 @@ fn unlike_runs_are_compared_only_on_request() {
     assert!(ran.stdout.contains("Linux 2.6.32"), "it is still said: {ran:#?}");
 
     let other = "round-trip --placement same-cpu --transport pipe --rounds 6 --count 100 --out shorter";
-    place.hairpin(&other).with_code(0);
+    place.hairpin(other).with_code(0);
     let ran = compare(&place, "base shorter").refused();
     assert!(ran.stderr.contains("messages per round: 200 messages against 100 messages"), "{ran:#?}");
 
     let other = "round-trip --placement same-cpu --transport udp --rounds 6 --count 200 --out udp";
-    place.hairpin(&other).with_code(0);
+    place.hairpin(other).with_code(0);
     let ran = compare(&place, "base udp").refused();
     let refused =
         "the runs have no case in common and differ in transport (pipe and tcp against udp), which is not one value";
     assert!(ran.stderr.contains(refused), "{ran:#?}");
     let other = "round-trip --placement same-cpu --transport udp,tcp --rounds 6 --count 200 --out some";
-    place.hairpin(&other).with_code(0);
+    place.hairpin(other).with_code(0);
     let ran = compare(&place, "base some").with_code(0);
     assert!(ran.stdout.contains("udp block same-cpu") && ran.stdout.contains("pipe block same-cpu"), "{ran:#?}");
 }

@@ -190,7 +190,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         assert_eq!(tcp["trace"]["capture"]["kind"], expected, "{size}: {tcp}");
         let of_timed = |round: &&Value| round["order"]["purpose"].is_null();
         assert_eq!(saved.iter().filter(of_timed).count(), 2, "{size}");
-        let again = place.hairpin(&["report", size, "--json"]).with_code(0).json();
+        let again = place.hairpin(["report", size, "--json"]).with_code(0).json();
         assert_eq!(case(&again, "tcp")["flows"][0]["samples"], 8, "{size}");
     }
     place.assert_nothing_left();

@@ -146,7 +146,7 @@ fn a_run_of_the_format_before_is_compared_with_one_of_this_and_what_differs_is_s
         copy(&formats.join(name), &place.path(name));
     }
     let compare = ["compare", "1-small-writes", "2-small-writes"];
-    let unlike = place.hairpin(&compare).with_code(2).stderr;
+    let unlike = place.hairpin(compare).with_code(2).stderr;
     assert!(unlike.contains("the runs differ") && unlike.contains("tool: commit: "), "{unlike}");
     let report = place.hairpin((compare, "--allow-unlike --json")).with_code(0).json();
     let labels: BTreeSet<&str> = list(&report["rows"]).iter().filter_map(|row| row["case"].as_str()).collect();

@@ -41,7 +41,7 @@ fn the_exit_code_is_the_commands_own() {
             "error: cannot run `no-such-program`: No such file or directory (os error 2) (hint: is",
         ),
     ] {
-        let ran = place.hairpin(&["link", "run", "--link", "delay=1ms", "--quiet", "--json", "--", program]);
+        let ran = place.hairpin(["link", "run", "--link", "delay=1ms", "--quiet", "--json", "--", program]);
         let ran = ran.with_code(code);
         assert!(ran.stderr.starts_with(told) && ran.stdout.is_empty(), "{ran:#?}");
     }
@@ -73,7 +73,7 @@ fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_pri
     let fib = std::fs::read_to_string(place.path("fib")).expect("the near end has addresses");
     assert!(fib.contains("10.77.0.1") && !fib.contains("10.77.0.2\n"), "it is the near end: {fib}");
 
-    let mut narrow = with_script(&place, &["--link", "mtu=1279B delay=1ms"], "echo ${HAIRPIN_FAR_IPV6-none}");
+    let mut narrow = with_script(&place, ["--link", "mtu=1279B delay=1ms"], "echo ${HAIRPIN_FAR_IPV6-none}");
     let narrow = Running::start(narrow.env("HAIRPIN_FAR_IPV6", "of a link around this one")).end().with_code(0);
     assert_eq!(narrow.stdout, "none\n");
     assert!(narrow.stderr.contains("\nnear  10.77.0.1\nfar   10.77.0.2  echo") && !narrow.stderr.contains("fd00"));
@@ -122,7 +122,7 @@ fn a_log_may_go_to_the_commands_own_streams() {
     or_skip!(can_link());
     let place = Place::new();
     for stream in ["-", "/dev/stdout"] {
-        let ran = run(&place, &["--link", "delay=1ms", "--quiet", "--log", stream], "true").with_code(0);
+        let ran = run(&place, ["--link", "delay=1ms", "--quiet", "--log", stream], "true").with_code(0);
         assert_eq!(ran.stdout, "# direction number copy size_bytes arrived_ns due_ns released_ns fate\n", "{stream}");
     }
     assert!(!place.path("-").exists());
@@ -160,7 +160,7 @@ fn a_log_into_a_pipe_without_a_reader_is_refused_at_once() {
     let place = Place::new();
     Running::start(place.command("mkfifo").arg("pipe")).end().with_code(0);
     let flags = "--link delay=1ms --quiet --log pipe";
-    let ran = run(&place, &flags, "touch ran").with_code(125);
+    let ran = run(&place, flags, "touch ran").with_code(125);
     let told = "error: cannot open the link's log pipe: no process reads this pipe (hint: start its reader first, \
                 for instance `cat pipe &`, or name a file)\n";
     assert_eq!(ran.stderr, told);
@@ -177,7 +177,7 @@ fn packets_are_treated_as_the_profile_says() {
     let script =
         "exec 4<>/dev/udp/$HAIRPIN_FAR/7; for i in {1..20}; do printf x >&4; done; timeout 60 head -c 18 <&4";
     let flags = ["--link", "delay=3ms up.drop=4,18", "--seed", "1", "--log", "packets"];
-    let record = &told(&place, &flags, script)["link"];
+    let record = &told(&place, flags, script)["link"];
     assert_closes(record);
     assert_eq!(record["up"]["packets"]["dropped"], serde_json::json!({"loss": 2}));
     assert_eq!((count(&record["up"]["packets"], "in"), count(&record["down"]["packets"], "in")), (20, 18));
@@ -207,12 +207,12 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
     let far = "sleep 300 & python3 -c 'import socket, time; time.sleep(0.3); \
                s = socket.create_server((\"\", 99)); c = s.accept()[0]; c.sendall(b\"here\"); time.sleep(300)'";
     let near = "head -c 4 </dev/tcp/$HAIRPIN_FAR/99";
-    let ran = run_with_ready_far(&place, &["--link", "delay=1ms", "--far", far], near).with_code(0);
+    let ran = run_with_ready_far(&place, ["--link", "delay=1ms", "--far", far], near).with_code(0);
     assert_eq!(ran.stdout, "here");
     assert!(ran.stderr.contains(&format!("fd00:77::2  {far}\n")), "{ran:#?}");
     place.assert_nothing_left();
 
-    let silent = run(&place, &["--link", "delay=1ms", "--far", "exec sleep 300"], "exit 3").with_code(3);
+    let silent = run(&place, ["--link", "delay=1ms", "--far", "exec sleep 300"], "exit 3").with_code(3);
     assert!(silent.stderr.contains("exec sleep 300 (nothing listens yet)\n"), "{silent:#?}");
     let over = run(&place, "--link delay=1ms --far true", "exit 4").with_code(4);
     assert!(over.stderr.contains("true (it has ended)\n"), "{over:#?}");
@@ -221,7 +221,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
                  until grep -q ') Z ' /proc/$(cat pid)/stat; do sleep 0.01; done";
     let far =
         "echo $$ >pid; exec python3 -c 'import socket; s = socket.create_server((\"\", 99)); s.accept(); exit(5)'";
-    let failed = run_with_ready_far(&place, &["--link", "delay=1ms", "--far", far], later).with_code(0);
+    let failed = run_with_ready_far(&place, ["--link", "delay=1ms", "--far", far], later).with_code(0);
     assert!(failed.stderr.contains("warning: the far command ended early (exit status: 5)\n"), "{failed:#?}");
     place.assert_nothing_left();
 }
@@ -230,7 +230,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
 fn a_far_command_that_fails_at_once_is_a_failure_of_the_link() {
     or_skip!(can_link());
     let place = Place::new();
-    let ran = run(&place, &["--link", "delay=1ms", "--far", "exit 9"], "touch ran").with_code(125);
+    let ran = run(&place, ["--link", "delay=1ms", "--far", "exit 9"], "touch ran").with_code(125);
     let told = "error: the far command `exit 9` ended at once (exit status: 9) (hint: try the command alone: /bin/sh \
          runs it)\n";
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", told));

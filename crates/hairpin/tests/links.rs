@@ -74,14 +74,14 @@ fn built_in_and_own_profiles_are_shown_stage_by_stage() {
     // A line may be one argument or several.
     let line = "queue=64KiB down=80mbit loss=0.1% up=5.5mbit delay=23.5ms+-1ms";
     let canonical = "up=5.5mbit down=80mbit queue=64KiB loss=0.1% delay=23.5ms±1ms";
-    let one = place.json(&["link", "show", line]);
+    let one = place.json(["link", "show", line]);
     let words: Vec<&str> = ["link", "show"].into_iter().chain(line.split(' ')).collect();
     assert_eq!(one, place.json(&words));
     assert_eq!(one["line"], canonical);
     assert_eq!((&one["name"], &one["summary"], &one["because"]), (&Value::Null, &Value::Null, &Value::Null));
     // A changed profile loses its name.
     assert_eq!(place.json("link show plc loss=1%")["name"], Value::Null);
-    assert_eq!(place.json(&["link", "show", " plc "])["name"], "plc");
+    assert_eq!(place.json(["link", "show", " plc "])["name"], "plc");
 }
 
 #[test]
@@ -108,10 +108,10 @@ fn a_profile_that_cannot_be_read_is_shown_with_the_word_underlined() {
              (hint: put it first)\n",
         ),
     ] {
-        assert_eq!(place.hairpin(&["link", "show", words]).refused().stderr, told);
-        assert_eq!(place.hairpin(&["link", "run", "--link", words, "--", "touch", "ran"]).refused().stderr, told);
+        assert_eq!(place.hairpin(["link", "show", words]).refused().stderr, told);
+        assert_eq!(place.hairpin(["link", "run", "--link", words, "--", "touch", "ran"]).refused().stderr, told);
     }
-    let steering = place.hairpin(&["link", "show", "delay=\u{1b}[31m"]).refused().stderr;
+    let steering = place.hairpin(["link", "show", "delay=\u{1b}[31m"]).refused().stderr;
     assert!(!steering.contains('\u{1b}'), "{steering:?}");
     assert_eq!(names_in(&place.path(".")), ["tmp"], "nothing has run");
 }
@@ -132,9 +132,9 @@ fn a_trace_is_checked_before_anything_runs() {
         ("tmp", "cannot read the trace `tmp`: Is a directory"),
     ] {
         let profile = format!("up.replay=good down.replay={name}");
-        let shown = place.hairpin(&["link", "show", &profile]).refused().stderr;
+        let shown = place.hairpin(["link", "show", &profile]).refused().stderr;
         assert!(shown.starts_with(&format!("error: {told}")), "{shown}");
-        assert_eq!(place.hairpin(&["link", "run", "--link", &profile, "--", "touch", "ran"]).refused().stderr, shown);
+        assert_eq!(place.hairpin(["link", "run", "--link", &profile, "--", "touch", "ran"]).refused().stderr, shown);
     }
     assert!(!place.path("ran").exists());
     let refused =
@@ -198,7 +198,7 @@ fn the_manual_and_the_completions_know_the_commands_of_a_command() {
     let ran = place.hairpin("man link rum").refused();
     assert!(ran.stderr.contains("unknown command `rum` (hint: did you mean `run`?)"), "{ran:#?}");
     for shell in ["bash", "zsh", "fish"] {
-        let script = place.hairpin(&["completions", shell]).with_code(0).stdout;
+        let script = place.hairpin(["completions", shell]).with_code(0).stdout;
         let flag = if shell == "fish" { "-l far" } else { "--far" };
         assert!(script.contains(flag) && !script.contains("__echo-server"), "{shell}");
     }

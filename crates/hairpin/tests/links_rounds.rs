@@ -61,7 +61,7 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = "round-trip --placement same-cpu --transport tcp,udp6,icmp,pipe --rounds 1 --count 20 --ends all";
-    let rounds = measured(&place, "delay=1ms", &plan);
+    let rounds = measured(&place, "delay=1ms", plan);
     let mut transports: Vec<&str> =
         rounds.iter().map(|round| text(&round["order"]["case"]["flows"][0]["transport"])).collect();
     transports.sort_unstable();
@@ -130,7 +130,7 @@ fn a_links_log_is_not_written_through_a_symbolic_link() {
     std::fs::create_dir_all(place.path("run/links")).expect("the place can be written to");
     std::os::unix::fs::symlink(&canary, place.path("run/links/round-000000.log")).expect("it is new");
     let plan = "round-trip --placement same-cpu --transport udp --rounds 1 --count 20 --keep-link-log";
-    let rounds = measured(&place, "delay=1ms", &plan);
+    let rounds = measured(&place, "delay=1ms", plan);
     assert_eq!(std::fs::read_to_string(&canary).expect("it is there"), "canary");
     let file = place.path("run").join(text(&rounds[0]["outcome"]["link"]["log_file"]));
     assert!(std::fs::symlink_metadata(&file).expect("it is there").is_file());
@@ -200,7 +200,7 @@ fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = "round-trip --placement same-cpu --transport udp,icmp --rounds 1 --count 30 --timeout 30ms";
-    for round in measured(&place, "delay=20ms", &plan) {
+    for round in measured(&place, "delay=20ms", plan) {
         assert_closed(&round);
         let ledger = &round["outcome"]["flows"][0]["ledger"];
         assert_eq!((&ledger["received"], &ledger["duplicated"]), (&0.into(), &0.into()), "{ledger}");
@@ -215,7 +215,7 @@ fn tcp_sends_lost_segments_again() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = "round-trip --placement same-cpu --transport tcp,tcp6 --rounds 1 --count 20 --warmup 0";
-    for round in measured(&place, "delay=1ms up.drop-data=3", &plan) {
+    for round in measured(&place, "delay=1ms up.drop-data=3", plan) {
         assert_closed(&round);
         let (measured, link) = (&round["outcome"], &round["outcome"]["link"]);
         let [drop] = list(&link["up"]["drops"]) else { panic!("one was to be dropped: {link}") };
@@ -236,7 +236,7 @@ fn a_trace_across_a_link_has_the_times_of_both_ends() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = "small-writes --placement same-cpu --transport tcp --remedy default --rounds 1";
-    let rounds = measured(&place, "delay=1ms", &plan);
+    let rounds = measured(&place, "delay=1ms", plan);
     let traced: Vec<&Value> =
         rounds.iter().map(|round| &round["outcome"]["traced"]).filter(|it| !it.is_null()).collect();
     assert!(!traced.is_empty());
@@ -281,7 +281,7 @@ fn a_killed_run_leaves_no_link_that_is_stopped() {
     or_skip!(can_link());
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport tcp --link delay=1ms --duration 600s --out run";
-    let mut running = place.start(&plan);
+    let mut running = place.start(plan);
     let server = running.busy_server();
     let link = running.child(|words| words.contains(" __link ")).expect("a link is a process of its own");
     for id in [link, server] {

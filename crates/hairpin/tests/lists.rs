@@ -83,7 +83,7 @@ fn the_catalog_is_the_same_everywhere() {
 fn completions_know_every_command_and_flag() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {
-        let script = place.hairpin(&["completions", shell]).with_code(0).stdout;
+        let script = place.hairpin(["completions", shell]).with_code(0).stdout;
         for experiment in experiments::ALL {
             assert!(script.contains(experiment.name), "{shell}: {}", experiment.name);
             for knob in experiment.knobs {
@@ -107,7 +107,7 @@ fn manual_pages_have_every_flag() {
     let page = place.hairpin("man").with_code(0).stdout;
     assert!(page.contains(".TH hairpin 1"), "{page}");
     for experiment in experiments::ALL {
-        let page = place.hairpin(&["man", experiment.name]).with_code(0).stdout;
+        let page = place.hairpin(["man", experiment.name]).with_code(0).stdout;
         assert!(page.contains(".TH "), "{page}");
         for knob in experiment.knobs.iter().filter(|knob| !knob.hidden) {
             let flag = format!("\\-\\-{}", knob.name.replace('-', "\\-"));

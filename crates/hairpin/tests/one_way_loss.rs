@@ -74,7 +74,7 @@ fn a_queue_discipline_that_dropped_is_in_the_ledger_and_named() {
 #[test]
 fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
     let plan = "offered-load --transport udp,tcp --rate 0.5 --timeout 700ms --count 2 --warmup 0 --rounds 1 --placement same-cpu";
-    let run = Place::new().json(&plan);
+    let run = Place::new().json(plan);
     for ledger in ledgers(&run) {
         assert_eq!((number(&ledger["sent"]), number(&ledger["received"])), (2, 2), "{run}");
     }
@@ -85,7 +85,7 @@ fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
 fn the_delay_of_a_link_does_not_lower_the_delivered_share() {
     let plan =
         "offered-load --transport udp --rate 200 --duration 300ms --link delay=100ms --rounds 2 --placement same-cpu";
-    let run = Place::new().json(&plan);
+    let run = Place::new().json(plan);
     let share = run["cases"][0]["delivered_share"]["value"].as_f64().expect("a figure");
     assert!(share > 0.9, "0.75 with the delay: {share}");
 }

@@ -24,8 +24,8 @@ fn kept(run: &Path) -> u64 {
 
 /// Number of samples printed for a run, which must also be computable again from them.
 fn printed(place: &Place, run: &str) -> u64 {
-    place.hairpin(&["analyse", run]).with_code(0);
-    let rows = place.hairpin(&["report", run, "--csv=samples"]).with_code(0).stdout;
+    place.hairpin(["analyse", run]).with_code(0);
+    let rows = place.hairpin(["report", run, "--csv=samples"]).with_code(0).stdout;
     rows.lines().count() as u64 - 1
 }
 

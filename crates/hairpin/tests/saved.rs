@@ -76,7 +76,7 @@ fn a_report_is_what_the_run_printed() {
         let printed = finished(&place, format);
         let again = match format {
             "--quiet" => place.hairpin("report run"),
-            _ => place.hairpin(&["report", "run", format]),
+            _ => place.hairpin(["report", "run", format]),
         };
         assert_eq!(again.with_code(0).stdout, printed, "{format}");
     }
@@ -90,7 +90,7 @@ fn a_page_that_cannot_be_written_costs_nothing_else() {
     // Root may write anywhere, but no user can replace a folder by a file.
     std::fs::create_dir(place.path("run/report.html")).expect("the name is free");
     for command in ["report", "analyse"] {
-        let ran = place.hairpin(&[command, "run"]).with_code(3);
+        let ran = place.hairpin([command, "run"]).with_code(3);
         assert_eq!(ran.stdout, printed, "{command}");
         assert!(ran.stderr.contains("error: cannot write run/report.html: "), "{ran:#?}");
         assert_eq!(names_in(&place.path("run")).len(), 5, "nothing half written: {:?}", names_in(&place.path("run")));

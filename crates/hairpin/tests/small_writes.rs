@@ -265,7 +265,7 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
     let place = Place::new();
     let plan = "small-writes --placement same-cpu --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy default,nodelay,one-write \
                 --rounds 2 --exchanges 6 --out run";
-    let run = place.json(&plan);
+    let run = place.json(plan);
     assert_kept(&run);
     for one in list(&run["cases"]) {
         assert_eq!(
@@ -295,7 +295,7 @@ fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
     let place = Place::new();
     let plan = "small-writes --placement same-cpu --transport tcp --writes 4,3210 --pipeline 4 --remedy default,nodelay --rounds 2 \
                 --exchanges 12 --out run";
-    let run = place.json(&plan);
+    let run = place.json(plan);
     let nodelay = case(&run, "tcp", "nodelay");
     for end in list(&nodelay["ends"]) {
         let options = list(&end["effective_options"]);

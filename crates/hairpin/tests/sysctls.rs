@@ -40,12 +40,12 @@ fn names_that_are_no_settings_of_a_namespace_are_refused_before_anything_runs() 
         ("net.ipv4.tcp_available_congestion_control=bbr", "it cannot be written there: "),
     ] {
         for experiment in ["round-trip", "small-writes", "bulk"] {
-            let ran = place.hairpin(&[experiment, "--transport", "tcp", "--sysctl", given, "--out", "run"]).refused();
+            let ran = place.hairpin([experiment, "--transport", "tcp", "--sysctl", given, "--out", "run"]).refused();
             assert!(ran.stderr.contains(told), "{given}: {ran:#?}");
         }
     }
     let twice = "round-trip --sysctl net.ipv4.tcp_sack=1 --sysctl net.ipv4.tcp_sack=0 --out run";
-    assert!(place.hairpin(&twice).refused().stderr.contains("--sysctl net.ipv4.tcp_sack is given twice"));
+    assert!(place.hairpin(twice).refused().stderr.contains("--sysctl net.ipv4.tcp_sack is given twice"));
     assert!(!place.path("run").exists());
 }
 

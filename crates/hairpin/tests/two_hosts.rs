@@ -76,7 +76,7 @@ fn the_record_has_both_hosts_the_path_and_the_counts_of_each_direction() {
     let _served = Served::new(&place);
     let plan = "round-trip --transport tcp,udp --option dscp=46 --count 50 --warmup 10 --rounds 1 \
                 --to @ticket --out run";
-    let run = place.json(&plan);
+    let run = place.json(plan);
     for host in list(&run["hosts"]) {
         let interface = &host["environment"]["interface"];
         assert_eq!(interface["name"], "lo", "{interface}");
@@ -122,7 +122,7 @@ fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_states_what_is_unknow
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "small-writes --exchanges 20 --rounds 1 --remedy default --to @ticket --out run";
-    let run = place.json(&plan);
+    let run = place.json(plan);
     let sequence = &run["cases"][0]["trace"]["sequence"];
     assert_eq!(sequence["of_client_alone"], true, "{sequence}");
     let is_call = |event: &&Value| ["read", "write"].contains(&text(&event["kind"]));
@@ -146,7 +146,7 @@ fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refuse
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "offered-load --transport udp,pipe --rate 1000 --count 50 --rounds 1 --to @ticket --out run";
-    let run = place.json(&plan);
+    let run = place.json(plan);
     assert!(run["cases"][0]["flows"][0]["latency_ns"]["p50"].is_null(), "{run}");
     let skipped = run["skipped"].to_string();
     assert!(skipped.contains("pipe") && skipped.contains("it works on one machine only"), "{skipped}");
@@ -207,12 +207,12 @@ fn a_server_that_is_killed_in_the_middle_of_a_round_fails_that_round_with_its_ca
     let place = Place::new();
     let mut served = Served::new(&place);
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --json";
-    let running = place.start(&plan);
+    let running = place.start(plan);
     signal("KILL", served.running.busy_server());
     let run = running.end().with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]).to_owned();
     assert!(failed.contains("the server"), "{failed}");
-    let again = place.start(&plan);
+    let again = place.start(plan);
     served.running.busy_server();
     drop(served);
     let run = again.end().with_code(3).json();
@@ -226,7 +226,7 @@ fn a_client_that_is_killed_leaves_nothing_at_the_server() {
     let place = Place::new();
     let mut served = Served::new(&place);
     let plan = "round-trip --transport udp --duration 3600s --rounds 1 --to @ticket --quiet";
-    let running = place.start(&plan);
+    let running = place.start(plan);
     let server = served.running.busy_server();
     signal("KILL", running.id());
     until("its server has gone", || !Path::new(&format!("/proc/{server}/stat")).exists());

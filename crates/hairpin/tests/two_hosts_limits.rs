@@ -34,7 +34,7 @@ fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
     let limits = "--bind 127.0.0.1:0 --limit daily-bytes=1MiB";
     let served = Served::start(&place, limits);
     let plan = "round-trip --transport udp --size 1000 --count 100 --warmup 10 --rounds 1 --to @ticket";
-    place.hairpin(&plan).with_code(0);
+    place.hairpin(plan).with_code(0);
     let check = place.json("check @ticket");
     // Messages and answers of 1000 bytes: 100 and those of the warm-up.
     let used = check["used_bytes"].as_u64().unwrap();
@@ -86,12 +86,12 @@ fn a_load_that_turns_out_to_be_too_fast_is_ended() {
     let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=100kbit");
     let burst = "offered-load --transport tcp --rate 5 --size 1400 --arrivals burst=100000 --duration 60s --warmup 0 \
                  --rounds 1 --to @ticket --json";
-    let run = place.hairpin(&burst).with_code(3).json();
+    let run = place.hairpin(burst).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
     assert_limited(&place, 1, failed, "limit rate=100kbit: more was sent in the last seconds");
     // The excess is a debt.
     let next = "offered-load --transport tcp --rate 5 --size 1400 --duration 1s --rounds 1 --to @ticket --json";
-    let run = place.hairpin(&next).with_code(3).json();
+    let run = place.hairpin(next).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
     assert_limited(&place, 2, failed, "limit rate=100kbit: more was sent in the last seconds");
 }
@@ -101,7 +101,7 @@ fn bytes_of_a_killed_client_are_counted() {
     let place = Place::new();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit daily-bytes=100GiB");
     let endless = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --quiet";
-    let running = place.start(&endless);
+    let running = place.start(endless);
     served.running.busy_server();
     let used = || place.json("check @ticket")["used_bytes"].as_u64().unwrap();
     until("the server counts", || used() > 0);
@@ -124,7 +124,7 @@ fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
     let first = document(std::fs::read_to_string(place.path("ticket")).unwrap().lines().next().unwrap());
     std::fs::write(place.path("word"), text(&first["ticket"])).unwrap();
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @word --quiet";
-    let running = place.start(&plan);
+    let running = place.start(plan);
     served.running.busy_server();
     let second = place.hairpin("round-trip --to @word --quick").with_code(3);
     assert!(second.stderr.contains("limit sessions=1: 1 run with this ticket is under way"), "{}", second.stderr);
@@ -155,17 +155,17 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
     let place = Place::new();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit wait=100ms");
     let long = "round-trip --transport tcp --duration 3s --rounds 1 --to @ticket --out long --json";
-    let first = place.start(&long);
+    let first = place.start(long);
     served.running.busy_server();
     let short = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out short --json";
-    let short = place.hairpin(&short).with_code(0).json();
+    let short = place.hairpin(short).with_code(0).json();
     let long = first.end().with_code(0).json();
     for run in [&short, &long] {
         let why = run["cases"][0]["why_invalid"].to_string();
         assert!(why.contains("a round of another client ran at the same time"), "{why}");
     }
     let alone = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out alone --json";
-    let alone = place.hairpin(&alone).with_code(0).json();
+    let alone = place.hairpin(alone).with_code(0).json();
     assert_eq!(alone["cases"][0]["why_invalid"], Value::from(Vec::<Value>::new()), "{alone}");
     assert_eq!(log(&place).matches("at the same time as one of another client").count(), 2, "{}", log(&place));
     drop(served);
@@ -173,10 +173,10 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
     std::fs::remove_file(place.path("ticket")).unwrap();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0");
     let first = "round-trip --transport tcp --duration 1s --rounds 1 --to @ticket --out turn-1 --json";
-    let first = place.start(&first);
+    let first = place.start(first);
     served.running.busy_server();
     let second = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out turn-2 --json";
-    let second = place.hairpin(&second).with_code(0).json();
+    let second = place.hairpin(second).with_code(0).json();
     for run in [second, first.end().with_code(0).json()] {
         assert_eq!(run["cases"][0]["valid"], true, "{run}");
     }

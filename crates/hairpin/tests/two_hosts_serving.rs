@@ -31,7 +31,7 @@ fn read(place: &Place, name: &str) -> String {
 
 /// Output of `check --json` with that exit code, which is in the JSON too. Any error must also be printed.
 fn check(place: &Place, ticket: &str, code: i32) -> Value {
-    let ran = place.hairpin(&["check", ticket, "--json"]).with_code(code);
+    let ran = place.hairpin(["check", ticket, "--json"]).with_code(code);
     let told = ran.json();
     assert_eq!(told["exit_code"], code, "{told}");
     assert_eq!(ran.stderr.lines().filter(|line| line.starts_with("error: ")).count(), usize::from(code != 0));
@@ -59,7 +59,7 @@ fn two_servers_of_a_user_list_their_own_sessions_and_count_their_own_bytes() {
         let port = Ticket::parse(read(&place, to).trim()).unwrap().port;
         std::fs::write(place.path("used"), Ticket { port, ..own }.word()).unwrap();
         let plan = "round-trip --transport tcp --size 1000 --count 100 --warmup 10 --rounds 1 --to @used";
-        place.hairpin(&plan).with_code(0);
+        place.hairpin(plan).with_code(0);
     }
     let of = |address: &str| servers(&place).into_iter().find(|server| server["address"] == *address);
     let [one_at, other_at, once_at] = ["one", "other", "once"].map(address);
@@ -108,7 +108,7 @@ fn check_reports_refusals_and_unreachable_servers_in_json() {
     assert!(text(&told["refused"]["hint"]).contains("set the clocks of both hosts") && told["failed"].is_null());
 
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --quiet";
-    let running = place.start(&plan);
+    let running = place.start(plan);
     until("the run has begun", || {
         log(&place).contains("begins a run") && servers(&place)[0]["sessions"][1].is_object()
     });
@@ -160,7 +160,7 @@ fn a_server_that_ends_says_why_and_what_it_served() {
     for name in ["INT", "TERM"] {
         let served = Served::start_into(&place, "ticket", "log", "--bind 127.0.0.1:0");
         let plan = "round-trip --transport udp --size 1000 --count 100 --warmup 10 --rounds 1 --to @ticket";
-        place.hairpin(&plan).with_code(0);
+        place.hairpin(plan).with_code(0);
         place.hairpin("check @ticket").with_code(0);
         signal(name, served.running.id());
         served.running.end().with_code(0);
@@ -193,7 +193,7 @@ fn a_run_under_way_when_its_server_ends_is_listed_as_ended() {
     let place = Place::new();
     let mut served = Served::new(&place);
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to @ticket --quiet";
-    let running = place.start(&plan);
+    let running = place.start(plan);
     served.running.busy_server();
     signal("TERM", served.running.id());
     served.running.end().with_code(0);

@@ -80,7 +80,7 @@ fn a_run_between_two_hosts_says_what_applies_to_it_and_its_checks_name_the_serve
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "small-writes --exchanges 20 --rounds 1 --remedy default --trace off --to @ticket --out run";
-    let run = place.json(&plan);
+    let run = place.json(plan);
     let knob = |name: &str| {
         let pair = list(&run["plan"]["knobs"]).iter().find(|pair| pair[0] == name);
         pair.map_or(Value::Null, |pair| pair[1].clone())

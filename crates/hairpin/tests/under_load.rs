@@ -178,7 +178,7 @@ fn impossible_loads_are_refused_before_they_start() {
         ("--load-rate 5", "is not a rate"),
         ("--load-transport pipe --link delay=2ms", "works on one machine only"),
     ] {
-        let refused = place.hairpin(&format!("under-load {plan}")).refused();
+        let refused = place.hairpin(format!("under-load {plan}")).refused();
         assert!(crate::support::on_one_line(&refused.stderr).contains(expected), "{plan}: {}", refused.stderr);
     }
 }
@@ -192,7 +192,7 @@ fn the_idle_phase_is_compared_with_a_run_of_round_trips() {
     let plan = "round-trip --transport udp --size 64B --rate 1000 --placement same-cpu --duration 150ms --rounds 6 --out plain --quiet";
     place.hairpin(plan).with_code(0);
     let compare = "compare plain loaded --allow-unlike --json";
-    let none = place.hairpin(&compare).refused();
+    let none = place.hairpin(compare).refused();
     assert!(none.stderr.contains("no case in common"), "{none:#?}");
     let compared = place.hairpin((compare, "--phase idle")).with_code(0).json();
     let figures: Vec<&str> = list(&compared["rows"]).iter().map(|row| text(&row["figure"])).collect();

@@ -8,6 +8,7 @@ use super::{changed, example, faults, not_as_asked, with};
 #[test]
 fn a_run_that_keeps_the_contract_has_no_fault() {
     assert_eq!(faults(&example()), [""; 0]);
+    assert_eq!(crate::schema::faults(&example()), [""; 0]);
     assert_eq!(not_as_asked(&example(), 200, 2), [""; 0]);
 }
 

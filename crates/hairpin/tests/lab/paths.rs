@@ -94,7 +94,7 @@ fn every_experiment_crosses_an_emulated_link() {
     // A busy machine delays the relay, which then drops packets and says so.
     assert!(ran.code == Some(0) || ran.code == Some(3) && ran.stderr.contains("warning: link-late: "), "{ran:#?}");
     for (number, plan) in PLANS.into_iter().enumerate() {
-        let run = place.json(&["report", &format!("run-{number}")]);
+        let run = place.json(["report", &format!("run-{number}")]);
         assert_crossed(&run, "10.77.0.2", plan.0);
         assert_eq!(list(&run["cases"]).len(), plan.2[0], "{}", plan.0);
     }

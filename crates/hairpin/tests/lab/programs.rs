@@ -15,7 +15,7 @@ fn ping_goes_there_and_back() {
     let place = Place::new();
     let flags = "--link delay=20ms --seed 1 --log packets --json";
     let script = "ping -c 3 -i 0.2 $HAIRPIN_FAR && ping -6 -c 3 -i 0.2 $HAIRPIN_FAR_IPV6";
-    let ran = run(&place, &flags, script).with_code(0);
+    let ran = run(&place, flags, script).with_code(0);
     assert_eq!(ran.stderr.matches("3 packets transmitted, 3 received, 0% packet loss").count(), 2, "{ran:#?}");
     // A delay of 20 ms each way is never shorter.
     let words = ran.stderr.split_whitespace();
@@ -66,7 +66,7 @@ fn curl_fetches_a_page_from_a_server_at_the_far_end() {
     let link = "delay=5ms up=20mbit down=50mbit loss=1%";
     let flags = ["--link", link, "--seed", "3", "--far", "exec python3 -m http.server"];
     let script = "curl --silent --show-error --max-time 60 -o fetched http://$HAIRPIN_FAR:8000/page";
-    let record = &told(&place, &flags, script)["link"];
+    let record = &told(&place, flags, script)["link"];
     assert!(std::fs::read_to_string(place.path("fetched")).expect("it was fetched") == page, "every byte");
     assert_closes(record);
     let least = u64::try_from(page.len() / 1448).expect("a small number");
@@ -81,7 +81,7 @@ fn iperf3_measures_across_a_link() {
     let place = Place::new();
     let link = "delay=2ms rate=20mbit queue=64KiB";
     let flags = ["--link", link, "--seed", "3", "--far", "exec iperf3 --server --one-off"];
-    let record = &told(&place, &flags, "iperf3 --client $HAIRPIN_FAR --json --bytes 1M >iperf3.json")["link"];
+    let record = &told(&place, flags, "iperf3 --client $HAIRPIN_FAR --json --bytes 1M >iperf3.json")["link"];
     assert_closes(record);
     let text = std::fs::read_to_string(place.path("iperf3.json")).expect("it has measured");
     let measured: Value = serde_json::from_str(&text).expect("it prints JSON");

@@ -92,7 +92,7 @@ fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
     ];
     let said = plans.map(|plan| {
         let runs = (0..20).map(|_| {
-            place.hairpin(&plan).with_code(0);
+            place.hairpin(plan).with_code(0);
             let run = place.hairpin("report RUN --json").with_code(0).json();
             let said = [5, 6, 7].map(|which| shell(&place, commands("jq")[which]).stdout);
             std::fs::remove_dir_all(place.path("RUN")).expect("it was made just now");

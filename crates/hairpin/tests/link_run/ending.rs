@@ -110,7 +110,7 @@ fn a_signal_before_the_command_has_begun_prevents_it() {
         let place = Place::new();
         // The far command never listens: Hairpin waits for it when the signal arrives.
         let flags = ["--link", "delay=1ms", "--far", "touch far; exec sleep 300"];
-        let running = Running::start(&mut with_script(&place, &flags, "touch ran"));
+        let running = Running::start(&mut with_script(&place, flags, "touch ran"));
         until("the far command runs", || place.path("far").exists());
         signal(name, running.id());
         running.end().with_code(code);
@@ -133,7 +133,7 @@ fn an_interface_that_the_command_removes_is_a_failure_of_the_link() {
 fn a_link_that_is_killed_ends_the_command_and_says_so() {
     or_skip!(can_link());
     let place = Place::new();
-    let running = started(&place, &["--json", "--far", "sleep 300 & setsid sleep 300 & sleep 300"], STAYS);
+    let running = started(&place, ["--json", "--far", "sleep 300 & setsid sleep 300 & sleep 300"], STAYS);
     signal("KILL", link_of(&running));
     let ran = running.end().with_code(125);
     let told = "error: the link ended early (signal: 9 (SIGKILL)) (hint: was it ended from outside?)\n";
@@ -208,7 +208,7 @@ fn a_killed_process_group_leaves_nothing() {
     // The far shell ends with Hairpin, its child does not: only the link can end it.
     for far in ["sleep 300; true", "sleep 300 & setsid sleep 300 & exec sleep 300"] {
         let place = Place::new();
-        let running = started(&place, &["--far", far], STAYS);
+        let running = started(&place, ["--far", far], STAYS);
         let namespace = |id: u32| std::fs::read_link(format!("/proc/{id}/ns/net")).ok();
         let own = namespace(std::process::id());
         let inside = |id: &u32| namespace(*id).is_some_and(|one| Some(one) != own);
@@ -226,7 +226,7 @@ fn what_the_commands_leave_running_ends_with_the_link() {
     let place = Place::new();
     // Their output is redirected: otherwise its reader would wait for them.
     let leaves = "setsid sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 &";
-    run(&place, &["--link", "delay=1ms", "--far", leaves], leaves).with_code(0);
+    run(&place, ["--link", "delay=1ms", "--far", leaves], leaves).with_code(0);
     assert_eq!(place.processes(), [0; 0], "when Hairpin has ended, all that it started has ended before");
     place.assert_nothing_left();
 }

@@ -71,7 +71,7 @@ fn drops_at_an_end_after_the_link_are_in_its_account() {
     or_skip!(program("python3"));
     let place = Place::new();
     let send = "exec 3<>/dev/udp/$HAIRPIN_FAR/9; for i in $(seq 100); do printf %1000d $i >&3; done; sleep 0.1";
-    let ran = run_with_ready_far(&place, &["--link", "delay=0ms", "--far", FULL, "--json"], send).with_code(0);
+    let ran = run_with_ready_far(&place, ["--link", "delay=0ms", "--far", FULL, "--json"], send).with_code(0);
     let record: Value = ran.json()["link"].clone();
     let held: u64 = std::fs::read_to_string(place.path("held")).expect("it counted").parse().expect("a number");
     let dropped = count(&record["dropped_after"]["far"], "UdpRcvbufErrors");

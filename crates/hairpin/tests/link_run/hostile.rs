@@ -73,7 +73,7 @@ fn a_hostile_program_does_not_bring_the_link_down() {
     let script = "python3 hostile.py || exit $?; for i in 1 2 3 4 5; do \
                   exec 3<>/dev/tcp/$HAIRPIN_FAR/7 && printf hello >&3 && \
                   timeout 5 head -c 5 <&3 && exit 0; done; exit 91";
-    let ran = run(&place, &["--link", profile, "--seed", "2", "--log", "packets", "--json"], script);
+    let ran = run(&place, ["--link", profile, "--seed", "2", "--log", "packets", "--json"], script);
     if ran.code == Some(77) {
         skip!("packet sockets are refused here");
     }

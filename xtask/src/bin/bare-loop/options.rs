@@ -164,7 +164,7 @@ mod tests {
             ("--transport tcp --cpus 1", "invalid value '1' for '--cpus <CLIENT,ECHO>': it is two numbers"),
             ("--transport tcp --count", "a value is required for '--count"),
             ("--transport pipe --server-address 192.0.2.1", "pipe has no server on another host"),
-            ("--transport tcp --server-address ::1", "'::1' for '--server-address <SERVER_ADDRESS>': invalid IPv4"),
+            ("--transport tcp --server-address ::1", "'::1' for '--server-address <ADDRESS>': invalid IPv4"),
             ("--transport tcp --waiting poll", "'poll' for '--waiting <block|spin>': it is spin or block"),
             ("--transport tcp --waiting spin --cpus 1,1", "one CPU"),
             ("--transport tcp --count 0", "0 is not in 1.."),
