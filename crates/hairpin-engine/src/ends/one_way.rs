@@ -19,7 +19,7 @@ use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
 
 use super::credit::Credit;
-use super::opening::{facts, name};
+use super::opening::facts;
 use super::stalled::{Stalled, longest_idle_ns};
 use crate::control::{ControlError, Message, Progress};
 use crate::observer::Mark;
@@ -322,10 +322,8 @@ impl OneWay<'_> {
 
     /// The outcome, if the load ended properly.
     fn whole(&self, outcome: Result<Outcome, hairpin_loops::driver::DriverError>) -> Result<Outcome, Failure> {
-        let failed = |cause: String, hint: &str| Failure {
-            cause: format!("{}: {cause}", name(self.end)),
-            hint: hint.to_owned(),
-        };
+        let failed =
+            |cause: String, hint: &str| Failure { cause: format!("{}: {cause}", self.end), hint: hint.to_owned() };
         let outcome =
             outcome.map_err(|error| failed(error.to_string(), "is the limit of open files too low (ulimit -n)?"))?;
         match &outcome.ended {

@@ -65,7 +65,7 @@ pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
 }
 
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
-    Failure { cause: format!("{}: {}", name(end), error.cause()), hint: error.hint() }
+    Failure { cause: format!("{end}: {}", error.cause()), hint: error.hint() }
 }
 
 /// The failure to pin a thread.
@@ -74,14 +74,6 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     Failure {
         cause: format!("cannot run on {place}: {error}"),
         hint: "did the allowed CPUs change meanwhile?".to_owned(),
-    }
-}
-
-/// The name of an end in error messages.
-pub fn name(end: End) -> &'static str {
-    match end {
-        End::Client => "client",
-        End::Server => "server",
     }
 }
 
@@ -144,7 +136,7 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fac
     };
     match unmet.or_else(unset) {
         Some(unmet) if !round.allow_unmet_options => Err(Failure {
-            cause: format!("{}: {unmet}", name(end)),
+            cause: format!("{end}: {unmet}"),
             hint: "--allow-unmet-options continues with what was granted".to_owned(),
         }),
         _ => Ok(()),
