@@ -207,6 +207,11 @@ impl Load {
         if let Self::Stream { source, .. } = self { Some(*source) } else { None }
     }
 
+    /// How messages that are sent at a rate arrive, and how the sender keeps to it.
+    pub fn offered(&self) -> Option<(Arrivals, Pacing)> {
+        if let Self::Offered { arrivals, pacing, .. } = self { Some((*arrivals, *pacing)) } else { None }
+    }
+
     /// A ping-pong of 4 bytes.
     pub const PLAIN: Self = Self::PingPong { size_bytes: 4, reply_size_bytes: 4 };
 
@@ -298,8 +303,6 @@ pub struct Flow {
     pub ends: Option<EndSettings>,
 }
 
-/// Default message size of a probe.
-pub const PROBE_BYTES: u64 = 64;
 /// Identity of a flow within its case: a word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(transparent)]

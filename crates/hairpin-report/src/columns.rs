@@ -295,21 +295,16 @@ const ONE_WAY_LOAD: &[Column] = &[
         _ => None,
     })
     .titled("write", "write"),
-    Column::words("source", |row| match row.case.primary().load {
-        Load::Stream { source, .. } => source.to_string(),
-        _ => String::new(),
-    }),
-    Column::words("arrivals", |row| match row.case.primary().load {
-        Load::Offered { arrivals, .. } => arrivals.to_string(),
-        _ => String::new(),
-    }),
-    Column::words("pacing", |row| match row.case.primary().load {
-        Load::Offered { pacing, .. } => pacing.to_string(),
-        _ => String::new(),
-    }),
+    Column::words("source", |row| shown(row.case.primary().load.source())),
+    Column::words("arrivals", |row| shown(row.case.primary().load.offered().map(|(arrivals, _)| arrivals))),
+    Column::words("pacing", |row| shown(row.case.primary().load.offered().map(|(_, pacing)| pacing))),
     Column::figure("warm_up_goodput_bytes_per_s", "", Unit::ByteRate, |row| of_one(row)?.warm_up_goodput_bytes_per_s)
         .titled("goodput of the omitted beginning", "omitted"),
 ];
+
+fn shown(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
 
 /// The columns of a phase of a case under load, except the ramp, whose columns would be empty.
 macro_rules! of_phase {

@@ -170,18 +170,10 @@ pub trait Wire: Send {
     /// # Errors
     /// As [`Wire::try_send`]. An error after the first call is returned by the next.
     fn send_repeatedly(&mut self, bytes: &[u8], times: u64, waits: bool) -> Result<Repeated, WireError> {
-        let mut done = Repeated::default();
-        while done.whole < times {
-            let sent =
-                if waits { self.send_batch_waiting(bytes, bytes.len()) } else { self.send_batch(bytes, bytes.len()) };
-            match sent {
-                Ok(sent) if sent == bytes.len() => done.whole += 1,
-                Ok(rest) => return Ok(Repeated { rest, ..done }),
-                Err(error) if done.whole == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(done)
+        let size = bytes.len();
+        Repeated::of(size, times, || {
+            if waits { self.send_batch_waiting(bytes, size) } else { self.send_batch(bytes, size) }
+        })
     }
 
     /// Like [`Wire::receive_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block)
@@ -287,6 +279,27 @@ pub struct Repeated {
     pub whole: u64,
     /// Bytes taken by the next call, if it took only some.
     pub rest: usize,
+}
+
+impl Repeated {
+    /// Sends `size` bytes up to `times` times.
+    #[inline(always)]
+    pub(crate) fn of(
+        size: usize,
+        times: u64,
+        mut send: impl FnMut() -> Result<usize, WireError>,
+    ) -> Result<Self, WireError> {
+        let mut done = Self::default();
+        while done.whole < times {
+            match send() {
+                Ok(sent) if sent == size => done.whole += 1,
+                Ok(rest) => return Ok(Self { rest, ..done }),
+                Err(error) if done.whole == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
 }
 
 /// Small writes to a byte stream over a socket or a pipe.

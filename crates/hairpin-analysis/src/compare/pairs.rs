@@ -204,10 +204,7 @@ const OF_ONE_WAY_LOADS: &[FlowChoice] = &[
                 *pacing = Pacing::SleepSpin;
             }
         },
-        place: |flow| match flow.load {
-            Load::Offered { pacing, .. } => pacing as u64,
-            _ => 0,
-        },
+        place: |flow| flow.load.offered().map_or(0, |(_, pacing)| pacing as u64),
     },
 ];
 

@@ -21,15 +21,12 @@ pub(super) const CARD: FindingCard = FindingCard {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let [fast, slow] = run.machine.states.as_slice() else { return Vec::new() };
     vec![Finding {
-        cases: Vec::new(),
         evidence: vec![
             evidence(keys::PROBE, fast.probe_ns).of("faster"),
             evidence(keys::PROBE, slow.probe_ns).of("slower"),
             evidence(keys::SLOW_ROUNDS, slow.share),
             evidence(keys::STATE_CHANGES, run.machine.switches as f64),
         ],
-        counter_experiment: None,
-        share: 0.0,
         ..blank(&CARD, Severity::Note)
     }]
 }

@@ -25,8 +25,6 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let finding = Finding {
         cases: distinct(all.iter().map(|(round, _)| round.case_id.clone())),
         evidence: vec![evidence(keys::ROUNDS_OUT, all.len() as f64)],
-        counter_experiment: None,
-        share: 0.0,
         ..blank(&CARD, Severity::Warning)
     };
     let finding = finding.with(keys::ROUNDS, measured().count() as f64).with(keys::ROUND, f64::from(first.number));

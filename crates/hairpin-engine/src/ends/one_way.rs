@@ -19,7 +19,7 @@ use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
 
 use super::credit::Credit;
-use super::opening::{facts, name};
+use super::opening::facts;
 use super::stalled::{Stalled, longest_idle_ns};
 use crate::control::{ControlError, Message, Progress};
 use crate::observer::Mark;
@@ -324,7 +324,7 @@ impl OneWay<'_> {
     /// The outcome, if the load ended properly.
     fn whole(&self, outcome: Result<Outcome, hairpin_loops::driver::DriverError>) -> Result<Outcome, Failure> {
         let failed = |kind: FailureKind, cause: String, hint: &str| {
-            Failure::new(kind, format!("{}: {cause}", name(self.end)), hint)
+            Failure::new(kind, format!("{}: {cause}", self.end), hint)
         };
         let outcome = outcome.map_err(|error| {
             failed((&error).into(), error.to_string(), "is the limit of open files too low (ulimit -n)?")

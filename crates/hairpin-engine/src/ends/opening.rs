@@ -69,21 +69,13 @@ pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
 }
 
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
-    Failure::new(error, format!("{}: {}", name(end), error.cause()), error.hint())
+    Failure::new(error, format!("{end}: {}", error.cause()), error.hint())
 }
 
 /// The failure to pin a thread.
 pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     let place = cpu.map_or_else(|| "all allowed CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
     Failure::new(error, format!("cannot run on {place}: {error}"), "did the allowed CPUs change meanwhile?")
-}
-
-/// The name of an end in error messages.
-pub fn name(end: End) -> &'static str {
-    match end {
-        End::Client => "client",
-        End::Server => "server",
-    }
 }
 
 /// Every option on the card: its requested value, and its actual values before and after the load. Of several wires they
@@ -146,7 +138,7 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fac
     match unmet.or_else(unset) {
         Some(unmet) if !round.allow_unmet_options => Err(Failure::new(
             FailureKind::Unsupported,
-            format!("{}: {unmet}", name(end)),
+            format!("{end}: {unmet}"),
             "--allow-unmet-options continues with what was granted",
         )),
         _ => Ok(()),

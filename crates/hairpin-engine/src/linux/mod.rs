@@ -1,5 +1,6 @@
 //! Linux-only code: system calls, and everything based on descriptors, `/proc`, `/sys` and namespaces.
 
+pub(crate) mod big_endian;
 pub mod capture;
 pub mod channel;
 pub mod child;

@@ -49,12 +49,16 @@ const KNOBS: &[Knob] = &[
         .help("When messages are due: fixed, poisson, or burst=N")
         .many()
         .or(&["fixed"])
-        .print(|repeat| repeat.values("", |case| offered(case).map(|(arrivals, _)| arrivals.to_string()))),
+        .print(|repeat| {
+            repeat.values("", |case| case.primary().load.offered().map(|(arrivals, _)| arrivals.to_string()))
+        }),
     Knob::new("pacing", "METHOD", KnobKind::Words(Pacing::WORDS))
         .help("How the sender keeps to these times: sleep+spin, spin, or kernel (SO_MAX_PACING_RATE, TCP only)")
         .many()
         .or(&["sleep+spin"])
-        .print(|repeat| repeat.values("", |case| offered(case).map(|(_, pacing)| pacing.to_string()))),
+        .print(|repeat| {
+            repeat.values("", |case| case.primary().load.offered().map(|(_, pacing)| pacing.to_string()))
+        }),
     one_way::WAITING,
     shared::PLACEMENT
         .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all; over a link the default is same-cpu")
@@ -78,10 +82,6 @@ const KNOBS: &[Knob] = &[
     shared::PORT,
     shared::REPLICATE,
 ];
-
-fn offered(case: &Case) -> Option<(Arrivals, Pacing)> {
-    if let Load::Offered { arrivals, pacing, .. } = case.primary().load { Some((arrivals, pacing)) } else { None }
-}
 
 const MAX_PER_S: f64 = 1e8;
 

@@ -1,11 +1,9 @@
 //! Two named pipes, one each way (fifo(7)).
 
-use std::os::fd::OwnedFd;
-
 use hairpin_model::{Receipt, WhyNot};
 
 use super::pipe::Pipe;
-use crate::system::pipe::{Access, open_own, two_fifos};
+use crate::system::pipe::{Access, Ends, open_own, two_fifos};
 use crate::wire::TransportError;
 use crate::wires::failed;
 
@@ -22,7 +20,7 @@ fn can_run() -> Result<Receipt, WhyNot> {
     Ok(Receipt { detail: format!("named pipes in {}", folder.display()) })
 }
 
-fn make() -> Result<[(OwnedFd, OwnedFd); 2], TransportError> {
+fn make() -> Result<[Ends; 2], TransportError> {
     let folder = std::env::temp_dir().display().to_string();
     two_fifos().map_err(|source| failed("make named pipes in", &folder, source, "set TMPDIR to a writable folder"))
 }

@@ -1,10 +1,8 @@
 //! Two anonymous pipes, one each way (pipe(7)).
 
-use std::os::fd::OwnedFd;
-
 use hairpin_model::{Card, Receipt, RoughRoundTrip, WhyNot};
 
-use crate::system::pipe::{Access, capacity_bytes, open_own, pipe};
+use crate::system::pipe::{Access, Ends, capacity_bytes, open_own, pipe};
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::pipe::{PipeListener, connect};
 use crate::wires::{check, failed};
@@ -14,7 +12,7 @@ pub(super) struct Pipe {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) can_run: fn() -> Result<Receipt, WhyNot>,
-    pub(super) make: fn() -> Result<[(OwnedFd, OwnedFd); 2], TransportError>,
+    pub(super) make: fn() -> Result<[Ends; 2], TransportError>,
 }
 
 pub(super) const PIPE: Pipe = Pipe { name: "pipe", summary: "two anonymous pipes, one each way", can_run, make };
@@ -30,7 +28,7 @@ fn can_run() -> Result<Receipt, WhyNot> {
     Ok(Receipt { detail: format!("a pipe holds {bytes} bytes") })
 }
 
-fn make() -> Result<[(OwnedFd, OwnedFd); 2], TransportError> {
+fn make() -> Result<[Ends; 2], TransportError> {
     let error = |source| failed("make", "a pipe", source, "allow more open files (ulimit -n)");
     Ok([pipe().map_err(error)?, pipe().map_err(error)?])
 }

@@ -1,6 +1,8 @@
 //! Parses the TCP segment in a frame: Ethernet, IPv4 (RFC 791) or IPv6 (RFC 8200), TCP (RFC 9293). Sixty lines of our
 //! own, where a crate for all protocols would be ten thousand.
 
+use crate::linux::big_endian::{half, word};
+
 /// Ethertype of IPv4.
 pub(super) const IPV4: u16 = 0x0800;
 /// Ethertype of IPv6.
@@ -66,12 +68,4 @@ pub(super) fn segment(bytes: &[u8], length_bytes: u32) -> Option<Segment> {
         psh: flags & 0x08 != 0,
         payload_bytes: u64::try_from(payload_bytes).ok()?,
     })
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }

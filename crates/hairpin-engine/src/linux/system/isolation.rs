@@ -11,7 +11,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::ptr::null;
 
-use super::namespace::{self, Refusal, Step, done, unshare};
+use super::done;
+use super::namespace::{self, Refusal, Step, unshare};
 
 const SYS: &CStr = c"/sys";
 

@@ -1,6 +1,8 @@
 //! Safe wrappers of system calls; the only place of this crate with `unsafe`.
 #![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
+use std::io;
+
 pub(crate) mod cpu;
 pub(crate) mod device;
 pub(crate) mod ending;
@@ -12,3 +14,7 @@ pub(crate) mod packet_ring;
 pub(crate) mod packet_socket;
 pub(crate) mod process;
 pub(crate) mod stream;
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

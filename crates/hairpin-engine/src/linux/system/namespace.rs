@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use super::done;
 use super::process::die_with_parent;
 
 /// The steps of moving into namespaces: the first three into new ones, the others into those of a link.
@@ -145,10 +146,6 @@ pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
 pub(super) fn unshare(what: libc::c_int) -> io::Result<()> {
     // SAFETY: takes only flags; namespaces are not memory.
     done(unsafe { libc::unshare(what) })
-}
-
-pub(super) fn done(result: libc::c_int) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn open_to_write(file: &CStr) -> io::Result<OwnedFd> {

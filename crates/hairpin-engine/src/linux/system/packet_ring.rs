@@ -11,6 +11,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::done;
+
 /// Size of a slot in the ring.
 const FRAME_BYTES: usize = 512;
 /// Slots in the ring: 8 MiB.
@@ -189,10 +191,6 @@ fn owned(raw: i32) -> io::Result<OwnedFd> {
     done(raw)?;
     // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
-}
-
-pub(super) fn done(result: i32) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 pub(super) fn set<T>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {

@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::packet_ring::{self, Interface, done, set};
+use super::done;
+use super::packet_ring::{self, Interface, set};
 
 /// Maximum frames per call of sendmmsg(2).
 pub(crate) const BATCH: usize = 64;

@@ -12,8 +12,11 @@ use super::descriptor::owned;
 use super::process::not_killed_within;
 use super::{counted, done};
 
+/// The read end and the write end.
+pub(crate) type Ends = (OwnedFd, OwnedFd);
+
 /// The read end and the write end of a new pipe.
-pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<Ends> {
     let mut ends = [-1_i32; 2];
     // SAFETY: the array has room for the two descriptors that the call writes; both are new and owned from here on.
     unsafe {
@@ -33,12 +36,12 @@ pub(crate) fn capacity_bytes(of: &impl AsRawFd) -> io::Result<usize> {
 /// A name in the file system would survive SIGKILL, so it exists only during the three system calls that create, open
 /// and remove it; the death of the client does not kill this process meanwhile. Everything else, even in another
 /// process, opens the descriptor through `/proc`, which needs no name.
-pub(crate) fn two_fifos() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
+pub(crate) fn two_fifos() -> io::Result<[Ends; 2]> {
     Ok([fifo()?, fifo()?])
 }
 
 /// The read end and the write end of a new named pipe.
-fn fifo() -> io::Result<(OwnedFd, OwnedFd)> {
+fn fifo() -> io::Result<Ends> {
     let held = not_killed_within(nameless_fifo)?;
     let own = path_of(std::process::id(), held.as_raw_fd());
     // Opened for both, the pipe already has a reader and a writer, so neither of these waits for the other.

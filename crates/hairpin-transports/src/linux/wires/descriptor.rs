@@ -436,16 +436,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn send_repeatedly(&mut self, bytes: &[u8], times: u64, waits: bool) -> Result<Repeated, WireError> {
         let may_block = waits && self.may_wait("send")?;
-        let mut done = Repeated::default();
-        while done.whole < times {
-            match self.send_messages(bytes, bytes.len(), may_block) {
-                Ok(sent) if sent == bytes.len() => done.whole += 1,
-                Ok(rest) => return Ok(Repeated { rest, ..done }),
-                Err(error) if done.whole == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(done)
+        Repeated::of(bytes.len(), times, || self.send_messages(bytes, bytes.len(), may_block))
     }
 
     fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {

@@ -12,7 +12,7 @@ use hairpin_model::{Fact, Waiting, fact_names};
 use super::descriptor::DescriptorWire;
 use super::port::{Miss, Port};
 use crate::system::descriptor::{READABLE, poll, read, send_file, set_nonblocking, write, write_vectored};
-use crate::system::pipe::{Access, capacity_bytes, open_of_process};
+use crate::system::pipe::{Access, Ends, capacity_bytes, open_of_process};
 use crate::wire::{Connection, Listener, Setup, TransportError};
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, bad_address, failed, left_to_accept, second_connection};
@@ -38,11 +38,7 @@ struct Pipes {
 
 impl PipeListener {
     /// The server of two new pipes, each a read end and a write end.
-    pub(crate) fn new(
-        transport: &'static str,
-        [to_server, to_client]: [(OwnedFd, OwnedFd); 2],
-        setup: &Setup,
-    ) -> Self {
+    pub(crate) fn new(transport: &'static str, [to_server, to_client]: [Ends; 2], setup: &Setup) -> Self {
         let (from_client, client_writes) = to_server;
         let (client_reads, to_client) = to_client;
         let address = format!("{}:{}:{}", std::process::id(), client_writes.as_raw_fd(), client_reads.as_raw_fd());

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use hairpin_link::Direction;
 
+use crate::linux::big_endian::{half, word};
+
 pub(super) const ETHERNET_BYTES: usize = 14;
 
 const IPV4: u16 = 0x0800;
@@ -189,12 +191,4 @@ pub(super) fn is_damage_noticed(frame: &[u8], bit: u32) -> bool {
         328..336 | 349..351 if fragment => false,
         _ => true,
     }
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
