@@ -126,6 +126,19 @@ fn added_latency_is_per_round_and_recovery_ends_with_the_last_slow_interval() {
 }
 
 #[test]
+fn goodput_under_load_is_that_of_all_loads_together() {
+    let goodput = |ways: &[Direction]| {
+        let mut fixture = Fixture::new();
+        fixture.all_beside(&probed(ways), Beside::latencies(10 * MS, 180 * MS));
+        let run = fixture.run();
+        run.cases[0].under_load.as_ref().unwrap().phases.loaded.load.goodput_bytes_per_s.unwrap().value
+    };
+    let one = goodput(&[Direction::Up]);
+    assert!(one > 1e6, "each load of the fixture moves 1.2 MB/s, and a little less from its beginning: {one}");
+    assert_eq!(goodput(&[Direction::Up, Direction::Down]), 2.0 * one);
+}
+
+#[test]
 fn a_probe_without_answers_under_load_has_no_latency_there() {
     let mut fixture = Fixture::new();
     let case = probed(&[Direction::Up]);

@@ -65,6 +65,9 @@ fn the_ledgers_of_probe_and_load_close_separately_and_those_of_the_phases_within
             number(&probe["ledger"]["sent"]) == of_phases || warm_up_is_in_it && lost(&probe["ledger"]) > 0,
             "{probe}"
         );
+        for load in list(&round["outcome"]["flows"]).iter().filter(|flow| flow["id"] != "probe") {
+            assert_eq!(load["ledger"]["sent"], load["sent"]["messages"], "each load has a ledger of its own: {load}");
+        }
         for end in list(&round["outcome"]["ends"]) {
             assert!(end["phase_usage"]["loaded"]["cpu_ns"].is_u64(), "{end}");
             assert!(end["used_in_all"].is_null(), "{end}");

@@ -11,7 +11,9 @@ fn three_rounds() -> (tempfile::TempDir, RunFolder, Vec<RoundRecord>) {
     let store = RunFolder::create(&place.path().join("run")).unwrap();
     store.write_run(&run(State::Complete)).unwrap();
     let records = (0..3).map(|number| {
-        let samples = samples(number % 2 == 1);
+        let mut samples = samples(number % 2 == 1);
+        // No round has the values of another.
+        samples.sent_ns.iter_mut().for_each(|sent_ns| *sent_ns += u64::from(number));
         let mut record = record(number, &samples);
         assert!(store.append(&mut record, Some(&samples), None).unwrap().is_empty());
         record
