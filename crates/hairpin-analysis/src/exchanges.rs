@@ -72,8 +72,8 @@ pub(crate) fn with_remedy(case: &Case, remedy: Remedy) -> Case {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::Measured;
     use hairpin_model::round::Purpose;
+    use hairpin_model::{Invalid, Measured};
 
     use super::*;
     use crate::fixture::links::over;
@@ -171,7 +171,7 @@ mod tests {
             (1, 10, 1_000_447.0)
         );
         assert_eq!(summary.failed_rounds, ["round 2 (traced): the capture's interface is gone (hint: none)"]);
-        assert!(summary.valid, "{:?}", summary.why_invalid);
+        assert!(summary.valid, "{:?}", summary.reasons);
     }
 
     #[test]
@@ -182,6 +182,6 @@ mod tests {
         fixture.purpose = Purpose::Untraced;
         fixture.round(&case, 0, &back_to_back(&[], &[9_000_000; 10]));
         fixture.failed(&case, 1, "the server is gone");
-        assert_eq!(fixture.run().cases[0].why_invalid, ["all 1 rounds failed"]);
+        assert_eq!(fixture.run().cases[0].reasons, [Invalid::NotMeasured { failed_rounds: 1 }]);
     }
 }

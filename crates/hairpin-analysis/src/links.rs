@@ -1,8 +1,7 @@
 //! A case's link over its rounds.
 
-use hairpin_model::round::Purpose;
 use hairpin_model::{
-    Case, DirectionRecord, LatenessNs, LinkRecord, LinkSummary, Measured, Outcome, PacketCounts, RoundRecord,
+    Case, DirectionRecord, LatenessNs, LinkRecord, LinkSummary, Measured, PacketCounts, RoundLeftOut, RoundRecord,
     ShownLink, StageRecord,
 };
 
@@ -27,7 +26,8 @@ pub(crate) fn summary(
         late_bounds_ns: record.late_bounds_ns,
         traces: record.traces.clone(),
         ends: record.ends.clone(),
-        rounds_left_out: rounds.iter().filter_map(|round| why_left_out(round)).collect(),
+        rounds_left_out: Vec::new(),
+        left_out: rounds.iter().filter_map(|round| left_out(round)).collect(),
         relay_cpu_ns_per_packet: relay_cpu_ns
             .filter(|_| packets.entered > 0)
             .map(|cpu_ns| cpu_ns as f64 / packets.entered as f64),
@@ -49,15 +49,10 @@ fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<Latenes
     })
 }
 
-/// `round 7: the relay was late by 140 us at p50, bound 100 us`.
-fn why_left_out(round: &RoundRecord) -> Option<String> {
-    let Outcome::Measured(measured) = &round.outcome else { return None };
-    let why = measured.link.as_ref()?.why_invalid().filter(|_| !measured.interrupted)?;
-    let purpose = match round.order.purpose {
-        Purpose::Timed => String::new(),
-        evidence => format!(" ({evidence})"),
-    };
-    Some(format!("round {}{purpose}: {why}", round.number))
+fn left_out(round: &RoundRecord) -> Option<RoundLeftOut> {
+    let measured = round.measured_as(round.order.purpose)?;
+    let why = measured.link.as_ref()?.why_invalid()?;
+    Some(RoundLeftOut { round: round.number, purpose: round.order.purpose, why })
 }
 
 /// The round with the most drops, or else the first.
@@ -130,7 +125,7 @@ mod tests {
         assert_eq!(link.packets.unexplained(), 0);
         assert!((link.relay_cpu_ns_per_packet.unwrap() - 1_500_000.0 / 306.0).abs() < 1e-9);
         assert_eq!(link.shown.unwrap().round, 2, "it dropped the most");
-        assert!(link.rounds_left_out.is_empty());
+        assert!(link.left_out.is_empty());
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use hairpin_model::flow::Direction;
 use hairpin_model::names::distinct;
-use hairpin_model::quantities::rounded;
 use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Case, CaseSummary, CurvePoint, Effective, EndReport, EndSummary, Flow, FlowId, FlowRecord, FlowSummary, Ledger,
-    Measured, OtherState, Outcome, PathSummary, Percentiles, RoundFigures, RoundPoint, RoundRecord, StateShare,
+    Case, CaseSummary, CurvePoint, Effective, EndReport, EndSummary, Flow, FlowId, FlowRecord, FlowSummary, Invalid,
+    Ledger, Measured, OtherState, Outcome, PathSummary, Percentiles, RoundFigures, RoundLeftOut, RoundPoint,
+    RoundRecord, StateShare,
 };
 use hdrhistogram::Histogram;
 
@@ -37,7 +37,7 @@ pub(crate) fn summary(
         share: other.share,
         latency_ns: other.latencies(&case.primary().id, |figures| Some(figures.latency_ns)).unwrap_or_default(),
     });
-    let why_invalid = why_invalid(case, reliable, rounds, &measured);
+    let reasons = reasons(case, reliable, rounds, &measured);
     let failed: Vec<(u64, String)> =
         rounds.iter().filter_map(|round| Some((round.started_ns, failure(round)?))).collect();
     let flows = case.flows.iter().map(|flow| {
@@ -65,8 +65,9 @@ pub(crate) fn summary(
             rounds.iter().filter_map(|round| phases_left_out(round)).collect(),
         ),
         ends: ends(case, &measured),
-        valid: why_invalid.is_empty(),
-        why_invalid,
+        valid: reasons.is_empty(),
+        why_invalid: Vec::new(),
+        reasons,
         round_points: kept.iter().map(|(round, measured)| round_point(round, measured, states)).collect(),
         trace: trace::summary(rounds),
         id,
@@ -103,10 +104,9 @@ fn flow_summary(
     }
 }
 
-/// `round 7: the load began 300 ms late`.
-fn phases_left_out(round: &RoundRecord) -> Option<String> {
+fn phases_left_out(round: &RoundRecord) -> Option<RoundLeftOut> {
     let why = under_load::why_left_out(round.measured()?)?;
-    Some(format!("round {}: {why}", round.number))
+    Some(RoundLeftOut { round: round.number, purpose: round.order.purpose, why })
 }
 
 fn failure(round: &RoundRecord) -> Option<String> {
@@ -180,77 +180,53 @@ fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<
     }
 }
 
-fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<String> {
+fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     if measured.is_empty() {
         let timed = rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
         let failed = timed.filter(|round| matches!(round.outcome, Outcome::Failed(_))).count();
-        let reason = match failed {
-            0 => "none of its rounds was measured completely".to_owned(),
-            _ => format!("all {failed} rounds failed"),
-        };
-        reasons.push(reason);
+        reasons.push(Invalid::NotMeasured { failed_rounds: failed as u64 });
     } else if measured.iter().all(|measured| measured.primary().figures.samples == 0) {
-        let what = match case.primary().load.is_one_way() {
-            true => "no message arrived",
-            false if case.loads().is_empty() => "no message was answered",
-            false => "no message was answered beside the load",
-        };
-        reasons.push(what.to_owned());
+        reasons.push(Invalid::NoSamples);
     }
-    if let (Some(asked), Some(reached)) = (open_loop::asked_per_s(case), open_loop::share_reached(case, measured))
+    if let (Some(asked_per_s), Some(reached)) =
+        (open_loop::asked_per_s(case), open_loop::share_reached(case, measured))
         && reached < open_loop::SATURATED_BELOW
     {
-        let (sent, asked) = (rounded(asked * reached), rounded(asked));
-        let sent = format!("it sent {sent} of the {asked} messages/s requested");
-        reasons.push(match open_loop::held_up(case, measured) {
-            Some(limit) => {
-                let (cause, remedy) = (limit.cause(), limit.remedy());
-                format!("the generator had to wait for answers: {sent}, as {cause} (hint: {remedy})")
-            }
-            None => format!("the generator was saturated: {sent}"),
-        });
+        let held_up = open_loop::held_up(case, measured);
+        reasons.push(Invalid::Saturated { sent_per_s: asked_per_s * reached, asked_per_s, held_up });
     }
-    reasons.extend(links_not_as_told(rounds, measured));
+    reasons.extend(rounds_left_out(rounds, measured));
     reasons.extend(unmet_options(measured));
     let is_judged = |flow: &&FlowRecord| case.goes_both_ways() || flow.id == case.primary().id;
     let flows = measured.iter().flat_map(|measured| measured.flows.iter().filter(is_judged));
-    let ledger = flows.fold(Ledger::default(), |all, flow| all.plus(&flow.ledger));
-    if reliable {
-        let lost = ledger.lost.values().sum::<u64>();
-        if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {
-            reasons.push(format!(
-                "{} is reliable, but {lost} messages were lost, {} came twice and {} are unaccounted for",
-                case.primary().transport,
-                ledger.duplicated,
-                ledger.unexplained
-            ));
-        }
+    let Ledger { lost, duplicated, unexplained, .. } =
+        flows.fold(Ledger::default(), |all, flow| all.plus(&flow.ledger));
+    let lost = lost.values().sum();
+    if reliable && (unexplained != 0 || lost > 0 || duplicated > 0) {
+        reasons.push(Invalid::Unreliable { lost, duplicated, unexplained });
     }
     reasons
 }
 
 /// Why too few rounds of a case are valid.
-fn links_not_as_told(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<String> {
+fn rounds_left_out(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<Invalid> {
     if !valid_rounds::too_few(rounds.iter().copied()) {
         return None;
     }
-    let reasons: Vec<String> = measured.iter().filter_map(|measured| valid_rounds::left_out(measured)).collect();
-    let first = reasons.first()?;
-    Some(format!("{} of {} rounds are invalid, the first because {first}", reasons.len(), measured.len()))
+    let mut left_out = measured.iter().filter_map(|measured| valid_rounds::left_out(measured));
+    let first = left_out.next()?;
+    Some(Invalid::RoundsLeftOut { left_out: 1 + left_out.count() as u64, rounds: measured.len() as u64, first })
 }
 
-fn unmet_options(measured: &[&Measured]) -> Vec<String> {
-    let of = |measured: &Measured| {
-        let server = measured.server().into_iter().flat_map(|end| &end.options).map(|option| ("server", option));
-        let all = measured.client().options.iter().map(|option| ("client", option)).chain(server);
-        let told = |(end, option): (&str, &Effective)| {
-            let (name, asked) = (option.name, option.asked.as_deref().unwrap_or("nothing"));
-            format!("option {name} at the {end}: asked for {asked}, the kernel granted {}", option.before)
-        };
-        all.filter(|(_, option)| !option.met).map(told).collect::<Vec<_>>()
-    };
-    distinct(measured.iter().flat_map(|measured| of(measured)))
+/// Each once: values after the rounds do not count.
+fn unmet_options(measured: &[&Measured]) -> Vec<Invalid> {
+    let ends = measured.iter().flat_map(|measured| [Some(measured.client()), measured.server()]).flatten();
+    let unmet = ends.flat_map(|end| end.options.iter().filter(|option| !option.met).map(|option| (end.role, option)));
+    distinct(unmet.map(|(end, option)| {
+        let option = Effective { after: option.before.clone(), ..option.clone() };
+        Invalid::UnmetOption { end, option }
+    }))
 }
 
 /// The percentile curve: six quantiles for each power of ten of the remainder (0, 0.25, 0.5, 0.65, 0.75, 0.85, then

@@ -1,33 +1,6 @@
 //! Reasons to omit a round that exist between two hosts only.
 
-use std::fmt;
-
-use hairpin_model::quantities::duration;
-use hairpin_model::{Measured, fact, fact_names};
-
-/// Why a round between two hosts does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeftOut {
-    /// The server ran another client's round at the same time.
-    Overlapped,
-    /// A datagram sender stopped.
-    NoFeedback {
-        /// Time since the last feedback from the receiver.
-        silent_ns: u64,
-    },
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Overlapped => to.write_str("a round of another client ran at the same time on the server"),
-            Self::NoFeedback { silent_ns } => {
-                let silent = duration(*silent_ns as f64);
-                write!(to, "no feedback: the sender had heard nothing of the receiver for {silent}, and stopped")
-            }
-        }
-    }
-}
+use hairpin_model::{LeftOut, Measured, fact, fact_names};
 
 /// Why a round between two hosts is omitted; `None` if it counts.
 pub(crate) fn left_out(measured: &Measured) -> Option<LeftOut> {

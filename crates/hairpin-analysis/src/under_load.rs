@@ -3,9 +3,9 @@
 use hairpin_model::flow::Direction;
 use hairpin_model::phases::Phase;
 use hairpin_model::{
-    AddedFigures, ByPhase, Case, CpuFigures, CurvePoint, Figure, FlowRecord, Ledger, LoadFigures, LoadedMoment,
-    LoadedOverTime, Measured, Percentiles, PhaseCounts, PhaseFigures, PhasesOfCase, ProbeFigures, ProbePhase,
-    ProbePhases, ProbeTimeLine, QueueBytes, Samples, Span, UnderLoad,
+    AddedFigures, ByPhase, Case, CpuFigures, CurvePoint, Figure, FlowRecord, Ledger, LeftOut, LoadFigures,
+    LoadedMoment, LoadedOverTime, Measured, Percentiles, PhaseCounts, PhaseFigures, PhasesOfCase, ProbeFigures,
+    ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, RoundLeftOut, Samples, Span, UnderLoad,
 };
 
 use crate::in_span::{goodput, lasts_ns, loads, mean_latency, most_queue_bytes, part, queue_bytes, within};
@@ -81,38 +81,32 @@ fn ledger(counts: &PhaseCounts, cause_left: Option<&str>) -> Ledger {
 }
 
 /// Why a round's phases are invalid; `None` if they are valid, and for rounds without phases.
-pub(crate) fn why_left_out(measured: &Measured) -> Option<String> {
+pub(crate) fn why_left_out(measured: &Measured) -> Option<LeftOut> {
     let spans = measured.phases.as_ref()?;
     let phases = measured.primary().phases.as_ref()?;
     let (idle, loaded) = (&phases.by_phase.idle, &phases.by_phase.loaded);
     if idle.samples == 0 {
-        return Some("no message of the probe was answered in the idle phase".to_owned());
+        return Some(LeftOut::IdleUnanswered);
     }
     let least_ns =
         phases.by_phase.each().map(|(_, phase)| phase.least_ns).filter(|ns| *ns > 0.0).fold(f64::INFINITY, f64::min);
     let (times, above_ns) = IDLE_WITHIN;
     if let Some(bytes) = idle_queue_bytes(measured, spans.idle) {
         if bytes > IDLE_QUEUE_BYTES {
-            let bytes = hairpin_model::quantities::bytes(bytes);
-            return Some(format!("the path was not idle before the load: {bytes} in its queue"));
+            return Some(LeftOut::QueueNotIdle { bytes });
         }
     } else if idle.latency_ns.p50 > times * least_ns + above_ns {
-        let [idle, least] = [idle.latency_ns.p50, least_ns].map(hairpin_model::quantities::duration);
-        return Some(format!(
-            "the path was not idle before the load, or the probe alone fills it: p50 {idle}, minimum {least}"
-        ));
+        return Some(LeftOut::NotIdle { p50_ns: idle.latency_ns.p50, least_ns });
     }
     let allowed_ns = OUT_OF_TIME * lasts_ns(spans.loaded);
     for load in loads(measured) {
-        let started_ns = load.started_ns.unwrap_or(spans.ramp.from_ns);
-        if started_ns.saturating_sub(spans.ramp.from_ns) as f64 > allowed_ns {
-            let late = hairpin_model::quantities::duration(started_ns.saturating_sub(spans.ramp.from_ns) as f64);
-            return Some(format!("the load began {late} late"));
+        let late_ns = load.started_ns.map_or(0, |started_ns| started_ns.saturating_sub(spans.ramp.from_ns));
+        if late_ns as f64 > allowed_ns {
+            return Some(LeftOut::LoadLate { late_ns });
         }
         let received_ns = load.received.as_ref().map_or(0.0, |received| received.over_ns as f64);
         if received_ns + allowed_ns < lasts_ns(spans.loaded) {
-            let [over, of] = [received_ns, lasts_ns(spans.loaded)].map(hairpin_model::quantities::duration);
-            return Some(format!("the load was received for {over} of {of} only"));
+            return Some(LeftOut::LoadShort { received_ns, loaded_ns: lasts_ns(spans.loaded) });
         }
     }
     if loads(measured).next().is_some() && loaded.samples > 0 {
@@ -129,7 +123,7 @@ fn idle_queue_bytes(measured: &Measured, idle: Span) -> Option<f64> {
 
 /// The reason if the latency still rises in the loaded phase, as the ramp was too short: its second half is slower, and
 /// reaches a new maximum. An oscillating load, like CUBIC's, has reached its maximum before.
-fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<String> {
+fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<LeftOut> {
     let loaded = spans.loaded;
     let middle_ns = loaded.from_ns.midpoint(loaded.until_ns);
     let span = |from_ns: u64, until_ns: u64| Span { from_ns, until_ns };
@@ -139,13 +133,11 @@ fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<String> {
         let means = part(&line.mean_ns, within(spans.idle.from_ns, line.interval_ns, span));
         means.iter().copied().fold(0.0, f64::max)
     };
-    let (first, second) = (mean(span(loaded.from_ns, middle_ns))?, mean(after)?);
+    let (first_ns, second_ns) = (mean(span(loaded.from_ns, middle_ns))?, mean(after)?);
     let (times, by_ns) = STILL_RISING;
     let rises = |second: f64, first: f64| second > times * first && second - first > by_ns;
-    (rises(second, first) && rises(highest(after), highest(before))).then(|| {
-        let [first, second] = [first, second].map(hairpin_model::quantities::duration);
-        format!("the load was not steady: mean latency {first} in the first half of the loaded phase, {second} in the second")
-    })
+    (rises(second_ns, first_ns) && rises(highest(after), highest(before)))
+        .then_some(LeftOut::LoadUnsteady { first_ns, second_ns })
 }
 
 /// Of the loads' directions, the one with the deepest queue in the loaded phase.
@@ -161,7 +153,7 @@ pub(crate) fn summary(
     case: &Case,
     over_rounds: &OverRounds<'_>,
     idle: Vec<CurvePoint>,
-    rounds_left_out: Vec<String>,
+    left_out: Vec<RoundLeftOut>,
 ) -> Option<UnderLoad> {
     if !case.is_under_load() {
         return None;
@@ -188,7 +180,8 @@ pub(crate) fn summary(
         added_ns,
         responsiveness_rpm: responsiveness::figure(case, over_rounds),
         recovered_after_ns: over_rounds.median(recovered_after_ns),
-        rounds_left_out,
+        rounds_left_out: Vec::new(),
+        left_out,
         over_time: over_time(case, &over_rounds.measured),
     })
 }

@@ -7,16 +7,14 @@
 //! are shown.
 
 use hairpin_model::round::Purpose;
-use hairpin_model::{LinkRecord, Measured, RoundRecord};
+use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
 
 use crate::{two_hosts, under_load};
 
 /// Why the round is omitted; `None` if it counts.
-pub(crate) fn left_out(measured: &Measured) -> Option<String> {
+pub(crate) fn left_out(measured: &Measured) -> Option<LeftOut> {
     let of_link = measured.link.as_ref().and_then(LinkRecord::why_invalid);
-    of_link
-        .or_else(|| two_hosts::left_out(measured).map(|why| why.to_string()))
-        .or_else(|| under_load::why_left_out(measured))
+    of_link.or_else(|| two_hosts::left_out(measured)).or_else(|| under_load::why_left_out(measured))
 }
 
 /// The timed rounds that make up a case's figures, in the order of `rounds`.
@@ -45,10 +43,13 @@ pub(crate) fn too_few<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::Case;
+    use hairpin_model::round::Purpose;
+    use hairpin_model::{Case, Invalid, LeftOut, RoundLeftOut};
 
     use crate::fixture::links::{late_by, over};
     use crate::fixture::{Fixture, back_to_back};
+
+    const LATE: LeftOut = LeftOut::RelayLate { late_ns: 140_000, bound_ns: 100_000, tail_of: None };
 
     /// Rounds of 1 ms with a punctual emulator, and of 9 ms with one that was 140 us late.
     fn fixture(on_time: u32, late: u32) -> Fixture {
@@ -70,8 +71,8 @@ mod tests {
         assert!(case.primary().curve.last().unwrap().latency_ns < 1_001_000.0, "{:?}", case.primary().curve.last());
         assert!(case.primary().latency_ns.max.unwrap().value < 1_001_000.0);
         let link = case.path.relay.as_ref().unwrap();
-        assert_eq!(link.rounds_left_out.len(), 3);
-        assert_eq!(link.rounds_left_out[0], "round 3: the relay was late by 140 us at p50, bound 100 us");
+        let left_out = |round| RoundLeftOut { round, purpose: Purpose::Timed, why: LATE };
+        assert_eq!(link.left_out, [3, 4, 5].map(left_out));
         assert_eq!((link.lateness_ns.unwrap().p50, link.packets.entered), (2_000, 600));
     }
 
@@ -83,10 +84,9 @@ mod tests {
             assert_eq!((case.valid, case.rounds), (false, u64::from(on_time + late)));
             assert_eq!(case.primary().samples, 50 * u64::from(on_time + late));
             assert!((9_000_000.0..9_010_000.0).contains(&case.primary().curve.last().unwrap().latency_ns));
-            let why = &case.why_invalid[0];
-            assert!(why.starts_with(&format!("{late} of {} rounds are invalid, ", on_time + late)), "{why}");
-            assert!(why.contains("the relay was late by 140 us at p50"), "{why}");
-            assert_eq!(case.path.relay.as_ref().unwrap().rounds_left_out.len(), late as usize);
+            let (left_out, rounds) = (u64::from(late), u64::from(on_time + late));
+            assert_eq!(case.reasons, [Invalid::RoundsLeftOut { left_out, rounds, first: LATE }]);
+            assert_eq!(case.path.relay.as_ref().unwrap().left_out.len(), late as usize);
             assert_eq!(run.comparisons, []);
         }
     }
@@ -100,8 +100,9 @@ mod tests {
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().overrun = 3;
         });
         let run = fixture.run();
-        let left_out = &run.cases[0].path.relay.as_ref().unwrap().rounds_left_out;
-        assert_eq!(left_out, &["round 1: the sockets of the relay had no room for 3 packets"]);
+        let why = LeftOut::NoRoom { in_sockets: 3, in_memory: 0 };
+        let left_out = &run.cases[0].path.relay.as_ref().unwrap().left_out;
+        assert_eq!(left_out, &[RoundLeftOut { round: 1, purpose: Purpose::Timed, why }]);
         assert_eq!((run.cases[0].rounds, run.cases[0].valid), (1, true));
     }
 }

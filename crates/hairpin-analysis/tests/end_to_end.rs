@@ -4,7 +4,9 @@ use crate::support::{Fixture, apart, at_rate, back_to_back, paced, value};
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
 use hairpin_model::finding::Severity;
 use hairpin_model::summary::{Role, Verdict};
-use hairpin_model::{BudgetResult, Case, CpuIdle, Fact, Figure, Run, Waiting, fact_names, finding_keys as keys};
+use hairpin_model::{
+    BudgetResult, Case, CpuIdle, Fact, Figure, Invalid, Run, Waiting, fact_names, finding_keys as keys,
+};
 
 const BLOCKS: u32 = 10;
 
@@ -97,14 +99,14 @@ fn summaries_have_the_figures_of_their_samples() {
     assert!(tcp.primary().curve.windows(2).all(|pair| pair[0].latency_ns <= pair[1].latency_ns));
     let icmp = &run.cases[6];
     assert!(!icmp.valid && icmp.primary().latency_ns.p50.is_none());
-    assert_eq!(icmp.why_invalid, ["all 1 rounds failed"]);
+    assert_eq!(icmp.reasons, [Invalid::NotMeasured { failed_rounds: 1 }]);
 }
 
 #[test]
 fn an_open_loop_has_its_service_time_and_too_few_samples_for_a_p999() {
     let run = survey(100);
     let udp = &run.cases[5];
-    assert!(udp.valid, "{:?}", udp.why_invalid);
+    assert!(udp.valid, "{:?}", udp.reasons);
     assert!(client(udp.primary().service_ns.unwrap().p50.unwrap(), [60_000.0; 3]));
     assert_eq!(udp.primary().lateness_ns.unwrap().p50, Some(Figure::new(100.0, 100.0, 100.0)));
     assert_eq!(

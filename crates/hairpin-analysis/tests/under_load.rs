@@ -1,7 +1,7 @@
 //! A case under load over its rounds: valid and omitted rounds, and figures.
 
 use hairpin_model::flow::Direction;
-use hairpin_model::{ByPhase, Measured, PhaseLengths, ProbeTimeLine, Span};
+use hairpin_model::{ByPhase, LeftOut, Measured, PhaseLengths, ProbeTimeLine, Span};
 
 use crate::support::Fixture;
 use crate::support::under_load::{Beside, probed, probed_over_link};
@@ -20,7 +20,7 @@ fn over_time(latency_ms: impl Fn(u64) -> u64) -> ProbeTimeLine {
 }
 
 /// Five valid rounds and one with a change: the reason why it is omitted.
-fn left_out(change: impl Fn(&mut Measured)) -> Vec<String> {
+fn left_out(change: impl Fn(&mut Measured)) -> Option<LeftOut> {
     let mut fixture = Fixture::new();
     let case = probed_over_link();
     let beside = Beside::latencies(10 * MS, 180 * MS).queued(212_500);
@@ -34,23 +34,25 @@ fn left_out(change: impl Fn(&mut Measured)) -> Vec<String> {
         change(measured);
     });
     let run = fixture.run();
-    assert!(run.cases[0].valid, "{:?}", run.cases[0].why_invalid);
-    run.cases[0].under_load.as_ref().unwrap().rounds_left_out.clone()
+    assert!(run.cases[0].valid, "{:?}", run.cases[0].reasons);
+    let left_out = &run.cases[0].under_load.as_ref().unwrap().left_out;
+    assert!(left_out.len() <= 1 && left_out.iter().all(|left_out| left_out.round == 5), "{left_out:?}");
+    left_out.first().map(|left_out| left_out.why.clone())
 }
 
 #[test]
 fn a_round_with_invalid_phases_is_omitted_with_the_reason() {
-    assert_eq!(left_out(|_| {}), [] as [&str; 0]);
+    assert_eq!(left_out(|_| {}), None);
     let phases = |measured: &mut Measured, change: &dyn Fn(&mut hairpin_model::phases::ProbePhases)| {
         change(measured.primary_mut().phases.as_mut().unwrap());
     };
     let unanswered = left_out(|measured| phases(measured, &|phases| phases.by_phase.idle.samples = 0));
-    assert_eq!(unanswered, ["round 5: no message of the probe was answered in the idle phase"]);
+    assert_eq!(unanswered, Some(LeftOut::IdleUnanswered));
     let busy = left_out(|measured| {
         let line = measured.link.as_mut().unwrap().up.timeline.as_mut().unwrap();
         line.queue_bytes_mean.fill(5 * 1024);
     });
-    assert_eq!(busy, ["round 5: the path was not idle before the load: 5 KiB in its queue"]);
+    assert_eq!(busy, Some(LeftOut::QueueNotIdle { bytes: 5120.0 }));
     let busy = left_out(|measured| {
         measured.link = None;
         phases(measured, &|phases| {
@@ -58,14 +60,11 @@ fn a_round_with_invalid_phases_is_omitted_with_the_reason() {
             phases.by_phase.idle.least_ns = 10e6;
         });
     });
-    assert_eq!(
-        busy,
-        ["round 5: the path was not idle before the load, or the probe alone fills it: p50 120 ms, minimum 10.0 ms"]
-    );
+    assert_eq!(busy, Some(LeftOut::NotIdle { p50_ns: 120e6, least_ns: 10e6 }));
     let late = left_out(|measured| measured.flows[1].started_ns = Some(spans().ramp.from_ns + 700 * MS));
-    assert_eq!(late, ["round 5: the load began 700 ms late"]);
+    assert_eq!(late, Some(LeftOut::LoadLate { late_ns: 700 * MS }));
     let short = left_out(|measured| measured.flows[1].received.as_mut().unwrap().over_ns = 2_000 * MS);
-    assert_eq!(short, ["round 5: the load was received for 2.00 s of 5.00 s only"]);
+    assert_eq!(short, Some(LeftOut::LoadShort { received_ns: 2e9, loaded_ns: 5e9 }));
     let rising = left_out(|measured| {
         let second_half_ms = (spans().loaded.from_ns + spans().loaded.until_ns) / 2 / MS;
         phases(measured, &|phases| {
@@ -87,13 +86,8 @@ fn a_round_with_invalid_phases_is_omitted_with_the_reason() {
             });
         });
     });
-    assert_eq!(up_and_down, [] as [&str; 0], "the latency was as high before");
-    assert_eq!(
-        rising,
-        [
-            "round 5: the load was not steady: mean latency 60.0 ms in the first half of the loaded phase, 180 ms in the second"
-        ]
-    );
+    assert_eq!(up_and_down, None, "the latency was as high before");
+    assert_eq!(rising, Some(LeftOut::LoadUnsteady { first_ns: 60e6, second_ns: 180e6 }));
 }
 
 #[test]

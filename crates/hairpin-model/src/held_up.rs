@@ -13,24 +13,3 @@ words! {
         Unanswered = "unanswered-messages",
     }
 }
-
-impl HeldUp {
-    /// A sentence without the full stop.
-    pub fn cause(self) -> &'static str {
-        match self {
-            Self::SizeOfOneByte | Self::ReplyOfOneByte => {
-                "at most 128 messages can be unanswered where their number has one byte"
-            }
-            Self::Unanswered => "at most 32 768 messages can be unanswered",
-        }
-    }
-
-    /// What helps.
-    pub fn remedy(self) -> &'static str {
-        match self {
-            Self::SizeOfOneByte => "--size 2 or more, or a shorter --timeout",
-            Self::ReplyOfOneByte => "--reply-size 2 or more, or a shorter --timeout",
-            Self::Unanswered => "a lower --rate, or a shorter --timeout",
-        }
-    }
-}

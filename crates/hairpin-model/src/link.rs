@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::invalid::{LeftOut, RoundLeftOut};
 use crate::link_ends::{DroppedAfter, LinkEnds};
-use crate::{quantities, words};
+use crate::words;
 
 words! {
     /// Direction of a packet.
@@ -86,23 +87,6 @@ pub struct RelayReport {
     pub not_carried: u64,
 }
 
-impl RelayReport {
-    /// Which part had no room for how many packets; `None` if all had room.
-    fn why_no_room(&self) -> Option<String> {
-        let in_sockets = self.overrun.saturating_sub(self.memory_overrun);
-        let causes = [
-            (in_sockets, "the sockets of the relay had".to_owned()),
-            (self.memory_overrun, format!("the {MAX_MEMORY_MIB} MiB of the relay for packets in the link had")),
-        ];
-        let said: Vec<String> = causes
-            .into_iter()
-            .filter(|(packets, _)| *packets > 0)
-            .map(|(packets, had)| format!("{had} no room for {packets} packets"))
-            .collect();
-        (!said.is_empty()).then(|| said.join(", and "))
-    }
-}
-
 /// How late a relay may be, in ns, for its round to count.
 ///
 /// What the relay adds must not show beside what the link itself takes: so on a long link more is allowed, as a share of
@@ -136,19 +120,17 @@ impl LinkRecord {
     }
 
     /// Why the round under this link does not count: the relay was later than its bound, or had no room for packets.
-    pub fn why_invalid(&self) -> Option<String> {
-        if let Some(why) = self.relay.and_then(|relay| relay.why_no_room()) {
-            return Some(why);
+    pub fn why_invalid(&self) -> Option<LeftOut> {
+        if let Some(RelayReport { overrun, memory_overrun: in_memory, .. }) = self.relay
+            && overrun.max(in_memory) > 0
+        {
+            return Some(LeftOut::NoRoom { in_sockets: overrun.saturating_sub(in_memory), in_memory });
         }
-        let late = self.lateness_ns?;
-        let bounds = self.late_bounds_ns;
-        let time = |ns: u64| quantities::duration(ns as f64);
-        let over = |what: &str, ns: u64, bound: u64| {
-            (ns > bound).then(|| format!("the relay was late by {} {what}, bound {}", time(ns), time(bound)))
+        let (late, bounds) = (self.lateness_ns?, self.late_bounds_ns);
+        let over = |late_ns: u64, bound_ns: u64, tail_of: Option<u64>| {
+            (late_ns > bound_ns).then_some(LeftOut::RelayLate { late_ns, bound_ns, tail_of })
         };
-        let packets = self.packets.out;
-        let tail = if packets < 100 { format!("for the latest of {packets} packets") } else { "at p99".to_owned() };
-        over("at p50", late.p50, bounds.p50).or_else(|| over(&tail, late.p99, bounds.p99))
+        over(late.p50, bounds.p50, None).or_else(|| over(late.p99, bounds.p99, Some(self.packets.out)))
     }
 }
 
@@ -174,6 +156,9 @@ pub struct LinkSummary {
     /// few others are left, and of no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds_left_out: Vec<String>,
+    /// The same as data; empty in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<RoundLeftOut>,
     /// CPU time of the relay for a packet that came in, in ns; null for a link on a manual clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_cpu_ns_per_packet: Option<f64>,
@@ -427,22 +412,21 @@ mod tests {
         let without_room = |overrun, memory_overrun| {
             let relay = Some(RelayReport { overrun, memory_overrun, ..RelayReport::default() });
             let record = LinkRecord { relay, ..record(0, 0, 0) };
-            (record.why_invalid().unwrap_or_default(), record.was_overfull())
+            (record.why_invalid(), record.was_overfull())
         };
-        let sockets = "the sockets of the relay had no room for 3 packets";
-        let memory = "the 256 MiB of the relay for packets in the link had no room for 4 packets";
-        assert_eq!(without_room(0, 0), (String::new(), false));
-        assert_eq!(without_room(3, 0), (sockets.to_owned(), false));
-        assert_eq!(without_room(4, 4), (memory.to_owned(), true));
-        assert_eq!(without_room(7, 4), (format!("{sockets}, and {memory}"), true));
+        let no_room = |in_sockets, in_memory| Some(LeftOut::NoRoom { in_sockets, in_memory });
+        assert_eq!(without_room(0, 0), (None, false));
+        assert_eq!(without_room(3, 0), (no_room(3, 0), false));
+        assert_eq!(without_room(4, 4), (no_room(0, 4), true));
+        assert_eq!(without_room(7, 4), (no_room(3, 4), true));
         let older = r#"{"pinned_cpu": null, "cpu_ns": 1, "setup_ns": 1, "overrun": 3}"#;
         assert_eq!(serde_json::from_str::<RelayReport>(older).unwrap().memory_overrun, 0);
-        let why = record(140_000, 1_200_000, 0).why_invalid();
-        assert_eq!(why.as_deref(), Some("the relay was late by 140 us at p50, bound 100 us"));
-        let why = record(140_000, 2_400_000, 47_000_000).why_invalid();
-        assert_eq!(why.as_deref(), Some("the relay was late by 2.40 ms at p99, bound 2.35 ms"));
+        let late = |late_ns, bound_ns, tail_of| Some(LeftOut::RelayLate { late_ns, bound_ns, tail_of });
+        assert_eq!(record(140_000, 1_200_000, 0).why_invalid(), late(140_000, 100_000, None));
+        let tail = record(140_000, 2_400_000, 47_000_000).why_invalid();
+        assert_eq!(tail, late(2_400_000, 2_350_000, Some(100)));
         let few = PacketCounts { entered: 99, out: 99, ..PacketCounts::default() };
         let why = LinkRecord { packets: few, ..record(1, 2_400_000, 47_000_000) }.why_invalid();
-        assert_eq!(why.as_deref(), Some("the relay was late by 2.40 ms for the latest of 99 packets, bound 2.35 ms"));
+        assert_eq!(why, late(2_400_000, 2_350_000, Some(99)));
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::distribution::{CurvePoint, LatencyFigures, Percentiles};
 use crate::figure::Figure;
+use crate::invalid::RoundLeftOut;
 use crate::ledger::Ledger;
 use crate::words;
 
@@ -314,6 +315,9 @@ pub struct UnderLoad {
     /// of no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds_left_out: Vec<String>,
+    /// The same as data; empty in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<RoundLeftOut>,
     /// A round over time: medians over the rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<LoadedOverTime>,

@@ -12,6 +12,7 @@ use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
 use crate::flow::{Flow, FlowId, FlowRole};
 use crate::flows::{OfFlow, flows};
+use crate::invalid::Invalid;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
 use crate::one_way::{BothEnds, OneWayFigures, OverTime};
@@ -291,6 +292,9 @@ pub struct CaseSummary {
     pub valid: bool,
     /// Why not, one reason each.
     pub why_invalid: Vec<String>,
+    /// The same as data; empty in older runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Invalid>,
     /// The rounds.
     pub round_points: Vec<RoundPoint>,
     /// What was traced of it; null where nothing was.

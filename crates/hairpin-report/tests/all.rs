@@ -12,6 +12,7 @@ mod csv;
 mod findings;
 mod hosts;
 mod html;
+mod invalid;
 mod json_contract;
 mod links;
 mod one_way;

@@ -267,8 +267,9 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     words::write_answer(run);
 }
 
-/// Words the findings, whatever texts they were saved with.
+/// Words the findings and what is invalid, whatever texts they were saved with.
 pub(crate) fn word_findings(run: &mut Run) {
+    words::write_reasons(run);
     let cards: Vec<FindingCard> = hairpin_analysis::findings::ALL.iter().map(|detector| detector.card).collect();
     hairpin_report::findings::fill(run, &cards);
 }

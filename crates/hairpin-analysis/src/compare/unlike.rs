@@ -313,6 +313,7 @@ mod tests {
             traces: BTreeMap::new(),
             ends: None,
             rounds_left_out: Vec::new(),
+            left_out: Vec::new(),
             relay_cpu_ns_per_packet: None,
             shown: None,
         }

@@ -6,10 +6,10 @@
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;
-use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};
+use hairpin_model::{Finding, FindingCard, LeftOut, Run, finding_keys as keys};
 
 use super::support::{blank, evidence};
-use crate::two_hosts::{LeftOut, left_out};
+use crate::two_hosts::left_out;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "rounds-left-out",
@@ -29,10 +29,10 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     };
     let finding = finding.with(keys::ROUNDS, measured().count() as f64).with(keys::ROUND, f64::from(first.number));
     vec![match why {
-        LeftOut::Overlapped => finding.with(keys::CAUSE, "overlapped"),
         LeftOut::NoFeedback { silent_ns } => {
             finding.with(keys::CAUSE, "no-feedback").with(keys::SILENT, *silent_ns as f64)
         }
+        _ => finding.with(keys::CAUSE, "overlapped"),
     }]
 }
 

@@ -8,6 +8,8 @@ use hairpin_model::quantities::{self, byte_rate, bytes, duration, duration_figur
 use hairpin_model::{Evidence, FactValue, Figure, Finding, Run, finding_keys as keys};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 
+use crate::words::held_up_by;
+
 /// An environment in which a missing figure is an error.
 pub(super) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
@@ -72,7 +74,8 @@ impl<'r> View<'r> {
             put("worst", self.left_out(id));
         }
         if let Some(limit) = self.finding.word(keys::HELD_UP).and_then(|word| word.parse::<HeldUp>().ok()) {
-            put("limit", context! { cause => limit.cause(), remedy => limit.remedy() });
+            let (cause, remedy) = held_up_by(limit);
+            put("limit", context! { cause, remedy });
         }
         names
     }

@@ -84,6 +84,7 @@ fn link(seed: u64, shown: &ShownLink) -> LinkSummary {
         traces: std::collections::BTreeMap::new(),
         ends: None,
         rounds_left_out: Vec::new(),
+        left_out: Vec::new(),
         relay_cpu_ns_per_packet: Some(4730.0),
         shown: Some(Box::new(shown.clone())),
     }

@@ -237,6 +237,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         path: PathSummary { path: case.path.clone(), relay: None },
         valid: true,
         why_invalid: Vec::new(),
+        reasons: Vec::new(),
         round_points: points,
         trace: None,
         case,

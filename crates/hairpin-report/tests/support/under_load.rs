@@ -155,6 +155,7 @@ fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: 
         }),
         recovered_after_ns: (!ways.is_empty()).then(|| around(715.0 * MS, 0.02)),
         rounds_left_out: Vec::new(),
+        left_out: Vec::new(),
         over_time: Some(over_time([idle_ns, loaded_ns], *queue, ways.len())),
     });
     let loads: Vec<Flow> = row.case.loads().into_iter().cloned().collect();

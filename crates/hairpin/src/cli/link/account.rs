@@ -6,6 +6,7 @@ use std::process::Command;
 
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_model::{DirectionRecord, DropCounter, DroppedAfter, LatenessNs, LinkEnds, LinkRecord, quantities};
+use hairpin_report::words::left_out;
 
 /// A link and its addresses, as passed to the programs at both ends.
 pub(super) struct Addresses<'a> {
@@ -70,7 +71,7 @@ pub(super) fn after(record: &LinkRecord) -> String {
 
 /// Why times measured across the link must not be trusted.
 pub(super) fn warning(record: &LinkRecord) -> Option<String> {
-    let why = record.why_invalid()?;
+    let why = left_out(&record.why_invalid()?);
     let hint = if record.was_overfull() {
         "send less, or use a link that holds less: a shorter delay, or a rate with a smaller queue"
     } else {

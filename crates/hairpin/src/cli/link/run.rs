@@ -15,6 +15,7 @@ use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, n
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::EVERY;
 use hairpin_model::{Failure, FailureKind, LinkRun};
+use hairpin_report::words::left_out;
 
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::output;
@@ -277,7 +278,7 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
     }
     let Exit::Of(code) = exit else { return };
     if wish.json {
-        let why_invalid = record.why_invalid();
+        let why_invalid = record.why_invalid().map(|why| left_out(&why));
         let words: Vec<String> = wish.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         output::json(&LinkRun {
             command: words,

@@ -1,0 +1,84 @@
+//! Why rounds and cases are invalid. The report has their words.
+
+use serde::{Deserialize, Serialize};
+
+use crate::held_up::HeldUp;
+use crate::options::Effective;
+use crate::round::Purpose;
+use crate::trace::End;
+
+/// Why a round is left out of the figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum LeftOut {
+    /// The relay had no room for so many packets.
+    NoRoom {
+        in_sockets: u64,
+        in_memory: u64,
+    },
+    /// The relay was late: at p99 of so many packets, of fewer than 100 the latest; null: at p50.
+    RelayLate {
+        late_ns: u64,
+        bound_ns: u64,
+        tail_of: Option<u64>,
+    },
+    /// The server ran another client's round at the same time.
+    Overlapped,
+    /// A datagram sender stopped: time since the last feedback from the receiver.
+    NoFeedback {
+        silent_ns: u64,
+    },
+    /// No message of the probe was answered in the idle phase.
+    IdleUnanswered,
+    /// Median of the bytes in the link's queue in the idle phase.
+    QueueNotIdle {
+        bytes: f64,
+    },
+    /// Median latency in the idle phase, and the minimum of all phases.
+    NotIdle {
+        p50_ns: f64,
+        least_ns: f64,
+    },
+    LoadLate {
+        late_ns: u64,
+    },
+    /// The load was received for only this part of the loaded phase.
+    LoadShort {
+        received_ns: f64,
+        loaded_ns: f64,
+    },
+    /// Mean latencies of the halves of the loaded phase: it still rises.
+    LoadUnsteady {
+        first_ns: f64,
+        second_ns: f64,
+    },
+}
+
+/// A round that is left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RoundLeftOut {
+    pub round: u32,
+    pub purpose: Purpose,
+    pub why: LeftOut,
+}
+
+/// Why the figures of a case must not be used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Invalid {
+    /// No round was measured completely.
+    NotMeasured { failed_rounds: u64 },
+    /// No message was answered, or arrived.
+    NoSamples,
+    /// The generator did not reach the requested rate, as it was saturated or waited for answers.
+    Saturated { sent_per_s: f64, asked_per_s: f64, held_up: Option<HeldUp> },
+    /// Less than half of the rounds are left.
+    RoundsLeftOut { left_out: u64, rounds: u64, first: LeftOut },
+    /// The kernel granted another value than requested.
+    UnmetOption { end: End, option: Effective },
+    /// Losses of a reliable transport.
+    Unreliable { lost: u64, duplicated: u64, unexplained: i64 },
+}
