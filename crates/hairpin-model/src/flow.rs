@@ -303,6 +303,9 @@ pub struct Flow {
     pub ends: Option<EndSettings>,
 }
 
+/// Maximum streams of all connections of a flow.
+pub const MAX_WIRES: u64 = 4096;
+
 /// Identity of a flow within its case: a word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(transparent)]

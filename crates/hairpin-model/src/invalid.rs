@@ -2,16 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::flow::FlowId;
 use crate::held_up::HeldUp;
 use crate::options::Effective;
 use crate::round::Purpose;
 use crate::trace::End;
 
 /// Why a round is left out of the figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum LeftOut {
+    /// A flow failed while others went on.
+    FlowFailed {
+        id: FlowId,
+    },
     /// The relay had no room for so many packets.
     NoRoom {
         in_sockets: u64,
@@ -56,8 +60,7 @@ pub enum LeftOut {
 }
 
 /// A round that is left out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RoundLeftOut {
     pub round: u32,
     pub purpose: Purpose,
@@ -65,8 +68,7 @@ pub struct RoundLeftOut {
 }
 
 /// Why the figures of a case must not be used.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Invalid {
     /// No round was measured completely.

@@ -122,8 +122,8 @@ pub use phases::{
 };
 pub use refused::Refused;
 pub use round::{
-    EndReport, ExchangeCounts, Extent, Finished, FlowRecord, Measured, Noise, Outcome, Probe, RoundOrder,
-    RoundRecord, Turnaround,
+    EndReport, ExchangeCounts, Extent, FailedFlow, Finished, FlowRecord, FlowSamples, Measured, Noise, Outcome,
+    Probe, RoundOrder, RoundRecord, Turnaround,
 };
 pub use round_columns::RoundValue;
 pub use run::{Host, Plan, Run, Sends, Skipped, Tool};

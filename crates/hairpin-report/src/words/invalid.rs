@@ -72,6 +72,7 @@ fn round_left_out(RoundLeftOut { round, purpose, why }: &RoundLeftOut) -> String
 pub fn left_out(why: &LeftOut) -> String {
     let time = |ns: &u64| duration(*ns as f64);
     match why {
+        LeftOut::FlowFailed { id } => format!("its flow `{id}` failed"),
         LeftOut::NoRoom { in_sockets, in_memory } => {
             let memory = format!("the {MAX_MEMORY_MIB} MiB of the relay for packets in the link had");
             let both = [(in_sockets, "the sockets of the relay had"), (in_memory, &memory)];
