@@ -15,7 +15,6 @@ use crate::trace::End;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Exchange {
     /// The sizes of a request's writes, in order.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub writes: Writes,
     /// Pause between two writes of one request, in ns. Writes that the remedy puts into one call have none between them.
     pub gap_ns: u64,
@@ -63,6 +62,7 @@ impl Exchange {
 
 /// Sizes of a request's writes, in bytes: `100x2`, or `4,3210`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 #[serde(try_from = "String", into = "String")]
 pub struct Writes(Vec<u64>);
 

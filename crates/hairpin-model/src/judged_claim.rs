@@ -6,6 +6,7 @@ use crate::claim::{About, Coverage, Published};
 use crate::document::Document;
 use crate::environment::Environment;
 use crate::figure::Figure;
+use crate::reason::Reason;
 use crate::run::{State, Tool};
 use crate::words;
 
@@ -38,6 +39,9 @@ pub struct Judgement {
     pub verdict: Option<Verdict>,
     /// The reason, in words.
     pub why: String,
+    /// The same as data; absent if the claim was only listed, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }
 
 /// A row of a claim's table, judged.
@@ -62,6 +66,13 @@ pub struct JudgedRow {
     pub stand_in: Option<String>,
     /// The setting, if it is not the claim's; the row is then no part of the claim's verdict.
     pub beside: Option<String>,
+}
+
+impl JudgedRow {
+    /// Whether it is part of the claim's verdict.
+    pub fn counts(&self) -> bool {
+        self.skipped.is_none() && self.beside.is_none()
+    }
 }
 
 /// A claim, judged.

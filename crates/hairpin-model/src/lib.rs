@@ -50,6 +50,7 @@ pub mod path;
 pub mod phases;
 pub mod printable;
 pub mod quantities;
+pub mod reason;
 pub mod refused;
 pub mod round;
 pub mod round_columns;
@@ -113,6 +114,7 @@ pub use phases::{
     PhaseUsage, PhasesOfCase, ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Responsiveness,
     SenderState, Span, Trimmed, UnderLoad,
 };
+pub use reason::Reason;
 pub use refused::Refused;
 pub use round::{
     EndReport, ExchangeCounts, Extent, Failure, Finished, FlowRecord, Measured, Noise, Outcome, Probe, RoundOrder,
