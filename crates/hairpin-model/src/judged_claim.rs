@@ -7,22 +7,8 @@ use crate::document::Document;
 use crate::environment::Environment;
 use crate::figure::Figure;
 use crate::reason::Reason;
+pub use crate::reason::Verdict;
 use crate::run::{State, Tool};
-use crate::words;
-
-words! {
-    /// Result of testing a claim.
-    pub enum Verdict: "verdict" {
-        /// The whole interval satisfies the rule.
-        Holds = "holds",
-        /// The whole interval violates it.
-        DoesNotHold = "does-not-hold",
-        /// The interval is on both sides or missing, or the measurement cannot decide.
-        CannotTell = "cannot-tell",
-        /// Not measured.
-        CannotRun = "cannot-run",
-    }
-}
 
 /// Result for a claim or a row of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -49,6 +49,7 @@ pub mod parse;
 pub mod path;
 pub mod phases;
 pub mod printable;
+mod purpose;
 pub mod quantities;
 pub mod reason;
 pub mod refused;

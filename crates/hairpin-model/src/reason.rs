@@ -6,7 +6,6 @@ use crate::case::Fallback;
 use crate::claim::{FigureName, Kept};
 use crate::exchange::Writes;
 use crate::figure::Figure;
-use crate::judged_claim::Verdict;
 use crate::options::Effective;
 use crate::time_sequence::EventKind;
 use crate::words;
@@ -68,6 +67,20 @@ pub enum Reason {
     NotCaptured { case: String, reason: String },
     /// No exchange was traced, or captured, completely.
     NoExchange { case: String, captured: bool },
+}
+
+words! {
+    /// Result of testing a claim.
+    pub enum Verdict: "verdict" {
+        /// The whole interval satisfies the rule.
+        Holds = "holds",
+        /// The whole interval violates it.
+        DoesNotHold = "does-not-hold",
+        /// The interval is on both sides or missing, or the measurement cannot decide.
+        CannotTell = "cannot-tell",
+        /// Not measured.
+        CannotRun = "cannot-run",
+    }
 }
 
 words! {
