@@ -14,7 +14,6 @@ use crate::trace::End;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Exchange {
     /// The sizes of a request's writes, in order.
-    #[schemars(with = "String")]
     pub writes: Writes,
     /// Pause between two writes of one request, in ns. Writes that the remedy puts into one call have none between them.
     pub gap_ns: u64,
@@ -62,6 +61,7 @@ impl Exchange {
 
 /// Sizes of a request's writes, in bytes: `100x2`, or `4,3210`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 #[serde(try_from = "String", into = "String")]
 pub struct Writes(Vec<u64>);
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::flow::FlowId;
 use crate::held_up::HeldUp;
 use crate::options::Effective;
-use crate::round::Purpose;
+use crate::purpose::Purpose;
 use crate::trace::End;
 
 /// Why a round is left out of the figures.

@@ -6,22 +6,9 @@ use crate::claim::{About, Coverage, Published};
 use crate::document::Document;
 use crate::environment::Environment;
 use crate::figure::Figure;
+use crate::reason::Reason;
+pub use crate::reason::Verdict;
 use crate::run::{State, Tool};
-use crate::words;
-
-words! {
-    /// Result of testing a claim.
-    pub enum Verdict: "verdict" {
-        /// The whole interval satisfies the rule.
-        Holds = "holds",
-        /// The whole interval violates it.
-        DoesNotHold = "does-not-hold",
-        /// The interval is on both sides or missing, or the measurement cannot decide.
-        CannotTell = "cannot-tell",
-        /// Not measured.
-        CannotRun = "cannot-run",
-    }
-}
 
 /// Result for a claim or a row of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
@@ -37,6 +24,9 @@ pub struct Judgement {
     pub verdict: Option<Verdict>,
     /// The reason, in words.
     pub why: String,
+    /// The same as data; absent if the claim was only listed, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }
 
 /// A row of a claim's table, judged.
@@ -60,6 +50,13 @@ pub struct JudgedRow {
     pub stand_in: Option<String>,
     /// The setting, if it is not the claim's; the row is then no part of the claim's verdict.
     pub beside: Option<String>,
+}
+
+impl JudgedRow {
+    /// Whether it is part of the claim's verdict.
+    pub fn counts(&self) -> bool {
+        self.skipped.is_none() && self.beside.is_none()
+    }
 }
 
 /// A claim, judged.

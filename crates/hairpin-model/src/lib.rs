@@ -50,7 +50,9 @@ pub mod parse;
 pub mod path;
 pub mod phases;
 pub mod printable;
+mod purpose;
 pub mod quantities;
+pub mod reason;
 pub mod refused;
 pub mod round;
 pub mod round_columns;
@@ -120,6 +122,7 @@ pub use phases::{
     PhaseUsage, PhasesOfCase, ProbeFigures, ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, Responsiveness,
     SenderState, Span, Trimmed, UnderLoad,
 };
+pub use reason::Reason;
 pub use refused::Refused;
 pub use round::{
     EndReport, ExchangeCounts, Extent, FailedFlow, Finished, FlowRecord, FlowSamples, Measured, Noise, Outcome,

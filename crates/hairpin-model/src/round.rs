@@ -15,11 +15,11 @@ use crate::link::LinkRecord;
 use crate::one_way::{CpuTimeLine, Received, Sent, Streamed};
 use crate::options::Effective;
 use crate::phases::{ByPhase, PhaseLengths, PhaseUsage, ProbePhases, Span};
+pub use crate::purpose::Purpose;
 use crate::samples::Samples;
 use crate::summary::RoundFigures;
 use crate::time_sequence::TraceFigures;
 use crate::trace::{End, EndTrace, RoundTrace};
-use crate::words;
 
 /// Number of messages or a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,20 +27,6 @@ use crate::words;
 pub enum Extent {
     Count(u64),
     DurationNs(u64),
-}
-
-words! {
-    /// Purpose of a round.
-    #[derive(Default)]
-    pub enum Purpose: "purpose" {
-        /// Its figures are the answer.
-        #[default]
-        Timed = "timed",
-        /// Traced: its figures are no answer, its trace is evidence.
-        Traced = "traced",
-        /// Like a traced one, without tracing: the difference is the cost of tracing.
-        Untraced = "untraced",
-    }
 }
 
 /// An order to the engine: one round of one case.

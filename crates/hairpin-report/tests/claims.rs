@@ -1,8 +1,13 @@
 //! Claims in the terminal and on the page: reviewed snapshots, and rules that hold for any report.
 
-use hairpin_model::{ClaimsReport, Document};
+use hairpin_model::claim::Kept;
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::reason::{Bound, Gap, OrderStep, Place};
+use hairpin_model::time_sequence::EventKind;
+use hairpin_model::{ClaimsReport, Document, Fallback, Figure, FigureName, JudgedRow, Judgement, Reason};
 use hairpin_report::html;
 use hairpin_report::terminal::render_claims;
+use hairpin_report::words::write_claims;
 use serde_json::{Value, json};
 
 use crate::shown::{joined, plain};
@@ -210,4 +215,150 @@ fn the_page_has_a_command_that_repeats_it_into_a_new_folder() {
 fn claims_survive_their_json() {
     let report = report(true);
     assert_eq!(serde_json::from_str::<ClaimsReport>(&report.to_json()).expect("it is JSON"), report);
+}
+
+/// The report with each of these reasons in a row of its second claim.
+fn because(reasons: &[(Option<Figure>, &str, Reason)]) -> String {
+    let mut report = report(true);
+    let row = report.claims[1].rows[0].clone();
+    let with = |(measured, unit, reason): &(Option<Figure>, &str, Reason)| {
+        let judgement = Judgement {
+            measured: *measured,
+            measured_unit: Some((*unit).to_owned()),
+            reason: Some(reason.clone()),
+            ..Judgement::default()
+        };
+        JudgedRow { judgement, ..row.clone() }
+    };
+    report.claims[1].rows = reasons.iter().map(with).collect();
+    let saved = report.claims[0].clone();
+    write_claims(&mut report);
+    assert_eq!(report.claims[0], saved, "without data the words stay");
+    report.claims[1].rows.iter().map(|row| row.judgement.why.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn reasons_of_measured_figures() {
+    let (figure, case, other) = (FigureName::P50, "tcp block same-cpu".to_owned(), "udp block same-cpu".to_owned());
+    let measured = Some(Figure::new(4.5, 4.4, 4.61));
+    let of = |against: Option<&String>, place, bound| Reason::Compared {
+        figure,
+        case: case.clone(),
+        against: against.cloned(),
+        place,
+        bound,
+    };
+    let within = Bound::Within { number: 410_403.72, factor: 2.0 };
+    let range = |factor| Bound::Range { from: 1.0, to: 5.5, factor };
+    let mut reasons: Vec<_> =
+        Place::ALL.iter().map(|place| (measured, "ms", of(None, *place, within.clone()))).collect();
+    let gap = |value| Gap { cases: [other.clone(), case.clone()], ratio: Figure::bare(value) };
+    let step = |names: [&str; 2], verdict, ratio: Option<f64>| OrderStep {
+        names: names.map(str::to_owned),
+        verdict,
+        ratio: ratio.map(Figure::bare),
+        absent: ratio.is_none().then(|| Box::new(Reason::NotMeasured { case: case.clone(), cause: None })),
+    };
+    let steps = vec![
+        step(["pipe", "UDP"], Verdict::Holds, Some(1.5)),
+        step(["UDP", "TCP"], Verdict::DoesNotHold, Some(0.8)),
+        step(["TCP", "shm"], Verdict::CannotTell, Some(1.0)),
+        step(["shm", "icmp"], Verdict::CannotRun, None),
+    ];
+    let saved = Some(Figure::new(-0.000_2, -0.0893, 0.000_7));
+    let undecided = Reason::Undecided {
+        because: "It delays no ACK.".to_owned(),
+        measured: Box::new(of(None, Place::Inside, within)),
+    };
+    reasons.extend([
+        (measured, "x", of(Some(&other), Place::Inside, range(1.0))),
+        (Some(Figure::bare(4.5)), "x", of(Some(&other), Place::Below, range(2.0))),
+        (measured, "us", of(None, Place::Above, Bound::AtMost { number: 4.0 })),
+        (measured, "us", of(None, Place::Across, Bound::AtLeast { number: 4.5 })),
+        (saved, "share", of(Some(&other), Place::Below, Bound::SavesAtLeast { share: 0.9 })),
+        (measured, "ms", undecided),
+        (None, "x", Reason::Order { figure, steps }),
+        (measured, "x", Reason::Widens { figure, full: gap(9.0), low: gap(2.0) }),
+    ]);
+    insta::assert_snapshot!(because(&reasons));
+}
+
+#[test]
+fn reasons_without_a_measured_figure() {
+    let (figure, case) = (FigureName::First, "tcp block same-cpu".to_owned());
+    let text = str::to_owned;
+    let option = serde_json::from_value(
+        json!({"name": "sndbuf", "asked": "4096", "before": "4608", "after": "4608", "met": true}),
+    );
+    let kept = |reported: &[Kept], absent: &[Kept], options| Reason::Kept {
+        case: case.clone(),
+        reported: reported.to_vec(),
+        absent: absent.to_vec(),
+        options,
+    };
+    let pattern = |written: Option<&str>, answer_ns, published: Option<&str>| Reason::Pattern {
+        case: case.clone(),
+        written: written.map(|writes| writes.parse().expect("it is a pattern")),
+        ended_ns: [written.map(|_| 40_600), answer_ns],
+        published: published.map(|writes| writes.parse().expect("it is a pattern")),
+    };
+    let fallback = Fallback { from: text("udp"), to: text("tcp"), evidence: text("none of 5 came back") };
+    let seen = vec![(EventKind::Syn, -95_615_000), (EventKind::SynAck, 1_000)];
+    let packets = |seen, absent| Reason::Packets { case: case.clone(), seen, absent };
+    let reasons = [
+        kept(&[Kept::Extremes, Kept::Curve], &[], vec![option.expect("it is an option")]),
+        kept(&[], &[Kept::Percentiles, Kept::Samples, Kept::RateOverTime], Vec::new()),
+        kept(&[Kept::CpuOverTime], &[Kept::Options], Vec::new()),
+        packets(seen.clone(), None),
+        packets(seen, Some(EventKind::PureAck)),
+        packets(Vec::new(), Some(EventKind::Segment)),
+        pattern(Some("2x2"), Some(95_000), None),
+        pattern(None, None, Some("3x2")),
+        Reason::FellBack { case: case.clone(), fallback },
+        Reason::NoFallback { case: case.clone(), from: text("udp"), to: text("tcp") },
+        Reason::Missing { part: text("a link") },
+        Reason::Skipped { because: text("it is about one machine") },
+        Reason::NoRun { run: text("small-writes"), cause: Some(text("no permission")) },
+        Reason::NoRun { run: text("small-writes"), cause: None },
+        Reason::NoCase,
+        Reason::SeveralCases { cases: vec![case.clone(), text("udp block same-cpu")] },
+        Reason::Ended { case: None },
+        Reason::Ended { case: Some(case.clone()) },
+        Reason::NotMeasured { case: case.clone(), cause: None },
+        Reason::NotMeasured { case: case.clone(), cause: Some(text("no permission")) },
+        Reason::Invalid {
+            case: case.clone(),
+            reasons: vec![text("no message arrived"), text("all 3 rounds failed")],
+        },
+        Reason::NotPublished { needed: text("number") },
+        Reason::NotPublished { needed: text("order") },
+        Reason::WrongUnit { figure, unit: text("bytes") },
+        Reason::Zero { figure, cases: Vec::new() },
+        Reason::Zero { figure, cases: vec![case.clone(), text("udp block same-cpu")] },
+        Reason::NeedsClocks { case: case.clone(), figure },
+        Reason::TooFewSamples { case: case.clone(), figure, samples: 800 },
+        Reason::NotTraced { case: case.clone() },
+        Reason::NotCaptured { case: case.clone(), reason: text("no CAP_NET_RAW") },
+        Reason::NoExchange { case: case.clone(), captured: true },
+        Reason::NoExchange { case, captured: false },
+    ];
+    insta::assert_snapshot!(because(&reasons.map(|reason| (None, "ms", reason))));
+}
+
+#[test]
+fn figures_of_claims_have_names() {
+    let of = |figure| (None, "ms", Reason::Zero { figure, cases: Vec::new() });
+    insta::assert_snapshot!(because(&FigureName::ALL.iter().map(|figure| of(*figure)).collect::<Vec<_>>()));
+}
+
+#[test]
+fn a_table_names_its_rows_by_verdict() {
+    let mut report = report(true);
+    let claim = &mut report.claims[1];
+    claim.judgement.reason = Some(Reason::Rows);
+    let mut skipped = claim.rows[0].clone();
+    (skipped.name, skipped.skipped) = ("here".to_owned(), Some("it is about one machine".to_owned()));
+    claim.rows.push(skipped);
+    write_claims(&mut report);
+    insta::assert_snapshot!(report.claims[1].judgement.why);
 }

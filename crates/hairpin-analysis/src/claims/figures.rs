@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use hairpin_model::flow::Direction;
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Run};
+use hairpin_model::reason::Bound;
+use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Published, Reason, Run, Value};
 
 use super::evidence::Evidence;
 use super::of_round::by_block;
-use super::place::without;
+use super::place::{place, verdict, without};
 use super::selection::select;
-use super::units::{TIMES, in_words, is_latency, scale};
+use super::units::{TIMES, is_latency, scale};
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
 use crate::statistics::interval::median_over;
 
@@ -18,19 +19,34 @@ use crate::statistics::interval::median_over;
 pub(super) struct Measured {
     pub(super) figure: Figure,
     pub(super) unit: String,
-    /// A description: `p50 of tcp block same-cpu`.
-    pub(super) what: String,
+    pub(super) name: FigureName,
+    /// The labels of the case, and of that of the denominator.
+    pub(super) case: String,
+    pub(super) against: Option<String>,
 }
 
 impl Measured {
-    pub(super) fn judged(&self, verdict: Verdict, ratio: Option<f64>, why: String) -> Judgement {
+    /// The judgement of `judged` by `bounds`; `ratio` is that to the published value.
+    pub(super) fn compared(self, judged: &Figure, bounds: [f64; 2], ratio: Option<f64>, bound: Bound) -> Judgement {
+        let place = place(judged, bounds);
+        let reason = Reason::Compared { figure: self.name, case: self.case, against: self.against, place, bound };
         Judgement {
-            measured: Some(self.figure),
-            measured_unit: Some(self.unit.clone()),
             ratio: ratio.filter(|ratio| ratio.is_finite()),
-            verdict: Some(verdict),
-            why,
+            ..with(self.figure, self.unit, verdict(place), reason)
         }
+    }
+}
+
+/// A judgement with a measured figure.
+pub(super) fn with(figure: Figure, unit: String, verdict: Verdict, reason: Reason) -> Judgement {
+    Judgement { measured: Some(figure), measured_unit: Some(unit), ..without(verdict, reason) }
+}
+
+/// The published number, or the verdict if it is none.
+pub(super) fn number(published: &Published) -> Result<f64, Judgement> {
+    match published.value {
+        Value::Number(number) => Ok(number),
+        _ => Err(without(Verdict::CannotRun, Reason::NotPublished { needed: "number".to_owned() })),
     }
 }
 
@@ -38,19 +54,23 @@ impl Measured {
 pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Result<Measured, Judgement> {
     let Evidence { run, other } = evidence;
     let case = select(run, &of.case)?;
-    let name = in_words(of.figure);
+    let name = of.figure;
     if let Some(against) = &of.against {
         let baseline = select(other, against)?;
-        let figure = ratio(of.figure, (baseline, other), (case, run))?;
-        let what = format!("{name} of {} against {}", case.label, baseline.label);
-        return Ok(Measured { figure, unit: TIMES.to_owned(), what });
+        return ratio_of(name, [(baseline, other), (case, run)]);
     }
-    let scale = scale(of.figure, unit).ok_or_else(|| {
-        without(Verdict::CannotRun, format!("the {name} is published in {unit}, a unit that it cannot have"))
-    })?;
-    let base = figure((case, run), of.figure)?;
-    let figure = base.rising(|value| value * scale);
-    Ok(Measured { figure, unit: unit.to_owned(), what: format!("{name} of {}", case.label) })
+    let unit = unit.to_owned();
+    let scale = scale(name, &unit)
+        .ok_or_else(|| without(Verdict::CannotRun, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
+    let figure = figure((case, run), name)?.rising(|value| value * scale);
+    Ok(Measured { figure, unit, name, case: case.label.clone(), against: None })
+}
+
+/// The figure of the second case over that of the first.
+pub(super) fn ratio_of(name: FigureName, [baseline, case]: [OfRun<'_>; 2]) -> Result<Measured, Judgement> {
+    let figure = ratio(name, baseline, case)?;
+    let (case, against) = (case.0.label.clone(), Some(baseline.0.label.clone()));
+    Ok(Measured { figure, unit: TIMES.to_owned(), name, case, against })
 }
 
 pub(super) type OfRun<'r> = (&'r CaseSummary, &'r Run);
@@ -63,8 +83,8 @@ pub(super) fn ratio(name: FigureName, baseline: OfRun<'_>, candidate: OfRun<'_>)
     let step = if is_latency(name) { step_share(one.value.min(other.value)) } else { 0.0 };
     let of_baseline = apart(logarithms(name, baseline), baseline.1, candidate.1);
     times(&of_baseline, &logarithms(name, candidate), step, baseline).ok_or_else(|| {
-        let why = format!("the {} of {} or {} is 0", in_words(name), baseline.0.label, candidate.0.label);
-        without(Verdict::CannotTell, why)
+        let cases = vec![baseline.0.label.clone(), candidate.0.label.clone()];
+        without(Verdict::CannotTell, Reason::Zero { figure: name, cases })
     })
 }
 
@@ -130,11 +150,9 @@ pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure,
             && case.case.primary().direction != Direction::RoundTrip
             && is_latency(name)
         {
-            let what = in_words(name);
-            let why = format!("{} has no {what}: one way between two hosts, it needs clocks that agree", case.label);
-            return without(Verdict::CannotTell, why);
+            return without(Verdict::CannotTell, Reason::NeedsClocks { case: case.label.clone(), figure: name });
         }
-        let why = format!("{} has no {}: {} samples are too few", case.label, in_words(name), case.primary().samples);
-        without(Verdict::CannotTell, why)
+        let samples = case.primary().samples;
+        without(Verdict::CannotTell, Reason::TooFewSamples { case: case.label.clone(), figure: name, samples })
     })
 }

@@ -21,13 +21,12 @@ mod table;
 mod units;
 mod widens;
 mod within;
-mod words;
 
 use std::collections::BTreeMap;
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::distinct;
-use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Means, Row, Rule, Run, Test};
+use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Means, Reason, Row, Rule, Run, Test};
 
 use evidence::Evidence;
 use place::without;
@@ -102,14 +101,18 @@ fn stand_ins(claim: &Claim) -> Option<String> {
 
 fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
     let test = match &row.means {
-        Means::Missing(part) => return without(Verdict::CannotRun, format!("missing: {part}")),
-        Means::Skipped(why) => return without(Verdict::CannotRun, format!("skipped: {why}")),
+        Means::Missing(part) => return without(Verdict::CannotRun, Reason::Missing { part: part.clone() }),
+        Means::Skipped(because) => {
+            return without(Verdict::CannotRun, Reason::Skipped { because: because.clone() });
+        }
         Means::Test(test) => test,
     };
     let made = |name: &str| match runs.get(name) {
         Some(Ok(run)) => Ok(*run),
-        Some(Err(why)) => Err(without(Verdict::CannotRun, why.clone())),
-        None => Err(without(Verdict::CannotRun, format!("the run `{name}` was not made"))),
+        other => {
+            let cause = other.and_then(|made| made.clone().err());
+            Err(without(Verdict::CannotRun, Reason::NoRun { run: name.to_owned(), cause }))
+        }
     };
     let evidence =
         || Ok(Evidence { run: made(&test.run)?, other: made(test.rule.other_run().unwrap_or(&test.run))? });
@@ -142,12 +145,11 @@ fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
 
 /// The measurement without a verdict, if the test cannot decide.
 fn undecided(judgement: Judgement, test: &Test) -> Judgement {
-    match test.undecided() {
-        Some(why) if judgement.verdict != Some(Verdict::CannotRun) => Judgement {
-            verdict: Some(Verdict::CannotTell),
-            why: format!("{why} Measured instead: {}", judgement.why),
-            ..judgement
-        },
+    match (test.undecided(), &judgement.reason) {
+        (Some(because), Some(measured)) if judgement.verdict != Some(Verdict::CannotRun) => {
+            let reason = Reason::Undecided { because: because.to_owned(), measured: Box::new(measured.clone()) };
+            Judgement { verdict: Some(Verdict::CannotTell), reason: Some(reason), ..judgement }
+        }
         _ => judgement,
     }
 }

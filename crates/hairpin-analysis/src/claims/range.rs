@@ -1,12 +1,12 @@
 //! `range`: the figure is in the published range.
 
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::{Judgement, Measure, Published, Value};
+use hairpin_model::reason::Bound;
+use hairpin_model::{Judgement, Measure, Published, Reason, Value};
 
 use super::evidence::Evidence;
 use super::figures::measure;
-use super::place::{Place, without};
-use super::words;
+use super::place::without;
 
 pub(super) fn judge(
     of: &Measure,
@@ -15,15 +15,12 @@ pub(super) fn judge(
     evidence: Evidence<'_>,
 ) -> Result<Judgement, Judgement> {
     let Value::Range([from, to]) = published.value else {
-        return Err(without(Verdict::CannotRun, "the published value is not a range"));
+        return Err(without(Verdict::CannotRun, Reason::NotPublished { needed: "range".to_owned() }));
     };
     let measured = measure(of, &published.unit, evidence)?;
-    let place = Place::of(&measured.figure, from / factor, to * factor);
-    let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
-    let range = format!("between {from} and {}", words::exactly(to, &published.unit));
-    let bounds = if factor > 1.0 { format!("within a factor of {factor} of the range {range}") } else { range };
-    let ratio = against_nearer_end(measured.figure.value, from, to);
-    Ok(measured.judged(place.verdict(), Some(ratio), place.sentence(&what, &bounds)))
+    let (figure, bound) = (measured.figure, Bound::Range { from, to, factor });
+    let ratio = against_nearer_end(figure.value, from, to);
+    Ok(measured.compared(&figure, [from / factor, to * factor], Some(ratio), bound))
 }
 
 /// Ratio to the bound that the value exceeds; 1 inside the range.

@@ -2,7 +2,7 @@
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::run::State;
-use hairpin_model::{CaseSummary, Judgement, Run, Selector};
+use hairpin_model::{CaseSummary, Judgement, Reason, Run, Selector};
 
 use super::place::without;
 
@@ -13,34 +13,37 @@ pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSu
         [case] => usable(run, case),
         [] => Err(without(Verdict::CannotRun, why_absent(run, selector))),
         several => {
-            let labels: Vec<&str> = several.iter().map(|case| case.label.as_str()).collect();
-            Err(without(Verdict::CannotRun, format!("several cases match: {}", labels.join("; "))))
+            let cases = several.iter().map(|case| case.label.clone()).collect();
+            Err(without(Verdict::CannotRun, Reason::SeveralCases { cases }))
         }
     }
 }
 
 fn usable<'r>(run: &'r Run, case: &'r CaseSummary) -> Result<&'r CaseSummary, Judgement> {
+    let label = case.label.clone();
     if case.rounds == 0 {
-        let why = case.failed_rounds.first().cloned();
-        let why = why.unwrap_or_else(|| ended(run).unwrap_or_else(|| "none of its rounds was measured".to_owned()));
-        return Err(without(Verdict::CannotRun, format!("{}: {why}", case.label)));
+        let reason = match case.failed_rounds.first() {
+            None if run.state == State::Interrupted => Reason::Ended { case: Some(label) },
+            cause => Reason::NotMeasured { case: label, cause: cause.cloned() },
+        };
+        return Err(without(Verdict::CannotRun, reason));
     }
     if !case.valid {
-        let why = case.why_invalid.join("; ");
-        return Err(without(Verdict::CannotTell, format!("{} is invalid: {why}", case.label)));
+        let reasons = case.why_invalid.clone();
+        return Err(without(Verdict::CannotTell, Reason::Invalid { case: label, reasons }));
     }
     Ok(case)
 }
 
-fn why_absent(run: &Run, selector: &Selector) -> String {
+fn why_absent(run: &Run, selector: &Selector) -> Reason {
     let transport = selector.transport.as_deref().unwrap_or_default();
     let skipped = run.skipped.iter().find(|skipped| skipped.transport == transport);
     match skipped {
-        Some(skipped) => format!("{}: {}", skipped.case.as_deref().unwrap_or(transport), skipped.reason),
-        None => ended(run).unwrap_or_else(|| "the run has no such case".to_owned()),
+        Some(skipped) => Reason::NotMeasured {
+            case: skipped.case.as_deref().unwrap_or(transport).to_owned(),
+            cause: Some(skipped.reason.clone()),
+        },
+        None if run.state == State::Interrupted => Reason::Ended { case: None },
+        None => Reason::NoCase,
     }
-}
-
-fn ended(run: &Run) -> Option<String> {
-    (run.state == State::Interrupted).then(|| "the run was ended before this case".to_owned())
 }

@@ -7,14 +7,15 @@ mod under_load;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::claim::Coverage;
+use hairpin_model::claim::{Coverage, Kept};
 use hairpin_model::judged_claim::Verdict;
+use hairpin_model::reason::{Bound, Place};
 use hairpin_model::run::State;
 use hairpin_model::time_sequence::{Event, EventKind, Source};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Capture, Case, Claim, Exchange, ExchangeFigures, Figure, JudgedClaim, Outcome, Remedy, Run, Skipped,
-    TimeSequence, TraceSummary, Value, Waiting,
+    Capture, Case, Claim, Exchange, ExchangeFigures, Figure, FigureName, JudgedClaim, Outcome, Reason, Remedy, Run,
+    Skipped, TimeSequence, TraceSummary, Value, Waiting,
 };
 use serde_json::{Value as Json, json};
 
@@ -67,16 +68,22 @@ fn case(transport: &str) -> Json {
 /// Checks the verdicts of a rule on a figure that is missing.
 fn assert_absent_figures(published: &Json, rule: impl Fn(&Json) -> Json) {
     let run = run();
-    for (transport, expected, why) in [
-        ("unix-stream", Verdict::CannotTell, "no interval"),
-        ("shm", Verdict::CannotTell, "messages were lost"),
-        ("icmp", Verdict::CannotRun, "no permission"),
-        ("fifo", Verdict::CannotRun, "no FIFOs here"),
-        ("tcp6", Verdict::CannotRun, "no such case"),
+    let of = |transport: &str| judged(&run, published, &rule(&case(transport)));
+    let unknown = of("unix-stream").judgement.reason;
+    assert!(matches!(unknown, Some(Reason::Compared { place: Place::Unknown, .. })), "{unknown:?}");
+    let label = |transport: &str| format!("{transport} block same-cpu");
+    let invalid = Reason::Invalid { case: label("shm"), reasons: vec!["messages were lost".to_owned()] };
+    let failed = |case: String, cause: &str| Reason::NotMeasured { case, cause: Some(cause.to_owned()) };
+    for (transport, expected, reason) in [
+        ("unix-stream", Verdict::CannotTell, unknown),
+        ("shm", Verdict::CannotTell, Some(invalid)),
+        ("icmp", Verdict::CannotRun, Some(failed(label("icmp"), "round 33: no permission (hint: none)"))),
+        ("fifo", Verdict::CannotRun, Some(failed("fifo".to_owned(), "no FIFOs here"))),
+        ("tcp6", Verdict::CannotRun, Some(Reason::NoCase)),
     ] {
-        let judged = judged(&run, published, &rule(&case(transport)));
+        let judged = of(transport);
         assert_eq!(judged.judgement.verdict, Some(expected), "{transport}: {judged:?}");
-        assert!(judged.judgement.why.contains(why), "{transport}: {}", judged.judgement.why);
+        assert_eq!(judged.judgement.reason, reason, "{transport}");
         assert_eq!(judged.judgement.measured.is_some(), transport == "unix-stream", "{transport}");
     }
 }
@@ -102,7 +109,10 @@ fn within_a_factor_of_the_published_number() {
     );
     assert_eq!(judged.measured_unit.as_deref(), Some("ms"));
     assert!((judged.ratio.unwrap() - 0.669).abs() < 1e-3, "{judged:?}");
-    assert!(judged.why.contains("within a factor of 2 of 0.15 ms"), "{}", judged.why);
+    let (figure, case) = (FigureName::P50, "tcp block same-cpu".to_owned());
+    let bound = Bound::Within { number: 0.15, factor: 2.0 };
+    let compared = Reason::Compared { figure, case, against: None, place: Place::Inside, bound };
+    assert_eq!(judged.reason, Some(compared));
 }
 
 #[test]
@@ -175,8 +185,10 @@ fn the_published_order() {
     assert_eq!(order(&["tcp", "udp"]).verdict, Some(Verdict::DoesNotHold));
     let alike = order(&["pipe", "udp", "tcp"]);
     assert_eq!(alike.verdict, Some(Verdict::CannotTell), "{alike:?}");
-    assert!(alike.why.contains("no difference found between pipe and udp"), "{}", alike.why);
-    assert!(alike.why.contains("udp < tcp: "), "{}", alike.why);
+    let Some(Reason::Order { figure: FigureName::P50, steps }) = &alike.reason else { panic!("{alike:?}") };
+    let of_steps: Vec<_> =
+        steps.iter().map(|step| (step.names.each_ref().map(String::as_str), step.verdict)).collect();
+    assert_eq!(of_steps, [(["pipe", "udp"], Verdict::CannotTell), (["udp", "tcp"], Verdict::Holds)]);
     assert!((alike.measured.unwrap().value - 1.0).abs() < 0.05, "the step");
     assert_eq!(order(&["udp", "icmp", "tcp"]).verdict, Some(Verdict::CannotRun));
     assert_eq!(order(&["tcp", "udp", "icmp"]).verdict, Some(Verdict::DoesNotHold), "one reversed step refutes it");
@@ -272,18 +284,18 @@ fn packets_are_seen_in_their_order_or_not() {
     };
     let all = with(Some(sequence(Source::Capture, &[Syn, SynAck, PureAck, Write, Segment])), saved.clone());
     assert_eq!((all.verdict, all.measured), (Some(Verdict::Holds), None));
-    assert!(
-        all.why.ends_with("from its first write on: SYN at 0 ms, SYN-ACK at 0.00100 ms and pure ACK at 0.00200 ms."),
-        "{}",
-        all.why
-    );
+    let packets = |seen: &[(EventKind, i64)], absent| {
+        Some(Reason::Packets { case: "tcp block same-cpu default 100x2 B".to_owned(), seen: seen.to_vec(), absent })
+    };
+    assert_eq!(all.reason, packets(&[(Syn, 0), (SynAck, 1_000), (PureAck, 2_000)], None));
     let wrong_order = with(Some(sequence(Source::Capture, &[SynAck, Syn, PureAck])), saved.clone());
     assert_eq!(wrong_order.verdict, Some(Verdict::DoesNotHold));
-    assert!(wrong_order.why.ends_with("shows no SYN-ACK after SYN at 0.00100 ms."), "{}", wrong_order.why);
+    assert_eq!(wrong_order.reason, packets(&[(Syn, 1_000)], Some(SynAck)));
     let skipped = Capture::Skipped { reason: "no CAP_NET_RAW".to_owned() };
     let stamps = with(Some(sequence(Source::KernelTimestamps, &[Syn, SynAck, PureAck])), skipped);
     assert_eq!(stamps.verdict, Some(Verdict::CannotRun));
-    assert!(stamps.why.contains("no CAP_NET_RAW"), "{}", stamps.why);
+    let skipped = matches!(&stamps.reason, Some(Reason::NotCaptured { reason, .. }) if reason == "no CAP_NET_RAW");
+    assert!(skipped, "{stamps:?}");
     assert_eq!(with(None, saved).verdict, Some(Verdict::CannotRun));
     assert_eq!(verdict(&small_writes(), &published, &rule), Verdict::CannotRun, "nothing was traced");
 }
@@ -306,8 +318,9 @@ fn a_pattern_is_its_writes_and_then_the_answer() {
     assert_eq!(of(&pattern, 2, "2x2").verdict, Some(Verdict::Holds));
     let more = of(&pattern, 2, "3x2");
     assert_eq!(more.verdict, Some(Verdict::DoesNotHold));
-    assert!(more.why.contains("wrote 2x2 B, the last of it after 0.00150 ms"), "{}", more.why);
-    assert!(more.why.ends_with("The text has 3x2 B, then the answer."), "{}", more.why);
+    let Some(Reason::Pattern { written, ended_ns, published: other, .. }) = more.reason else { panic!("no pattern") };
+    assert_eq!((written, other), ("2x2".parse().ok(), "3x2".parse().ok()));
+    assert_eq!(ended_ns, [Some(1_500), Some(2_500)]);
     assert_eq!(of(&pattern, 3, "2x2").verdict, Some(Verdict::DoesNotHold), "other sizes");
     assert_eq!(of(&[Write, Read, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "answered before the last");
     assert_eq!(of(&[Write, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no answer");
@@ -323,12 +336,15 @@ fn the_kept_data_of_a_run_is_described() {
     let rule = |kept: &[&str]| json!({"kind": "kept", "case": case("tcp"), "kept": kept});
     let extremes = judged(&run, &published, &rule(&["extremes", "curve"])).judgement;
     assert_eq!(extremes.verdict, Some(Verdict::Holds));
-    let reports = "reports the minimum and the maximum and a percentile curve, drawn on its page.";
-    assert!(extremes.why.ends_with(reports), "{}", extremes.why);
+    let kept = |reported: &[Kept], absent: &[Kept]| {
+        let (case, reported, absent) = ("tcp block same-cpu".to_owned(), reported.to_vec(), absent.to_vec());
+        Some(Reason::Kept { case, reported, absent, options: Vec::new() })
+    };
+    assert_eq!(extremes.reason, kept(&[Kept::Extremes, Kept::Curve], &[]));
     let samples = rule(&["extremes", "samples"]);
     let unsaved = judged(&run, &published, &samples).judgement;
     assert_eq!(unsaved.verdict, Some(Verdict::DoesNotHold), "none were saved");
-    assert!(unsaved.why.ends_with("but not every sample, as CSV."), "{}", unsaved.why);
+    assert_eq!(unsaved.reason, kept(&[Kept::Extremes], &[Kept::Samples]));
     assert_eq!(verdict(&run, &published, &rule(&["percentiles"])), Verdict::DoesNotHold, "800 samples have no p99");
     let keep = |run: &mut Run, kept: u64| {
         for round in &mut run.rounds {
@@ -372,7 +388,7 @@ fn requests_in_flight_follow_from_rate_and_latency() {
     assert!((several.measured.unwrap().value - 4.0).abs() < 0.01, "{several:?}");
     let one = judged(&run, &published, &rule("tcp")).judgement;
     assert_eq!(one.verdict, Some(Verdict::DoesNotHold), "{one:?}");
-    assert!(one.why.starts_with("The number of requests in flight of tcp block same-cpu, 1.0"), "{}", one.why);
+    assert!((one.measured.unwrap().value - 1.0).abs() < 0.05, "{one:?}");
 }
 
 #[test]
@@ -425,7 +441,7 @@ fn service_time_is_from_the_send_and_means_are_paired_by_round() {
         assert_eq!(order.verdict, Some(Verdict::Holds), "{order:?}");
         let ratio = order.measured.unwrap();
         assert!((ratio.value - 1.5).abs() < 0.01 && ratio.low.unwrap() > 1.49, "{ratio:?}");
-        assert!(order.why.contains("from the actual send: UDP < TCP: 1.50 x"), "{}", order.why);
+        assert!(matches!(&order.reason, Some(Reason::Order { steps, .. }) if steps[0].ratio == order.measured));
     }
     let closed = json!({"kind": "at-least", "of": {"figure": "service-p50", "case": case("tcp")}});
     assert_eq!(
@@ -441,13 +457,15 @@ fn a_run_that_could_not_be_made_says_why() {
     let refused = BTreeMap::from([("r".to_owned(), Err("there is no such transport".to_owned()))]);
     let judgement = judge(&claim, "X", &refused).judgement;
     assert_eq!((judgement.verdict, judgement.measured), (Some(Verdict::CannotRun), None));
-    assert_eq!(judgement.why, "there is no such transport");
-    assert_eq!(judge(&claim, "X", &BTreeMap::new()).judgement.verdict, Some(Verdict::CannotRun));
+    let no_run = |cause: Option<&str>| Some(Reason::NoRun { run: "r".to_owned(), cause: cause.map(str::to_owned) });
+    assert_eq!(judgement.reason, no_run(Some("there is no such transport")));
+    let judgement = judge(&claim, "X", &BTreeMap::new()).judgement;
+    assert_eq!((judgement.verdict, judgement.reason), (Some(Verdict::CannotRun), no_run(None)));
     let mut ended = run();
     ended.state = State::Interrupted;
     ended.cases.clear();
     let judgement = judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&ended))])).judgement;
-    assert_eq!(judgement.why, "the run was ended before this case");
+    assert_eq!(judgement.reason, Some(Reason::Ended { case: None }));
 }
 
 #[test]
@@ -458,7 +476,8 @@ fn a_selection_of_two_cases_is_an_error() {
     let rule = json!({"kind": "at-most", "of": p50("tcp")});
     let judgement = judged(&fixture.run(), &json!({"value": 1, "unit": "ms"}), &rule).judgement;
     assert_eq!(judgement.verdict, Some(Verdict::CannotRun));
-    assert!(judgement.why.contains("tcp block same-cpu; tcp spin same-cpu"), "{}", judgement.why);
+    let cases = ["tcp block same-cpu", "tcp spin same-cpu"].map(str::to_owned).to_vec();
+    assert_eq!(judgement.reason, Some(Reason::SeveralCases { cases }));
 }
 
 #[test]
@@ -479,7 +498,8 @@ fn a_substitute_is_reported_and_may_leave_a_claim_undecided() {
     assert_eq!((told.stand_in.as_deref(), told.rows[0].stand_in.as_deref()), (stand_in, stand_in));
     let open = change(Some("a server that sleeps"), Some("It delays no ACK."));
     assert_eq!((open.judgement.verdict, open.coverage), (Some(Verdict::CannotTell), Coverage::Partly));
-    assert!(open.judgement.why.starts_with("It delays no ACK. Measured instead: "), "{}", open.judgement.why);
+    let (because, measured) = ("It delays no ACK.".to_owned(), Box::new(told.judgement.reason.unwrap()));
+    assert_eq!(open.judgement.reason, Some(Reason::Undecided { because, measured }));
     assert!(open.judgement.measured.is_some());
     assert_eq!(change(None, None).stand_in, None);
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::{Figure, FigureName, Judgement, Run, Selector};
+use hairpin_model::{Figure, FigureName, Judgement, Reason, Run, Selector, reason};
 
 use super::evidence::Evidence;
-use super::figures::{Measured, OfRun, apart, figure, logarithms, ratio, times};
-use super::place::{Place, without};
+use super::figures::{OfRun, apart, figure, logarithms, ratio, times, with};
+use super::place::{of_ratio, without};
 use super::selection::select;
-use super::units::{TIMES, in_words, is_latency};
-use super::words;
+use super::units::{TIMES, is_latency};
 use crate::compare::step_share;
 
 pub(super) fn judge(
@@ -20,22 +19,12 @@ pub(super) fn judge(
     evidence: Evidence<'_>,
 ) -> Result<Judgement, Judgement> {
     let (low, full) = (Gap::of(name, low, evidence.other)?, Gap::of(name, full, evidence.run)?);
+    let reason = Reason::Widens { figure: name, full: full.shown(), low: low.shown() };
     let of_low = apart(low.logarithms, evidence.other, evidence.run);
     let wider = times(&of_low, &full.logarithms, low.step.max(full.step), low.second);
-    let wider = wider.ok_or_else(|| without(Verdict::CannotTell, format!("the {} is 0", in_words(name))))?;
-    let verdict =
-        if wider.excludes(1.0) { Place::of(&wider, 1.0, f64::INFINITY).verdict() } else { Verdict::CannotTell };
-    let gap = |gap: &Figure| words::figure(gap, TIMES);
-    let labels = |[first, second]: [OfRun<'_>; 2]| format!("of {} against {}", second.0.label, first.0.label);
-    let what = format!("{} {}", in_words(name), labels([full.first, full.second]));
-    let why = format!(
-        "The {what} is {}; that {} is {}. The first is {} the second.",
-        gap(&full.ratio),
-        labels([low.first, low.second]),
-        gap(&low.ratio),
-        gap(&wider)
-    );
-    Ok(Measured { figure: wider, unit: TIMES.to_owned(), what }.judged(verdict, None, why))
+    let wider =
+        wider.ok_or_else(|| without(Verdict::CannotTell, Reason::Zero { figure: name, cases: Vec::new() }))?;
+    Ok(with(wider, TIMES.to_owned(), of_ratio(&wider), reason))
 }
 
 /// The ratio between two cases of a run.
@@ -50,6 +39,10 @@ struct Gap<'r> {
 }
 
 impl<'r> Gap<'r> {
+    fn shown(&self) -> reason::Gap {
+        reason::Gap { cases: [self.first, self.second].map(|(case, _)| case.label.clone()), ratio: self.ratio }
+    }
+
     fn of(name: FigureName, [first, second]: &[Selector; 2], run: &'r Run) -> Result<Self, Judgement> {
         let (first, second) = ((select(run, first)?, run), (select(run, second)?, run));
         let ratio = ratio(name, first, second)?;

@@ -1,8 +1,10 @@
 //! What the analysis found, in words: for the terminal, the page, and the texts of JSON.
 
 mod answer;
+mod claims;
 mod invalid;
 
 pub use answer::{answer, write_answer};
+pub use claims::write_claims;
 pub(crate) use invalid::held_up_by;
 pub use invalid::{left_out, write_reasons};

@@ -10,7 +10,7 @@ use hairpin_hosts::ticket::redacted;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::run::State;
 use hairpin_model::{ClaimsReport, Document, Finding, PlannedRun, Run, TestRun, shell};
-use hairpin_report::{html, terminal};
+use hairpin_report::{html, terminal, words};
 use hairpin_store::Folder;
 
 use super::exit::{Exit, Stopped};
@@ -86,6 +86,7 @@ fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Resu
     if ends.is_stopped() {
         report.state = State::Interrupted;
     }
+    words::write_claims(&mut report);
     finish(&report, &files, &folder, matches, &mut unsaved);
     let failed = report.runs.iter().any(|run| run.failed_rounds > 0);
     Ok(match report.state {

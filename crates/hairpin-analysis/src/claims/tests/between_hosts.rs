@@ -31,14 +31,18 @@ fn a_fallback_is_reported_with_its_evidence_and_without_one_the_claim_is_undecid
     let of = |case: &Case| judged(&run_of(case), &published, &rule).judgement;
     let fell = of(&across(&Case::ping_pong("tcp"), Some("udp")));
     assert_eq!(fell.verdict, Some(Verdict::Holds));
-    let evidence = "went over tcp in place of udp: 5 datagrams were sent, and none came back in 2 s.";
-    assert!(fell.why.ends_with(evidence), "{}", fell.why);
+    let fell_back = |reason: &Option<Reason>| match reason {
+        Some(Reason::FellBack { fallback, .. }) => Some((fallback.from.clone(), fallback.to.clone())),
+        _ => None,
+    };
+    assert_eq!(fell_back(&fell.reason), Some(("udp".to_owned(), "tcp".to_owned())));
     let other = of(&across(&Case::ping_pong("unix-stream"), Some("udp")));
-    assert_eq!(other.verdict, Some(Verdict::DoesNotHold), "{}", other.why);
+    assert_eq!(other.verdict, Some(Verdict::DoesNotHold), "{other:?}");
+    assert_eq!(fell_back(&other.reason), Some(("udp".to_owned(), "unix-stream".to_owned())));
     for through in [across(&Case::ping_pong("udp"), None), Case::ping_pong("udp")] {
         let through = of(&through);
         assert_eq!(through.verdict, Some(Verdict::CannotTell));
-        assert!(through.why.contains("nothing fell back"), "{}", through.why);
+        assert!(matches!(through.reason, Some(Reason::NoFallback { .. })), "{through:?}");
     }
 }
 
@@ -52,7 +56,7 @@ fn one_way_latency_between_two_hosts_is_not_called_too_few_samples() {
     let rule = json!({"kind": "within", "factor": 2, "of": p50("udp")});
     let judgement = judged(&run, &json!({"value": 1, "unit": "ms"}), &rule).judgement;
     assert_eq!(judgement.verdict, Some(Verdict::CannotTell));
-    assert!(judgement.why.contains("needs clocks that agree"), "{}", judgement.why);
+    assert!(matches!(judgement.reason, Some(Reason::NeedsClocks { .. })), "{judgement:?}");
 }
 
 #[test]
@@ -73,11 +77,15 @@ fn skipped_rows_do_not_count_and_a_claim_of_skipped_rows_is_skipped() {
         (mixed.judgement.verdict, mixed.skipped, mixed.coverage),
         (Some(Verdict::Holds), None, Coverage::Covered)
     );
-    assert_eq!(mixed.judgement.why, "holds: `over the path`. Skipped between two hosts: `here`.");
+    assert_eq!(mixed.judgement.reason, Some(Reason::Rows));
+    assert_eq!([0, 1].map(|row: usize| mixed.rows[row].counts()), [true, false]);
     assert_eq!(mixed.rows[1].skipped.as_deref(), Some("it is about one machine"));
     assert_eq!((&mixed.rows[1].run, mixed.rows[1].judgement.measured), (&None, None));
     let alone = judge_rows(json!([row("here", "machine", 2.0), row("there", "machine", 2.0)]));
     assert_eq!(alone.judgement.verdict, Some(Verdict::CannotRun));
     assert_eq!((alone.skipped.as_deref(), alone.judgement.measured), (Some("it is about one machine"), None));
-    assert_eq!(alone.judgement.why, "Skipped between two hosts: `here`, `there`.");
+    assert_eq!(alone.judgement.reason, Some(Reason::Rows));
+    assert!(alone.rows.iter().all(|row| !row.counts()));
+    let because = "it is about one machine".to_owned();
+    assert_eq!(alone.rows[0].judgement.reason, Some(Reason::Skipped { because }));
 }

@@ -148,7 +148,8 @@ fn the_case_of_the_denominator_may_be_of_another_run() {
     assert!((ratio.value - 4.0).abs() < 0.1 && ratio.low.unwrap() < ratio.high.unwrap() - 0.05, "{found:?}");
     assert_eq!(found.verdict, Some(Verdict::Holds));
     let absent = judged(Err("no permission".to_owned()));
-    assert_eq!((absent.verdict, absent.why.as_str()), (Some(Verdict::CannotRun), "no permission"));
+    let no_run = Reason::NoRun { run: "other".to_owned(), cause: Some("no permission".to_owned()) };
+    assert_eq!((absent.verdict, absent.reason), (Some(Verdict::CannotRun), Some(no_run)));
 }
 
 #[test]
@@ -176,7 +177,9 @@ fn a_gap_widens_if_the_whole_interval_at_full_load_is_larger() {
         let found = judge(&claim, "X", &runs).judgement;
         assert_eq!(found.verdict, Some(expected), "{found:?}");
         assert!((found.measured.unwrap().value / wider - 1.0).abs() < 0.02, "{found:?}");
-        assert!(found.why.contains("against udp block"), "{}", found.why);
+        let Some(Reason::Widens { full, low, .. }) = &found.reason else { panic!("{found:?}") };
+        assert_eq!([full, low].map(|gap| gap.cases[0].as_str()), ["udp block same-cpu"; 2]);
+        assert!((full.ratio.value / low.ratio.value / wider - 1.0).abs() < 0.02, "{found:?}");
     }
 }
 
@@ -210,11 +213,15 @@ fn pictures_over_time_and_options_are_kept_or_not() {
         judged(&run, &json!({"value": ["a"], "unit": "outputs"}), &rule).judgement
     };
     let all = kept("udp6", json!(["rate-over-time", "cpu-over-time", "options"]));
-    assert_eq!(all.verdict, Some(Verdict::Holds), "{}", all.why);
-    assert!(all.why.ends_with("At the client: sndbuf 4096 asked, 4608 granted."), "{}", all.why);
+    assert_eq!(all.verdict, Some(Verdict::Holds), "{all:?}");
+    let Some(Reason::Kept { options, absent, .. }) = &all.reason else { panic!("{all:?}") };
+    assert_eq!((options[0].asked.as_deref(), options[0].before.as_str()), (Some("4096"), "4608"));
+    assert!(options.len() == 1 && absent.is_empty(), "{all:?}");
     let without = kept("udp", json!(["rate-over-time", "cpu-over-time", "options"]));
     assert_eq!(without.verdict, Some(Verdict::DoesNotHold));
-    assert!(without.why.contains("reports the goodput over time, drawn on its page, but not"), "{}", without.why);
+    let Some(Reason::Kept { reported, absent, options, .. }) = &without.reason else { panic!("{without:?}") };
+    assert_eq!(reported, &[Kept::RateOverTime]);
+    assert_eq!((absent.as_slice(), options.len()), (&[Kept::CpuOverTime, Kept::Options][..], 0));
 }
 
 #[test]

@@ -29,8 +29,8 @@ fn a_table_is_judged_by_its_rows() {
     assert!(all.rows.iter().all(|row| row.judgement.measured.is_some()));
     let part = overall(&[("tcp", 200.0)], &["wan"]);
     assert_eq!((part.judgement.verdict, part.coverage), (Some(Verdict::CannotTell), Coverage::Partly));
-    assert_eq!(part.judgement.why, "holds: `tcp`; cannot-run: `wan`.");
-    assert_eq!(part.rows[1].judgement.why, "missing: a link");
+    assert_eq!(part.judgement.reason, Some(Reason::Rows));
+    assert_eq!(part.rows[1].judgement.reason, Some(Reason::Missing { part: "a link".to_owned() }));
     assert_eq!(overall(&[("tcp", 20.0), ("udp", 60.0)], &["wan"]).judgement.verdict, Some(Verdict::DoesNotHold));
     let none = overall(&[("icmp", 20.0)], &["wan"]);
     assert_eq!((none.judgement.verdict, none.coverage), (Some(Verdict::CannotRun), Coverage::Partly));
@@ -54,7 +54,8 @@ fn the_figure_of_a_table_is_that_of_its_headline_row() {
     assert_eq!(judged.judgement.measured, judged.rows[1].judgement.measured);
     assert_eq!(judged.judgement.measured_unit.as_deref(), Some("ms"));
     assert!((judged.judgement.ratio.unwrap() - 0.10035 / 0.08).abs() < 1e-3, "{:?}", judged.judgement);
-    assert_eq!(judged.judgement.why, "holds: `ratio`, `time`.");
+    assert_eq!(judged.judgement.reason, Some(Reason::Rows));
+    assert!(judged.rows.iter().all(|row| row.judgement.verdict == Some(Verdict::Holds)));
 }
 
 #[test]
@@ -69,7 +70,8 @@ fn a_row_about_another_setting_is_not_part_of_the_verdict() {
     assert_eq!(of(false).judgement.verdict, Some(Verdict::DoesNotHold));
     let beside = of(true);
     assert_eq!(beside.judgement.verdict, Some(Verdict::Holds));
-    assert_eq!(beside.judgement.why, "holds: `tcp`. Also measured, not part of the verdict: does-not-hold: `udp`.");
+    assert_eq!(beside.judgement.reason, Some(Reason::Rows));
+    assert_eq!([0, 1].map(|row: usize| beside.rows[row].counts()), [true, false]);
     assert_eq!(beside.rows[1].beside.as_deref(), Some("another setting"));
     assert_eq!(beside.rows[1].judgement.verdict, Some(Verdict::DoesNotHold), "it has a verdict of its own");
 }

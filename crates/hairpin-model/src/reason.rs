@@ -1,0 +1,139 @@
+//! Why a claim has its verdict. The report has the words.
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Fallback;
+use crate::claim::{FigureName, Kept};
+use crate::exchange::Writes;
+use crate::figure::Figure;
+use crate::options::Effective;
+use crate::time_sequence::EventKind;
+use crate::words;
+
+/// Why a claim or a row has its verdict. Cases are given by their labels, figures in the measured unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Reason {
+    /// The measured figure of a case, or its ratio to another case's, in relation to the bound.
+    Compared { figure: FigureName, case: String, against: Option<String>, place: Place, bound: Bound },
+    /// Each two neighbours in the published order.
+    Order { figure: FigureName, steps: Vec<OrderStep> },
+    /// Ratios at full and at low load; the measured figure is the first over the second.
+    Widens { figure: FigureName, full: Gap, low: Gap },
+    /// Outputs of the run, with the requested options at the client if these were asked for.
+    Kept { case: String, reported: Vec<Kept>, absent: Vec<Kept>, options: Vec<Effective> },
+    /// The captured packets with their times in ns, and the first that is absent.
+    Packets { case: String, seen: Vec<(EventKind, i64)>, absent: Option<EventKind> },
+    /// Traced writes, when the last of them and the answer ended, and the published writes if the traced differ.
+    Pattern { case: String, written: Option<Writes>, ended_ns: [Option<i64>; 2], published: Option<Writes> },
+    /// The transport that replaced the requested one.
+    FellBack { case: String, fallback: Fallback },
+    /// Datagrams got through.
+    NoFallback { case: String, from: String, to: String },
+    /// The verdicts of the claim's rows.
+    Rows,
+    /// The test cannot decide, whatever it measured.
+    Undecided { because: String, measured: Box<Reason> },
+    /// A part is missing for the test.
+    Missing { part: String },
+    /// Not tested between two hosts.
+    Skipped { because: String },
+    /// The run could not be made.
+    NoRun { run: String, cause: Option<String> },
+    /// No case of the run matches.
+    NoCase,
+    /// Several cases of the run match.
+    SeveralCases { cases: Vec<String> },
+    /// The run was ended before the case, or before any such case.
+    Ended { case: Option<String> },
+    /// No round was measured; the cause of the first failure, or why it was skipped.
+    NotMeasured { case: String, cause: Option<String> },
+    /// The case has no usable figures.
+    Invalid { case: String, reasons: Vec<String> },
+    /// The published value is not what the rule needs.
+    NotPublished { needed: String },
+    /// The figure cannot have the published unit.
+    WrongUnit { figure: FigureName, unit: String },
+    /// A ratio of figures that are 0.
+    Zero { figure: FigureName, cases: Vec<String> },
+    /// One-way latency between two hosts.
+    NeedsClocks { case: String, figure: FigureName },
+    /// The figure needs more samples.
+    TooFewSamples { case: String, figure: FigureName, samples: u64 },
+    /// Packets need a trace.
+    NotTraced { case: String },
+    /// Packets need a capture.
+    NotCaptured { case: String, reason: String },
+    /// No exchange was traced, or captured, completely.
+    NoExchange { case: String, captured: bool },
+}
+
+words! {
+    /// Result of testing a claim.
+    pub enum Verdict: "verdict" {
+        /// The whole interval satisfies the rule.
+        Holds = "holds",
+        /// The whole interval violates it.
+        DoesNotHold = "does-not-hold",
+        /// The interval is on both sides or missing, or the measurement cannot decide.
+        CannotTell = "cannot-tell",
+        /// Not measured.
+        CannotRun = "cannot-run",
+    }
+}
+
+words! {
+    /// The position of an interval relative to the bounds of a rule.
+    pub enum Place: "place" {
+        Inside = "inside",
+        Below = "below",
+        Above = "above",
+        Across = "across",
+        /// There is no interval.
+        Unknown = "unknown",
+    }
+}
+
+/// The bound of a rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Bound {
+    Within {
+        number: f64,
+        factor: f64,
+    },
+    Range {
+        from: f64,
+        to: f64,
+        factor: f64,
+    },
+    AtLeast {
+        number: f64,
+    },
+    AtMost {
+        number: f64,
+    },
+    /// The share of one case's figure that the other saves.
+    SavesAtLeast {
+        share: f64,
+    },
+}
+
+/// Two neighbours of a published order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct OrderStep {
+    /// The published names.
+    pub names: [String; 2],
+    pub verdict: Verdict,
+    /// The second's figure over the first's.
+    pub ratio: Option<Figure>,
+    /// Why there is no ratio.
+    pub absent: Option<Box<Reason>>,
+}
+
+/// The ratio of the second case's figure to the first's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+pub struct Gap {
+    pub cases: [String; 2],
+    pub ratio: Figure,
+}

@@ -1,0 +1,270 @@
+//! Why a claim has its verdict, in words.
+
+use hairpin_model::claim::Kept;
+use hairpin_model::judged_claim::Verdict;
+use hairpin_model::names::joined;
+use hairpin_model::quantities::{thousandths, three_digits};
+use hairpin_model::reason::{Bound, Gap, OrderStep, Place};
+use hairpin_model::time_sequence::EventKind;
+use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedRow, Judgement, Reason};
+
+/// Writes the reason of each verdict in words. Older files have only the words.
+pub fn write_claims(report: &mut ClaimsReport) {
+    for claim in &mut report.claims {
+        claim.rows.iter_mut().for_each(|row| write(&mut row.judgement, &[]));
+        write(&mut claim.judgement, &claim.rows);
+    }
+}
+
+fn write(judgement: &mut Judgement, rows: &[JudgedRow]) {
+    if let Some(reason) = &judgement.reason {
+        judgement.why = why(reason, judgement, rows);
+    }
+}
+
+fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
+    let name = |figure: &FigureName| figure_name(*figure);
+    match reason {
+        Reason::Compared { figure, case, against, place, bound } => {
+            let against = against.as_deref().unwrap_or_default();
+            let of = [name(figure), case, against];
+            let unit = judgement.measured_unit.as_deref().unwrap_or_default();
+            judgement.measured.map_or_else(String::new, |measured| compared(of, &measured, unit, *place, bound))
+        }
+        Reason::Order { figure, steps } => {
+            format!("By {}: {}", name(figure), steps.iter().map(step).collect::<Vec<_>>().join(" "))
+        }
+        Reason::Widens { figure, full, low } => {
+            let of = |gap: &Gap| format!("of {} against {} is {}", gap.cases[1], gap.cases[0], times(&gap.ratio));
+            let wider = judgement.measured.map_or_else(String::new, |wider| times(&wider));
+            format!("The {} {}; that {}. The first is {wider} the second.", name(figure), of(full), of(low))
+        }
+        Reason::Kept { case, reported, absent, options } => {
+            let listed = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| kept(*kind)).collect::<Vec<_>>());
+            let what = match (reported.as_slice(), absent.as_slice()) {
+                (reported, []) => format!("reports {}", listed(reported)),
+                ([], absent) => format!("does not report {}", listed(absent)),
+                (reported, absent) => format!("reports {}, but not {}", listed(reported), listed(absent)),
+            };
+            let granted = |option: &Effective| {
+                let asked = option.asked.as_deref().unwrap_or("nothing");
+                format!("{} {asked} asked, {} granted", option.name, option.before)
+            };
+            let granted: Vec<String> = options.iter().map(granted).collect();
+            let granted =
+                if granted.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&granted)) };
+            format!("This tests that a figure is reported, not its value. The run of {case} {what}.{granted}")
+        }
+        Reason::Packets { case, seen, absent } => {
+            let seen: Vec<String> =
+                seen.iter().map(|(kind, at_ns)| format!("{} at {}", packet(*kind), milliseconds(*at_ns))).collect();
+            let after = if seen.is_empty() { String::new() } else { format!(" after {}", joined(&seen)) };
+            match absent {
+                None => format!("A captured exchange of {case} shows, from its first write on: {}.", joined(&seen)),
+                Some(kind) => format!("A captured exchange of {case} shows no {}{after}.", packet(*kind)),
+            }
+        }
+        Reason::Pattern { case, written, ended_ns, published } => {
+            let written = written.as_ref().map_or_else(|| "nothing".to_owned(), |written| format!("{written} B"));
+            let at = |ns: i64| format!("after {}", milliseconds(ns));
+            let [last, answer] = ended_ns.map(|ns| ns.map_or_else(|| "never".to_owned(), at));
+            let published = published.as_ref();
+            let other =
+                published.map_or_else(String::new, |text| format!(" The text has {text} B, then the answer."));
+            format!(
+                "In a traced exchange of {case} the client wrote {written}, the last of it {last}, and had read the \
+                 answer {answer}.{other}"
+            )
+        }
+        Reason::FellBack { case, fallback } => {
+            format!("{case} went over {} in place of {}: {}.", fallback.to, fallback.from, fallback.evidence)
+        }
+        Reason::NoFallback { case, from, to } => format!(
+            "{case}: nothing fell back. That takes a path on which {from} does not come through, and --fallback {to}"
+        ),
+        Reason::Rows => by_row(rows),
+        Reason::Undecided { because, measured } => {
+            format!("{because} Measured instead: {}", why(measured, judgement, rows))
+        }
+        Reason::Missing { part } => format!("missing: {part}"),
+        Reason::Skipped { because } => format!("skipped: {because}"),
+        Reason::NoRun { cause: Some(cause), .. } => cause.clone(),
+        Reason::NoRun { run, cause: None } => format!("the run `{run}` was not made"),
+        Reason::NoCase => "the run has no such case".to_owned(),
+        Reason::SeveralCases { cases } => format!("several cases match: {}", cases.join("; ")),
+        Reason::Ended { case: None } => "the run was ended before this case".to_owned(),
+        Reason::Ended { case: Some(case) } => format!("{case}: the run was ended before this case"),
+        Reason::NotMeasured { case, cause } => {
+            format!("{case}: {}", cause.as_deref().unwrap_or("none of its rounds was measured"))
+        }
+        Reason::Invalid { case, reasons } => format!("{case} is invalid: {}", reasons.join("; ")),
+        Reason::NotPublished { needed } => format!("the published value is not {}", with_article(needed)),
+        Reason::WrongUnit { figure, unit } => {
+            format!("the {} is published in {unit}, a unit that it cannot have", name(figure))
+        }
+        Reason::Zero { figure, cases } if cases.is_empty() => format!("the {} is 0", name(figure)),
+        Reason::Zero { figure, cases } => format!("the {} of {} is 0", name(figure), cases.join(" or ")),
+        Reason::NeedsClocks { case, figure } => {
+            format!("{case} has no {}: one way between two hosts, it needs clocks that agree", name(figure))
+        }
+        Reason::TooFewSamples { case, figure, samples } => {
+            format!("{case} has no {}: {samples} samples are too few", name(figure))
+        }
+        Reason::NotTraced { case } => format!("{case}: it was not traced"),
+        Reason::NotCaptured { case, reason } => format!("{case}: it was not captured: {reason}"),
+        Reason::NoExchange { case, captured } => {
+            format!("{case}: no exchange was {} completely", if *captured { "captured" } else { "traced" })
+        }
+    }
+}
+
+fn with_article(noun: &str) -> String {
+    format!("{} {noun}", if noun.starts_with('o') { "an" } else { "a" })
+}
+
+/// `The p50 of tcp block same-cpu, 4.52 ms (4.07 to 4.97), is within a factor of 2 of 5 ms.`
+fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, place: Place, bound: &Bound) -> String {
+    let exactly = |number: &f64| format!("{number} {unit}");
+    let of = if against.is_empty() { case.to_owned() } else { format!("{case} against {against}") };
+    let (what, bounds) = match bound {
+        Bound::SavesAtLeast { share } => (
+            format!(
+                "The share of the {name} of {against} that {case} saves, {},",
+                with_interval(measured, thousandths, "")
+            ),
+            format!("at least {share}"),
+        ),
+        Bound::Within { number, factor } => {
+            (String::new(), format!("within a factor of {factor} of {}", exactly(number)))
+        }
+        Bound::AtLeast { number } => (String::new(), format!("at least {}", exactly(number))),
+        Bound::AtMost { number } => (String::new(), format!("at most {}", exactly(number))),
+        Bound::Range { from, to, factor } => {
+            let range = format!("between {from} and {}", exactly(to));
+            let wider = format!("within a factor of {factor} of the range ");
+            (String::new(), if *factor > 1.0 { wider + &range } else { range })
+        }
+    };
+    let figure = || format!("The {name} of {of}, {},", with_interval(measured, three_digits, &format!(" {unit}")));
+    let what = if what.is_empty() { figure() } else { what };
+    match place {
+        Place::Inside => format!("{what} is {bounds}."),
+        Place::Below => format!("{what} is not {bounds}: it is less."),
+        Place::Above => format!("{what} is not {bounds}: it is more."),
+        Place::Across => format!("{what} is {bounds} in a part of its interval only."),
+        Place::Unknown => format!("{what} has no interval: that needs five rounds that do not differ too much."),
+    }
+}
+
+/// `4.52 bytes/ms (4.40 to 4.61)`.
+fn with_interval(of: &Figure, digits: fn(f64) -> String, unit: &str) -> String {
+    let value = digits(of.value) + unit;
+    match (of.low, of.high) {
+        (Some(low), Some(high)) => format!("{value} ({} to {})", digits(low), digits(high)),
+        _ => value,
+    }
+}
+
+fn times(ratio: &Figure) -> String {
+    with_interval(ratio, three_digits, " x")
+}
+
+/// `0.0406 ms`.
+fn milliseconds(ns: i64) -> String {
+    three_digits(ns as f64 / 1e6) + " ms"
+}
+
+fn step(OrderStep { names: [first, second], verdict, ratio, absent }: &OrderStep) -> String {
+    let Some(ratio) = ratio.as_ref().map(times) else {
+        let absent = absent.as_ref().map_or_else(String::new, |reason| why(reason, &Judgement::default(), &[]));
+        return format!("{first} and {second}: {}.", absent.trim_end_matches('.'));
+    };
+    match verdict {
+        Verdict::Holds => format!("{first} < {second}: {ratio}."),
+        Verdict::DoesNotHold => format!("{first} > {second}: {ratio}."),
+        _ => format!("no difference found between {first} and {second}: {ratio}."),
+    }
+}
+
+fn kept(kind: Kept) -> &'static str {
+    match kind {
+        Kept::Percentiles => "a median, a p99 and a mean",
+        Kept::Extremes => "the minimum and the maximum",
+        Kept::Curve => "a percentile curve, drawn on its page",
+        Kept::Samples => "every sample, as CSV",
+        Kept::RateOverTime => "the goodput over time, drawn on its page",
+        Kept::CpuOverTime => "the CPU use of both ends over time",
+        Kept::Options => "the options of its sockets as asked and as granted",
+    }
+}
+
+fn packet(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Syn => "SYN",
+        EventKind::SynAck => "SYN-ACK",
+        EventKind::PureAck => "pure ACK",
+        EventKind::Segment => "segment with data",
+        other => other.word(),
+    }
+}
+
+/// Verdicts of the rows, then those of rows that do not count, then skipped rows.
+fn by_row(rows: &[JudgedRow]) -> String {
+    let (tested, skipped): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.iter().partition(|row| row.skipped.is_none());
+    let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) = tested.into_iter().partition(|row| row.counts());
+    let sentence = |begin: &str, list: String| (!list.is_empty()).then(|| format!("{begin}{list}."));
+    let all = [
+        sentence("", by_verdict(&counting)),
+        sentence("Also measured, not part of the verdict: ", by_verdict(&beside)),
+        sentence("Skipped between two hosts: ", row_names(&skipped)),
+    ];
+    all.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// holds: `tcp`, `udp`; cannot-run: `wan`. Names can contain commas.
+fn by_verdict(rows: &[&JudgedRow]) -> String {
+    let named = Verdict::ALL.iter().filter_map(|verdict| {
+        let of: Vec<&JudgedRow> =
+            rows.iter().filter(|row| row.judgement.verdict == Some(*verdict)).copied().collect();
+        (!of.is_empty()).then(|| format!("{verdict}: {}", row_names(&of)))
+    });
+    named.collect::<Vec<_>>().join("; ")
+}
+
+fn row_names(rows: &[&JudgedRow]) -> String {
+    rows.iter().map(|row| format!("`{}`", row.name)).collect::<Vec<_>>().join(", ")
+}
+
+fn figure_name(name: FigureName) -> &'static str {
+    match name {
+        FigureName::P50 => "p50",
+        FigureName::P99 => "p99",
+        FigureName::P999 => "p99.9",
+        FigureName::Max => "maximum",
+        FigureName::Mean => "mean",
+        FigureName::ServiceP50 => "p50 from the actual send",
+        FigureName::ServiceMean => "mean from the actual send",
+        FigureName::First => "first exchange",
+        FigureName::Rate => "rate",
+        FigureName::BytesPerMs => "bytes/ms",
+        FigureName::Segments => "segments per exchange",
+        FigureName::PureAcks => "pure ACKs per exchange",
+        FigureName::LostShare => "share of lost messages",
+        FigureName::ReceivedShare => "share of received messages",
+        FigureName::SentBytes => "rate sent",
+        FigureName::ReceivedBytes => "rate received",
+        FigureName::InFlight => "number of requests in flight",
+        FigureName::ReceivedPerS => "messages received a second",
+        FigureName::SentPerS => "messages sent a second",
+        FigureName::Goodput => "goodput",
+        FigureName::ClientSystemCalls => "system calls of the client per message",
+        FigureName::ServerSystemCalls => "system calls of the server per message",
+        FigureName::ClientCpuPerMillion => "CPU time of the client per million messages",
+        FigureName::ServerCpuPerMillion => "CPU time of the server per million messages",
+        FigureName::ClientCpuPerGb => "CPU time of the client per GB",
+        FigureName::ServerCpuPerGb => "CPU time of the server per GB",
+        FigureName::Fairness => "fairness index of the connections",
+        FigureName::ReverseShare => "bytes of the reverse direction per byte of messages",
+        FigureName::ReverseBytes => "rate of the reverse direction",
+    }
+}
