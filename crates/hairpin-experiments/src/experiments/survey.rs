@@ -22,7 +22,7 @@ use crate::knobs::Knobs;
 use crate::links;
 use crate::selection::{self, Sieve};
 use crate::sequence::Planned;
-use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED, refuse_across_hosts};
+use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED, TIMEOUT, refuse_across_hosts};
 use crate::warm_up::WARM_UP_NS;
 
 pub const SURVEY: Experiment = Experiment {
@@ -129,6 +129,7 @@ const KNOBS: &[Knob] = &[
     budget::UNTIL,
     budget::AT_MOST,
     budget::QUICK,
+    TIMEOUT,
     SEED,
     INJECTED_FAULT,
     FAULT_IN_REPLICATE,
