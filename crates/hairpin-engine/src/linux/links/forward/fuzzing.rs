@@ -1,6 +1,7 @@
 //! The fuzz target `link_frames`: any frames that a program sends into a link are parsed, and their losses counted.
 
 use hairpin_link::{Direction, stages};
+use hairpin_model::FlowId;
 
 use super::frames::{Content, content, is_damage_noticed};
 use super::messages::{Flows, RELEASE};

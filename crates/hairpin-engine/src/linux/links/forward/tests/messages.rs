@@ -36,7 +36,9 @@ fn lost_refusing(
     packets: Vec<Coming>,
     refused: fn(usize) -> bool,
 ) -> BTreeMap<String, u64> {
-    carried(line, Some(numbered), Fixture::new(packets, END).refusing(refused)).1.lost.remove(0).by_cause
+    carried(line, Some(numbered), Fixture::new(packets, END).refusing(refused)).1.lost[&FlowId::default()]
+        .by_cause
+        .clone()
 }
 
 fn causes<const N: usize>(causes: [(&str, u64); N]) -> BTreeMap<String, u64> {
