@@ -17,24 +17,28 @@ HISTOGRAM_ERROR = 0.002
 
 
 def measured_rounds(folder):
-    """The measured rounds of rounds.jsonl, each with its case and its only flow, in order."""
+    """The flows of the measured rounds of rounds.jsonl, each with its round and case, in order."""
     for line in (folder / "rounds.jsonl").read_text().splitlines():
         record = json.loads(line)
         outcome = record["outcome"]
         if outcome["kind"] == "measured" and not outcome.get("interrupted", False):
-            yield record["number"], record["case_id"], outcome["flows"][0]
+            for flow in outcome["flows"]:
+                yield record["number"], record["case_id"], flow
 
 
 def samples_faults(folder, number, flow):
     """Compares the raw samples of one round with what its record says of them."""
     name = flow["samples_file"]
     path = str(folder / name)
-    place = f"round {number} ({name})"
-    of_round = "from read_parquet(?) where round = ?"
-    rows = duckdb.execute(f"select count(*) {of_round}", [path, number]).fetchone()[0]
+    place = f"round {number}, flow {flow['id']} ({name})"
+    columns = {row[0] for row in duckdb.execute("describe select * from read_parquet(?)", [path]).fetchall()}
+    of_round = "from read_parquet(?) where round = ? and flow = ?"
+    if "flow" not in columns:
+        return [f"{place}: no column flow"]
+    of_flow = [path, number, flow["id"]]
+    rows = duckdb.execute(f"select count(*) {of_round}", of_flow).fetchone()[0]
     if rows != flow["samples_kept"]:
         return [f"{place}: {rows} rows, {flow['samples_kept']} samples kept"]
-    columns = {row[0] for row in duckdb.execute("describe select * from read_parquet(?)", [path]).fetchall()}
     lacking = {"label", "sequence", "due_ns", "sent_ns", "received_ns", "fate"} - columns
     if lacking:
         return [f"{place}: no column {', '.join(sorted(lacking))}"]
@@ -43,7 +47,7 @@ def samples_faults(folder, number, flow):
     if warm_up < 0:
         return []
     answered = f"{of_round} and received_ns > 0 and sequence >= ?"
-    read = duckdb.execute(f"select count(*) {answered}", [path, number, warm_up]).fetchone()[0]
+    read = duckdb.execute(f"select count(*) {answered}", [*of_flow, warm_up]).fetchone()[0]
     samples = flow["figures"]["samples"]
     faults = []
     if read != samples:
@@ -52,7 +56,7 @@ def samples_faults(folder, number, flow):
     for share, figure in ((0.5, "p50"), (0.9, "p90")):
         around = [max(share - 1 / max(read, 1), 0), min(share + 1 / max(read, 1), 1)]
         query = f"select quantile_disc(received_ns - due_ns, {around}) {answered}"
-        low, high = duckdb.execute(query, [path, number, warm_up]).fetchone()[0]
+        low, high = duckdb.execute(query, [*of_flow, warm_up]).fetchone()[0]
         said = flow["figures"]["latency_ns"][figure]
         if not low * (1 - HISTOGRAM_ERROR) - 1 <= said <= high * (1 + HISTOGRAM_ERROR) + 1:
             faults.append(f"{place}: {figure} is {said} ns in rounds.jsonl, {low} to {high} ns in the samples")
@@ -71,22 +75,23 @@ def logged_total(path):
 
 def main(folder):
     run = json.loads((folder / "run.json").read_text())
-    faults, by_case, with_samples = [], {}, 0
+    faults, by_flow, with_samples = [], {}, 0
     for number, case, flow in measured_rounds(folder):
-        by_case[case] = by_case.get(case, 0) + flow["figures"]["samples"]
+        by_flow[case, flow["id"]] = by_flow.get((case, flow["id"]), 0) + flow["figures"]["samples"]
         if flow["samples_file"] is not None:
             with_samples += 1
             faults += samples_faults(folder, number, flow)
-    for case in run["cases"]:
-        if by_case.get(case["id"], 0) != case["flows"][0]["samples"]:
-            faults.append(f"case {case['id']}: {case['flows'][0]['samples']} samples in run.json, {by_case.get(case['id'])} in its rounds")
-    samples = sum(case["flows"][0]["samples"] for case in run["cases"])
+    flows = {(case["id"], flow["id"]): flow["samples"] for case in run["cases"] for flow in case["flows"]}
+    for (case, flow), told in flows.items():
+        if by_flow.get((case, flow), 0) != told:
+            faults.append(f"flow {flow} of case {case}: {told} samples in run.json, {by_flow.get((case, flow))} in its rounds")
+    samples = sum(flows.values())
     total, histograms = logged_total(folder / "latency.hlog")
     if total != samples:
         faults.append(f"latency.hlog: {total} samples in {histograms} histograms, {samples} in run.json")
     if with_samples == 0:
         faults.append("no round has raw samples")
-    print("\n".join(faults) if faults else f"samples of {with_samples} rounds and {histograms} histograms, {samples} samples")
+    print("\n".join(faults) if faults else f"samples of {with_samples} flows of rounds and {histograms} histograms, {samples} samples")
     return 1 if faults else 0
 
 

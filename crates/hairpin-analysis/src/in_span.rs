@@ -99,6 +99,6 @@ pub(crate) fn goodput(measured: &Measured, span: Span) -> Option<f64> {
             .sum();
         Some(bytes * 1e9 / lasts_ns(span))
     };
-    loads(measured).next()?;
+    loads(measured).next().filter(|_| measured.failed_flows.is_empty())?;
     loads(measured).map(of_load).sum()
 }

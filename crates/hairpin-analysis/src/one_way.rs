@@ -69,7 +69,8 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigu
 
 /// Bytes per second received by all flows of a round together; `None` if a flow received nothing that can be timed.
 pub(crate) fn goodput(measured: &Measured) -> Option<f64> {
-    measured.flows.iter().map(|flow| flow.received.as_ref()?.goodput_bytes_per_s()).sum()
+    let all: Option<f64> = measured.flows.iter().map(|flow| flow.received.as_ref()?.goodput_bytes_per_s()).sum();
+    all.filter(|_| measured.failed_flows.is_empty())
 }
 
 pub(crate) fn by_end(figure: impl Fn(End) -> Option<Figure>) -> BothEnds {

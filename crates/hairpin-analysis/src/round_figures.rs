@@ -18,7 +18,7 @@ const EARLY: std::ops::Range<usize> = 1..11;
 ///
 /// For an evidence round every exchange is kept, for a timed one the first few. `duration_ns` is from the first
 /// measured message to the end of the last; if it is 0, the rate is 0. `link` is the record of the link between the
-/// ends, if any; `reliable` says whether the transport is reliable.
+/// ends, if it carried only this flow; `reliable` says whether the transport is reliable.
 pub fn round_figures(
     case: &Case,
     purpose: Purpose,
@@ -42,8 +42,7 @@ pub fn round_figures(
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();
     RoundFigures {
         stamped: None,
-        // With several flows the link's log does not show whose packets it dropped.
-        drops: link.filter(|_| case.flows.len() == 1).and_then(|link| drops::figures(samples, link, reliable)),
+        drops: link.and_then(|link| drops::figures(samples, link, reliable)),
         samples: answered,
         latency_ns: percentiles(&samples.latency),
         service_ns: samples.service.as_ref().map(percentiles),

@@ -7,7 +7,7 @@ use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
 use hairpin_model::{
     Case, CaseSummary, CurvePoint, Effective, EndReport, EndSummary, Flow, FlowId, FlowRecord, FlowSummary, Ledger,
-    Measured, OtherState, Outcome, PathSummary, Percentiles, RoundFigures, RoundPoint, RoundRecord, StateShare,
+    Measured, OtherState, PathSummary, Percentiles, RoundFigures, RoundPoint, RoundRecord, StateShare,
 };
 use hdrhistogram::Histogram;
 
@@ -80,21 +80,22 @@ fn flow_summary(
     measured: &[&Measured],
     latencies: Option<&Histogram<u64>>,
 ) -> FlowSummary {
-    let record = |measured: &Measured| measured.flow(&flow.id).cloned().unwrap_or_default();
+    let records = || measured.iter().filter_map(|measured| measured.flow(&flow.id));
+    // A round in which it failed has no figures of it.
+    let median = |of: &dyn Fn(&FlowRecord) -> f64| over_rounds.median(|measured| measured.flow(&flow.id).map(of));
     let latencies_of = |of: fn(&RoundFigures) -> Option<Percentiles>| over_rounds.latencies(&flow.id, of);
     let has_answers = flow.direction == Direction::RoundTrip;
     let latency_ns = latencies_of(|figures| Some(figures.latency_ns)).unwrap_or_default();
     FlowSummary {
         flow: flow.clone(),
-        samples: measured.iter().map(|measured| record(measured).figures.samples).sum(),
+        samples: records().map(|record| record.figures.samples).sum(),
         latency_ns,
         service_ns: latencies_of(|figures| figures.service_ns),
         lateness_ns: latencies_of(|figures| figures.lateness_ns),
-        rate_per_s: over_rounds.median(|measured| Some(record(measured).figures.rate_per_s)),
-        setup_ns: over_rounds.median(|measured| Some(record(measured).setup_ns as f64)),
-        first_message_ns: over_rounds
-            .median(|measured| has_answers.then(|| record(measured).first_message_ns as f64)),
-        ledger: measured.iter().fold(Ledger::default(), |all, measured| all.plus(&record(measured).ledger)),
+        rate_per_s: median(&|record| record.figures.rate_per_s),
+        setup_ns: median(&|record| record.setup_ns as f64),
+        first_message_ns: median(&|record| record.first_message_ns as f64).filter(|_| has_answers),
+        ledger: records().fold(Ledger::default(), |all, record| all.plus(&record.ledger)),
         curve: latencies.map(curve).unwrap_or_default(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
         exchanges: exchanges::figures(flow, over_rounds, latency_ns),
@@ -110,16 +111,12 @@ fn phases_left_out(round: &RoundRecord) -> Option<String> {
 }
 
 fn failure(round: &RoundRecord) -> Option<String> {
-    match &round.outcome {
-        Outcome::Failed(failure) => {
-            let purpose = match round.order.purpose {
-                Purpose::Timed => String::new(),
-                evidence => format!(" ({evidence})"),
-            };
-            Some(format!("round {}{purpose}: {failure}", round.number))
-        }
-        Outcome::Measured(_) => None,
-    }
+    let failure = round.failure()?;
+    let purpose = match round.order.purpose {
+        Purpose::Timed => String::new(),
+        evidence => format!(" ({evidence})"),
+    };
+    Some(format!("round {}{purpose}: {failure}", round.number))
 }
 
 fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> RoundPoint {
@@ -184,7 +181,7 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
     let mut reasons = Vec::new();
     if measured.is_empty() {
         let timed = rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
-        let failed = timed.filter(|round| matches!(round.outcome, Outcome::Failed(_))).count();
+        let failed = timed.filter(|round| round.failure().is_some()).count();
         let reason = match failed {
             0 => "none of its rounds was measured completely".to_owned(),
             _ => format!("all {failed} rounds failed"),

@@ -3,7 +3,7 @@
 //! A round whose link differed from its profile is no measurement of that link: the emulator was late by more than the
 //! stated bound, or had no room for packets ([`LinkRecord::why_invalid`]). It is listed, and omitted from every figure,
 //! comparison and curve. The same applies to a round under load with wrong phases, and to one between two hosts that
-//! another client's round disturbed. If less than half of a case's rounds remain, the case is invalid, and all of them
+//! another client's round disturbed, and to one with a flow that failed: the others ran without it. If less than half of a case's rounds remain, the case is invalid, and all of them
 //! are shown.
 
 use hairpin_model::round::Purpose;
@@ -13,8 +13,9 @@ use crate::{two_hosts, under_load};
 
 /// Why the round is omitted; `None` if it counts.
 pub(crate) fn left_out(measured: &Measured) -> Option<String> {
-    let of_link = measured.link.as_ref().and_then(LinkRecord::why_invalid);
-    of_link
+    let failed = measured.failed_flows.first().map(|failed| format!("its flow `{}` failed", failed.id));
+    failed
+        .or_else(|| measured.link.as_ref().and_then(LinkRecord::why_invalid))
         .or_else(|| two_hosts::left_out(measured).map(|why| why.to_string()))
         .or_else(|| under_load::why_left_out(measured))
 }
@@ -45,7 +46,7 @@ pub(crate) fn too_few<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::Case;
+    use hairpin_model::{Case, FailedFlow, Failure, Flow, FlowRecord, Ledger, RoundFigures};
 
     use crate::fixture::links::{late_by, over};
     use crate::fixture::{Fixture, back_to_back};
@@ -73,6 +74,44 @@ mod tests {
         assert_eq!(link.rounds_left_out.len(), 3);
         assert_eq!(link.rounds_left_out[0], "round 3: the relay was late by 140 us at p50, bound 100 us");
         assert_eq!((link.lateness_ns.unwrap().p50, link.packets.entered), (2_000, 600));
+    }
+
+    #[test]
+    fn a_round_with_a_failed_flow_is_omitted_and_a_flow_without_results_has_no_figures() {
+        let case = Case::ping_pong("tcp").with(|case| {
+            case.flows.push(Flow { id: "second".into(), ..Flow::ping_pong("udp") });
+        });
+        // The second flow fails in these rounds.
+        for (failed, rounds, is_valid) in [(&[1][..], 2, true), (&[0, 2], 3, false), (&[0, 1, 2], 3, false)] {
+            let mut fixture = Fixture::new();
+            for block in 0..3 {
+                fixture.round_with(&case, block, &back_to_back(&[], &[1_000_000; 50]), |measured| {
+                    if failed.contains(&block) {
+                        let failure = Failure { cause: "it ended".to_owned(), hint: String::new() };
+                        measured.failed_flows.push(FailedFlow { id: "second".into(), failure });
+                        return;
+                    }
+                    let figures = RoundFigures { samples: 7, rate_per_s: 7.0, ..RoundFigures::default() };
+                    let ledger = Ledger { sent: 7, received: 7, ..Ledger::default() };
+                    measured.flows.push(FlowRecord {
+                        figures,
+                        ledger,
+                        setup_ns: 7,
+                        ..FlowRecord::of(&case.flows[1])
+                    });
+                });
+            }
+            let run = fixture.run();
+            let of_case = &run.cases[0];
+            assert_eq!((of_case.rounds, of_case.valid), (rounds, is_valid), "{failed:?}");
+            let causes: Vec<String> = failed.iter().map(|block| format!("round {block}: it ended")).collect();
+            assert_eq!((&of_case.failed_rounds, run.failed_rounds()), (&causes, causes.len()));
+            let second = of_case.flow(&"second".into()).unwrap();
+            let median = (failed.len() < 3).then_some(7.0);
+            assert_eq!([second.rate_per_s, second.setup_ns].map(|figure| figure.map(|one| one.value)), [median; 2]);
+            assert_eq!((second.samples, second.ledger.received), (7 * (3 - failed.len() as u64), second.samples));
+            assert_eq!(of_case.primary().samples, 50 * rounds);
+        }
     }
 
     #[test]

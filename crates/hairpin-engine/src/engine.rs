@@ -13,8 +13,8 @@ use hairpin_model::flow::{ConnectionUse, Direction};
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndReport, Fact, Failure, Finished, Flow, FlowId,
-    FlowRecord, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder, RoundRecord, RoundTrace,
+    AnsweredBy, Binding, Candidate, Card, Case, CpuIdle, EndReport, Fact, Failure, Finished, Flow, FlowRecord,
+    FlowSamples, HostCapabilities, LinkRecord, Measured, Outcome, PacketCounts, RoundOrder, RoundRecord, RoundTrace,
     Samples, Sent, Stamps, Streamed, Times, fact_names,
 };
 use hairpin_transports::Transport;
@@ -158,18 +158,18 @@ impl Engine {
         let freed = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
         let attempt = attempt.and_then(|measured| freed.map(|()| measured));
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
-        let (outcome, samples, other_samples, trace) = match attempt {
-            Ok(Done { mut measured, samples, other_samples, trace }) => {
+        let (outcome, samples, trace) = match attempt {
+            Ok(Done { mut measured, samples, trace }) => {
                 // One flow of several reports it to the process that barrier them.
                 if self.barrier.is_none() {
                     measured.ends.iter_mut().for_each(|end| end.used_in_all = None);
                 }
-                (Outcome::Measured(Box::new(measured)), samples, other_samples, trace)
+                (Outcome::Measured(Box::new(measured)), samples, trace)
             }
-            Err(failure) => (Outcome::Failed(failure), None, Vec::new(), None),
+            Err(failure) => (Outcome::Failed(failure), FlowSamples::new(), None),
         };
         let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
-        Finished { record, samples, other_samples, trace }
+        Finished { record, samples, trace }
     }
 }
 
@@ -196,10 +196,8 @@ impl<F: FnOnce(&Host) -> Result<Server, Failure>> Serve for F {}
 /// A round that ran.
 pub(crate) struct Done {
     pub(crate) measured: Measured,
-    /// `None` if the messages of the flow carry no times.
-    pub(crate) samples: Option<Samples>,
-    /// Those of the other flows; see [`Finished::other_samples`].
-    pub(crate) other_samples: Vec<(FlowId, Samples)>,
+    /// See [`Finished::samples`].
+    pub(crate) samples: FlowSamples,
     pub(crate) trace: Option<Traced>,
 }
 
@@ -291,10 +289,10 @@ fn one_flow(
 }
 
 /// The record of a load on the connection of a probe.
-fn shared_flow(order: &RoundOrder, flow: &Flow, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
+fn shared_flow(order: &RoundOrder, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
     let [client, server] = &load.streamed;
     let (flow, _) = one_way_flow(
-        flow,
+        &load.flow,
         card,
         [client, server],
         [&[], &[]],
@@ -307,23 +305,23 @@ fn shared_flow(order: &RoundOrder, flow: &Flow, card: &Card, setup_ns: u64, load
 fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let OneWayEnd { setup_ns, started_ns, report, noise, server, streamed: [client, of_server], interrupted, link } =
         ended;
+    let flow = order.case.primary();
     let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
-        measured: link.lost.iter().flat_map(|lost| lost.by_cause.values()).sum(),
-        in_warm_up: link.lost.iter().map(|lost| lost.in_warm_up).sum(),
+        measured: link.lost.get(&flow.id).map_or(0, |lost| lost.by_cause.values().sum()),
+        in_warm_up: link.lost.get(&flow.id).map_or(0, |lost| lost.in_warm_up),
         // Packets dropped for lack of memory are already among the link's losses.
         not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
     let facts = [report.facts.as_slice(), server.facts.as_slice()];
     let is_across = order.case.path.across.is_some();
-    let (flow, samples) =
-        one_way_flow(order.case.primary(), card, [&client, &of_server], facts, link_lost, is_across);
+    let (record, samples) = one_way_flow(flow, card, [&client, &of_server], facts, link_lost, is_across);
     // Two hosts have two clocks, so times of both cannot be compared.
     let samples = samples.filter(|_| !is_across);
     let samples_kept = samples.as_ref().map_or(0, |samples| samples.kept() as u64);
-    let flow = FlowRecord { samples_kept, ..flow };
-    let duration_ns = flow.received.as_ref().map_or(0, |arrivals| arrivals.over_ns);
+    let record = FlowRecord { samples_kept, setup_ns, started_ns: Some(started_ns), ..record };
+    let duration_ns = record.received.as_ref().map_or(0, |arrivals| arrivals.over_ns);
     let measured = Measured {
-        flows: vec![FlowRecord { setup_ns, started_ns: Some(started_ns), ..flow }],
+        flows: vec![record],
         duration_ns,
         ends: ends_of(&order.case, report, Some(server)),
         noise,
@@ -331,7 +329,8 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
         interrupted,
         ..Measured::default()
     };
-    Done { measured, samples, other_samples: Vec::new(), trace: None }
+    let samples = samples.map(|samples| (flow.id.clone(), samples)).into_iter().collect();
+    Done { measured, samples, trace: None }
 }
 
 fn ends_of(case: &Case, client: EndReport, server: Option<EndReport>) -> Vec<EndReport> {
@@ -409,7 +408,8 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     let waited = Some(client_result.tally.waited_for_answers).filter(|waited| *waited > 0);
     report.facts.extend(waited.map(|waited| Fact::number(fact_names::WAITED_FOR_ANSWERS, waited as f64)));
     let server_facts = server.as_ref().map_or(&[][..], |report| &report.facts);
-    let link_lost = link.as_ref().and_then(|link| link.lost.first()).map(|lost| &lost.by_cause);
+    let primary = order.case.primary();
+    let link_lost = link.as_ref().and_then(|link| link.lost.get(&primary.id)).map(|lost| &lost.by_cause);
     let ledger = client_result.tally.ledger(card.reliable, &report.facts, server_facts, link_lost);
     let link = link.map(|LinkEnd { record, started_ns, .. }| LinkRecord {
         samples_began_ns: Some(client_result.origin_ns.saturating_sub(started_ns)),
@@ -433,10 +433,9 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         first_message_ns,
         samples_kept: samples.kept() as u64,
         exchange_counts: client_result.exchange_counts,
-        ..FlowRecord::of(order.case.primary())
+        ..FlowRecord::of(primary)
     };
-    let shared = order.case.loads().into_iter().zip(&load);
-    let shared = shared.map(|(flow, load)| shared_flow(order, flow, card, setup_ns, load));
+    let shared = load.map(|load| shared_flow(order, card, setup_ns, &load));
     let measured = Measured {
         flows: std::iter::once(flow).chain(shared).collect(),
         duration_ns: client_result.duration_ns,
@@ -446,7 +445,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         interrupted: client_result.interrupted,
         ..Measured::default()
     };
-    Done { measured, samples: Some(samples), other_samples: Vec::new(), trace }
+    Done { measured, samples: [(primary.id.clone(), samples)].into(), trace }
 }
 
 /// The server's own cause explains a broken wire better than the wire does. So does the cause of the link, which ends

@@ -21,6 +21,7 @@ pub mod round_process;
 pub mod serve_round;
 mod several_flows;
 pub mod tracing;
+mod usage_by_phase;
 mod waking;
 
 pub use engine::Engine;

@@ -1,4 +1,4 @@
-//! What watches a round beside the recorder, at either end: machine state, CPU time, drops, noise, captures.
+//! What watches a round beside the recorder: machine state, CPU time, drops, noise, captures.
 //!
 //! Between [`Mark::First`] and [`Mark::Last`] an end handles measured messages. It then marks nothing, except during a
 //! one-way load [`Mark::Running`] and [`Mark::Latest`].
@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use hairpin_model::trace::End;
-use hairpin_model::{Binding, Card, EndReport, Noise, RoundOrder};
+use hairpin_model::{Binding, Card, EndReport, FlowId, Noise, RoundOrder};
 use hairpin_transports::Wire;
 
 use crate::tracing::round::Watched;
@@ -42,9 +42,20 @@ pub(crate) enum Mark<'a> {
     Latest,
     /// The last measured message is complete. A server that answers does not know which is the last.
     Last,
+    /// In the process of a round of several flows, or of one with phases: all flows are connected.
+    Connected(&'a [FlowProcesses]),
+    /// In that process: a phase begins, or the last one has ended.
+    Phase,
 }
 
-/// Watches one end of a round.
+/// The processes of a flow's ends, the client's first; the server may have none.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowProcesses {
+    pub(crate) flow: FlowId,
+    pub(crate) processes: [Option<u32>; 2],
+}
+
+/// Watches one end of a round, or a whole round.
 pub(crate) trait Observer {
     /// Begins before the first mark; `None` if there is nothing to observe.
     fn begin(context: Context<'_>) -> Option<Self>
@@ -63,6 +74,8 @@ pub(crate) trait Observer {
 #[derive(Default)]
 pub(crate) struct Observations {
     pub(crate) report: EndReport,
+    /// The reports of all ends, for an observer of a whole round.
+    pub(crate) ends: Vec<EndReport>,
     /// The machine during the round; only of the client.
     pub(crate) noise: Noise,
     /// The packets and the clocks of a traced round; only of the client.

@@ -1,4 +1,4 @@
-//! The list of observers, and those of one end.
+//! The lists of observers, and those of one end or of one round.
 
 use hairpin_model::EndReport;
 
@@ -9,6 +9,7 @@ use crate::observer::{Context, Mark, Observations, Observer};
 use crate::probe::Probing;
 use crate::tracing::observer::TracedRound;
 use crate::usage::Usage;
+use crate::usage_by_phase::UsageByPhase;
 
 type Begin = fn(Context<'_>) -> Option<Box<dyn Observer>>;
 
@@ -25,6 +26,9 @@ const ALL: &[Begin] = &[
     boxed::<Usage>,
 ];
 
+/// Those of a whole round of several flows, or of one with phases, in the process that starts its flows.
+const OF_ROUND: &[Begin] = &[boxed::<MachineNoise>, boxed::<UsageByPhase>];
+
 fn boxed<O: Observer + 'static>(context: Context<'_>) -> Option<Box<dyn Observer>> {
     Some(Box::new(O::begin(context)?))
 }
@@ -34,6 +38,10 @@ pub(crate) struct Observers(Vec<Box<dyn Observer>>);
 impl Observers {
     pub(crate) fn begin(context: Context<'_>) -> Self {
         Self(ALL.iter().filter_map(|begin| begin(context)).collect())
+    }
+
+    pub(crate) fn of_round(context: Context<'_>) -> Self {
+        Self(OF_ROUND.iter().filter_map(|begin| begin(context)).collect())
     }
 
     pub(crate) fn mark(&mut self, mark: Mark<'_>) {
@@ -50,7 +58,15 @@ impl Observers {
 
     /// Adds all that was observed to the report.
     pub(crate) fn report(self, report: EndReport) -> Observations {
-        let mut observations = Observations { report, ..Observations::default() };
+        self.added_to(Observations { report, ..Observations::default() })
+    }
+
+    /// The same for a whole round, with the reports of its ends.
+    pub(crate) fn report_of_round(self, ends: Vec<EndReport>) -> Observations {
+        self.added_to(Observations { ends, ..Observations::default() })
+    }
+
+    fn added_to(self, mut observations: Observations) -> Observations {
         self.0.into_iter().for_each(|observer| observer.report(&mut observations));
         observations
     }

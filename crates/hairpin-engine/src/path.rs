@@ -79,7 +79,7 @@ impl Link {
             clock: setup.clock,
             cpu: setup.cpus.cpu_for_relay(&of_primary, &ends),
             allowed_cpus: setup.cpus.allowed.clone(),
-            messages: told_apart(order).map(|flow| numbered(flow, port_of(order, flow))).collect(),
+            messages: told_apart(order).map(|flow| (flow.id.clone(), numbered(flow, port_of(order, flow)))).collect(),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::opened(file, name)),
         };
         let running = RunningLink::start(setup.server_program, &link_order)?;

@@ -19,8 +19,8 @@ use hairpin_link::profile::Profile;
 use hairpin_model::phases::Phase;
 use hairpin_model::samples::latency_histogram;
 use hairpin_model::{
-    Binding, ByPhase, Failure, Finished, FlowId, Outcome, PhaseHistograms, PhaseSamples, RoundOrder, RoundRecord,
-    Samples,
+    Binding, ByPhase, Failure, Finished, FlowId, FlowSamples, Measured, Outcome, PhaseHistograms, PhaseSamples,
+    RoundOrder, RoundRecord, Samples,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hdrhistogram::Histogram;
@@ -83,7 +83,7 @@ impl Engine {
         self.attempt_apart(number, order).unwrap_or_else(|failure| {
             let outcome = Outcome::Failed(failure);
             let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
-            Finished { record, samples: None, other_samples: Vec::new(), trace: None }
+            Finished { record, samples: FlowSamples::new(), trace: None }
         })
     }
 
@@ -201,8 +201,18 @@ impl<'e> RoundProcess<'e> {
         self.write(&said).map_err(|error| self.failed(&error))
     }
 
-    /// Waits up to `within_ms` for the result of the round. Returns whether it is available.
-    pub(crate) fn has_finished(&mut self, within_ms: i32) -> Result<bool, Failure> {
+    /// Waits up to `within_ms` for the result of the round; `None` if it is still running.
+    pub(crate) fn result(&mut self, within_ms: i32) -> Option<Result<(Measured, FlowSamples), Failure>> {
+        let finished = self.has_finished(within_ms).and_then(|is| is.then(|| self.finished()).transpose());
+        finished.transpose().map(|finished| match finished? {
+            Finished { record: RoundRecord { outcome: Outcome::Measured(measured), .. }, samples, .. } => {
+                Ok((*measured, samples))
+            }
+            Finished { record: RoundRecord { outcome: Outcome::Failed(failure), .. }, .. } => Err(failure),
+        })
+    }
+
+    fn has_finished(&mut self, within_ms: i32) -> Result<bool, Failure> {
         if !self.answer.buffer().is_empty() {
             return Ok(true);
         }
@@ -210,7 +220,7 @@ impl<'e> RoundProcess<'e> {
     }
 
     /// The result of the round.
-    pub(crate) fn finished(&mut self) -> Result<Finished, Failure> {
+    fn finished(&mut self) -> Result<Finished, Failure> {
         read_finished(&mut self.answer).map_err(|error| self.failed(&error))
     }
 
@@ -293,12 +303,8 @@ impl Read for Answer<'_> {
 pub(crate) const READY: u8 = b'!';
 pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Result<()> {
     write_part(to, &serde_json::to_vec(&finished.record)?)?;
-    to.write_all(&[u8::from(finished.samples.is_some())])?;
-    if let Some(samples) = &finished.samples {
-        write_samples(to, samples)?;
-    }
-    to.write_all(&(finished.other_samples.len() as u64).to_le_bytes())?;
-    for (flow, samples) in &finished.other_samples {
+    to.write_all(&(finished.samples.len() as u64).to_le_bytes())?;
+    for (flow, samples) in &finished.samples {
         write_part(to, &serde_json::to_vec(flow)?)?;
         write_samples(to, samples)?;
     }
@@ -311,16 +317,15 @@ pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Re
 
 fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     let record = serde_json::from_slice(&read_part(from)?)?;
-    let samples = if read_byte(from)? == 1 { Some(read_samples(from)?) } else { None };
-    let others = read_number(from)?;
-    if others > MAX_FLOWS {
+    let flows = read_number(from)?;
+    if flows > MAX_FLOWS {
         return Err(invalid("it has more flows than a case"));
     }
-    let other = |from: &mut _| -> io::Result<(FlowId, Samples)> {
+    let one = |from: &mut _| -> io::Result<(FlowId, Samples)> {
         let flow = serde_json::from_slice(&read_part(from)?)?;
         Ok((flow, read_samples(from)?))
     };
-    let other_samples = (0..others).map(|_| other(from)).collect::<io::Result<_>>()?;
+    let samples = (0..flows).map(|_| one(from)).collect::<io::Result<_>>()?;
     let trace = if read_byte(from)? == 1 {
         let trace = serde_json::from_slice(&read_part(from)?)?;
         let capture = if read_byte(from)? == 1 { Some(read_part(from)?) } else { None };
@@ -328,7 +333,7 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
     } else {
         None
     };
-    Ok(Finished { record, samples, other_samples, trace })
+    Ok(Finished { record, samples, trace })
 }
 
 /// Writes the number of rows, the rows, and the histograms.
@@ -452,7 +457,8 @@ mod tests {
             measured: rows * 2,
             ..Samples::of(&stamps.collect::<Vec<_>>(), 2, 0)
         };
-        Finished { record, samples: Some(samples), other_samples: Vec::new(), trace: None }
+        let samples = ['a', 'b'].map(|flow| (flow.to_string().as_str().into(), samples.clone()));
+        Finished { record, samples: samples.into(), trace: None }
     }
 
     fn sent(finished: &Finished) -> Vec<u8> {
@@ -467,7 +473,8 @@ mod tests {
             let before = finished(rows, open_loop);
             let after = read_finished(&mut sent(&before).as_slice()).unwrap();
             assert_eq!(after.record, before.record);
-            let (before, after) = (before.samples.unwrap(), after.samples.unwrap());
+            assert_eq!(before.samples.len(), after.samples.len());
+            let [before, after] = [before, after].map(|finished| finished.samples[&FlowId::from("b")].clone());
             assert_eq!((after.warm_up, after.measured, &after.fate), (2, rows * 2, &before.fate));
             assert_eq!((&after.sequence, &after.received_ns), (&before.sequence, &before.received_ns));
             assert_eq!((&after.due_ns, &after.sent_ns), (&before.due_ns, &before.sent_ns));

@@ -1,31 +1,33 @@
 //! A round of several flows at once. Each has its own client and server, in their own processes, over one path.
 //!
 //! The ends of a flow know nothing of the others. Once all flows are connected they start together; each then has its
-//! own warm-up and ends by itself. In a round with phases the probe runs through all phases, and the others from the second to the third: their warm-up is the ramp. Each end's usage in each phase is read from outside,
-//! so that no end makes a call for it.
+//! own warm-up and ends by itself. If one fails then, the others go on. In a round with phases the probe runs through all
+//! phases, and the others from the second to the third: their warm-up is the ramp.
 
 use hairpin_model::flow::{ConnectionUse, FlowRole};
 use hairpin_model::phases::Phase;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    ByPhase, Case, EndReport, Extent, Failure, Finished, Flow, FlowId, FlowRecord, LinkRecord, Measured, Outcome,
-    PhaseLengths, PhaseSamples, PhaseUsage, RoundOrder, Span, ledger,
+    Binding, ByPhase, Case, Extent, FailedFlow, Failure, Finished, Flow, FlowRecord, FlowSamples, LinkRecord,
+    Measured, PhaseLengths, PhaseSamples, RoundOrder, Span, ledger,
 };
+use hairpin_transports::giving_up::has_given_up;
 
 use crate::barrier::Barrier;
 use crate::ends::client::warm_up_ns;
+use crate::ends::opening;
 use crate::engine::{Done, Engine, Prepared};
 use crate::links::{LinkEnd, LostMessages};
-use crate::noise::Reading;
-use crate::path::{Link, port_of, told_apart};
+use crate::observer::{Context, FlowProcesses, Mark, Observations};
+use crate::observers::Observers;
+use crate::path::{Link, port_of};
 use crate::round_process::RoundProcess;
-use crate::usage::of_process;
 use hairpin_loops::clock::{Clock, RealClock};
 
 /// Longest wait of one check of the flows, in ms.
 const LOOK_MS: u64 = 1000;
 
-/// Runs a round of several flows, or of one with phases. Its samples are those of the primary flow.
+/// Runs a round of several flows, or of one with phases.
 pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished {
     engine.record(number, order, || attempt(engine, number, order))
 }
@@ -33,65 +35,93 @@ pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished 
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Failure> {
     let mut path = Prepared::open(engine, number, order)?;
     let [client, server] = &path.namespaces;
-    let (before, noise_from_ns) = (Reading::now(), engine.clock.now_ns());
+    let card = opening::transport(&order.case.primary().transport)?.card();
+    let (clock, binding) = (engine.clock, Binding::default());
+    let mut observers = Observers::of_round(Context { clock, order, card: &card, end: End::Client, binding });
     let groups = groups(&order.case);
-    let flows = groups.iter().map(|group| {
-        let (alone, starts_after_ns) = of_group(order, group);
+    let is_one_of_several = groups.len() > 1;
+    let flows = groups.into_iter().map(|group| {
+        let (alone, starts_after_ns) = of_group(order, &group);
         let barrier = Barrier { client: client.clone(), server: server.clone(), starts_after_ns };
-        engine.start_flow(number, &alone, barrier)
+        let process = engine.start_flow(number, &alone, barrier)?;
+        Ok(FlowProcess { group, process, is_one_of_several })
     });
-    let mut flows = flows.collect::<Result<Vec<RoundProcess<'_>>, Failure>>()?;
-    // If another flow failed, the processes of those dropped here find their input closed.
-    let processes = flows.iter_mut().map(RoundProcess::connected).collect::<Result<Vec<_>, Failure>>()?;
+    let mut flows = flows.collect::<Result<Vec<FlowProcess<'_>>, Failure>>()?;
+    // Before the start nothing is measured: if a flow fails, those dropped here find their input closed.
+    let connected = flows.iter_mut().map(|flow| {
+        let processes = flow.step(RoundProcess::connected)?;
+        Ok(FlowProcesses { flow: flow.group.primary().id.clone(), processes })
+    });
+    let connected = connected.collect::<Result<Vec<_>, Failure>>()?;
     let begin_ns = engine.clock.now_ns();
-    flows.iter_mut().try_for_each(|flow| flow.begin(begin_ns))?;
+    flows.iter_mut().try_for_each(|flow| flow.step(|process| process.begin(begin_ns)))?;
     let spans = order.phases.map(|lengths| lengths.spans(begin_ns + warm_up_ns(order)));
-    let processes = groups.iter().map(|group| group.primary().id.clone()).zip(processes).collect();
-    let mut usage = UsageByPhase::new(engine.clock, processes, spans);
-    let finished = all_finished(&mut flows, &mut usage)?;
-    drop(flows);
-    let noise = before.until(&Reading::now(), engine.clock.now_ns() - noise_from_ns);
+    observers.mark(Mark::Connected(&connected));
+    let ended = all_ended(flows, &bounds_ns(spans), clock, &mut observers);
+    observers.end();
     let link = path.link.take().map(Link::finish).transpose()?;
     let mut together = Measured {
         flows: Vec::new(),
         ends: Vec::new(),
-        noise,
         phases: spans.map(|spans| spans.since(begin_ns)),
         ..Measured::default()
     };
-    let primary = &order.case.primary().id;
-    let (mut samples, mut other_samples) = (None, Vec::new());
-    let mut records: Vec<FlowRecord> = order.case.flows.iter().map(FlowRecord::of).collect();
-    for (group, finished) in groups.iter().zip(finished) {
-        let Outcome::Measured(measured) = finished.record.outcome else { continue };
-        let first = group.primary();
-        match finished.samples {
-            own if first.id == *primary => samples = own,
-            Some(of_other) if !first.load.is_one_way() => other_samples.push((first.id.clone(), of_other)),
-            _ => {}
-        }
+    let mut samples = FlowSamples::new();
+    for (group, result) in ended {
+        let (measured, of_group) = match result {
+            Ok(results) => results,
+            Err(failure) => {
+                let failed = |flow: &Flow| FailedFlow { id: flow.id.clone(), failure: failure.clone() };
+                together.failed_flows.extend(group.flows.iter().map(failed));
+                continue;
+            }
+        };
+        samples.extend(of_group);
         together.duration_ns = together.duration_ns.max(measured.duration_ns);
         together.interrupted |= measured.interrupted;
-        for result in measured.flows {
-            records.iter_mut().filter(|record| record.id == result.id).for_each(|record| *record = result.clone());
-        }
-        together.ends.extend(measured.ends.into_iter().map(|report| {
-            let phase_usage = usage.of(&first.id, report.role, report.used_in_all);
-            EndReport { phase_usage, ..report }
-        }));
+        together.flows.extend(measured.flows);
+        together.ends.extend(measured.ends);
     }
-    together.flows = records;
+    if let Some(failed) = together.failed_flows.first()
+        && (together.flows.is_empty() || has_given_up())
+    {
+        return Err(failed.failure.clone());
+    }
+    let Observations { ends, noise, .. } = observers.report_of_round(together.ends);
+    (together.ends, together.noise) = (ends, noise);
     together.link = link.map(|LinkEnd { record, started_ns, lost }| {
-        for (flow, lost) in told_apart(order).zip(&lost) {
-            let samples = samples.as_mut().filter(|_| flow.id == *primary);
-            let mut phases = samples.and_then(|samples| samples.phases.as_deref_mut());
-            let records = together.flows.iter_mut().filter(|record| record.id == flow.id);
-            records.for_each(|record| add_losses(record, lost, phases.as_deref_mut()));
+        for record in &mut together.flows {
+            if let Some(lost) = lost.get(&record.id) {
+                let phases = samples.get_mut(&record.id).and_then(|samples| samples.phases.as_deref_mut());
+                add_losses(record, lost, phases);
+            }
         }
         let samples_began_ns = spans.map(|_| begin_ns.saturating_sub(started_ns));
         LinkRecord { samples_began_ns, ..record }
     });
-    Ok(Done { measured: together, samples, other_samples, trace: None })
+    // Those of a load beside a probe would say nothing that its counts do not.
+    samples.retain(|id, _| together.flow(id).is_some_and(|flow| flow.role != FlowRole::Load));
+    Ok(Done { measured: together, samples, trace: None })
+}
+
+/// The process of a flow, or of those that share its connection.
+struct FlowProcess<'e> {
+    /// Its part of the round's case.
+    group: Case,
+    process: RoundProcess<'e>,
+    /// Whether the round has other processes.
+    is_one_of_several: bool,
+}
+
+impl<'e> FlowProcess<'e> {
+    /// Does something with the process. If that fails, the cause names the flow.
+    fn step<T>(&mut self, step: impl FnOnce(&mut RoundProcess<'e>) -> Result<T, Failure>) -> Result<T, Failure> {
+        let of_several = Some(&self.group.primary().id).filter(|_| self.is_one_of_several);
+        step(&mut self.process).map_err(|failure| match of_several {
+            Some(id) => Failure { cause: format!("flow `{id}`: {}", failure.cause), ..failure },
+            None => failure,
+        })
+    }
 }
 
 /// Adds the messages that the link lost to the ledgers of a flow and its phases: the flow's own processes do not know
@@ -156,75 +186,37 @@ fn of_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
     }
 }
 
-/// The results of all flows, in their order.
-fn all_finished(flows: &mut [RoundProcess<'_>], usage: &mut UsageByPhase) -> Result<Vec<Finished>, Failure> {
-    let mut finished: Vec<Option<Finished>> = flows.iter().map(|_| None).collect();
-    while finished.iter().any(Option::is_none) {
-        usage.look();
-        let unfinished = finished.iter().filter(|one| one.is_none()).count() as u64;
-        let look_ms = usage.left_ms().min(LOOK_MS).div_ceil(unfinished);
-        for (flow, finished) in flows.iter_mut().zip(&mut finished).filter(|(_, finished)| finished.is_none()) {
-            if flow.has_finished(i32::try_from(look_ms).unwrap_or(i32::MAX))? {
-                let one = flow.finished()?;
-                if let Outcome::Failed(failure) = one.record.outcome {
-                    return Err(failure);
-                }
-                *finished = Some(one);
-            }
-        }
-    }
-    Ok(finished.into_iter().flatten().collect())
+/// The beginning of each phase and the end of the last, in ns of the clock.
+fn bounds_ns(spans: Option<ByPhase<Span>>) -> Vec<u64> {
+    spans.map_or_else(Vec::new, |spans| {
+        spans.each().map(|(_, span)| span.from_ns).chain([spans.recovering.until_ns]).collect()
+    })
 }
 
-/// Reads the usage of the processes of all ends at the bounds of the phases.
-struct UsageByPhase {
+type Results = (Measured, FlowSamples);
+
+/// The results of all processes, each with its part of the case. If one fails, the others go on to their end.
+/// Each phase that begins or ends meanwhile is marked.
+fn all_ended(
+    mut flows: Vec<FlowProcess<'_>>,
+    mut bounds_ns: &[u64],
     clock: RealClock,
-    /// The client's and the server's process of each flow.
-    processes: Vec<(FlowId, [Option<u32>; 2])>,
-    bounds_ns: Vec<u64>,
-    /// For each bound that has passed, the usage of each end so far.
-    readings: Vec<Vec<(FlowId, End, PhaseUsage)>>,
-}
-
-impl UsageByPhase {
-    fn new(clock: RealClock, processes: Vec<(FlowId, [Option<u32>; 2])>, spans: Option<ByPhase<Span>>) -> Self {
-        let bounds_ns = spans.map_or_else(Vec::new, |spans| {
-            spans.each().map(|(_, span)| span.from_ns).chain([spans.recovering.until_ns]).collect()
-        });
-        Self { clock, processes, bounds_ns, readings: Vec::new() }
-    }
-
-    fn look(&mut self) {
-        let now_ns = self.clock.now_ns();
-        while self.bounds_ns.get(self.readings.len()).is_some_and(|bound_ns| *bound_ns <= now_ns) {
-            let reading = self.processes.iter().flat_map(|(flow, processes)| {
-                let ends = [End::Client, End::Server].into_iter().zip(processes);
-                ends.filter_map(|(role, process)| Some((flow.clone(), role, of_process((*process)?)?)))
-            });
-            self.readings.push(reading.collect());
+    observers: &mut Observers,
+) -> Vec<(Case, Result<Results, Failure>)> {
+    let mut results: Vec<Option<Result<Results, Failure>>> = flows.iter().map(|_| None).collect();
+    while results.iter().any(Option::is_none) {
+        let now_ns = clock.now_ns();
+        while let Some((_, later)) = bounds_ns.split_first().filter(|(bound_ns, _)| **bound_ns <= now_ns) {
+            observers.mark(Mark::Phase);
+            bounds_ns = later;
+        }
+        let left_ns = bounds_ns.first().map_or(u64::MAX, |bound_ns| bound_ns - now_ns);
+        let running = results.iter().filter(|result| result.is_none()).count() as u64;
+        let look_ms = left_ns.div_ceil(1_000_000).min(LOOK_MS).div_ceil(running);
+        let look_ms = i32::try_from(look_ms).unwrap_or(i32::MAX);
+        for (flow, result) in flows.iter_mut().zip(&mut results).filter(|(_, result)| result.is_none()) {
+            *result = flow.step(|process| process.result(look_ms).transpose()).transpose();
         }
     }
-
-    /// Time to the next bound, in ms, rounded up.
-    fn left_ms(&self) -> u64 {
-        let next_ns = self.bounds_ns.get(self.readings.len()).copied().unwrap_or(u64::MAX);
-        next_ns.saturating_sub(self.clock.now_ns()).div_ceil(1_000_000).max(1)
-    }
-
-    /// The usage of an end of a flow by phase. If it had ended before a bound, its total counts there.
-    fn of(&self, flow: &FlowId, role: End, used_in_all: Option<PhaseUsage>) -> Option<ByPhase<PhaseUsage>> {
-        let read = |bound: usize| {
-            let mut ends = self.readings.get(bound)?.iter();
-            ends.find(|(of, end, _)| of == flow && *end == role).map(|(_, _, usage)| *usage)
-        };
-        let at = |bound: usize| read(bound).or_else(|| used_in_all.filter(|_| bound > 0));
-        let between = |bound: usize| {
-            let (from, until) = (at(bound)?, at(bound + 1)?);
-            Some(PhaseUsage {
-                cpu_ns: until.cpu_ns.saturating_sub(from.cpu_ns),
-                waited_for_cpu_ns: until.waited_for_cpu_ns.saturating_sub(from.waited_for_cpu_ns),
-            })
-        };
-        Some(ByPhase { idle: between(0)?, ramp: between(1)?, loaded: between(2)?, recovering: between(3)? })
-    }
+    flows.into_iter().zip(results).filter_map(|(flow, result)| Some((flow.group, result?))).collect()
 }

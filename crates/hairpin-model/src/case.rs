@@ -184,6 +184,11 @@ impl Case {
         &self.flows[self.place_of_primary()]
     }
 
+    /// Whether that flow is the primary one.
+    pub fn is_judged_by(&self, flow: &Flow) -> bool {
+        self.primary().id == flow.id
+    }
+
     pub fn primary_mut(&mut self) -> &mut Flow {
         let place = self.place_of_primary();
         &mut self.flows[place]

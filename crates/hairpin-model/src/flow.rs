@@ -300,6 +300,9 @@ pub struct Flow {
     pub ends: Option<EndSettings>,
 }
 
+/// Most streams of all connections of a flow.
+pub const MAX_WIRES: u64 = 4096;
+
 /// Default message size of a probe.
 pub const PROBE_BYTES: u64 = 64;
 /// Identity of a flow within its case: a word.

@@ -113,8 +113,8 @@ pub use phases::{
 };
 pub use refused::Refused;
 pub use round::{
-    EndReport, ExchangeCounts, Extent, Failure, Finished, FlowRecord, Measured, Noise, Outcome, Probe, RoundOrder,
-    RoundRecord, Turnaround,
+    EndReport, ExchangeCounts, Extent, FailedFlow, Failure, Finished, FlowRecord, FlowSamples, Measured, Noise,
+    Outcome, Probe, RoundOrder, RoundRecord, Turnaround,
 };
 pub use round_columns::RoundValue;
 pub use run::{Host, Plan, Run, Sends, Skipped, Tool};

@@ -1,5 +1,7 @@
 //! A round: one trial of one case, with fresh ends and a fresh connection. The unit of replication.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
@@ -129,7 +131,7 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// Why a round failed.
+/// Why a round, or a flow of it, failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{cause}{}", Hint(.hint))]
@@ -138,6 +140,13 @@ pub struct Failure {
     pub cause: String,
     /// What would help; empty where nobody knows.
     pub hint: String,
+}
+
+/// A flow of a round that failed while others went on. It has no results.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedFlow {
+    pub id: FlowId,
+    pub failure: Failure,
 }
 
 /// Results of one flow of a round. Counts are from the end that saw them: sent by the sender, received by the receiver.
@@ -192,6 +201,9 @@ impl FlowRecord {
 pub struct Measured {
     #[serde(deserialize_with = "flows")]
     pub flows: Vec<FlowRecord>,
+    /// The other flows of its case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_flows: Vec<FailedFlow>,
     /// From the first measured message to the end of the last, in ns.
     pub duration_ns: u64,
     /// No server if the kernel answered.
@@ -221,6 +233,7 @@ impl Default for Measured {
     fn default() -> Self {
         Self {
             flows: vec![FlowRecord::default()],
+            failed_flows: Vec::new(),
             duration_ns: 0,
             ends: vec![EndReport::default()],
             noise: Noise::default(),
@@ -377,15 +390,16 @@ pub struct Noise {
     pub runnable_before: u64,
 }
 
+/// Samples by flow.
+pub type FlowSamples = BTreeMap<FlowId, Samples>;
+
 /// A round as the engine returns it: the record, and its samples if it was measured.
 #[derive(Clone, Debug)]
 pub struct Finished {
     /// The record, its figures still empty.
     pub record: RoundRecord,
-    /// The samples of the flow by which the case is judged.
-    pub samples: Option<Samples>,
-    /// Samples of other flows with answers; not saved.
-    pub other_samples: Vec<(FlowId, Samples)>,
+    /// The samples of each flow whose messages carry times, except loads beside a probe.
+    pub samples: FlowSamples,
     /// The trace of a traced round, and the packets of its capture as a pcapng file.
     pub trace: Option<(RoundTrace, Option<Vec<u8>>)>,
 }
@@ -395,9 +409,12 @@ impl RoundRecord {
     pub fn is_of_its_case(&self) -> bool {
         let Outcome::Measured(measured) = &self.outcome else { return true };
         let flows = &self.order.case.flows;
-        let has_results = |flow: &Flow| measured.flow(&flow.id).is_some_and(|record| record.role == flow.role);
-        flows.len() == measured.flows.len()
-            && flows.iter().all(has_results)
+        let has_ended = |flow: &Flow| match measured.flow(&flow.id) {
+            Some(record) => record.role == flow.role,
+            None => measured.failed_flows.iter().any(|failed| failed.id == flow.id),
+        };
+        flows.len() == measured.flows.len() + measured.failed_flows.len()
+            && flows.iter().all(has_ended)
             && measured.ends.iter().all(|end| measured.flow(&end.flow).is_some())
     }
 
@@ -406,11 +423,19 @@ impl RoundRecord {
         self.measured_as(Purpose::Timed)
     }
 
-    /// The results of a round of that purpose that was measured to its end.
+    /// The results of a round of that purpose that was measured to its end, with those of the flow by which its case is
+    /// judged.
     pub fn measured_as(&self, purpose: Purpose) -> Option<&Measured> {
+        let Outcome::Measured(measured) = &self.outcome else { return None };
+        let counts = !measured.interrupted && self.order.purpose == purpose;
+        (counts && measured.flow(&self.order.case.primary().id).is_some()).then_some(measured)
+    }
+
+    /// Why it failed, or the first of its flows that did.
+    pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
-            Outcome::Measured(measured) if !measured.interrupted && self.order.purpose == purpose => Some(measured),
-            Outcome::Measured(_) | Outcome::Failed(_) => None,
+            Outcome::Measured(measured) => measured.failed_flows.first().map(|failed| &failed.failure),
+            Outcome::Failed(failure) => Some(failure),
         }
     }
 }

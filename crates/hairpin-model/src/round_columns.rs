@@ -1,34 +1,37 @@
-//! The columns of a table of samples that are the same in all rows of a round. They precede those of the message,
-//! [`crate::samples::COLUMNS`].
+//! The columns of a table of samples that are the same in all rows of a flow of a round. They precede those of the
+//! message, [`crate::samples::COLUMNS`].
 
+use crate::flow::Flow;
 use crate::round::RoundRecord;
 
-/// The value of a column in all rows of a round.
+/// The value of a column in all rows of a flow of a round.
 #[derive(Clone, Copy, Debug)]
 pub enum RoundValue {
-    Number32(fn(&RoundRecord) -> u32),
-    Number(fn(&RoundRecord) -> u64),
-    Text(fn(&RoundRecord) -> String),
+    Number32(fn(&RoundRecord, &Flow) -> u32),
+    Number(fn(&RoundRecord, &Flow) -> u64),
+    Text(fn(&RoundRecord, &Flow) -> String),
 }
 
 impl RoundValue {
     /// The value as text.
-    pub fn text(&self, record: &RoundRecord) -> String {
+    pub fn text(&self, record: &RoundRecord, flow: &Flow) -> String {
         match self {
-            Self::Number32(of) => of(record).to_string(),
-            Self::Number(of) => of(record).to_string(),
-            Self::Text(of) => of(record),
+            Self::Number32(of) => of(record, flow).to_string(),
+            Self::Number(of) => of(record, flow).to_string(),
+            Self::Text(of) => of(record, flow),
         }
     }
 }
 
-/// The column with the number of the round: row groups are found by it.
+/// The columns with the number of the round and the identity of the flow: row groups are found by them.
 pub const ROUND: &str = "round";
+pub const FLOW: &str = "flow";
 
 /// The columns by name, in the order in which they are written. Files of earlier versions lack some.
 pub const ROUND_COLUMNS: &[(&str, RoundValue)] = &[
-    (ROUND, RoundValue::Number32(|record| record.number)),
-    ("case_id", RoundValue::Text(|record| record.case_id.clone())),
-    ("label", RoundValue::Text(|record| record.order.case.label())),
-    ("size_bytes", RoundValue::Number(|record| record.order.case.primary().load.size_bytes())),
+    (ROUND, RoundValue::Number32(|record, _| record.number)),
+    ("case_id", RoundValue::Text(|record, _| record.case_id.clone())),
+    ("label", RoundValue::Text(|record, _| record.order.case.label())),
+    (FLOW, RoundValue::Text(|_, flow| flow.id.to_string())),
+    ("size_bytes", RoundValue::Number(|_, flow| flow.load.size_bytes())),
 ];

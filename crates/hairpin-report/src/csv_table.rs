@@ -7,7 +7,7 @@ use std::io::Write;
 
 use hairpin_model::round_columns::ROUND_COLUMNS;
 use hairpin_model::samples::COLUMNS;
-use hairpin_model::{CaseSummary, Figure, RoundRecord, Run, Samples, printable};
+use hairpin_model::{CaseSummary, Figure, Flow, RoundRecord, Run, Samples, printable};
 
 use crate::columns::{self, Column, Value};
 
@@ -66,7 +66,7 @@ fn row(summary: &CaseSummary) -> Row {
     row
 }
 
-/// Writes samples round by round, with the columns of `samples.parquet` and the latency.
+/// Writes samples flow by flow, with the columns of `samples.parquet` and the latency.
 pub struct SamplesTable<W: Write> {
     writer: csv::Writer<W>,
 }
@@ -83,12 +83,12 @@ impl<W: Write> SamplesTable<W> {
         Ok(Self { writer })
     }
 
-    /// Writes the samples of a round. The latency is from due to received; both are empty if no answer arrived.
+    /// Writes the samples of a flow of a round. The latency is from due to received; both are empty if no answer arrived.
     ///
     /// # Errors
     /// Errors of the writer.
-    pub fn round(&mut self, record: &RoundRecord, samples: &Samples) -> std::io::Result<()> {
-        let of_round = ROUND_COLUMNS.iter().map(|(_, value)| printable::line(&value.text(record)).into_owned());
+    pub fn flow(&mut self, record: &RoundRecord, flow: &Flow, samples: &Samples) -> std::io::Result<()> {
+        let of_round = ROUND_COLUMNS.iter().map(|(_, value)| printable::line(&value.text(record, flow)).into_owned());
         let of_round: Vec<String> = of_round.collect();
         for row in 0..samples.kept() {
             let of_message = COLUMNS.iter().map(|column| (column.get)(samples, row).map(|value| column.text(value)));

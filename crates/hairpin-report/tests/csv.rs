@@ -113,11 +113,12 @@ fn record() -> RoundRecord {
 #[test]
 fn samples_have_the_columns_of_the_file_and_their_latency() {
     let mut writer = SamplesTable::new(Vec::new()).unwrap();
-    writer.round(&record(), &samples()).unwrap();
+    let record = record();
+    writer.flow(&record, record.order.case.primary(), &samples()).unwrap();
     let text = String::from_utf8(writer.finish().unwrap()).unwrap();
-    let expected = "round,case_id,label,size_bytes,sequence,warm_up,due_ns,sent_ns,received_ns,fate,latency_ns\n\
-                    3,00ff,tcp block same-cpu,4,0,true,100,120,13500,received,13400\n\
-                    3,00ff,tcp block same-cpu,4,1,false,100,120,,lost,\n";
+    let expected = "round,case_id,label,flow,size_bytes,sequence,warm_up,due_ns,sent_ns,received_ns,fate,latency_ns\n\
+                    3,00ff,tcp block same-cpu,main,4,0,true,100,120,13500,received,13400\n\
+                    3,00ff,tcp block same-cpu,main,4,1,false,100,120,,lost,\n";
     assert_eq!(text, expected);
 }
 
@@ -133,7 +134,8 @@ fn a_failing_writer_is_an_error_without_a_panic() {
         }
     }
     let mut writer = SamplesTable::new(Full).expect("the header is still in the buffer");
-    writer.round(&record(), &samples()).expect("so are the rows");
+    let record = record();
+    writer.flow(&record, record.order.case.primary(), &samples()).expect("so are the rows");
     let error = writer.finish().err().expect("the disk is full");
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
 }

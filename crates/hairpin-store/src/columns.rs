@@ -1,22 +1,22 @@
 //! Raw samples as Parquet columns: Snappy-compressed and without nested types, so that any reader can read them. A file
-//! has one row group per round: one round during the run, all of them once they are merged.
+//! has one row group for each flow of a round: one round during the run, all of them once they are merged.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hairpin_model::round_columns::{ROUND, ROUND_COLUMNS};
+use hairpin_model::round_columns::{FLOW, ROUND, ROUND_COLUMNS};
 use hairpin_model::samples::{COLUMNS, Kind};
-use hairpin_model::{Column, RoundRecord, RoundValue, Samples};
+use hairpin_model::{Column, Flow, FlowSamples, RoundRecord, RoundValue, Samples};
 use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::{BoolType, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::statistics::Statistics;
+use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
@@ -43,8 +43,13 @@ pub(super) fn schema() -> String {
     format!("message samples {{ {} }}", of_round.chain(of_message).collect::<String>())
 }
 
-/// Writes the samples of one round to a separate file.
-pub(super) fn write(folder: &Folder, name: &str, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
+/// Writes the samples of one round to a separate file: a row group for each flow.
+pub(super) fn write(
+    folder: &Folder,
+    name: &str,
+    record: &RoundRecord,
+    samples: &FlowSamples,
+) -> Result<(), StoreError> {
     let written = folder.write::<std::io::Error>(name, |file| {
         writer(file.try_clone()?).and_then(|writer| write_columns(writer, record, samples)).map_err(into_io)
     });
@@ -90,11 +95,13 @@ fn append(
 }
 
 fn writer(file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
-    // Only the round has statistics, to find its row group. Those of other columns would only take space.
+    // Only the round and the flow have statistics, to find their row group. Others would only take space.
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_column_statistics_enabled(ROUND.into(), EnabledStatistics::Chunk)
+        .set_column_statistics_enabled(FLOW.into(), EnabledStatistics::Chunk)
+        .set_statistics_truncate_length(None)
         .set_offset_index_disabled(true)
         .build();
     SerializedFileWriter::new(file, Arc::new(parse_message_type(&schema())?), Arc::new(properties))
@@ -114,16 +121,30 @@ fn into_io(error: ParquetError) -> std::io::Error {
 pub(super) fn write_columns(
     mut writer: SerializedFileWriter<File>,
     record: &RoundRecord,
+    samples: &FlowSamples,
+) -> Result<(), ParquetError> {
+    for flow in &record.order.case.flows {
+        if let Some(samples) = samples.get(&flow.id).filter(|samples| samples.kept() > 0) {
+            write_group(writer.next_row_group()?, record, flow, samples)?;
+        }
+    }
+    writer.close()?;
+    Ok(())
+}
+
+fn write_group(
+    mut group: SerializedRowGroupWriter<'_, File>,
+    record: &RoundRecord,
+    flow: &Flow,
     samples: &Samples,
 ) -> Result<(), ParquetError> {
-    let mut group = writer.next_row_group()?;
     let rows = samples.kept();
     for (_, value) in ROUND_COLUMNS {
         let mut to = next(&mut group)?;
         match value {
-            RoundValue::Number32(of) => repeat::<Int32Type>(&mut to, rows, of(record).cast_signed())?,
-            RoundValue::Number(of) => repeat::<Int64Type>(&mut to, rows, of(record).cast_signed())?,
-            RoundValue::Text(of) => repeat::<ByteArrayType>(&mut to, rows, of(record).as_str().into())?,
+            RoundValue::Number32(of) => repeat::<Int32Type>(&mut to, rows, of(record, flow).cast_signed())?,
+            RoundValue::Number(of) => repeat::<Int64Type>(&mut to, rows, of(record, flow).cast_signed())?,
+            RoundValue::Text(of) => repeat::<ByteArrayType>(&mut to, rows, of(record, flow).as_str().into())?,
         }
         to.close()?;
     }
@@ -147,9 +168,7 @@ pub(super) fn write_columns(
         }
         to.close()?;
     }
-    group.close()?;
-    writer.close()?;
-    Ok(())
+    group.close().map(drop)
 }
 
 fn next<'g>(group: &'g mut SerializedRowGroupWriter<'_, File>) -> Result<SerializedColumnWriter<'g>, ParquetError> {
@@ -179,17 +198,21 @@ pub(super) struct SamplesFile {
     file: Arc<File>,
     file_bytes: u64,
     metadata: ParquetMetaData,
-    /// The row group of each round; empty if the file has only one round.
-    by_round: HashMap<u32, usize>,
+    /// The row group of each flow of each round. Files of earlier versions name no flow, and have the primary one only.
+    groups: HashMap<(u32, Option<Vec<u8>>), usize>,
 }
 
 pub(super) fn of_a_round(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
-    SamplesFile::open(folder, name, super::limits::SAMPLES_BYTES, pages::METADATA_BYTES)
+    let mut opened = SamplesFile::open(folder, name, super::limits::SAMPLES_BYTES, pages::METADATA_BYTES)?;
+    if place_of(&opened.metadata, FLOW).is_some() {
+        opened.index().map_err(|error| folder.damaged(name, error.to_string()))?;
+    }
+    Ok(opened)
 }
 
 pub(super) fn of_a_run(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
     let mut opened = SamplesFile::open(folder, name, super::limits::MERGED_BYTES, pages::MERGED_METADATA_BYTES)?;
-    opened.by_round = opened.index().map_err(|error| folder.damaged(name, error.to_string()))?;
+    opened.index().map_err(|error| folder.damaged(name, error.to_string()))?;
     Ok(opened)
 }
 
@@ -200,31 +223,45 @@ impl SamplesFile {
         let file_bytes = file.metadata().map_err(folder.error("read", name))?.len();
         let metadata = pages::metadata(&file, most_metadata).map_err(damaged)?;
         let (folder, name) = (folder.clone(), name.to_owned());
-        Ok(Self { folder, name, file: Arc::new(file), file_bytes, metadata, by_round: HashMap::new() })
+        Ok(Self { folder, name, file: Arc::new(file), file_bytes, metadata, groups: HashMap::new() })
     }
 
-    /// Finds the row group of each round by the column's statistics.
-    fn index(&self) -> Result<HashMap<u32, usize>, ParquetError> {
-        let mut by_round = HashMap::new();
+    /// Finds the row group of each flow of each round by the columns' statistics.
+    fn index(&mut self) -> Result<(), ParquetError> {
         let round_column = place_of(&self.metadata, ROUND).ok_or_else(|| torn("the column round"))?;
+        let flow_column = place_of(&self.metadata, FLOW);
         for (number, group) in self.metadata.row_groups().iter().enumerate() {
-            let column = group.columns().get(round_column).ok_or_else(|| torn("the column round"))?;
-            let Some(Statistics::Int32(round)) = column.statistics() else { return Err(torn("a row group's round")) };
-            let one = round.min_opt().zip(round.max_opt()).filter(|(least, most)| least == most);
-            let (round, _) = one.ok_or_else(|| torn("one round in each row group"))?;
-            if by_round.insert(round.cast_unsigned(), number).is_some() {
-                return Err(torn("one row group for each round"));
+            let statistics = |column: usize| group.columns().get(column).and_then(ColumnChunkMetaData::statistics);
+            let Some(Statistics::Int32(round)) = statistics(round_column) else {
+                return Err(torn("a row group's round"));
+            };
+            let round = only(round).ok_or_else(|| torn("one round in each row group"))?.cast_unsigned();
+            let flow = flow_column.map(|column| match statistics(column) {
+                Some(Statistics::ByteArray(flow)) => only(flow).map(|flow| flow.data().to_vec()),
+                _ => None,
+            });
+            let flow = flow.map(|flow| flow.ok_or_else(|| torn("one flow in each row group"))).transpose()?;
+            if self.groups.insert((round, flow), number).is_some() {
+                return Err(torn("one row group for each flow of a round"));
             }
         }
-        Ok(by_round)
+        Ok(())
     }
 
-    /// Reads these columns of a round that has `kept` samples. The histograms are empty.
-    pub(super) fn read(&self, round: u32, kept: u64, columns: &[Column]) -> Result<Samples, StoreError> {
+    /// Reads these columns of a flow of a round that has `kept` samples. The histograms are empty.
+    pub(super) fn read(
+        &self,
+        record: &RoundRecord,
+        flow: &Flow,
+        kept: u64,
+        columns: &[Column],
+    ) -> Result<Samples, StoreError> {
         let groups = self.metadata.row_groups();
-        let groups = match self.by_round.get(&round) {
+        let of = |flow: Option<Vec<u8>>| self.groups.get(&(record.number, flow));
+        let (is_primary, named) = (record.order.case.is_judged_by(flow), of(Some(flow.id.to_string().into_bytes())));
+        let groups = match named.or_else(|| of(None).filter(|_| is_primary)) {
             Some(group) => &groups[*group..=*group],
-            None if self.by_round.is_empty() => groups,
+            None if self.groups.is_empty() && is_primary => groups,
             None => &[],
         };
         self.read_groups(groups, kept, columns).map_err(|error| self.folder.damaged(&self.name, error.to_string()))
@@ -279,6 +316,12 @@ impl SamplesFile {
             _ => Err(torn(&format!("a column {name} of its type"))),
         }
     }
+}
+
+/// The value of a column with only one.
+fn only<T: PartialEq>(statistics: &ValueStatistics<T>) -> Option<&T> {
+    let (least, most) = statistics.min_opt().zip(statistics.max_opt())?;
+    (least == most).then_some(least)
 }
 
 /// The index of a column in a file.

@@ -8,7 +8,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hairpin_model::run::{FORMAT, State};
-use hairpin_model::{Measured, RoundRecord, RoundTrace, Run, RunHeader, Samples, upgrade};
+use hairpin_model::{Flow, Outcome, RoundRecord, RoundTrace, Run, RunHeader, Samples, upgrade};
 
 use super::histograms::{LOG, PACKED_COOKIE, decoded};
 use super::rounds::records;
@@ -137,26 +137,27 @@ fn rounds(folder: &RunFolder, run: &Run) -> Result<(), StoreError> {
     let mut rows = folder.rows();
     let mut read = Ok(());
     for record in &run.rounds {
-        let of_record = [
-            samples(record).map(|samples| samples.iter().for_each(|samples| check_samples(record, samples))),
-            rows(record).map(|rows| check_samples(record, &rows)),
-            folder.trace_of(record).map(drop),
-        ];
-        read = of_record.into_iter().fold(read, Result::and);
+        for flow in &record.order.case.flows {
+            let check = |samples: Samples| check_samples(record, flow, &samples);
+            read = read.and(samples(record, flow).map(|samples| samples.into_iter().for_each(check)));
+            read = read.and(rows(record, flow).map(check));
+        }
+        read = read.and(folder.trace_of(record).map(drop));
     }
     read
 }
 
-fn check_samples(record: &RoundRecord, samples: &Samples) {
+fn check_samples(record: &RoundRecord, flow: &Flow, samples: &Samples) {
     let Samples { sequence, due_ns, sent_ns, received_ns, fate, .. } = samples;
     let lengths = [sequence.len(), due_ns.len(), sent_ns.len(), received_ns.len(), fate.len()];
-    assert_eq!(lengths, [kept(record); 5]);
+    assert_eq!(lengths, [kept(record, flow); 5]);
     assert!(samples.warm_up <= samples.kept());
 }
 
-/// The number of samples in a round's file.
-fn kept(record: &RoundRecord) -> usize {
-    let flow = record.measured().map(Measured::primary);
+/// The number of samples of a flow in a round's file.
+fn kept(record: &RoundRecord, flow: &Flow) -> usize {
+    let Outcome::Measured(measured) = &record.outcome else { return 0 };
+    let flow = measured.flow(&flow.id);
     let kept = flow.filter(|flow| flow.samples_file.is_some()).map_or(0, |flow| flow.samples_kept);
     usize::try_from(kept).expect("it was read")
 }

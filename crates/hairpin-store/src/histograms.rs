@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hairpin_model::phases::Phase;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
-use hairpin_model::{ByPhase, PhaseHistograms, PhaseSamples, ProbeTimeLine, RoundRecord, Samples};
+use hairpin_model::{ByPhase, Flow, FlowSamples, PhaseHistograms, PhaseSamples, ProbeTimeLine, RoundRecord, Samples};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
@@ -29,14 +29,16 @@ pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let begun = IntervalLogWriterBuilder::new()
-        .add_comment("Tag: CASE.ROUND.QUANTITY; values in ns")
+        .add_comment(
+            "Tag: CASE.ROUND.QUANTITY, or CASE.ROUND.QUANTITY@FLOW for a flow beside the primary; values in ns",
+        )
         .with_max_value_divisor(NS_PER_MS)
         .begin_log_with(&mut bytes, &mut serializer)
         .map(drop);
     begun.and_then(|()| folder.replace(LOG, &bytes)).map_err(folder.error("write", LOG))
 }
 
-pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
+pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &FlowSamples) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let case = as_tag(&record.order.case.label());
@@ -45,17 +47,9 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
             .with_max_value_divisor(NS_PER_MS)
             .begin_log_with(&mut bytes, &mut serializer)
             .map_err(|error| error.to_string())?;
-        let all = [
-            ("latency", Some(&samples.latency)),
-            ("service", samples.service.as_ref()),
-            ("lateness", samples.lateness.as_ref()),
-        ];
-        let phases = samples.phases.iter().flat_map(|phases| phases.others.each());
-        let phases = phases.map(|(phase, of)| (of_phase(phase), of.as_ref().map(|of| &of.latency)));
-        let all = all.map(|(quantity, histogram)| (quantity.to_owned(), histogram)).into_iter().chain(phases);
-        for (quantity, histogram) in all {
-            let Some(histogram) = histogram else { continue };
-            let tag = format!("{case}.{}", key(record, &quantity));
+        let flows = record.order.case.flows.iter().filter_map(|flow| Some((flow, samples.get(&flow.id)?)));
+        for (flow, quantity, histogram) in flows.flat_map(|(flow, samples)| of_flow(flow, samples)) {
+            let tag = format!("{case}.{}", key(record, flow, &quantity));
             let start = Duration::from_nanos(record.started_ns);
             let length =
                 record.measured().map_or(Duration::ZERO, |measured| Duration::from_nanos(measured.duration_ns));
@@ -70,6 +64,19 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
     folder.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
 }
 
+/// The histograms of a flow, and the names of their quantities.
+fn of_flow<'s>(flow: &'s Flow, samples: &'s Samples) -> impl Iterator<Item = (&'s Flow, String, &'s Histogram<u64>)> {
+    let all = [
+        ("latency", Some(&samples.latency)),
+        ("service", samples.service.as_ref()),
+        ("lateness", samples.lateness.as_ref()),
+    ];
+    let phases = samples.phases.iter().flat_map(|phases| phases.others.each());
+    let phases = phases.map(|(phase, of)| (of_phase(phase), of.as_ref().map(|of| &of.latency)));
+    let all = all.map(|(quantity, histogram)| (quantity.to_owned(), histogram)).into_iter().chain(phases);
+    all.filter_map(move |(quantity, histogram)| Some((flow, quantity, histogram?)))
+}
+
 /// The name of a phase's latencies in a tag.
 fn of_phase(phase: Phase) -> String {
     format!("latency-{phase}")
@@ -82,8 +89,12 @@ fn as_tag(label: &str) -> String {
 }
 
 /// The part of a tag after its case. Earlier versions wrote the case's identity; round numbers are unique.
-fn key(record: &RoundRecord, quantity: &str) -> String {
-    format!("{}.{quantity}", record.number)
+fn key(record: &RoundRecord, flow: &Flow, quantity: &str) -> String {
+    let number = record.number;
+    if record.order.case.is_judged_by(flow) {
+        return format!("{number}.{quantity}");
+    }
+    format!("{number}.{quantity}@{}", as_tag(&flow.id.to_string()).replace('.', "_"))
 }
 
 /// The [`key`] in a tag. The case before it may contain dots.
@@ -119,29 +130,35 @@ pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
 }
 
 impl Log {
+    /// Whether it has the latencies of that flow.
+    pub(super) fn has(&self, record: &RoundRecord, flow: &Flow) -> bool {
+        self.encoded.contains_key(&key(record, flow, "latency"))
+    }
+
     /// The latencies of the phases of a round; its counts by phase are in its record.
-    fn phases(&self, record: &RoundRecord) -> Result<Option<PhaseSamples>, StoreError> {
+    fn phases(&self, record: &RoundRecord, flow: &Flow) -> Result<Option<PhaseSamples>, StoreError> {
         if record.order.phases.is_none() {
             return Ok(None);
         }
         let mut others = ByPhase::default();
         for phase in Phase::ALL {
-            let latency = self.histogram(&key(record, &of_phase(*phase)))?;
+            let latency = self.histogram(&key(record, flow, &of_phase(*phase)))?;
             *others.get_mut(*phase) =
                 latency.map(|latency| PhaseHistograms { latency, service: None, lateness: None });
         }
         Ok(Some(PhaseSamples { others, counts: ByPhase::default(), over_time: ProbeTimeLine::default() }))
     }
 
-    /// Adds the histograms of a measured round. They were written before the round's own line, so they must exist.
-    pub(super) fn round(&self, record: &RoundRecord, rows: Samples) -> Result<Samples, StoreError> {
-        let Some(latency) = self.histogram(&key(record, "latency"))? else {
+    /// Adds the histograms of a flow of a measured round. They were written before the round's own line, so they must
+    /// exist.
+    pub(super) fn round(&self, record: &RoundRecord, flow: &Flow, rows: Samples) -> Result<Samples, StoreError> {
+        let histogram = |quantity: &str| self.histogram(&key(record, flow, quantity));
+        let Some(latency) = histogram("latency")? else {
             let cause = format!("it has no histogram of round {}", record.number);
             return Err(self.folder.damaged(LOG, cause));
         };
-        let service = self.histogram(&key(record, "service"))?;
-        let lateness = self.histogram(&key(record, "lateness"))?;
-        Ok(Samples { latency, service, lateness, phases: self.phases(record)?.map(Box::new), ..rows })
+        let (service, lateness) = (histogram("service")?, histogram("lateness")?);
+        Ok(Samples { latency, service, lateness, phases: self.phases(record, flow)?.map(Box::new), ..rows })
     }
 
     fn histogram(&self, key: &str) -> Result<Option<Histogram<u64>>, StoreError> {

@@ -17,8 +17,8 @@ pub(super) const TRACE_BYTES: u64 = 32 << 20;
 pub(super) const SAMPLES_BYTES: u64 = 512 << 20;
 /// `samples.parquet`, of which one round is read at a time.
 pub(super) const MERGED_BYTES: u64 = 2 << 30;
-/// Rounds in `samples.parquet`.
-pub(super) const MERGED_ROUNDS: usize = 7000;
+/// Flows of all rounds in `samples.parquet`.
+pub(super) const MERGED_GROUPS: usize = 6000;
 /// `rounds.jsonl`.
 pub(super) const ROUNDS_BYTES: u64 = 256 << 20;
 /// One line of `rounds.jsonl`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hairpin_model::link::LOGS;
 use hairpin_model::run::State;
-use hairpin_model::{Document, Failure, Measured, Outcome, RoundRecord, RoundTrace, Run, Samples, upgrade};
+use hairpin_model::{Document, Failure, Flow, FlowSamples, Outcome, RoundRecord, RoundTrace, Run, Samples, upgrade};
 
 use super::columns;
 use super::error::{MAKE, StoreError};
@@ -154,21 +154,23 @@ impl RunFolder {
     pub fn append(
         &self,
         record: &mut RoundRecord,
-        samples: Option<&Samples>,
+        samples: &FlowSamples,
         evidence: Option<Evidence>,
     ) -> Result<Vec<StoreError>, StoreError> {
-        if let Some(samples) = samples {
-            self.append_samples(record, samples).inspect_err(|error| evidence::not_saved(record, error))?;
-        }
+        self.append_samples(record, samples).inspect_err(|error| evidence::not_saved(record, error))?;
         evidence::append(&self.files, record, evidence)
     }
 
-    fn append_samples(&self, record: &mut RoundRecord, samples: &Samples) -> Result<(), StoreError> {
-        if samples.kept() > 0 {
+    fn append_samples(&self, record: &mut RoundRecord, samples: &FlowSamples) -> Result<(), StoreError> {
+        let is_kept = |flow: &Flow| samples.get(&flow.id).is_some_and(|samples| samples.kept() > 0);
+        if record.order.case.flows.iter().any(is_kept) {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
             columns::write(&self.files, &name, record, samples)?;
             if let Outcome::Measured(measured) = &mut record.outcome {
-                measured.primary_mut().samples_file = Some(name);
+                for flow in record.order.case.flows.iter().filter(|flow| is_kept(flow)) {
+                    let records = measured.flows.iter_mut().filter(|record| record.id == flow.id);
+                    records.for_each(|record| record.samples_file = Some(name.clone()));
+                }
             }
         }
         histograms::append(&self.files, record, samples)
@@ -179,31 +181,33 @@ impl RunFolder {
         evidence::read(&self.files, record)
     }
 
-    /// The samples of every measured round, one round in memory at a time.
-    pub fn samples(&self) -> Result<impl FnMut(&RoundRecord) -> Result<Option<Samples>, StoreError>, StoreError> {
+    /// The samples of each flow of every measured round, those of one in memory at a time; `None` for a flow without.
+    pub fn samples(
+        &self,
+    ) -> Result<impl FnMut(&RoundRecord, &Flow) -> Result<Option<Samples>, StoreError>, StoreError> {
         let log = histograms::read(&self.files)?;
         let mut kept = KeptSamples::of(&self.files);
-        Ok(move |record: &RoundRecord| {
-            // A one-way load has stamps for some messages, or for none.
-            let is_timed = |measured: &&Measured| {
-                let flow = measured.primary();
-                flow.received.is_none() || flow.figures.stamped.is_some_and(|stamped| stamped > 0)
+        Ok(move |record: &RoundRecord, flow: &Flow| {
+            let Some(results) = record.measured().and_then(|measured| measured.flow(&flow.id)) else {
+                return Ok(None);
             };
-            let Some(measured) = record.measured().filter(is_timed) else { return Ok(None) };
-            let rows = kept.rows(record.number, measured)?;
-            log.round(record, Samples { measured: measured.primary().ledger.sent, ..rows }).map(Some)
+            // A one-way load has stamps for some messages, or for none.
+            let is_timed = results.received.is_none() || results.figures.stamped.is_some_and(|stamped| stamped > 0);
+            // Earlier versions saved those of the primary flow only.
+            if !is_timed || !record.order.case.is_judged_by(flow) && !log.has(record, flow) {
+                return Ok(None);
+            }
+            let rows = kept.rows(record, flow)?;
+            log.round(record, flow, Samples { measured: results.ledger.sent, ..rows }).map(Some)
         })
     }
 
-    /// The raw samples of every round, round by round, without histograms.
+    /// The raw samples of each flow of every round, without histograms.
     ///
     /// The returned function fails with [`StoreError::Damaged`] if a file cannot be read or exceeds the limits.
-    pub fn rows(&self) -> impl FnMut(&RoundRecord) -> Result<Samples, StoreError> {
+    pub fn rows(&self) -> impl FnMut(&RoundRecord, &Flow) -> Result<Samples, StoreError> {
         let mut kept = KeptSamples::of(&self.files);
-        move |record: &RoundRecord| match &record.outcome {
-            Outcome::Measured(measured) => kept.rows(record.number, measured),
-            Outcome::Failed(_) => Ok(Samples::with_rows(0)),
-        }
+        move |record: &RoundRecord, flow: &Flow| kept.rows(record, flow)
     }
 
     /// Merges the samples of all rounds into one file, at the end of a run with all rounds saved. If that fails, or the

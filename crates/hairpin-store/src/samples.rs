@@ -1,7 +1,8 @@
 //! The raw samples of a run: a file per round while it runs, one file of all rounds afterwards.
 
+use hairpin_model::names::distinct;
 use hairpin_model::samples::COLUMNS;
-use hairpin_model::{Measured, Outcome, RoundRecord, Samples};
+use hairpin_model::{Flow, FlowRecord, Outcome, RoundRecord, Samples};
 
 use super::columns::{self, SamplesFile};
 use super::error::StoreError;
@@ -14,22 +15,22 @@ pub(super) const MERGED: &str = "samples.parquet";
 /// Merges the rounds' files into one. Each step leaves a readable run: the records name the rounds' files until the
 /// merged one is complete, and those are removed last.
 pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), StoreError> {
-    let (mut parts, mut kept) = (Vec::new(), 0);
+    let mut parts = Vec::new();
+    let (mut groups, mut kept) = (0, 0);
     for record in records.iter() {
-        // An interrupted round has samples too.
-        if let Outcome::Measured(measured) = &record.outcome {
-            parts.extend(file_of(measured).cloned());
-            kept += measured.primary().samples_kept;
-        }
+        let flows = || flows_of(record).iter().filter(|flow| flow.samples_file.is_some());
+        parts.extend(distinct(flows().filter_map(|flow| flow.samples_file.clone())));
+        groups += flows().count();
+        kept += flows().map(|flow| flow.samples_kept).sum::<u64>();
     }
-    if parts.len() > limits::MERGED_ROUNDS || kept > limits::SAMPLES_OF_A_RUN {
+    if groups > limits::MERGED_GROUPS || kept > limits::SAMPLES_OF_A_RUN {
         return Ok(());
     }
     if !parts.is_empty() {
         columns::merge(folder, parts.iter().map(String::as_str), MERGED)?;
-        name_files(records, parts.iter().map(|_| MERGED));
+        let before: Vec<String> = files_of(records).map(|file| std::mem::replace(file, MERGED.to_owned())).collect();
         if let Err(error) = rounds::rewrite(folder, records) {
-            name_files(records, parts.iter().map(String::as_str));
+            files_of(records).zip(before).for_each(|(file, before)| *file = before);
             // Report the first error only.
             drop(folder.remove(MERGED));
             return Err(error);
@@ -41,19 +42,21 @@ pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), 
     Ok(())
 }
 
-fn file_of(measured: &Measured) -> Option<&String> {
-    measured.primary().samples_file.as_ref()
+/// The results of its flows. An interrupted round has samples too.
+fn flows_of(record: &RoundRecord) -> &[FlowRecord] {
+    match &record.outcome {
+        Outcome::Measured(measured) => &measured.flows,
+        Outcome::Failed(_) => &[],
+    }
 }
 
-/// Names the samples file of each record that has one.
-fn name_files<'n>(records: &mut [RoundRecord], mut names: impl Iterator<Item = &'n str>) {
-    for record in records {
-        if let Outcome::Measured(measured) = &mut record.outcome
-            && let Some(file) = &mut measured.primary_mut().samples_file
-        {
-            names.next().expect("one for each").clone_into(file);
-        }
-    }
+/// The name of the samples file of each flow that has one.
+fn files_of(records: &mut [RoundRecord]) -> impl Iterator<Item = &mut String> {
+    let measured = records.iter_mut().filter_map(|record| match &mut record.outcome {
+        Outcome::Measured(measured) => Some(measured),
+        Outcome::Failed(_) => None,
+    });
+    measured.flat_map(|measured| &mut measured.flows).filter_map(|flow| flow.samples_file.as_mut())
 }
 
 /// The kept samples of a run, read round by round.
@@ -69,22 +72,23 @@ impl KeptSamples {
         Self { folder: folder.clone(), so_far: 0, merged: None }
     }
 
-    /// The rows of a round, without its histograms; none if it kept none.
-    pub(super) fn rows(&mut self, round: u32, measured: &Measured) -> Result<Samples, StoreError> {
-        let Some(name) = file_of(measured) else { return Ok(Samples::with_rows(0)) };
-        let kept = measured.primary().samples_kept;
+    /// The rows of a flow of a round, without its histograms; none if it kept none.
+    pub(super) fn rows(&mut self, record: &RoundRecord, flow: &Flow) -> Result<Samples, StoreError> {
+        let results = flows_of(record).iter().find(|results| results.id == flow.id);
+        let named = results.and_then(|results| Some((results.samples_file.as_ref()?, results.samples_kept)));
+        let Some((name, kept)) = named else { return Ok(Samples::with_rows(0)) };
         self.so_far += kept;
         if self.so_far > limits::SAMPLES_OF_A_RUN {
             let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);
             return Err(self.folder.damaged(name, cause));
         }
         if name != MERGED {
-            return columns::of_a_round(&self.folder, name)?.read(round, kept, COLUMNS);
+            return columns::of_a_round(&self.folder, name)?.read(record, flow, kept, COLUMNS);
         }
         let merged = match self.merged.take() {
             Some(merged) => merged,
             None => columns::of_a_run(&self.folder, MERGED)?,
         };
-        self.merged.insert(merged).read(round, kept, COLUMNS)
+        self.merged.insert(merged).read(record, flow, kept, COLUMNS)
     }
 }

@@ -12,8 +12,9 @@ use hairpin_model::{Capture, Column, Outcome, RoundRecord, RoundTrace, Run, Tool
 
 pub(super) mod fixtures;
 mod merging;
+mod several_flows;
 
-use self::fixtures::{captured, record, run, samples, told, trace, traced};
+use self::fixtures::{captured, of_main, record, run, samples, told, trace, traced};
 use super::error::MAKE;
 use super::{Listing, NotRemoved, RunFolder, StoreError, columns, folder, limits, write_named};
 
@@ -26,14 +27,14 @@ fn rounds_and_samples_are_read_back_as_they_were() {
     let mut records = Vec::new();
     for (number, samples) in originals.iter().enumerate() {
         let mut record = record(u32::try_from(number).unwrap(), samples);
-        assert!(store.append(&mut record, Some(samples), None).unwrap().is_empty());
+        assert!(store.append(&mut record, &of_main(samples), None).unwrap().is_empty());
         records.push(record);
     }
     let (store, run) = RunFolder::open(folder.path()).unwrap();
     assert_eq!(run.rounds, records);
     let mut read = store.samples().unwrap();
     for (record, original) in records.iter().zip(&originals) {
-        let back = read(record).unwrap().unwrap();
+        let back = read(record, record.order.case.primary()).unwrap().unwrap();
         assert_eq!(back.sequence, original.sequence);
         assert_eq!(back.due_ns, original.due_ns);
         assert_eq!(back.sent_ns, original.sent_ns);
@@ -49,10 +50,11 @@ fn rounds_and_samples_are_read_back_as_they_were() {
 
 #[test]
 fn a_column_that_an_earlier_version_did_not_write_has_its_default() {
-    let (_place, store, _) = saved();
+    let (_place, store, record) = saved();
     let file = columns::of_a_round(store.files(), "samples/round-000000.parquet").unwrap();
     let sequence = COLUMNS.iter().find(|column| column.name == "sequence").unwrap();
-    let read = |default| file.read(0, 4, &[Column { name: "added_later", default, ..*sequence }]);
+    let columns = |default| [Column { name: "added_later", default, ..*sequence }];
+    let read = |default| file.read(&record, record.order.case.primary(), 4, &columns(default));
     assert_eq!(read(Some(7)).unwrap().sequence, [7; 4]);
     let error = read(None).unwrap_err().to_string();
     assert!(error.contains("it lacks the column added_later"), "{error}");
@@ -60,7 +62,7 @@ fn a_column_that_an_earlier_version_did_not_write_has_its_default() {
 
 #[test]
 fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
-    let (_place, store, _) = saved();
+    let (_place, store, record) = saved();
     let file = columns::of_a_round(store.files(), "samples/round-000000.parquet").unwrap();
     for fate in Fate::ALL {
         let mut columns = COLUMNS.to_vec();
@@ -75,7 +77,7 @@ fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
                 true
             },
         };
-        let error = file.read(0, 4, &columns).unwrap_err().to_string();
+        let error = file.read(&record, record.order.case.primary(), 4, &columns).unwrap_err().to_string();
         assert!(error.contains("it lacks received_ns in each row that has it, and in no other"), "{error}");
     }
 }
@@ -86,7 +88,7 @@ fn a_killed_run_loses_at_most_the_line_in_flight() {
     let store = RunFolder::create(folder.path()).unwrap();
     store.write_run(&run(State::Running)).unwrap();
     let samples = samples(false);
-    store.append(&mut record(0, &samples), Some(&samples), None).unwrap();
+    store.append(&mut record(0, &samples), &of_main(&samples), None).unwrap();
     let path = folder.path().join("rounds.jsonl");
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
@@ -143,12 +145,12 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
     store.write_run(&run(State::Complete)).unwrap();
     let samples = samples(false);
     let mut plain = record(0, &samples);
-    store.append(&mut plain, Some(&samples), None).unwrap();
+    store.append(&mut plain, &of_main(&samples), None).unwrap();
     assert!(!folder.path().join("traces").exists() && !folder.path().join("captures").exists());
 
     let mut with_capture = traced(1, &samples);
     let left_out =
-        store.append(&mut with_capture, Some(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
+        store.append(&mut with_capture, &of_main(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
     assert!(left_out.is_empty(), "{left_out:?}");
     let saved = captured("captures/round-000001.pcapng", 9);
     assert_eq!(told(&with_capture), (Some("traces/round-000001.json"), &saved));
@@ -157,7 +159,7 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
     let skipped = Capture::Skipped { reason: "no privilege".to_owned() };
     let mut without_capture = traced(2, &samples);
     let evidence = (RoundTrace { capture: skipped.clone(), ..trace() }, None);
-    store.append(&mut without_capture, Some(&samples), Some(evidence)).unwrap();
+    store.append(&mut without_capture, &of_main(&samples), Some(evidence)).unwrap();
     assert_eq!(told(&without_capture), (Some("traces/round-000002.json"), &skipped));
 
     let (store, run) = RunFolder::open(folder.path()).unwrap();
@@ -182,7 +184,7 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     let in_the_way = |file: &str| fs::write(folder.path().join(file), "a file where the folder should be").unwrap();
     let mut records = [traced(0, &samples), traced(1, &samples)];
     in_the_way("captures");
-    let left_out = store.append(&mut records[0], Some(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
+    let left_out = store.append(&mut records[0], &of_main(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
     assert_eq!(left_out.len(), 1);
     let cause = left_out[0].to_string();
     assert!(cause.contains("captures: Not a directory"), "{cause}");
@@ -191,7 +193,7 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
 
     fs::remove_dir_all(folder.path().join("traces")).unwrap();
     in_the_way("traces");
-    let left_out = store.append(&mut records[1], Some(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
+    let left_out = store.append(&mut records[1], &of_main(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert_eq!(told(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
     fs::remove_file(folder.path().join("captures")).unwrap();
@@ -200,7 +202,7 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     assert_eq!(run.rounds, records);
     assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), None);
     let mut rows = store.rows();
-    let mut rows = |record| rows(record).unwrap().kept();
+    let mut rows = |record: &RoundRecord| rows(record, record.order.case.primary()).unwrap().kept();
     assert_eq!([rows(&records[0]), rows(&records[1])], [4, 4], "the samples are there");
     assert!(!folder.path().join("captures").exists(), "and nothing half written, nor an empty folder");
 }
@@ -215,7 +217,7 @@ fn the_capture_of_a_round_that_cannot_be_saved_is_marked_skipped() {
         drop(fs::remove_file(&path));
         fs::create_dir(&path).unwrap();
         let mut record = traced(0, &samples);
-        let error = store.append(&mut record, Some(&samples), Some((trace(), Some(vec![7; 100])))).unwrap_err();
+        let error = store.append(&mut record, &of_main(&samples), Some((trace(), Some(vec![7; 100])))).unwrap_err();
         let StoreError::File { path: named, .. } = &error else { panic!("{error:?}") };
         assert_eq!(named, &path);
         assert_eq!(told(&record), (None, &Capture::Skipped { reason: error.to_string() }));
@@ -247,7 +249,7 @@ fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
     store.write_run(&run(State::Complete)).unwrap();
     let samples = samples(false);
     let mut record = traced(0, &samples);
-    store.append(&mut record, Some(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
+    store.append(&mut record, &of_main(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
     (place, store, record)
 }
 
@@ -280,8 +282,11 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
         measured.primary_mut().samples_file = Some(name.to_owned());
         measured.trace_file = Some(name.to_owned());
         let errors = [
-            store.rows()(&record).unwrap_err(),
-            store.samples().unwrap()(&record).map(drop).err().unwrap_or_else(|| store.rows()(&record).unwrap_err()),
+            store.rows()(&record, record.order.case.primary()).unwrap_err(),
+            store.samples().unwrap()(&record, record.order.case.primary())
+                .map(drop)
+                .err()
+                .unwrap_or_else(|| store.rows()(&record, record.order.case.primary()).unwrap_err()),
             store.trace_of(&record).unwrap_err(),
         ];
         for error in errors {
@@ -299,10 +304,10 @@ fn the_stated_number_of_samples_limits_what_is_read() {
         measured.primary_mut().samples_kept = kept;
     };
     said(&mut record, 5);
-    let error = store.rows()(&record).unwrap_err().to_string();
+    let error = store.rows()(&record, record.order.case.primary()).unwrap_err().to_string();
     assert!(error.contains("the row count differs from rounds.jsonl"), "{error}");
     said(&mut record, limits::SAMPLES_OF_A_RUN + 1);
-    let error = store.rows()(&record).unwrap_err().to_string();
+    let error = store.rows()(&record, record.order.case.primary()).unwrap_err().to_string();
     assert!(error.contains("more than 40000000 samples"), "{error}");
 }
 

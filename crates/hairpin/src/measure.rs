@@ -10,8 +10,8 @@ use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, command, exper
 use hairpin_model::names::distinct;
 use hairpin_model::run::State;
 use hairpin_model::{
-    Case, CaseSummary, Failure, FindingCard, Finished, FlowId, HostCapabilities, Outcome, Plan, RoundOrder,
-    RoundRecord, RoundTrace, Run, Samples, SavedCards, Skipped,
+    Case, CaseSummary, Failure, FindingCard, Finished, Flow, HostCapabilities, Measured, Outcome, Plan, RoundOrder,
+    RoundRecord, Run, Samples, SavedCards, Skipped,
 };
 use hairpin_report::words;
 use hairpin_store::{RunFolder, StoreError};
@@ -146,12 +146,12 @@ const MAX_FAILURES: usize = 3;
 /// Whether the last rounds of that case, of any purpose, failed.
 fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
     let last = rounds.iter().rev().filter(|round| round.case_id == case_id).take(MAX_FAILURES);
-    last.filter(|round| matches!(round.outcome, Outcome::Failed(_))).count() == MAX_FAILURES
+    last.filter(|round| round.failure().is_some()).count() == MAX_FAILURES
 }
 
 /// Records that no more rounds of the case will run, and reports it at once.
 fn give_up_where_hopeless(run: &mut Run, case: &Case, observe: &mut Observe<'_>) {
-    let Some(Outcome::Failed(failure)) = run.rounds.last().map(|round| &round.outcome) else { return };
+    let Some(failure) = run.rounds.last().and_then(RoundRecord::failure) else { return };
     if !is_given_up(&run.rounds, &case.id()) {
         return;
     }
@@ -168,15 +168,19 @@ fn give_up_where_hopeless(run: &mut Run, case: &Case, observe: &mut Observe<'_>)
 /// Runs one round, computes its figures and saves it.
 fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
-    let Finished { mut record, samples, other_samples, trace } = task.engine.run_apart(number, order);
+    let Finished { mut record, samples, trace } = task.engine.run_apart(number, order);
     count_if_it_is_all(&mut record, &run.rounds);
-    figure(&mut record, &run.cards, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
-    other_flows(&mut record, &run.cards, &other_samples);
+    for flow in &order.case.flows {
+        figure(&mut record, &run.cards, flow, samples.get(&flow.id));
+    }
+    if let Some((trace, _)) = &trace {
+        traced(&mut record, trace);
+    }
     let unsaved = |what: &str, error: StoreError| Failure {
         cause: format!("round {number} was measured but {what}: {error}"),
         hint: String::new(),
     };
-    match task.folder.append(&mut record, samples.as_ref(), trace) {
+    match task.folder.append(&mut record, &samples, trace) {
         Ok(left_out) => {
             run.unsaved.extend(left_out.into_iter().map(|error| unsaved("its evidence is incomplete", error)));
         }
@@ -187,7 +191,7 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
         let cause = format!("round {number} was measured but its link's log is incomplete: {problem}");
         run.unsaved.push(Failure { cause, hint: String::new() });
     }
-    digest.add(&record, samples.as_ref());
+    digest.add(&record, samples.get(&order.case.primary().id));
     record
 }
 
@@ -202,47 +206,20 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     }
 }
 
-/// Fills in the figures of a measured round, and those of its trace if it has one.
-pub(crate) fn figure(
-    record: &mut RoundRecord,
-    cards: &SavedCards,
-    samples: Option<&Samples>,
-    trace: Option<&RoundTrace>,
-) {
-    if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
-        let order = &record.order;
-        let link = measured.link.as_ref();
-        let reliable = cards.reliable(&order.case.primary().transport);
-        let figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link, reliable);
-        measured.primary_mut().figures = figures;
-    }
-    if let Outcome::Measured(measured) = &mut record.outcome {
-        let spans = measured.phases;
-        phase_figures(measured.primary_mut(), spans.as_ref(), samples);
-        for flow in &record.order.case.flows {
-            let records = measured.flows.iter_mut().filter(|record| record.id == flow.id);
-            records.for_each(|record| one_way_figures(record, &flow.load));
-        }
-    }
-    if let Some(trace) = trace {
-        traced(record, trace);
-    }
-}
-
-/// Fills in the figures of a round's other flows that have answers.
-fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(FlowId, Samples)]) {
-    let Outcome::Measured(measured) = &mut record.outcome else { return };
-    let order = &record.order;
-    let spans = measured.phases;
-    for (id, samples) in samples {
-        let Some(flow) = order.case.flows.iter().find(|flow| flow.id == *id) else { continue };
-        let reliable = cards.reliable(&flow.transport);
+/// Fills in the figures of a flow of a measured round.
+pub(crate) fn figure(record: &mut RoundRecord, cards: &SavedCards, flow: &Flow, samples: Option<&Samples>) {
+    let RoundRecord { order, outcome: Outcome::Measured(measured), .. } = record else { return };
+    let Measured { flows, link, phases, duration_ns, .. } = &mut **measured;
+    let Some(record) = flows.iter_mut().find(|record| record.id == flow.id) else { return };
+    if let Some(samples) = samples {
+        // With several flows the link's log does not show whose packets it dropped.
+        let link = link.as_ref().filter(|_| order.case.flows.len() == 1);
         let case = order.case.alone(flow);
-        for record in measured.flows.iter_mut().filter(|record| record.id == *id) {
-            record.figures = round_figures(&case, order.purpose, samples, measured.duration_ns, None, reliable);
-            phase_figures(record, spans.as_ref(), Some(samples));
-        }
+        let reliable = cards.reliable(&flow.transport);
+        record.figures = round_figures(&case, order.purpose, samples, *duration_ns, link, reliable);
+        phase_figures(record, phases.as_ref(), Some(samples));
     }
+    one_way_figures(record, &flow.load);
 }
 
 /// Computes summaries, comparisons, findings and the answer from the rounds.

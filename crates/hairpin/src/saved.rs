@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hairpin_analysis::{Digest, answer};
+use hairpin_analysis::{Digest, answer, traced};
 use hairpin_model::Run;
 use hairpin_model::run::State;
 use hairpin_report::words;
@@ -45,10 +45,16 @@ pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
     let mut digest = Digest::new();
     let mut samples_of = folder.samples()?;
     for record in &mut run.rounds {
-        let samples = samples_of(record)?;
-        let trace = folder.trace_of(record)?;
-        figure(record, &run.cards, samples.as_ref(), trace.as_ref());
-        digest.add(record, samples.as_ref());
+        for flow in &record.order.case.flows.clone() {
+            let samples = samples_of(record, flow)?;
+            figure(record, &run.cards, flow, samples.as_ref());
+            if record.order.case.is_judged_by(flow) {
+                digest.add(record, samples.as_ref());
+            }
+        }
+        if let Some(trace) = folder.trace_of(record)? {
+            traced(record, &trace);
+        }
     }
     conclude(run, &digest);
     Ok(())

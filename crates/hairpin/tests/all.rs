@@ -33,6 +33,7 @@ mod saved;
 mod small_writes;
 mod support;
 mod sysctls;
+mod three_flows;
 mod two_hosts;
 mod two_hosts_limits;
 mod two_hosts_serving;

@@ -228,17 +228,39 @@ fn segments_without_payload_have_the_bytes_that_a_link_counts() {
     place.assert_nothing_left();
 }
 
-/// The other flow waits for the killed one and is notified.
+/// The other goes on to its end, and its results are kept with the cause of the failed one.
 #[test]
-fn a_killed_flow_fails_its_round_only_and_leaves_nothing() {
+fn a_killed_flow_leaves_the_other_measured_and_leaves_nothing() {
     let place = Place::new();
-    // The other flow would run for an hour.
-    let plan =
-        "bulk --transport unix-stream --direction both --placement same-cpu --rounds 1 --duration 3600s --json";
+    let plan = "bulk --transport unix-stream --direction both --placement same-cpu --rounds 1 --duration 2s --json \
+                --out run";
     let mut running = place.start(&plan.split_whitespace().collect::<Vec<_>>());
     signal("KILL", running.busy_server());
     let run = running.end().with_code(3).json();
-    assert_eq!(list(&run["cases"][0]["failed_rounds"]).len(), 1, "{run}");
+    let case = &run["cases"][0];
+    let outcome = &rounds(&place.path("run"))[0]["outcome"];
+    let ([failed], [measured]) = (list(&outcome["failed_flows"]), list(&outcome["flows"])) else {
+        panic!("one of two flows fails: {outcome}")
+    };
+    let (failed_id, cause) = (text(&failed["id"]), text(&failed["failure"]["cause"]));
+    let expected = format!("flow `{failed_id}`: ");
+    assert!(
+        cause.starts_with(&expected) && cause.contains("the server ended early (signal: 9 (SIGKILL))"),
+        "{cause}"
+    );
+    let others = ["main", "back"].into_iter().filter(|id| *id != failed_id);
+    assert_eq!(others.collect::<Vec<_>>(), [text(&measured["id"])], "{outcome}");
+    assert!(number(&measured["received"]["bytes"]) > 0 && measured["ledger"]["unexplained"] == 0, "{measured}");
+    let whose = list(&outcome["ends"]).iter().map(|end| text(&end["flow"]));
+    assert_eq!(whose.collect::<Vec<_>>(), [text(&measured["id"]); 2], "{outcome}");
+
+    let failed_rounds = list(&case["failed_rounds"]);
+    assert!(failed_rounds.len() == 1 && text(&failed_rounds[0]).contains(&expected), "{case}");
+    assert_eq!(case["valid"], false, "{case}");
+    let of_failed = list(&case["flows"]).iter().find(|flow| flow["id"] == failed_id).expect("it is a flow");
+    assert!(of_failed["rate_per_s"].is_null() && of_failed["goodput_bytes_per_s"].is_null(), "no zero: {of_failed}");
+    assert!(case["goodput_of_all_bytes_per_s"].is_null(), "one of two is not all: {case}");
+    assert_eq!(place.json(&["report", "run"])["cases"], run["cases"], "it is read as it was saved");
     place.assert_nothing_left();
 }
 

@@ -30,7 +30,7 @@ fn order(profile: &str) -> LinkOrder {
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
-        messages: Vec::new(),
+        messages: std::collections::BTreeMap::new(),
         log: None,
     }
 }

@@ -132,7 +132,7 @@ fn link(program: &str) -> Option<(RunningLink, NetworkNamespace)> {
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
-        messages: Vec::new(),
+        messages: std::collections::BTreeMap::new(),
         log: None,
     };
     Some((RunningLink::start(Path::new(program), &order).expect("the link starts"), home))

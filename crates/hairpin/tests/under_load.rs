@@ -136,21 +136,32 @@ fn responsiveness_is_measured_on_new_connections_under_a_tcp_load() {
 }
 
 #[test]
-fn a_load_that_cannot_start_or_ends_early_fails_its_round_with_its_cause() {
+fn a_load_that_cannot_start_fails_its_round_and_a_flow_that_ends_early_leaves_the_other_measured() {
     let place = Place::new();
     let refused = format!("under-load {SHORT} --load-cpu same --load-option sndbuf=1000000000 --json");
     let run = place.hairpin(&words(&refused)).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
-    assert!(failed.contains("sndbuf"), "{failed}");
+    assert!(failed.contains("flow `load`: ") && failed.contains("sndbuf"), "{failed}");
     place.assert_nothing_left();
 
-    let long =
-        "under-load --idle 100ms --ramp 100ms --duration 3600s --recovery 100ms --rounds 1 --load-cpu same --json";
-    let mut running = place.start(&words(long));
+    let plan = "under-load --idle 100ms --ramp 100ms --duration 3s --recovery 100ms --rounds 1 --load-cpu same --json \
+                --out run";
+    let mut running = place.start(&words(plan));
     signal("KILL", running.busy_server());
     let run = running.end().with_code(3).json();
-    let failed = text(&run["cases"][0]["failed_rounds"][0]);
-    assert!(failed.contains("the server"), "{failed}");
+    let outcome = &rounds(&place.path("run"))[0]["outcome"];
+    let ([failed], [measured]) = (list(&outcome["failed_flows"]), list(&outcome["flows"])) else {
+        panic!("one of two flows fails: {outcome}")
+    };
+    assert_ne!(failed["id"], measured["id"], "{outcome}");
+    assert_closes(&measured["ledger"]);
+    assert!(number(&measured["ledger"]["received"]) > 0, "{measured}");
+    let case = &run["cases"][0];
+    let expected = format!("flow `{}`: ", text(&failed["id"]));
+    let told = text(&case["failed_rounds"][0]);
+    assert!(told.contains(&expected) && told.contains("the server ended early"), "{told}");
+    assert_eq!(case["valid"], false, "the probe without its load is not under load: {case}");
+    assert!(case["phases"]["loaded"]["load"]["goodput_bytes_per_s"].is_null(), "no zero: {case}");
     place.assert_nothing_left();
 }
 

@@ -99,7 +99,7 @@ impl Fixture {
                 self.purpose,
                 samples,
                 duration_ns,
-                measured.link.as_ref(),
+                measured.link.as_ref().filter(|_| case.flows.len() == 1),
                 earlier_cards().reliable(&case.primary().transport),
             );
             measured.primary_mut().figures.drops = figures.drops;

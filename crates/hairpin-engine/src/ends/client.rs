@@ -32,7 +32,7 @@ use crate::tracing::Observed;
 use crate::tracing::round::Watched;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::marks::ClientMarks;
-use hairpin_loops::shared::{BulkEnd, BulkOrder};
+use hairpin_loops::shared::{BulkEnd, BulkOrder, load_of};
 use hairpin_loops::{self, ClientResult, run_client};
 
 /// Interval of the keep-alives before a load begins, in ns.
@@ -78,6 +78,7 @@ pub(crate) struct ClientEnd {
 
 /// A load on the connection of a probe.
 pub(crate) struct SharedLoad {
+    pub(crate) flow: Flow,
     /// The counts of the client and of the server.
     pub(crate) streamed: [Streamed; 2],
     /// When it began, in ns since all flows of the round were connected; `None` if it did not.
@@ -87,9 +88,9 @@ pub(crate) struct SharedLoad {
 impl Client<'_> {
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
         let clock = &self.host.clock;
-        let Opened { mut observers, setup_ns, mut wires, options, waking_ns, started } = self.open()?;
+        let Opened { mut observers, setup_ns, wires, options, waking_ns, started } = self.open()?;
         observers.mark(Mark::Load(&wires));
-        let mut wire = wires.remove(0);
+        let mut wire = opening::only_wire(End::Client, wires)?;
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
         let all_connected_ns = started.all_connected_ns;
         let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
@@ -98,14 +99,14 @@ impl Client<'_> {
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
         let Ended { client_result, facts, mut server, seen, link } = self.end(wire, client_result, observers)?;
-        let Observations { report, noise, watched } = seen;
-        let of_both = |((bulk, server), flow): ((BulkEnd, &mut EndReport), &Flow)| -> Result<SharedLoad, Failure> {
+        let Observations { report, noise, watched, .. } = seen;
+        let of_both = |((bulk, flow), server): ((BulkEnd, &Flow), &mut EndReport)| -> Result<SharedLoad, Failure> {
             let of_server = one_way::of_server(server, flow)?;
             let streamed = [bulk.streamed, of_server].map(|one| one.since(all_connected_ns));
-            Ok(SharedLoad { streamed, started_ns: bulk.began_ns.map(|ns| ns.saturating_sub(all_connected_ns)) })
+            let started_ns = bulk.began_ns.map(|ns| ns.saturating_sub(all_connected_ns));
+            Ok(SharedLoad { flow: flow.clone(), streamed, started_ns })
         };
-        let flow = order.case.loads().first().copied();
-        let load = bulk.zip(server.as_mut()).zip(flow).map(of_both).transpose()?;
+        let load = bulk.zip(load_of(&order.case)).zip(server.as_mut()).map(of_both).transpose()?;
         let asked = opening::asked(&order.case, End::Client);
         let options = effective(card, &asked, &options, std::slice::from_ref(&facts));
         let facts = [counters(facts), report.facts].concat();

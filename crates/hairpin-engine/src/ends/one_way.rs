@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hairpin_model::flow::{ConnectionUse, Direction, Pacing, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
@@ -49,7 +49,6 @@ const MAX_COUNT: u64 = 1 << 50;
 const MAX_BYTES: u64 = 1 << 62;
 /// Maximum control messages per check.
 const MAX_MESSAGES_PER_READ: usize = 64;
-const MAX_WIRES: u64 = 4096;
 
 /// The other end, over control.
 pub(super) trait Peer {
@@ -94,7 +93,7 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
             format!("cannot send {most_of_both} bytes at once: 1 to {most_bytes} can be sent over {}", card.name);
         (cause, "use smaller writes")
     } else if !(1..=MAX_WIRES).contains(&wires) {
-        (format!("cannot open {wires} connections: 1 to {MAX_WIRES} can be open"), "use fewer connections")
+        (format!("cannot open {wires} streams: 1 to {MAX_WIRES} can be open"), "use fewer connections or streams")
     } else if !(1..=Batch::MAX_MESSAGES as u64).contains(&batch) || bytes.saturating_mul(batch) > MAX_BATCH_BYTES {
         let most = format!("1 to {} messages of {} MiB in all", Batch::MAX_MESSAGES, MAX_BATCH_BYTES >> 20);
         (format!("cannot send {batch} messages of {bytes} bytes at once: {most} can be"), "use a smaller batch")

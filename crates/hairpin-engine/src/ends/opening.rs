@@ -102,6 +102,15 @@ pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Ve
     card.options.iter().filter_map(of_wires).collect()
 }
 
+/// The wire of a load on one stream.
+pub(super) fn only_wire(end: End, wires: Vec<Box<dyn Wire>>) -> Result<Box<dyn Wire>, Failure> {
+    let [wire] = <[Box<dyn Wire>; 1]>::try_from(wires).map_err(|wires| Failure {
+        cause: format!("{}: cannot run this load on {} streams", name(end), wires.len()),
+        hint: "use one connection with one stream".to_owned(),
+    })?;
+    Ok(wire)
+}
+
 /// The kernel's facts about each wire; of all but the first only its options and events.
 pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
     let counts = |name: &str| name.starts_with(OPTION) || fact_names::EVENTS.contains(&name);

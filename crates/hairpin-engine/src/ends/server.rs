@@ -101,11 +101,11 @@ fn answer(
     opened: Opened,
     (listener, tells_moved): (&mut dyn Listener, bool),
 ) -> Result<EndReport, Failure> {
-    let Opened { mut wires, before, mut observers } = opened;
+    let Opened { wires, before, mut observers } = opened;
     let (case, flow) = (&round.case, round.case.primary());
     let card = opening::transport(&flow.transport)?.card();
     observers.mark(Mark::Load(&wires));
-    let mut wire = wires.remove(0);
+    let mut wire = opening::only_wire(End::Server, wires)?;
     let mut observed = Observed::begin(round, End::Server, &mut *wire, &host.clock);
     tell(control, &Message::Ready)?;
     if is_woken(case) {

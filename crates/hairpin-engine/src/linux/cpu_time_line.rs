@@ -32,7 +32,7 @@ impl Observer for CpuOverTime {
             Mark::First => (self.used_ns, self.began_ns) = (time::thread_cpu_ns(), Some(self.clock.now_ns())),
             Mark::Running(now_ns) => self.look(now_ns),
             Mark::Last => self.note(self.clock.now_ns(), time::thread_cpu_ns()),
-            Mark::Opening { .. } | Mark::Load(_) | Mark::Latest => {}
+            _ => {}
         }
     }
 

@@ -30,7 +30,7 @@ impl Observer for Usage {
         match mark {
             Mark::Opening { pinned, .. } => self.pinned_cpu = pinned,
             Mark::Load(_) | Mark::First => self.before = Reading::now(),
-            Mark::Running(_) => {}
+            Mark::Running(_) | Mark::Connected(_) | Mark::Phase => {}
             Mark::Latest => self.latest_cpu_ns = Some(time::thread_cpu_ns()),
             Mark::Last => self.end(),
         }

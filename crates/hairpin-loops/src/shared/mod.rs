@@ -13,7 +13,7 @@ mod tests;
 
 use std::time::Duration;
 
-use hairpin_model::{Failure, RoundOrder, Streamed};
+use hairpin_model::{Case, Failure, Flow, RoundOrder, Streamed};
 use hairpin_transports::{Interest, Ready, Wire, WireError, WireSet};
 
 use crate::clock::Clock;
@@ -39,13 +39,21 @@ pub struct BulkOrder {
 impl BulkOrder {
     /// The load that shares the connection of the probe; `None` for a case without one.
     pub fn of(order: &RoundOrder) -> Option<Self> {
-        let (load, lengths) = (*order.case.loads().first()?, order.phases.as_ref()?);
+        let (load, lengths) = (load_of(&order.case)?, order.phases.as_ref()?);
         Some(Self {
             write_size_bytes: usize::try_from(load.load.size_bytes()).ok()?,
             goes_up: load.direction == hairpin_model::flow::Direction::Up,
             ramp_ns: lengths.ramp,
             loaded_ns: lengths.loaded,
         })
+    }
+}
+
+/// The only load of the case, which shares the connection of the probe.
+pub fn load_of(case: &Case) -> Option<&Flow> {
+    match case.loads()[..] {
+        [load] => Some(load),
+        _ => None,
     }
 }
 

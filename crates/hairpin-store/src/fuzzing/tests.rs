@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hairpin_model::run_header::TOOL;
-use hairpin_model::{ByPhase, Failure, Outcome, PhaseHistograms, PhaseLengths, PhaseSamples, ProbeTimeLine};
+use hairpin_model::{
+    ByPhase, Failure, FlowSamples, Outcome, PhaseHistograms, PhaseLengths, PhaseSamples, ProbeTimeLine,
+};
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::super::columns;
-use super::super::tests::fixtures::{record, run, samples, trace, traced};
+use super::super::tests::fixtures::{of_main, record, run, samples, trace, traced};
 use super::*;
 
 fn file(name: usize, bytes: &[u8]) -> Vec<u8> {
@@ -41,7 +43,7 @@ fn two_rounds(is_merged: bool) -> Vec<u8> {
     let mut records = [0, 1].map(|number| {
         let samples = samples(number == 1);
         let mut record = record(number, &samples);
-        assert!(folder.append(&mut record, Some(&samples), None).unwrap().is_empty());
+        assert!(folder.append(&mut record, &of_main(&samples), None).unwrap().is_empty());
         record
     });
     if is_merged {
@@ -53,7 +55,7 @@ fn two_rounds(is_merged: bool) -> Vec<u8> {
 fn of_a_traced_round() -> Vec<u8> {
     let (_place, folder) = begun(State::Complete);
     let samples = samples(false);
-    folder.append(&mut traced(0, &samples), Some(&samples), Some((trace(), Some(vec![7; 4])))).unwrap();
+    folder.append(&mut traced(0, &samples), &of_main(&samples), Some((trace(), Some(vec![7; 4])))).unwrap();
     input(folder.path())
 }
 
@@ -61,7 +63,7 @@ fn of_a_traced_round() -> Vec<u8> {
 fn of_half_a_line(state: State) -> Vec<u8> {
     let (_place, folder) = begun(state);
     let samples = samples(false);
-    folder.append(&mut record(0, &samples), Some(&samples), None).unwrap();
+    folder.append(&mut record(0, &samples), &of_main(&samples), None).unwrap();
     folder.note_not_saved("no space left");
     [input(folder.path()), file(1, b"{\"number\":1,")].concat()
 }
@@ -70,7 +72,7 @@ fn of_a_failed_round() -> Vec<u8> {
     let (_place, folder) = begun(State::Complete);
     let failure = Failure { cause: "the server: no message".to_owned(), hint: String::new() };
     let mut record = RoundRecord { outcome: Outcome::Failed(failure), ..record(0, &samples(false)) };
-    folder.append(&mut record, None, None).unwrap();
+    folder.append(&mut record, &FlowSamples::new(), None).unwrap();
     input(folder.path())
 }
 
@@ -83,7 +85,7 @@ fn of_a_round_with_phases() -> Vec<u8> {
     samples.phases = Some(Box::new(PhaseSamples { others, counts, over_time }));
     let mut record = record(0, &samples);
     record.order.phases = Some(PhaseLengths::usual(false));
-    folder.append(&mut record, Some(&samples), None).unwrap();
+    folder.append(&mut record, &of_main(&samples), None).unwrap();
     input(folder.path())
 }
 
@@ -94,12 +96,12 @@ fn of_a_round_unpacked() -> Vec<u8> {
     let mut record = record(0, &samples);
     let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
     measured.primary_mut().samples_file = Some(FILES[4].to_owned());
-    folder.append(&mut record, None, None).unwrap();
+    folder.append(&mut record, &FlowSamples::new(), None).unwrap();
     let path = folder.path().join(FILES[4]);
     let properties = Arc::new(WriterProperties::builder().build());
     let schema = Arc::new(parse_message_type(&columns::schema()).unwrap());
     let writer = SerializedFileWriter::new(fs::File::create(&path).unwrap(), schema, properties).unwrap();
-    columns::write_columns(writer, &record, &samples).unwrap();
+    columns::write_columns(writer, &record, &of_main(&samples)).unwrap();
     fs::remove_file(folder.path().join(LOG)).unwrap();
     let histograms = [Some(&samples.latency), samples.service.as_ref(), samples.lateness.as_ref()];
     let unpacked = (0..).zip(histograms).flat_map(|(quantity, histogram)| {

@@ -3,8 +3,8 @@
 use hairpin_model::run::{FORMAT, State};
 use hairpin_model::samples::{Fate, latency_histogram};
 use hairpin_model::{
-    Capture, Case, Extent, FlowRecord, Host, Ledger, Measured, Outcome, Plan, RoundOrder, RoundRecord, RoundTrace,
-    Run, Samples, Stamps, Tool, TraceFigures,
+    Capture, Case, Extent, FlowId, FlowRecord, FlowSamples, Host, Ledger, Measured, Outcome, Plan, RoundOrder,
+    RoundRecord, RoundTrace, Run, Samples, Stamps, Tool, TraceFigures,
 };
 
 pub(crate) fn run(state: State) -> Run {
@@ -40,6 +40,11 @@ pub(crate) fn record(number: u32, samples: &Samples) -> RoundRecord {
     };
     let measured = Measured { flows: vec![flow], duration_ns: 3, ..Measured::default() };
     RoundRecord { number, started_ns: 5, case_id: case.id(), order, outcome: Outcome::Measured(Box::new(measured)) }
+}
+
+/// The samples of the only flow of a case.
+pub(crate) fn of_main(samples: &Samples) -> FlowSamples {
+    [(FlowId::default(), samples.clone())].into()
 }
 
 /// One warm-up message, then four: one is lost and one is beyond the capacity.

@@ -13,7 +13,7 @@ fn three_rounds() -> (tempfile::TempDir, RunFolder, Vec<RoundRecord>) {
     let records = (0..3).map(|number| {
         let samples = samples(number % 2 == 1);
         let mut record = record(number, &samples);
-        assert!(store.append(&mut record, Some(&samples), None).unwrap().is_empty());
+        assert!(store.append(&mut record, &of_main(&samples), None).unwrap().is_empty());
         record
     });
     let records = records.collect();
@@ -36,8 +36,8 @@ fn files_of(records: &[RoundRecord]) -> Vec<Option<&str>> {
 /// The values of each round, by row and column.
 fn rows_of(store: &RunFolder, records: &[RoundRecord]) -> Vec<Vec<Vec<Option<u64>>>> {
     let mut rows = store.rows();
-    let mut values = |record| {
-        let samples = rows(record).unwrap();
+    let mut values = |record: &RoundRecord| {
+        let samples = rows(record, record.order.case.primary()).unwrap();
         let row = |row| COLUMNS.iter().map(|column| (column.get)(&samples, row)).collect();
         (0..samples.kept()).map(row).collect()
     };
@@ -71,7 +71,8 @@ fn merged_samples_are_those_of_the_rounds() {
     let (store, run) = RunFolder::open(store.path()).unwrap();
     assert_eq!(run.rounds, records);
     let mut read = store.samples().unwrap();
-    let (first, third) = (read(&records[0]).unwrap().unwrap(), read(&records[2]).unwrap().unwrap());
+    let mut read = |record: &RoundRecord| read(record, record.order.case.primary()).unwrap().unwrap();
+    let (first, third) = (read(&records[0]), read(&records[2]));
     assert_eq!((first.warm_up, first.received_ns, first.fate), (1, samples(false).received_ns, third.fate));
 }
 
@@ -98,15 +99,18 @@ fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
     let (_place, store, mut records) = three_rounds();
     store.merge_samples(&mut records).unwrap();
     records[0].number = 7;
-    let error = store.rows()(&records[0]).unwrap_err().to_string();
+    let error = store.rows()(&records[0], records[0].order.case.primary()).unwrap_err().to_string();
     assert!(error.contains("samples.parquet: Parquet error: the row count differs from rounds.jsonl"), "{error}");
 
     // The same row group twice.
     let (_place, store, mut records) = three_rounds();
     measured(&mut records[1]).primary_mut().samples_file = Some("samples/round-000000.parquet".to_owned());
     store.merge_samples(&mut records).unwrap();
-    let error = store.rows()(&records[0]).unwrap_err().to_string();
-    assert!(error.contains("samples.parquet: Parquet error: it lacks one row group for each round"), "{error}");
+    let error = store.rows()(&records[0], records[0].order.case.primary()).unwrap_err().to_string();
+    assert!(
+        error.contains("samples.parquet: Parquet error: it lacks one row group for each flow of a round"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -117,9 +121,13 @@ fn rounds_without_samples_leave_no_file() {
     let mut samples = Samples { measured: 1, ..Samples::with_rows(0) };
     samples.latency.saturating_record(8);
     let mut records = [record(0, &samples)];
-    store.append(&mut records[0], Some(&samples), None).unwrap();
+    store.append(&mut records[0], &of_main(&samples), None).unwrap();
     assert_eq!(files_of(&records), [None]);
     store.merge_samples(&mut records).unwrap();
     assert_eq!(names_in(store.path()), ["latency.hlog", "rounds.jsonl", "run.json"]);
-    assert_eq!(store.samples().unwrap()(&records[0]).unwrap().unwrap().latency.len(), 1, "the histogram holds all");
+    assert_eq!(
+        store.samples().unwrap()(&records[0], records[0].order.case.primary()).unwrap().unwrap().latency.len(),
+        1,
+        "the histogram holds all"
+    );
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use hairpin_model::ladder::Kind;
-use hairpin_model::{Failure, Measured, Outcome, RoundOrder, RoundRecord, Skipped, quantities};
+use hairpin_model::{Failure, Measured, RoundOrder, RoundRecord, Skipped, quantities};
 use hairpin_report::announcement;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
@@ -69,7 +69,7 @@ impl Progress {
     }
 
     fn done(&mut self, record: &RoundRecord) {
-        self.failed += u64::from(matches!(record.outcome, Outcome::Failed(_)));
+        self.failed += u64::from(record.failure().is_some());
         let figure = record.measured().and_then(|measured| figure(Kind::of(&record.order.case), measured));
         if let Some(figure) = figure.filter(|figure| *figure > 0.0) {
             self.figures.entry(record.case_id.clone()).or_default().push(figure);

@@ -82,8 +82,7 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
 
 /// Prints every raw sample, one round in memory at a time. Stops if the reader, such as `head`, closes.
 fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
-    let has_samples =
-        |outcome: &Outcome| matches!(outcome, Outcome::Measured(round) if round.primary().samples_kept > 0);
+    let has_samples = |outcome: &Outcome| matches!(outcome, Outcome::Measured(round) if round.flows.iter().any(|flow| flow.samples_kept > 0));
     if !run.rounds.iter().any(|record| has_samples(&record.outcome)) {
         output::note("the run has no raw samples: one-way loads have none, and --no-samples keeps none");
     }
@@ -107,9 +106,11 @@ fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
     let output = BufWriter::new(std::io::stdout().lock());
     let mut writer = SamplesTable::new(output).map_err(Unwritten::Output)?;
     let mut samples_of = folder.rows();
-    for record in &run.rounds {
-        let samples = samples_of(record).map_err(|error| Unwritten::Samples(Stopped::usage(error)))?;
-        writer.round(record, &samples).map_err(Unwritten::Output)?;
+    for (record, flow) in
+        run.rounds.iter().flat_map(|record| record.order.case.flows.iter().map(move |flow| (record, flow)))
+    {
+        let samples = samples_of(record, flow).map_err(|error| Unwritten::Samples(Stopped::usage(error)))?;
+        writer.flow(record, flow, &samples).map_err(Unwritten::Output)?;
     }
     let mut output = writer.finish().map_err(Unwritten::Output)?;
     output.flush().map_err(Unwritten::Output)

@@ -88,8 +88,10 @@ fn with_files_of_rounds(base: &Place, [name, killed]: [&str; 2]) {
     to.write_run(&run).unwrap();
     let mut samples_of = from.samples().unwrap();
     for mut record in run.rounds {
-        let samples = samples_of(&record).unwrap();
-        to.append(&mut record, samples.as_ref(), None).unwrap();
+        let flows = record.order.case.flows.iter();
+        let samples = flows.filter_map(|flow| Some((flow.id.clone(), samples_of(&record, flow).unwrap()?)));
+        let samples = samples.collect();
+        to.append(&mut record, &samples, None).unwrap();
     }
     if base.path(name).join("traces").is_dir() {
         copy(&base.path(name).join("traces"), &base.path(killed).join("traces"));

@@ -22,7 +22,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use hairpin_model::{Failure, LinkEnds, LinkRecord};
+use hairpin_model::{Failure, FlowId, LinkEnds, LinkRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::system::stream;
@@ -50,7 +50,7 @@ pub struct LinkOrder {
     /// All CPUs that may be used.
     pub allowed_cpus: Vec<usize>,
     /// How to recognise the messages of each datagram flow; empty if messages are not distinguished.
-    pub messages: Vec<Numbered>,
+    pub messages: BTreeMap<FlowId, Numbered>,
     /// The destination of a log with a line per packet; `None` for no log.
     pub log: Option<LogTo>,
 }
@@ -143,8 +143,8 @@ pub struct LinkEnd {
     pub record: LinkRecord,
     /// When it started: the record's time 0, on the clock of the order.
     pub started_ns: u64,
-    /// The lost messages of each flow with distinguished messages, in the order's order.
-    pub lost: Vec<LostMessages>,
+    /// The lost messages of each flow of the order.
+    pub lost: BTreeMap<FlowId, LostMessages>,
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ impl Observer for Double {
             Mark::First => "first",
             Mark::Running(_) | Mark::Latest => "running",
             Mark::Last => "last",
+            Mark::Connected(_) => "connected",
+            Mark::Phase => "phase",
         });
     }
 

@@ -1,6 +1,7 @@
 //! `hairpin link run`: runs any program across a link, and cleans up.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -86,7 +87,7 @@ fn across(
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().map_err(unready)?.allowed,
-        messages: Vec::new(),
+        messages: BTreeMap::new(),
         log: wish.log.clone(),
     };
     let link = RunningLink::start(&program, &order)?;

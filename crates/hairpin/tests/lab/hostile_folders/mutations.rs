@@ -475,7 +475,8 @@ fn rows_of_nothing(to: &Path, rows: usize) {
     let samples = Samples { measured: rows as u64, ..Samples::with_rows(rows) };
     let place = tempfile::tempdir().unwrap();
     let other = RunFolder::create(&place.path().join("run")).unwrap();
-    other.append(&mut record, Some(&samples), None).unwrap();
+    let samples = [(record.order.case.primary().id.clone(), samples)].into();
+    other.append(&mut record, &samples, None).unwrap();
     let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
     fs::rename(other.path().join(measured.primary().samples_file.as_ref().unwrap()), to)
         .or_else(|_| fs::copy(other.path().join(measured.primary().samples_file.as_ref().unwrap()), to).map(drop))

@@ -7,7 +7,7 @@ use hairpin_link::Direction;
 use hairpin_link::link::Link;
 use hairpin_link::log::LogLine;
 use hairpin_link::packet::{Fate, Outcome, Packet};
-use hairpin_model::{Failure, LinkRecord, PacketCounts, StageRecord};
+use hairpin_model::{Failure, FlowId, LinkRecord, PacketCounts, StageRecord};
 
 use super::frames::{self, Content};
 use super::interfaces::{Arrival, Interfaces};
@@ -54,7 +54,7 @@ pub(super) struct Carrier {
 
 pub(super) struct Carried {
     pub(super) record: LinkRecord,
-    pub(super) lost: Vec<LostMessages>,
+    pub(super) lost: BTreeMap<FlowId, LostMessages>,
     pub(super) overrun: u64,
     pub(super) not_carried: u64,
 }

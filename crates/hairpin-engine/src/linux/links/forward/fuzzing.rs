@@ -1,6 +1,7 @@
 //! The fuzz target `link_frames`: any frames that a program sends into a link are parsed, and their losses counted.
 
 use hairpin_link::{Direction, stages};
+use hairpin_model::FlowId;
 
 use super::frames::{Content, content, is_damage_noticed};
 use super::messages::{Flows, RELEASE};
@@ -15,7 +16,7 @@ const PORT: u16 = 4000;
 /// captured bytes, and these. Returns whether all frames are carried and each IP packet is part of a message.
 pub fn link_frames(input: &[u8]) -> bool {
     let mut input = Input(input);
-    let mut flows = Flows::new(&[numbered(&mut input)]);
+    let mut flows = Flows::new(&[(FlowId::default(), numbered(&mut input))].into());
     let (mut all_known, mut parts, mut lost) = (true, 0_u64, 0_u64);
     while !input.is_empty() {
         let (fate, bit, missing) = (input.number(1), input.number(2), input.number(2));
@@ -45,7 +46,7 @@ pub fn link_frames(input: &[u8]) -> bool {
         }
     }
     let by_cause = flows.lost_by_cause();
-    let told: u64 = by_cause.iter().map(|flow| flow.by_cause.values().sum::<u64>() + flow.in_warm_up).sum();
+    let told: u64 = by_cause.values().map(|flow| flow.by_cause.values().sum::<u64>() + flow.in_warm_up).sum();
     assert!(told <= lost, "{told} messages of {lost} lost packets");
     all_known && parts > 0
 }

@@ -9,9 +9,10 @@
 //! messages are remembered, in order to count them once. The lowest bit of their number is the phase of the load, and
 //! connections have separate numbers.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use hairpin_link::{Direction, stages};
+use hairpin_model::FlowId;
 use hairpin_transports::is_hello;
 
 use super::frames::{Fragment, IpPacket};
@@ -37,30 +38,30 @@ const FRAGMENTED: usize = 64;
 const MAX_REPORTED: usize = 20_000;
 
 /// The messages of every flow with distinguished messages.
-pub(super) struct Flows(Vec<Messages>);
+pub(super) struct Flows(Vec<(FlowId, Messages)>);
 
 /// The index of a flow, and the packet's part in it.
 pub(super) type PartOfFlow = (usize, Part);
 
 impl Flows {
-    pub(super) fn new(numbered: &[Numbered]) -> Self {
-        Self(numbered.iter().map(|one| Messages::new(*one)).collect())
+    pub(super) fn new(numbered: &BTreeMap<FlowId, Numbered>) -> Self {
+        Self(numbered.iter().map(|(flow, one)| (flow.clone(), Messages::new(*one))).collect())
     }
 
     /// As [`Messages::saw`], for the flow that the packet belongs to.
     pub(super) fn saw(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<PartOfFlow> {
         let mut each = self.0.iter_mut().enumerate();
-        each.find_map(|(place, messages)| Some((place, messages.saw(direction, packet, frame)?)))
+        each.find_map(|(place, (_, messages))| Some((place, messages.saw(direction, packet, frame)?)))
     }
 
     /// As [`Messages::lost`].
     pub(super) fn lost(&mut self, (place, part): PartOfFlow, cause: &str) {
-        self.0[place].lost(part, cause);
+        self.0[place].1.lost(part, cause);
     }
 
     /// As [`Messages::lost_by_cause`], for each flow.
-    pub(super) fn lost_by_cause(&self) -> Vec<LostMessages> {
-        self.0.iter().map(Messages::lost_by_cause).collect()
+    pub(super) fn lost_by_cause(&self) -> BTreeMap<FlowId, LostMessages> {
+        self.0.iter().map(|(flow, messages)| (flow.clone(), messages.lost_by_cause())).collect()
     }
 }
 

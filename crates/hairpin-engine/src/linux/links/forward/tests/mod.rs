@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use hairpin_link::Direction;
 use hairpin_link::link::Link;
-use hairpin_model::Failure;
+use hairpin_model::{Failure, FlowId};
 
 use super::carrier::{Carried, Carrier};
 use super::interfaces::{Arrival, Interfaces};
@@ -126,7 +126,8 @@ impl Interfaces for Fixture {
 
 pub(super) fn carrier(line: &str, bound_bytes: usize, numbered: Option<Numbered>, log: Option<Log>) -> Carrier {
     let link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();
-    Carrier::new(link, PacketStore::new(bound_bytes, 1514, 4), Flows::new(numbered.as_slice()), log)
+    let numbered = numbered.map(|one| (FlowId::default(), one)).into_iter().collect();
+    Carrier::new(link, PacketStore::new(bound_bytes, 1514, 4), Flows::new(&numbered), log)
 }
 
 /// Carries all frames. Returns the sent frames and the results.
