@@ -1,7 +1,7 @@
 //! Checks which cases are possible here. An impossible case is refused with its reason, not run.
 
 use hairpin_model::card::IPV4_MTU_BYTES;
-use hairpin_model::flow::{ConnectionUse, Direction, Pacing, Source};
+use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 use hairpin_model::{
@@ -221,6 +221,11 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     }
     if flow.connections > 1 && !card.many_connections {
         return Err(why("it carries one connection only", "use one connection"));
+    }
+    if flow.wires() > MAX_WIRES {
+        let reason =
+            format!("{} connections of {} streams are more than {MAX_WIRES}", flow.connections, flow.streams);
+        return Err(why(reason, "use fewer --connections or --streams"));
     }
     if flow.streams > 1 && !card.many_streams {
         return Err(why("each of its connections carries one stream", "use --connections instead of --streams"));

@@ -45,6 +45,10 @@ fn transports_that_cannot_stream_are_skipped_or_refused_with_their_reason() {
         ),
         (&[("transport", "unix-seqpacket"), ("write-size", "7")], "it needs messages of at least 8 B to number them"),
         (&[("transport", "udp"), ("connections", "2")], "it carries one connection only"),
+        (
+            &[("transport", "tcp"), ("connections", "1000"), ("streams", "1000")],
+            "1000 connections of 1000 streams are more than 4096",
+        ),
         (&[("transport", "tcp"), ("streams", "2")], "each of its connections carries one stream"),
         (&[("transport", "udp"), ("source", "file")], "it cannot send from a file"),
         (&[("transport", "udp"), ("write-size", "64KiB")], "a message of 64 KiB does not fit"),
