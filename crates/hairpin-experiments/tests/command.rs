@@ -15,7 +15,7 @@ use crate::properties::flags;
 
 /// The command of these cases and lengths.
 fn text(repeat: &Repeat) -> String {
-    shell::command(&command::words(repeat, experiments::ALL).expect("an experiment repeats them"))
+    shell::command(&command::words("hairpin", repeat, experiments::ALL.iter()).expect("an experiment repeats them"))
 }
 
 fn parsed(words: &[String], capabilities: &HostCapabilities) -> Vec<Case> {
@@ -59,7 +59,8 @@ fn assert_inverse(cases: &[Case], capabilities: &HostCapabilities) -> usize {
     // A plan may have thousands.
     for case in cases.iter().step_by(cases.len().div_ceil(12).max(1)) {
         let repeat = Repeat { cards: capabilities.saved_cards(), ..Repeat::of([case.clone()]) };
-        let words = command::words(&repeat, experiments::ALL).unwrap_or_else(|| panic!("{}", case.label()));
+        let words =
+            command::words("hairpin", &repeat, experiments::ALL.iter()).unwrap_or_else(|| panic!("{}", case.label()));
         let first = (case.replicate != 0).then(|| case.without_replicate());
         let expected: Vec<Case> = first.into_iter().chain([case.clone()]).collect();
         assert_eq!(parsed(&words, capabilities), expected, "{}", shell::command(&words));
@@ -175,7 +176,7 @@ fn a_command_of_several_cases_plans_all_of_them() {
         [probed(), probed().with(|case| case.flows[1].options = Options::parse("notsent-lowat=16384").unwrap())],
     ];
     for pair in pairs {
-        let words = command::words(&Repeat::of(pair.clone()), experiments::ALL).unwrap();
+        let words = command::words("hairpin", &Repeat::of(pair.clone()), experiments::ALL.iter()).unwrap();
         let plan = parsed(&words, &capabilities);
         assert!(pair.iter().all(|case| plan.contains(case)), "{}: {plan:?}", shell::command(&words));
     }
@@ -283,7 +284,9 @@ fn probed_with(ways: &[Direction]) -> Case {
 }
 
 fn under_loads() -> Vec<(&'static str, Repeat)> {
-    let four = |ways: &[Direction]| probed_with(ways).with(|case| case.flows[1].connections = 4);
+    let four = |ways: &[Direction]| {
+        probed_with(ways).with(|case| case.flows[1..].iter_mut().for_each(|load| load.connections = 4))
+    };
     let closed =
         probed().with(|case| case.primary_mut().load = Load::PingPong { size_bytes: 100, reply_size_bytes: 100 });
     let of_tcp = |connection_use| {

@@ -56,6 +56,6 @@ pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
             traced(record, &trace);
         }
     }
-    conclude(run, &digest);
+    conclude(run, &digest, &[]);
     Ok(())
 }

@@ -9,15 +9,16 @@ use hairpin_model::{Evidence, Finding, FindingCard, Proved, Run, quantities};
 mod view;
 mod words;
 
-use view::{View, environment};
+use view::{Cases, View, environment};
 
 /// Words the findings of a run, whatever texts were saved with it; `cards` are those of all findings. Findings of earlier
 /// versions have no data and keep their texts.
 pub fn fill(run: &mut Run, cards: &[FindingCard]) {
     let environment = environment();
+    let cases: Cases<'_> = run.cases.iter().map(|case| (case.id.as_str(), case)).collect();
     let card = |finding: &Finding| cards.iter().find(|card| card.code == finding.code && finding.facts.is_some());
     let worded = |finding: &Finding| match card(finding) {
-        Some(card) => worded(&View::new(run, finding, &environment), card),
+        Some(card) => worded(&View::new(&cases, finding, &environment), card),
         None => finding.clone(),
     };
     run.findings = run.findings.iter().map(worded).collect();

@@ -1,11 +1,11 @@
 //! What the templates of a finding's words see: its figures and facts by their keys, and its cases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hairpin_model::held_up::HeldUp;
 use hairpin_model::names::shortened;
 use hairpin_model::quantities::{self, byte_rate, bytes, duration, duration_figure, rounded, share, share_figure};
-use hairpin_model::{Evidence, FactValue, Figure, Finding, Run, finding_keys as keys};
+use hairpin_model::{CaseSummary, Evidence, FactValue, Figure, Finding, finding_keys as keys};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 
 use crate::words::held_up_by;
@@ -23,16 +23,19 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
+/// The cases of a run by their identities.
+pub(super) type Cases<'r> = HashMap<&'r str, &'r CaseSummary>;
+
 pub(super) struct View<'r> {
-    run: &'r Run,
+    cases: &'r Cases<'r>,
     pub(super) finding: &'r Finding,
     environment: &'r Environment<'static>,
     context: Value,
 }
 
 impl<'r> View<'r> {
-    pub(super) fn new(run: &'r Run, finding: &'r Finding, environment: &'r Environment<'static>) -> Self {
-        let mut view = Self { run, finding, environment, context: Value::UNDEFINED };
+    pub(super) fn new(cases: &'r Cases<'r>, finding: &'r Finding, environment: &'r Environment<'static>) -> Self {
+        let mut view = Self { cases, finding, environment, context: Value::UNDEFINED };
         view.context = Value::from(view.names());
         view
     }
@@ -44,7 +47,7 @@ impl<'r> View<'r> {
     }
 
     pub(super) fn label_of<'s>(&'s self, id: &'s str) -> &'s str {
-        self.run.case(id).map_or(id, |case| case.label.as_str())
+        self.cases.get(id).map_or(id, |case| case.label.as_str())
     }
 
     /// Each figure and fact by its key, with `_` for `-`. `KEY_of` has the figures of several.
@@ -87,7 +90,7 @@ impl<'r> View<'r> {
 
     /// The case with most rounds left out.
     fn left_out(&self, id: &str) -> Value {
-        let case = self.run.case(id);
+        let case = self.cases.get(id);
         let reasons = case.and_then(|case| Some(&case.path.relay.as_ref()?.rounds_left_out));
         context! { label => self.label_of(id), valid => case.is_some_and(|case| case.valid), reasons }
     }

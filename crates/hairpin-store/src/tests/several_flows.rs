@@ -1,7 +1,7 @@
 //! The samples of each flow of a round.
 
 use hairpin_model::flow::FlowRole;
-use hairpin_model::{Case, FailedFlow, Failure, Flow, FlowRecord, FlowSamples, Measured, Samples};
+use hairpin_model::{Case, FailedFlow, Failure, FailureKind, Flow, FlowRecord, FlowSamples, Measured, Samples};
 
 use super::*;
 use crate::pages;
