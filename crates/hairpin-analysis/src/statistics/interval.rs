@@ -30,11 +30,11 @@ pub const MIN_ROUNDS: usize = 5;
 pub const MIN_ROUNDS_FOR_VERDICT: usize = 4;
 /// Minimum number of evidence rounds for an interval: two leave one degree of freedom, and Student's t is 12.7.
 const MIN_EVIDENCE_ROUNDS: usize = 3;
-/// Minimum number of rounds for [`MANY_BATCHES`].
-const MIN_ROUNDS_FOR_MANY_BATCHES: usize = 16;
-/// Number of batches from [`MIN_ROUNDS_FOR_MANY_BATCHES`] rounds on, and below.
-const MANY_BATCHES: usize = 8;
-const FEW_BATCHES: usize = 5;
+/// Minimum number of rounds for [`MAX_BATCHES`].
+const MIN_ROUNDS_FOR_MAX_BATCHES: usize = 16;
+/// Number of batches from [`MIN_ROUNDS_FOR_MAX_BATCHES`] rounds on, and below.
+const MAX_BATCHES: usize = 8;
+const MIN_BATCHES: usize = 5;
 /// Maximum correlation of neighbouring batches; more shows variation slower than the run.
 const MAX_CORRELATION: f64 = 0.4;
 /// Maximum p-value of a trend of the batches.
@@ -270,7 +270,7 @@ impl Estimate {
 }
 
 fn batches(values: &[f64]) -> Vec<f64> {
-    let count = if values.len() < MIN_ROUNDS_FOR_MANY_BATCHES { FEW_BATCHES.min(values.len()) } else { MANY_BATCHES };
+    let count = if values.len() < MIN_ROUNDS_FOR_MAX_BATCHES { MIN_BATCHES.min(values.len()) } else { MAX_BATCHES };
     let batch = |k: usize| median(&values[k * values.len() / count..(k + 1) * values.len() / count]);
     (0..count).filter_map(batch).collect()
 }

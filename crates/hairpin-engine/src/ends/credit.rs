@@ -13,11 +13,11 @@ const MAX_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Time-out before the first quote, while the loaded round-trip time is unknown, in ns.
 const INITIAL_TIMEOUT_NS: u64 = 3_000_000_000;
 /// Maximum number of nonces in flight: enough for the longest time-out.
-const REMEMBERED: usize = 128;
+const MAX_IN_FLIGHT: usize = 128;
 
 pub(super) struct Credit {
     /// Nonces sent and not yet quoted, with the time each was first sent, in ns of the clock; oldest first.
-    out: Vec<(u64, u64)>,
+    in_flight: Vec<(u64, u64)>,
     /// The nonce that messages carry now; 0 before the first.
     nonce: u64,
     /// Time of the last quote, or of the beginning of the load.
@@ -32,16 +32,16 @@ impl Credit {
         case.path.across.is_some() && !card.reliable
     }
 
-    pub(super) fn begun(now_ns: u64) -> Self {
-        Self { out: Vec::with_capacity(REMEMBERED), nonce: 0, granted_ns: now_ns, loaded_ns: None }
+    pub(super) fn new(now_ns: u64) -> Self {
+        Self { in_flight: Vec::with_capacity(MAX_IN_FLIGHT), nonce: 0, granted_ns: now_ns, loaded_ns: None }
     }
 
     /// Sets the nonce that messages carry.
-    pub(super) fn renew(&mut self, nonce: u64, now_ns: u64) {
-        if self.out.len() == REMEMBERED {
-            self.out.remove(0);
+    pub(super) fn set_nonce(&mut self, nonce: u64, now_ns: u64) {
+        if self.in_flight.len() == MAX_IN_FLIGHT {
+            self.in_flight.remove(0);
         }
-        self.out.push((nonce, now_ns));
+        self.in_flight.push((nonce, now_ns));
         self.nonce = nonce;
     }
 
@@ -52,17 +52,17 @@ impl Credit {
 
     /// Handles a quote. Unknown, repeated and outdated nonces grant nothing: a receiver that gets no more data repeats
     /// its last quote.
-    pub(super) fn quoted(&mut self, nonce: u64, now_ns: u64) {
-        let Some(place) = self.out.iter().position(|(out, _)| *out == nonce) else { return };
-        let took_ns = now_ns.saturating_sub(self.out[place].1);
+    pub(super) fn on_quote(&mut self, nonce: u64, now_ns: u64) {
+        let Some(place) = self.in_flight.iter().position(|(sent, _)| *sent == nonce) else { return };
+        let took_ns = now_ns.saturating_sub(self.in_flight[place].1);
         let slowest_ns = self.loaded_ns.map_or(took_ns, |loaded_ns| took_ns.max(loaded_ns - loaded_ns / 8));
         self.loaded_ns = Some(slowest_ns);
-        self.out.drain(..=place);
+        self.in_flight.drain(..=place);
         self.granted_ns = now_ns;
     }
 
     /// Time since the last quote in ns, if it exceeds the time-out.
-    pub(super) fn missing_ns(&self, now_ns: u64) -> Option<u64> {
+    pub(super) fn overdue_ns(&self, now_ns: u64) -> Option<u64> {
         let limit_ns = self.loaded_ns.map_or(INITIAL_TIMEOUT_NS, |loaded_ns| {
             loaded_ns.saturating_mul(2).clamp(MIN_TIMEOUT_NS, MAX_TIMEOUT_NS)
         });
@@ -79,23 +79,23 @@ mod tests {
 
     #[test]
     fn only_a_nonce_in_flight_grants_time() {
-        let mut credit = Credit::begun(0);
-        credit.renew(7, 0);
-        credit.quoted(8, 400 * MS);
-        credit.quoted(0, 400 * MS);
-        assert_eq!(credit.missing_ns(2_999 * MS), None);
-        assert_eq!(credit.missing_ns(3_000 * MS), Some(3_000 * MS), "no quote was received");
-        credit.quoted(7, 3_000 * MS);
-        assert_eq!(credit.missing_ns(3_400 * MS), None);
+        let mut credit = Credit::new(0);
+        credit.set_nonce(7, 0);
+        credit.on_quote(8, 400 * MS);
+        credit.on_quote(0, 400 * MS);
+        assert_eq!(credit.overdue_ns(2_999 * MS), None);
+        assert_eq!(credit.overdue_ns(3_000 * MS), Some(3_000 * MS), "no quote was received");
+        credit.on_quote(7, 3_000 * MS);
+        assert_eq!(credit.overdue_ns(3_400 * MS), None);
     }
 
     #[test]
     fn the_limit_is_twice_the_loaded_round_trip_within_bounds() {
         let limit_ms = |took_ms: u64| {
-            let mut credit = Credit::begun(0);
-            credit.renew(7, 0);
-            credit.quoted(7, took_ms * MS);
-            (1..20_000).find(|ms| credit.missing_ns((took_ms + ms) * MS).is_some())
+            let mut credit = Credit::new(0);
+            credit.set_nonce(7, 0);
+            credit.on_quote(7, took_ms * MS);
+            (1..20_000).find(|ms| credit.overdue_ns((took_ms + ms) * MS).is_some())
         };
         assert_eq!(limit_ms(10), Some(500));
         assert_eq!(limit_ms(400), Some(800));
@@ -104,17 +104,17 @@ mod tests {
 
     #[test]
     fn an_outdated_nonce_grants_nothing_after_a_newer_quote() {
-        let mut credit = Credit::begun(0);
+        let mut credit = Credit::new(0);
         for (nonce, at_ms) in [(1, 0), (2, 100), (3, 200)] {
-            credit.renew(nonce, at_ms * MS);
+            credit.set_nonce(nonce, at_ms * MS);
         }
-        credit.quoted(3, 250 * MS);
-        credit.quoted(1, 700 * MS);
-        credit.quoted(3, 700 * MS);
-        assert_eq!(credit.missing_ns(750 * MS), Some(500 * MS));
-        for nonce in 10..10 + 2 * REMEMBERED as u64 {
-            credit.renew(nonce, 800 * MS);
+        credit.on_quote(3, 250 * MS);
+        credit.on_quote(1, 700 * MS);
+        credit.on_quote(3, 700 * MS);
+        assert_eq!(credit.overdue_ns(750 * MS), Some(500 * MS));
+        for nonce in 10..10 + 2 * MAX_IN_FLIGHT as u64 {
+            credit.set_nonce(nonce, 800 * MS);
         }
-        assert_eq!((credit.out.len(), credit.nonce()), (REMEMBERED, 9 + 2 * REMEMBERED as u64));
+        assert_eq!((credit.in_flight.len(), credit.nonce()), (MAX_IN_FLIGHT, 9 + 2 * MAX_IN_FLIGHT as u64));
     }
 }

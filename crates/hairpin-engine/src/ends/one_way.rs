@@ -196,7 +196,7 @@ impl OneWay<'_> {
             failure: None,
             sends: self.sends(),
             credit: (self.sends() && Credit::is_needed(&self.order.case, self.card))
-                .then(|| Credit::begun(self.clock.now_ns())),
+                .then(|| Credit::new(self.clock.now_ns())),
             no_feedback_ns: None,
             stalled: Stalled {
                 clock: self.clock,
@@ -412,12 +412,12 @@ impl Told<'_> {
     fn look_for_feedback(&mut self) {
         let Some(credit) = &mut self.credit else { return };
         let now_ns = self.stalled.clock.now_ns();
-        if let Some(missing_ns) = credit.missing_ns(now_ns) {
-            self.no_feedback_ns.get_or_insert(missing_ns);
+        if let Some(overdue_ns) = credit.overdue_ns(now_ns) {
+            self.no_feedback_ns.get_or_insert(overdue_ns);
             self.ended.store(true, Ordering::Relaxed);
         }
         match random_number() {
-            Ok(nonce) => credit.renew(nonce, now_ns),
+            Ok(nonce) => credit.set_nonce(nonce, now_ns),
             Err(error) => self.fail(Failure::new(
                 &error,
                 format!("cannot draw random bytes for the load: {error}"),
@@ -438,7 +438,7 @@ impl Told<'_> {
             match message {
                 Message::Progress(told) => {
                     if let Some(credit) = &mut self.credit {
-                        credit.quoted(told.nonce, self.stalled.heard_ns);
+                        credit.on_quote(told.nonce, self.stalled.heard_ns);
                     }
                 }
                 Message::Measuring => self.sender_measures = true,

@@ -23,7 +23,7 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
         if report.seed.is_none() {
             list(page, source, &claims);
         } else {
-            judged(page, &claims, report.claims.len() <= FEW);
+            judged(page, &claims, report.claims.len() <= MAX_DETAILED);
         }
     }
     problems(page, report);
@@ -207,7 +207,7 @@ fn cells(row: &JudgedRow) -> [String; COLUMNS.len()] {
 }
 
 /// Maximum claims for which the reasons of the rules are shown; the page and the JSON always have them.
-const FEW: usize = 7;
+const MAX_DETAILED: usize = 7;
 
 fn why(page: &mut Page, claim: &JudgedClaim, with_rules: bool) {
     page.gap();

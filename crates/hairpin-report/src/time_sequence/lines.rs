@@ -55,7 +55,7 @@ pub(crate) struct Lines {
 /// Maximum lines of a stretch without a pause before recurring events are merged.
 const MAX_STRETCH_LINES: usize = 12;
 /// Maximum similar lines of a stretch that stay separate.
-const FEW: usize = 3;
+const MAX_SEPARATE: usize = 3;
 /// Maximum lines of events in total before the whole exchange is merged as one stretch.
 const MAX_LINES: usize = 24;
 /// Maximum waits shown, the longest ones.
@@ -152,7 +152,7 @@ fn folded(stretch: &[Events]) -> Vec<Events> {
             None => lines.push(*event),
         }
     }
-    if lines.len() > MAX_STRETCH_LINES { recurring(&lines, FEW) } else { lines }
+    if lines.len() > MAX_STRETCH_LINES { recurring(&lines, MAX_SEPARATE) } else { lines }
 }
 
 fn alike(one: &Events, other: &Events) -> bool {
