@@ -95,16 +95,12 @@ mod tests {
                     if failed.contains(&block) {
                         let failure = Failure::new(FailureKind::Killed, "it ended", "");
                         measured.failed_flows.push(FailedFlow { id: "second".into(), failure });
-                        return;
+                    } else {
+                        let figures = RoundFigures { samples: 7, rate_per_s: 7.0, ..RoundFigures::default() };
+                        let ledger = Ledger { sent: 7, received: 7, ..Ledger::default() };
+                        let record = FlowRecord::of(&case.flows[1]);
+                        measured.flows.push(FlowRecord { figures, ledger, setup_ns: 7, ..record });
                     }
-                    let figures = RoundFigures { samples: 7, rate_per_s: 7.0, ..RoundFigures::default() };
-                    let ledger = Ledger { sent: 7, received: 7, ..Ledger::default() };
-                    measured.flows.push(FlowRecord {
-                        figures,
-                        ledger,
-                        setup_ns: 7,
-                        ..FlowRecord::of(&case.flows[1])
-                    });
                 });
             }
             let run = fixture.run();
