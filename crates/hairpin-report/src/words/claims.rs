@@ -6,7 +6,7 @@ use hairpin_model::names::joined;
 use hairpin_model::quantities::{thousandths, three_digits};
 use hairpin_model::reason::{Bound, Gap, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
-use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedRow, Judgement, Reason};
+use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedRow, Judgement, Reason, Writes};
 
 /// Writes the reason of each verdict in words. Older files have only the words.
 pub fn write_claims(report: &mut ClaimsReport) {
@@ -39,42 +39,10 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
             let wider = judgement.measured.map_or_else(String::new, |wider| times(&wider));
             format!("The {} {}; that {}. The first is {wider} the second.", name(figure), of(full), of(low))
         }
-        Reason::Kept { case, reported, absent, options } => {
-            let listed = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| kept(*kind)).collect::<Vec<_>>());
-            let what = match (reported.as_slice(), absent.as_slice()) {
-                (reported, []) => format!("reports {}", listed(reported)),
-                ([], absent) => format!("does not report {}", listed(absent)),
-                (reported, absent) => format!("reports {}, but not {}", listed(reported), listed(absent)),
-            };
-            let granted = |option: &Effective| {
-                let asked = option.asked.as_deref().unwrap_or("nothing");
-                format!("{} {asked} asked, {} granted", option.name, option.before)
-            };
-            let granted: Vec<String> = options.iter().map(granted).collect();
-            let granted =
-                if granted.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&granted)) };
-            format!("This tests that a figure is reported, not its value. The run of {case} {what}.{granted}")
-        }
-        Reason::Packets { case, seen, absent } => {
-            let seen: Vec<String> =
-                seen.iter().map(|(kind, at_ns)| format!("{} at {}", packet(*kind), milliseconds(*at_ns))).collect();
-            let after = if seen.is_empty() { String::new() } else { format!(" after {}", joined(&seen)) };
-            match absent {
-                None => format!("A captured exchange of {case} shows, from its first write on: {}.", joined(&seen)),
-                Some(kind) => format!("A captured exchange of {case} shows no {}{after}.", packet(*kind)),
-            }
-        }
+        Reason::Kept { case, reported, absent, options } => outputs(case, reported, absent, options),
+        Reason::Packets { case, seen, absent } => packets(case, seen, *absent),
         Reason::Pattern { case, written, ended_ns, published } => {
-            let written = written.as_ref().map_or_else(|| "nothing".to_owned(), |written| format!("{written} B"));
-            let at = |ns: i64| format!("after {}", milliseconds(ns));
-            let [last, answer] = ended_ns.map(|ns| ns.map_or_else(|| "never".to_owned(), at));
-            let published = published.as_ref();
-            let other =
-                published.map_or_else(String::new, |text| format!(" The text has {text} B, then the answer."));
-            format!(
-                "In a traced exchange of {case} the client wrote {written}, the last of it {last}, and had read the \
-                 answer {answer}.{other}"
-            )
+            pattern(case, [written, published].map(Option::as_ref), *ended_ns)
         }
         Reason::FellBack { case, fallback } => {
             format!("{case} went over {} in place of {}: {}.", fallback.to, fallback.from, fallback.evidence)
@@ -116,6 +84,43 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
             format!("{case}: no exchange was {} completely", if *captured { "captured" } else { "traced" })
         }
     }
+}
+
+fn outputs(case: &str, reported: &[Kept], absent: &[Kept], options: &[Effective]) -> String {
+    let listed = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| kept(*kind)).collect::<Vec<_>>());
+    let what = match (reported, absent) {
+        (reported, []) => format!("reports {}", listed(reported)),
+        ([], absent) => format!("does not report {}", listed(absent)),
+        (reported, absent) => format!("reports {}, but not {}", listed(reported), listed(absent)),
+    };
+    let granted = |option: &Effective| {
+        let asked = option.asked.as_deref().unwrap_or("nothing");
+        format!("{} {asked} asked, {} granted", option.name, option.before)
+    };
+    let granted: Vec<String> = options.iter().map(granted).collect();
+    let granted = if granted.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&granted)) };
+    format!("This tests that a figure is reported, not its value. The run of {case} {what}.{granted}")
+}
+
+fn packets(case: &str, seen: &[(EventKind, i64)], absent: Option<EventKind>) -> String {
+    let seen: Vec<String> =
+        seen.iter().map(|(kind, at_ns)| format!("{} at {}", packet(*kind), milliseconds(*at_ns))).collect();
+    let after = if seen.is_empty() { String::new() } else { format!(" after {}", joined(&seen)) };
+    match absent {
+        None => format!("A captured exchange of {case} shows, from its first write on: {}.", joined(&seen)),
+        Some(kind) => format!("A captured exchange of {case} shows no {}{after}.", packet(kind)),
+    }
+}
+
+fn pattern(case: &str, [written, published]: [Option<&Writes>; 2], ended_ns: [Option<i64>; 2]) -> String {
+    let written = written.map_or_else(|| "nothing".to_owned(), |written| format!("{written} B"));
+    let at = |ns: i64| format!("after {}", milliseconds(ns));
+    let [last, answer] = ended_ns.map(|ns| ns.map_or_else(|| "never".to_owned(), at));
+    let other = published.map_or_else(String::new, |text| format!(" The text has {text} B, then the answer."));
+    format!(
+        "In a traced exchange of {case} the client wrote {written}, the last of it {last}, and had read the \
+         answer {answer}.{other}"
+    )
 }
 
 fn with_article(noun: &str) -> String {
