@@ -18,7 +18,7 @@ pub(super) fn judge(
     bound: Option<f64>,
     published: &Published,
     evidence: Evidence<'_>,
-) -> Result<Judgement, Judgement> {
+) -> Result<Judgement, Box<Judgement>> {
     let bound = bound.map_or_else(|| number(published), Ok)?;
     let measured = measure(of, &published.unit, evidence)?;
     // The maximum over all rounds is exact; its interval only shows how the maxima of the rounds differ.

@@ -9,7 +9,7 @@ use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Publish
 
 use super::evidence::Evidence;
 use super::of_round::by_block;
-use super::place::{place, verdict, without};
+use super::place::{absent, place, verdict, without};
 use super::selection::select;
 use super::units::{TIMES, is_latency, scale};
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
@@ -43,15 +43,15 @@ pub(super) fn with(figure: Figure, unit: String, verdict: Verdict, reason: Reaso
 }
 
 /// The published number, or the verdict if it is none.
-pub(super) fn number(published: &Published) -> Result<f64, Judgement> {
+pub(super) fn number(published: &Published) -> Result<f64, Box<Judgement>> {
     match published.value {
         Value::Number(number) => Ok(number),
-        _ => Err(without(Verdict::CannotRun, Reason::NotPublished { needed: "number".to_owned() })),
+        _ => Err(absent(Verdict::CannotRun, Reason::NotPublished { needed: "number".to_owned() })),
     }
 }
 
 /// The figure of the measure, in `unit`; or the verdict if it is absent.
-pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Result<Measured, Judgement> {
+pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Result<Measured, Box<Judgement>> {
     let Evidence { run, other } = evidence;
     let case = select(run, &of.case)?;
     let name = of.figure;
@@ -61,13 +61,13 @@ pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Resul
     }
     let unit = unit.to_owned();
     let scale = scale(name, &unit)
-        .ok_or_else(|| without(Verdict::CannotRun, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
+        .ok_or_else(|| absent(Verdict::CannotRun, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
     let figure = figure((case, run), name)?.rising(|value| value * scale);
     Ok(Measured { figure, unit, name, case: case.label.clone(), against: None })
 }
 
 /// The figure of the second case over that of the first.
-pub(super) fn ratio_of(name: FigureName, [baseline, case]: [OfRun<'_>; 2]) -> Result<Measured, Judgement> {
+pub(super) fn ratio_of(name: FigureName, [baseline, case]: [OfRun<'_>; 2]) -> Result<Measured, Box<Judgement>> {
     let figure = ratio(name, baseline, case)?;
     let (case, against) = (case.0.label.clone(), Some(baseline.0.label.clone()));
     Ok(Measured { figure, unit: TIMES.to_owned(), name, case, against })
@@ -77,14 +77,14 @@ pub(super) type OfRun<'r> = (&'r CaseSummary, &'r Run);
 
 /// `candidate` / `baseline` of a figure: the median of the ratios per block, as in comparisons. Cases of two runs share
 /// no block: theirs is the ratio of the medians.
-pub(super) fn ratio(name: FigureName, baseline: OfRun<'_>, candidate: OfRun<'_>) -> Result<Figure, Judgement> {
+pub(super) fn ratio(name: FigureName, baseline: OfRun<'_>, candidate: OfRun<'_>) -> Result<Figure, Box<Judgement>> {
     // A figure without enough samples has no ratio either.
     let (one, other) = (figure(baseline, name)?, figure(candidate, name)?);
     let step = if is_latency(name) { step_share(one.value.min(other.value)) } else { 0.0 };
     let of_baseline = apart(logarithms(name, baseline), baseline.1, candidate.1);
     times(&of_baseline, &logarithms(name, candidate), step, baseline).ok_or_else(|| {
         let cases = vec![baseline.0.label.clone(), candidate.0.label.clone()];
-        without(Verdict::CannotTell, Reason::Zero { figure: name, cases })
+        absent(Verdict::CannotTell, Reason::Zero { figure: name, cases })
     })
 }
 
@@ -115,7 +115,7 @@ pub(super) fn apart(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run) -> BTreeM
 }
 
 /// A figure in its base unit: ns, 1/s, bytes/s, bytes/ms, a count, a share.
-pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure, Judgement> {
+pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure, Box<Judgement>> {
     let latency = &case.primary().latency_ns;
     let service = case.primary().service_ns.as_ref();
     let of_exchanges = case.primary().exchanges.as_ref();
@@ -150,9 +150,9 @@ pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure,
             && case.case.primary().direction != Direction::RoundTrip
             && is_latency(name)
         {
-            return without(Verdict::CannotTell, Reason::NeedsClocks { case: case.label.clone(), figure: name });
+            return absent(Verdict::CannotTell, Reason::NeedsClocks { case: case.label.clone(), figure: name });
         }
         let samples = case.primary().samples;
-        without(Verdict::CannotTell, Reason::TooFewSamples { case: case.label.clone(), figure: name, samples })
+        absent(Verdict::CannotTell, Reason::TooFewSamples { case: case.label.clone(), figure: name, samples })
     })
 }

@@ -8,7 +8,7 @@ use super::place::without;
 use super::selection::select;
 use crate::valid_rounds;
 
-pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgement, Judgement> {
+pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgement, Box<Judgement>> {
     let case = select(run, case)?;
     let (held, absent): (Vec<Kept>, Vec<Kept>) = kept.iter().partition(|kind| holds(**kind, case, run));
     let options = if held.contains(&Kept::Options) { requested(case) } else { Vec::new() };

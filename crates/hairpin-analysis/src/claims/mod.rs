@@ -29,7 +29,7 @@ use hairpin_model::names::distinct;
 use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Means, Reason, Row, Rule, Run, Test};
 
 use evidence::Evidence;
-use place::without;
+use place::{absent, without};
 
 pub use units::fits_unit;
 
@@ -111,15 +111,12 @@ fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
         Some(Ok(run)) => Ok(*run),
         other => {
             let cause = other.and_then(|made| made.clone().err());
-            Err(without(Verdict::CannotRun, Reason::NoRun { run: name.to_owned(), cause }))
+            Err(absent(Verdict::CannotRun, Reason::NoRun { run: name.to_owned(), cause }))
         }
     };
-    let evidence =
-        || Ok(Evidence { run: made(&test.run)?, other: made(test.rule.other_run().unwrap_or(&test.run))? });
-    match evidence() {
-        Ok(evidence) => undecided(by_rule(&test.rule, row, evidence), test),
-        Err(absent) => absent,
-    }
+    let other = test.rule.other_run().unwrap_or(&test.run);
+    let evidence = made(&test.run).and_then(|run| Ok(Evidence { run, other: made(other)? }));
+    evidence.map_or_else(|judgement| *judgement, |evidence| undecided(by_rule(&test.rule, row, evidence), test))
 }
 
 fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
@@ -140,7 +137,7 @@ fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
         Rule::Fallback { case, from, to } => fallback::judge(case, from, to, run),
         Rule::Widens { figure, low, full, .. } => widens::judge(*figure, low, full, evidence),
     };
-    judged.unwrap_or_else(|absent| absent)
+    judged.unwrap_or_else(|judgement| *judgement)
 }
 
 /// The measurement without a verdict, if the test cannot decide.

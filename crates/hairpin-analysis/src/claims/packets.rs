@@ -4,12 +4,12 @@ use hairpin_model::judged_claim::Verdict;
 use hairpin_model::time_sequence::{EventKind, Source};
 use hairpin_model::{Capture, CaseSummary, Judgement, Reason, Run, Selector, TimeSequence};
 
-use super::place::without;
+use super::place::{absent, without};
 use super::selection::select;
 
-pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<Judgement, Judgement> {
+pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<Judgement, Box<Judgement>> {
     let case = select(run, case)?;
-    let sequence = captured(case).map_err(|reason| without(Verdict::CannotRun, reason))?;
+    let sequence = captured(case)?;
     let mut rest = sequence.events.iter();
     let mut seen = Vec::new();
     let is_absent = |kind: &&EventKind| {
@@ -17,17 +17,17 @@ pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<
         seen.extend(event.map(|event| (event.kind, event.at_ns)));
         event.is_none()
     };
-    let absent = events.iter().find(is_absent).copied();
-    let verdict = if absent.is_none() { Verdict::Holds } else { Verdict::DoesNotHold };
-    Ok(without(verdict, Reason::Packets { case: case.label.clone(), seen, absent }))
+    let first_absent = events.iter().find(is_absent).copied();
+    let verdict = if first_absent.is_none() { Verdict::Holds } else { Verdict::DoesNotHold };
+    Ok(without(verdict, Reason::Packets { case: case.label.clone(), seen, absent: first_absent }))
 }
 
-fn captured(case: &CaseSummary) -> Result<&TimeSequence, Reason> {
-    let label = || case.label.clone();
-    let trace = case.trace.as_ref().ok_or_else(|| Reason::NotTraced { case: label() })?;
+fn captured(case: &CaseSummary) -> Result<&TimeSequence, Box<Judgement>> {
+    let (cannot_run, label) = (|reason: Reason| absent(Verdict::CannotRun, reason), || case.label.clone());
+    let trace = case.trace.as_ref().ok_or_else(|| cannot_run(Reason::NotTraced { case: label() }))?;
     let sequence = trace.sequence.as_ref().filter(|sequence| sequence.source == Source::Capture);
     sequence.ok_or_else(|| match &trace.capture {
-        Capture::Skipped { reason } => Reason::NotCaptured { case: label(), reason: reason.clone() },
-        Capture::Saved { .. } => Reason::NoExchange { case: label(), captured: true },
+        Capture::Skipped { reason } => cannot_run(Reason::NotCaptured { case: label(), reason: reason.clone() }),
+        Capture::Saved { .. } => cannot_run(Reason::NoExchange { case: label(), captured: true }),
     })
 }

@@ -6,14 +6,14 @@ use hairpin_model::time_sequence::{Event, EventKind};
 use hairpin_model::trace::End;
 use hairpin_model::{Judgement, Reason, Run, Selector, Writes};
 
-use super::place::without;
+use super::place::{absent, without};
 use super::selection::select;
 
-pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judgement, Judgement> {
+pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judgement, Box<Judgement>> {
     let case = select(run, case)?;
     let Some(sequence) = case.trace.as_ref().and_then(|trace| trace.sequence.as_ref()) else {
         let reason = Reason::NoExchange { case: case.label.clone(), captured: false };
-        return Err(without(Verdict::CannotRun, reason));
+        return Err(absent(Verdict::CannotRun, reason));
     };
     let of =
         |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Client && event.kind == kind);

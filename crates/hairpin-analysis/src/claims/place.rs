@@ -9,6 +9,11 @@ pub(super) fn without(verdict: Verdict, reason: Reason) -> Judgement {
     Judgement { verdict: Some(verdict), reason: Some(reason), ..Judgement::default() }
 }
 
+/// The same in place of a result.
+pub(super) fn absent(verdict: Verdict, reason: Reason) -> Box<Judgement> {
+    Box::new(without(verdict, reason))
+}
+
 /// A side without a bound is infinite. One round gives no interval.
 pub(super) fn place(figure: &Figure, [from, to]: [f64; 2]) -> Place {
     match (figure.low, figure.high) {

@@ -6,16 +6,16 @@ use hairpin_model::{Judgement, Measure, Published, Reason, Value};
 
 use super::evidence::Evidence;
 use super::figures::measure;
-use super::place::without;
+use super::place::absent;
 
 pub(super) fn judge(
     of: &Measure,
     factor: f64,
     published: &Published,
     evidence: Evidence<'_>,
-) -> Result<Judgement, Judgement> {
+) -> Result<Judgement, Box<Judgement>> {
     let Value::Range([from, to]) = published.value else {
-        return Err(without(Verdict::CannotRun, Reason::NotPublished { needed: "range".to_owned() }));
+        return Err(absent(Verdict::CannotRun, Reason::NotPublished { needed: "range".to_owned() }));
     };
     let measured = measure(of, &published.unit, evidence)?;
     let (figure, bound) = (measured.figure, Bound::Range { from, to, factor });

@@ -4,33 +4,33 @@ use hairpin_model::judged_claim::Verdict;
 use hairpin_model::run::State;
 use hairpin_model::{CaseSummary, Judgement, Reason, Run, Selector};
 
-use super::place::without;
+use super::place::absent;
 
 /// The one case that matches the selector and has usable figures; or the verdict if there is none.
-pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSummary, Judgement> {
+pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSummary, Box<Judgement>> {
     let meant = run.cases.iter().filter(|case| case.case.replicate == 0 && selector.chooses(&case.case));
     match meant.collect::<Vec<_>>().as_slice() {
         [case] => usable(run, case),
-        [] => Err(without(Verdict::CannotRun, why_absent(run, selector))),
+        [] => Err(absent(Verdict::CannotRun, why_absent(run, selector))),
         several => {
             let cases = several.iter().map(|case| case.label.clone()).collect();
-            Err(without(Verdict::CannotRun, Reason::SeveralCases { cases }))
+            Err(absent(Verdict::CannotRun, Reason::SeveralCases { cases }))
         }
     }
 }
 
-fn usable<'r>(run: &'r Run, case: &'r CaseSummary) -> Result<&'r CaseSummary, Judgement> {
+fn usable<'r>(run: &'r Run, case: &'r CaseSummary) -> Result<&'r CaseSummary, Box<Judgement>> {
     let label = case.label.clone();
     if case.rounds == 0 {
         let reason = match case.failed_rounds.first() {
             None if run.state == State::Interrupted => Reason::Ended { case: Some(label) },
             cause => Reason::NotMeasured { case: label, cause: cause.cloned() },
         };
-        return Err(without(Verdict::CannotRun, reason));
+        return Err(absent(Verdict::CannotRun, reason));
     }
     if !case.valid {
         let reasons = case.why_invalid.clone();
-        return Err(without(Verdict::CannotTell, Reason::Invalid { case: label, reasons }));
+        return Err(absent(Verdict::CannotTell, Reason::Invalid { case: label, reasons }));
     }
     Ok(case)
 }

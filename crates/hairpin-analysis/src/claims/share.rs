@@ -14,7 +14,7 @@ pub(super) fn judge(
     at_least: f64,
     published: &Published,
     run: &Run,
-) -> Result<Judgement, Judgement> {
+) -> Result<Judgement, Box<Judgement>> {
     let (whole, rest) = (select(run, whole)?, select(run, rest)?);
     let left = ratio_of(name, [(whole, run), (rest, run)])?;
     let figure = left.figure.falling(|left| 1.0 - left);

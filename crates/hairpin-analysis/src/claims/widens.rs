@@ -7,7 +7,7 @@ use hairpin_model::{Figure, FigureName, Judgement, Reason, Run, Selector, reason
 
 use super::evidence::Evidence;
 use super::figures::{OfRun, apart, figure, logarithms, ratio, times, with};
-use super::place::{of_ratio, without};
+use super::place::{absent, of_ratio};
 use super::selection::select;
 use super::units::{TIMES, is_latency};
 use crate::compare::step_share;
@@ -17,13 +17,12 @@ pub(super) fn judge(
     low: &[Selector; 2],
     full: &[Selector; 2],
     evidence: Evidence<'_>,
-) -> Result<Judgement, Judgement> {
+) -> Result<Judgement, Box<Judgement>> {
     let (low, full) = (Gap::of(name, low, evidence.other)?, Gap::of(name, full, evidence.run)?);
     let reason = Reason::Widens { figure: name, full: full.shown(), low: low.shown() };
     let of_low = apart(low.logarithms, evidence.other, evidence.run);
     let wider = times(&of_low, &full.logarithms, low.step.max(full.step), low.second);
-    let wider =
-        wider.ok_or_else(|| without(Verdict::CannotTell, Reason::Zero { figure: name, cases: Vec::new() }))?;
+    let wider = wider.ok_or_else(|| absent(Verdict::CannotTell, Reason::Zero { figure: name, cases: Vec::new() }))?;
     Ok(with(wider, TIMES.to_owned(), of_ratio(&wider), reason))
 }
 
@@ -43,7 +42,7 @@ impl<'r> Gap<'r> {
         reason::Gap { cases: [self.first, self.second].map(|(case, _)| case.label.clone()), ratio: self.ratio }
     }
 
-    fn of(name: FigureName, [first, second]: &[Selector; 2], run: &'r Run) -> Result<Self, Judgement> {
+    fn of(name: FigureName, [first, second]: &[Selector; 2], run: &'r Run) -> Result<Self, Box<Judgement>> {
         let (first, second) = ((select(run, first)?, run), (select(run, second)?, run));
         let ratio = ratio(name, first, second)?;
         let least = figure(first, name)?.value.min(figure(second, name)?.value);

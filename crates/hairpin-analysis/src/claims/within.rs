@@ -11,7 +11,7 @@ pub(super) fn judge(
     factor: f64,
     published: &Published,
     evidence: Evidence<'_>,
-) -> Result<Judgement, Judgement> {
+) -> Result<Judgement, Box<Judgement>> {
     let number = number(published)?;
     let measured = measure(of, &published.unit, evidence)?;
     let (figure, bound) = (measured.figure, Bound::Within { number, factor });
