@@ -31,6 +31,7 @@ use crate::barrier::{Barrier, CONNECTED, GO};
 use crate::child::{leave, limit};
 use crate::ends::start::TICKET_VARIABLE;
 use crate::engine::Engine;
+use crate::exit_status::exit_status;
 use crate::links::traces::Named;
 use crate::placement::Cpus;
 use crate::system::process::{self, Process};
@@ -229,18 +230,13 @@ impl<'e> RoundProcess<'e> {
 
     /// The failure of a round without a result.
     fn failed(&mut self, error: &io::Error) -> Failure {
-        let deadline = Instant::now() + Duration::from_millis(100);
-        let mut how = String::new();
-        while how.is_empty() && Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(Some(status)) => how = format!("it ended early ({status})"),
-                _ => std::thread::sleep(Duration::from_millis(2)),
-            }
-        }
+        let unreadable = |how: &str| format!("the round's process cannot be read: {how}");
         let (kind, cause) = match error.kind() {
             io::ErrorKind::TimedOut => (FailureKind::TimedOut, "the round did not end in time".to_owned()),
-            _ if how.is_empty() => (error.into(), format!("the round's process cannot be read: {error}")),
-            _ => (FailureKind::Killed, format!("the round's process cannot be read: {how}")),
+            _ => match exit_status(&mut self.child) {
+                Some(status) => (FailureKind::Killed, unreadable(&format!("it ended early ({status})"))),
+                None => (error.into(), unreadable(&error.to_string())),
+            },
         };
         Failure::new(kind, cause, "was it ended from outside?")
     }

@@ -16,6 +16,7 @@ use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::{leave, limit};
 use crate::control::channel::Channel;
 use crate::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message, agree, receive_past};
+use crate::exit_status::exit_status;
 use crate::system::process;
 use hairpin_loops::clock::Clock;
 
@@ -29,7 +30,7 @@ pub const COMMAND: &str = "__server";
 /// Time for a server to exit after its channel is closed. It is then in no call that only a time-out would end.
 const LEAVE: Duration = Duration::from_millis(20);
 /// A server that failed reports its cause within this time after its wire broke.
-const OWN_CAUSE: Duration = Duration::from_millis(100);
+const OWN_CAUSE: Duration = Duration::from_millis(500);
 
 /// A server as its client sees it. Dropping it ends the server.
 pub struct Server {
@@ -190,7 +191,7 @@ impl Server {
     fn explained(&mut self, error: &ControlError) -> Failure {
         let failure = error.failure("the server");
         match (&mut self.runs, error) {
-            (Runs::Process(child), ControlError::Closed) => match ended(child) {
+            (Runs::Process(child), ControlError::Closed) => match exit_status(child) {
                 Some(how) => {
                     Failure::new(FailureKind::Killed, format!("the server ended early ({how})"), failure.hint)
                 }
@@ -207,18 +208,6 @@ fn is_of_the_load(message: &Message) -> bool {
 
 fn unexpected(message: &Message) -> Failure {
     ControlError::Unexpected(message.name()).failure("the server")
-}
-
-/// The exit status of a process that has closed its channel; `None` if it is still running.
-fn ended(child: &mut Child) -> Option<String> {
-    for _ in 0..50 {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status.to_string()),
-            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-            Err(_) => return None,
-        }
-    }
-    None
 }
 
 impl Drop for Server {

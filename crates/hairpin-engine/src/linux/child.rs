@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::control::patience::{Waited, wait};
+use crate::exit_status::exit_status;
 use crate::system::process;
 
 /// Maximum bytes of a message: the trace of a round uses a tenth of it.
@@ -77,7 +78,9 @@ impl TalkingChild {
             }
             let part = self.words.fill_buf().map_err(|error| unheard(name, &error))?;
             if part.is_empty() {
-                let how = self.how_it_ended();
+                let status = exit_status(&mut self.child);
+                let how =
+                    status.map_or_else(|| "closed its output".to_owned(), |status| format!("ended early ({status})"));
                 return Err(self.gone(FailureKind::Killed, &how));
             }
             let length = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
@@ -111,18 +114,6 @@ impl TalkingChild {
 
     fn gone(&self, kind: FailureKind, what: &str) -> Failure {
         gone(self.name, kind, what)
-    }
-
-    fn how_it_ended(&mut self) -> String {
-        // It has closed its output, so it has ended or is about to.
-        for _ in 0..50 {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return format!("ended early ({status})"),
-                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-                Err(error) => return format!("ended early ({error})"),
-            }
-        }
-        "closed its output".to_owned()
     }
 }
 
