@@ -86,19 +86,14 @@ mod tests {
             let mut fixture = Fixture::new();
             for block in 0..3 {
                 fixture.round_with(&case, block, &back_to_back(&[], &[1_000_000; 50]), |measured| {
-                    if failed.contains(&block) {
-                        let failure = Failure { cause: "it ended".to_owned(), hint: String::new() };
-                        measured.failed_flows.push(FailedFlow { id: "second".into(), failure });
-                        return;
-                    }
                     let figures = RoundFigures { samples: 7, rate_per_s: 7.0, ..RoundFigures::default() };
                     let ledger = Ledger { sent: 7, received: 7, ..Ledger::default() };
-                    measured.flows.push(FlowRecord {
-                        figures,
-                        ledger,
-                        setup_ns: 7,
-                        ..FlowRecord::of(&case.flows[1])
-                    });
+                    let second = FlowRecord { figures, ledger, setup_ns: 7, ..FlowRecord::of(&case.flows[1]) };
+                    let failure = Failure { cause: "it ended".to_owned(), hint: String::new() };
+                    match failed.contains(&block) {
+                        true => measured.failed_flows.push(FailedFlow { id: second.id, failure }),
+                        false => measured.flows.push(second),
+                    }
                 });
             }
             let run = fixture.run();
