@@ -43,8 +43,9 @@ pub const COMMAND: &str = "__round";
 /// Longest wait for a result before checking whether the user ended the run. Signals interrupt the wait too; this
 /// covers one that arrived just before.
 const LOOK_MS: i32 = 1000;
-/// Time for a round to write its result after everything was given up.
-const LAST_WORDS: Duration = Duration::from_millis(700);
+/// Time for a round to write its result after everything was given up: its waits end within half a second, and a busy
+/// machine needs the rest.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 /// Time for the process to exit after its result.
 const LEAVE: Duration = Duration::from_secs(2);
 /// Maximum bytes of a record, of a trace, and of a capture.

@@ -98,8 +98,9 @@ fn old_runs_are_computed_anew_from_their_samples() {
         let commands = |run: &Value| -> Vec<String> {
             let findings = list(&run["findings"]).iter();
             let commands = findings.map(|finding| finding["counter_experiment"]["command"].to_string());
-            // The number of connections was `--streams`.
-            commands.map(|command| command.replace(" --streams ", " --connections ")).collect()
+            // The number of connections was `--streams`, and the program was called so.
+            let renamed = |command: String| command.replace(" --streams ", " --connections ");
+            commands.map(|command| renamed(command).replace("hairpin-before ", "hairpin ")).collect()
         };
         // Format 1 has older names of values.
         assert!(format == 1 || commands(&run) == commands(&before), "format {format}: {:?}", commands(&run));
