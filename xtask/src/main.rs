@@ -44,7 +44,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-/// The project's own chores.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -125,7 +124,6 @@ enum Chore {
     },
     /// Message rates of an optimised and of an unoptimised build, in turn
     Profiles {
-        /// Rounds of each
         #[arg(long, default_value_t = 11)]
         rounds: usize,
     },

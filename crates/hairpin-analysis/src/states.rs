@@ -22,7 +22,6 @@ const EXPLAINED: f64 = 0.8;
 /// Minimum number of rounds to distinguish states.
 const MIN_ROUNDS: usize = 16;
 
-/// The state of each round.
 #[derive(Clone, Debug, Default)]
 pub struct States {
     /// The states, for the saved run.

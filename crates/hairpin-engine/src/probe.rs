@@ -19,7 +19,6 @@ use hairpin_loops::clock::Clock;
 const WARM_UP: u32 = 10;
 /// Timed parts, of which the median counts: an interrupt or a preemption within one part is not a state.
 const PARTS: usize = 9;
-/// Datagrams in each part.
 const DATAGRAMS: u32 = 10;
 /// A reading is scaled to this number of parts.
 const READING_PARTS: u64 = 10;

@@ -33,7 +33,6 @@ fn loads() -> [Load; 2] {
 enum Answer {
     /// The right length with other bytes.
     Garbage,
-    /// The message with a wrong last byte.
     OneByteWrong,
     /// Only the beginning of the message.
     Short,

@@ -54,7 +54,6 @@ pub enum Step {
     Run {
         /// In plan order, the order of tables.
         cases: Vec<Case>,
-        /// In execution order.
         rounds: Vec<RoundOrder>,
         /// Requested but not run, with the reasons.
         skipped: Vec<Skipped>,

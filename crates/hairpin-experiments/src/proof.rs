@@ -8,7 +8,6 @@ use crate::estimate;
 use crate::quantity::SECOND_NS;
 use crate::sequence;
 
-/// Rounds of each case of a pair.
 const ROUNDS: u64 = 10;
 /// Maximum duration of all rounds, in ns, unless [`MIN_ROUNDS`], one more than an interval needs, take longer.
 const LASTS_NS: u64 = 60 * SECOND_NS;

@@ -39,7 +39,6 @@ pub struct Common {
 /// Blocks at even intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Number of the first block.
     pub first: u32,
     pub count: u32,
     /// When the first begins, in ns since the run began.

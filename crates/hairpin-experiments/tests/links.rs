@@ -47,7 +47,6 @@ fn knobs(
     Knobs::from_given(experiment.knobs, others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
 }
 
-/// Link and name of each case.
 fn links(plan: &Plan) -> Vec<(&str, Option<&str>)> {
     plan.cases.iter().map(|case| (case.path.link.as_str(), case.path.name.as_deref())).collect()
 }

@@ -9,7 +9,6 @@ use crate::simulate::{Arrival, simulate};
 /// Seed of all tests that are not about seeds.
 pub(crate) const SEED: u64 = 20_261_121;
 
-/// A link from a valid line.
 pub(crate) fn link(line: &str) -> Link {
     let profile = line.parse().unwrap_or_else(|error| panic!("{error}"));
     Link::new(&profile, SEED, &[]).unwrap()

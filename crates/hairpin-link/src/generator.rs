@@ -14,7 +14,6 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use crate::packet::InFlight;
 use crate::quantity::Share;
 
-/// The generator of one stage in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generator {
     stream: u64,

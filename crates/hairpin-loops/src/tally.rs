@@ -23,7 +23,6 @@ pub struct Tally {
     /// Messages of an open loop, including the warm-up, that waited because their numbers would have been ambiguous.
     pub waited_for_answers: u64,
     pub warm_up_sent: u64,
-    /// Warm-up messages answered in time.
     pub warm_up_received: u64,
     pub warm_up_late: u64,
     /// Repeated answers to warm-up messages.

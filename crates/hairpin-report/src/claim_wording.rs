@@ -9,7 +9,6 @@ use hairpin_model::{ClaimsReport, Figure, JudgedClaim, JudgedRow, Judgement, Pub
 
 use crate::hosts;
 
-/// The published value in one line.
 pub(crate) fn published(of: &Published) -> String {
     match &of.value {
         Value::Number(number) => format!("{number} {}", of.unit),

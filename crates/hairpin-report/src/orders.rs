@@ -26,14 +26,12 @@ pub(crate) struct Step<'r> {
 pub(crate) struct Place {
     /// `1.`, or a bar if not comparable with the one before.
     pub(crate) mark: String,
-    /// The mark in words.
     pub(crate) meaning: &'static str,
     /// The cases, without the words that the whole chain shares.
     pub(crate) names: Vec<String>,
 }
 
 impl Place {
-    /// The place in a line.
     pub(crate) fn told(&self) -> String {
         format!("{} {}", self.mark, self.names.join(", "))
     }
@@ -49,7 +47,6 @@ pub(crate) fn legend(orders: &[Order<'_>]) -> &'static str {
     }
 }
 
-/// The orders in the order of their groups.
 pub(crate) fn orders(run: &Run) -> Vec<Order<'_>> {
     let groups = ladder::groups(&run.cases);
     let places = groups.iter().enumerate().flat_map(|(place, group)| {

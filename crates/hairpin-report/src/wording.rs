@@ -33,7 +33,6 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
     }
 }
 
-/// The first error in saving the run.
 fn not_saved(run: &Run) -> Option<String> {
     let (first, more) = run.unsaved.split_first()?;
     let more = if more.is_empty() { String::new() } else { format!("; and {} more", more.len()) };

@@ -15,7 +15,6 @@ use crate::support::{links, survey};
 #[derive(Deserialize)]
 struct Line {
     finding: Finding,
-    /// The label of each case.
     labels: BTreeMap<String, String>,
     left_out: Option<LeftOut>,
 }

@@ -86,7 +86,6 @@ fn assert_forbidden(run: &Value, pointer: &str, value: Option<Value>) {
     assert!(!schema::faults(&wrong).is_empty(), "{pointer}");
 }
 
-/// The pointer in the first case that has it.
 fn in_a_case(run: &Value, pointer: &str) -> String {
     let mut pointers = (0..contract::list(run, "cases").len()).map(|number| format!("/cases/{number}/{pointer}"));
     pointers.find(|pointer| run.pointer(pointer).is_some()).unwrap_or_else(|| panic!("no {pointer}"))

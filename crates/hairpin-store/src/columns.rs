@@ -324,7 +324,6 @@ fn only<T: PartialEq>(statistics: &ValueStatistics<T>) -> Option<&T> {
     (least == most).then_some(least)
 }
 
-/// The index of a column in a file.
 fn place_of(metadata: &ParquetMetaData, name: &str) -> Option<usize> {
     metadata.file_metadata().schema_descr().columns().iter().position(|column| column.name() == name)
 }
@@ -333,12 +332,10 @@ fn place_of(metadata: &ParquetMetaData, name: &str) -> Option<usize> {
 struct Rows<'s> {
     column: &'s Column,
     samples: &'s mut Samples,
-    /// The next row.
     next: usize,
 }
 
 impl Rows<'_> {
-    /// Sets the value of the next row.
     fn set(&mut self, value: u64) -> Result<(), ParquetError> {
         let is_sound = (self.column.set)(self.samples, self.next, value);
         self.next += 1;

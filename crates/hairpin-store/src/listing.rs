@@ -13,7 +13,6 @@ use super::run_folder::RUN;
 /// Maximum entries read in a folder. A run of 20 000 rounds, the maximum planned, has 20 000 in `samples`.
 pub(super) const ENTRIES: usize = 100_000;
 
-/// A run in a folder of runs.
 #[derive(Debug)]
 pub struct SavedRun {
     pub name: String,

@@ -27,7 +27,6 @@ pub(crate) enum Family {
     V4,
     /// IPv6.
     V6,
-    /// Unix domain.
     Unix,
 }
 

@@ -9,10 +9,8 @@ use crate::wire::Wire;
 
 /// A task over a wire.
 pub trait OverWire {
-    /// Its result.
     type Answer;
 
-    /// Runs the task.
     fn run<W: Wire + ?Sized>(self, wire: &mut W) -> Self::Answer;
 }
 

@@ -417,7 +417,6 @@ pub enum TransportError {
         address: String,
         /// Number of datagrams that the client sent.
         sent: u32,
-        /// Number of answers to them.
         answers: u32,
         after: Duration,
     },
@@ -425,7 +424,6 @@ pub enum TransportError {
     Abandoned,
     /// The transport does not support it.
     Unsupported { transport: &'static str, what: Unsupported },
-    /// Impossible on this transport.
     Impossible(WhyNot),
 }
 
@@ -445,13 +443,9 @@ impl From<&TransportError> for FailureKind {
 /// What some transports do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// A second wire on a connection.
     SecondWire,
-    /// A second connection to a listener.
     SecondConnection,
-    /// A server on a socket that is already bound.
     BoundSocket,
-    /// A server on a socket that is already accepted.
     AcceptedSocket,
     /// A server on a datagram socket that is already connected.
     ConfirmedSocket,

@@ -15,7 +15,6 @@ pub(crate) struct SeveralStreams;
 const NAME: &str = "several-streams";
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The transport of each wire.
 fn inner() -> &'static dyn Transport {
     find("unix-stream").expect("it is built")
 }

@@ -24,7 +24,6 @@ pub(crate) struct Task<'a> {
     pub(crate) experiment: &'a Experiment,
     /// The program's own experiments.
     pub(crate) experiments: &'static [Experiment],
-    /// Its options.
     pub(crate) knobs: &'a Knobs,
     /// What can run here.
     pub(crate) capabilities: &'a HostCapabilities,
@@ -49,11 +48,9 @@ pub enum Event<'a> {
         rounds: usize,
         lasts_ns: u64,
     },
-    /// More rounds were ordered.
     Ordered {
         rounds: usize,
     },
-    /// This round starts next.
     Starts(&'a RoundOrder),
     Ended(&'a RoundRecord),
     /// A case is given up because its rounds fail, the last one with that cause.

@@ -82,7 +82,6 @@ impl Program {
         Ok(self.experiments().nth(place).expect("found among their names"))
     }
 
-    /// Its file.
     pub(crate) fn path(&self) -> io::Result<PathBuf> {
         self.path.clone().map_or_else(std::env::current_exe, Ok)
     }

@@ -35,7 +35,6 @@ const NOTHING: &str = "nothing";
 /// How often each cause was named first in the runs of a trial.
 type Named = BTreeMap<String, usize>;
 
-/// The cause that a run names first.
 struct First {
     code: String,
     /// Its counter-experiment ran and confirmed it.
@@ -80,7 +79,6 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> 
     Ok(all_hold)
 }
 
-/// The cause that a run of the trial names first.
 fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial, prove: bool) -> Result<Option<First>> {
     let out = scratch.join("run");
     let mut command = match trial.queue {

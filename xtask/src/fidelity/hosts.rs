@@ -46,7 +46,6 @@ impl Held {
         child.map(Self).with_context(|| format!("cannot start {name} (hint: apt-get install util-linux iproute2)"))
     }
 
-    /// Waits until it is ready.
     fn until(mut self, what: &str, is_ready: impl Fn(u32) -> bool) -> Result<Self> {
         let began = Instant::now();
         while !is_ready(self.0.id()) {

@@ -132,7 +132,6 @@ impl Process {
         }
     }
 
-    /// Waits until it does what it was started for.
     fn wait_until(&mut self, mut is_so: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
         let started = Instant::now();
         while started.elapsed() < START {

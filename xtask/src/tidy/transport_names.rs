@@ -23,7 +23,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/hairpin-report/src/html/facts.rs", &["memory"], "it is the machine's"),
 ];
 
-/// Beginning of an experiment's own list of transports.
 const OWN_LIST: &str = "const TRANSPORTS: &[&str] = &[";
 const EXPERIMENTS: &str = "crates/hairpin-experiments/src/experiments/";
 

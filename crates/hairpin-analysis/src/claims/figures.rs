@@ -101,7 +101,6 @@ pub(super) fn times(
     Some(as_ratio(widened(difference.figure(over.alpha), step)))
 }
 
-/// The logarithm of the figure in each block.
 pub(super) fn logarithms(name: FigureName, (case, run): OfRun<'_>) -> BTreeMap<u32, f64> {
     logarithms_by_block(by_block(name, case, run).into_iter().filter(|(_, value)| *value > 0.0))
 }

@@ -26,7 +26,6 @@ pub struct RunComparison {
     pub differs: Option<Unlike>,
     /// Cases of all runs, in the baseline's order.
     pub cases: Vec<CaseComparison>,
-    /// Labels of cases missing from the candidates.
     pub only_in_baseline: Vec<String>,
     /// Labels of cases missing from the baselines.
     pub only_in_candidate: Vec<String>,

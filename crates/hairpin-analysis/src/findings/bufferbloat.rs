@@ -49,7 +49,6 @@ enum Source {
     Tcp,
 }
 
-/// The queue of one direction in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Queue {
     direction: Direction,

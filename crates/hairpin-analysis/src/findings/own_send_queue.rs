@@ -34,7 +34,6 @@ const MIN_SHARE: f64 = 0.1;
 /// Maximum unsent bytes of the socket in the counter-experiment.
 const LOWAT: &str = "16384";
 
-/// Unsent data in the load's socket.
 pub(super) struct Unsent {
     bytes: Figure,
     bytes_per_s: Figure,

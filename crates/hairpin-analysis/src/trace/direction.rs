@@ -42,7 +42,6 @@ pub(super) struct Direction<'t> {
     pub(super) segments: Vec<Segment>,
     /// First transmissions, in byte order.
     pub(super) first_sent: Vec<Segment>,
-    /// In order of arrival.
     pub(super) acks: Vec<Ack>,
     /// The arrival of the last segment that each read call took, in byte order.
     received: Vec<&'t Stamp>,

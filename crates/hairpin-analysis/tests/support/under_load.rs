@@ -11,7 +11,6 @@ use hairpin_model::{
 use super::links::{link, over};
 use super::{Fixture, paced};
 
-/// Messages of the probe in each phase.
 pub const MESSAGES: u64 = 100;
 /// The intervals of the link's time line, in ns.
 const INTERVAL_NS: u64 = 100_000_000;

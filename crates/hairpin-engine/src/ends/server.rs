@@ -409,7 +409,6 @@ struct Marks<'c> {
     told: Told,
     /// When to report progress next; `None` if it is not requested.
     tells_at_ns: Option<u64>,
-    /// Bytes received.
     came_bytes: u64,
     silence: Silence,
 }

@@ -88,7 +88,6 @@ fn read(watched: Option<&Watched>) -> Reading {
     [by_qdiscs.ok(), interfaces.iter().map(|(_, name)| netstat::received_and_dropped(*name)).sum()]
 }
 
-/// The interfaces with the wires' own addresses.
 fn interfaces_of(wires: &[Box<dyn Wire>]) -> Option<Watched> {
     let addresses: BTreeSet<IpAddr> = wires.iter().map(|wire| own_address(&**wire)).collect::<Option<_>>()?;
     let interface = |address: IpAddr| {

@@ -36,7 +36,6 @@ pub(super) type Mac = [u8; 6];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VethEnd<'a> {
     pub(super) name: &'a str,
-    /// Its index in its namespace.
     pub(super) index: u32,
     pub(super) mac: Mac,
     pub(super) mtu_bytes: u32,
@@ -286,7 +285,6 @@ const DONE: u16 = libc::NLMSG_DONE as u16;
 #[expect(clippy::cast_possible_truncation, reason = "message types have 16 bits")]
 const ERROR: u16 = libc::NLMSG_ERROR as u16;
 
-/// A message from the kernel.
 struct Message<'a> {
     kind: u16,
     body: &'a [u8],

@@ -76,7 +76,6 @@ impl Reading {
         Self { cpu_ns: time::thread_cpu_ns(), voluntary, involuntary, migrations, cpu: cpu::current() }
     }
 
-    /// Reads the CPU time first.
     fn last() -> Self {
         let cpu_ns = time::thread_cpu_ns();
         Self { cpu_ns, ..Self::now() }

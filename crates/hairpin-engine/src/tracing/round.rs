@@ -124,7 +124,6 @@ fn skipped(reason: String) -> (Capture, Vec<Packet>, Option<Vec<u8>>) {
     (Capture::Skipped { reason }, Vec::new(), None)
 }
 
-/// Inputs of a trace from elsewhere.
 pub struct TraceInput<'a> {
     pub case: &'a Case,
     /// The samples: the beginning and end of each exchange.

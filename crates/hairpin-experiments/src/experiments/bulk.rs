@@ -103,7 +103,6 @@ struct Params {
     write_sizes: Vec<u64>,
     sources: Vec<Source>,
     connections: Vec<u32>,
-    /// Of each connection.
     streams: Vec<u32>,
     lengths: Lengths,
     bytes: Option<u64>,

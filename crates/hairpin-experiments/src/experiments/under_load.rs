@@ -237,7 +237,6 @@ struct Params {
     sizes: Vec<u64>,
     /// In messages/s; empty for a closed loop; 0 means the default of the path.
     rates: Vec<f64>,
-    /// The flows of each load.
     loads: Vec<Vec<Flow>>,
     which_cpus: Vec<WhichCpus>,
     connections: Vec<ConnectionUse>,

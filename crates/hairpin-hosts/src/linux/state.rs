@@ -17,7 +17,6 @@ use crate::serve::Taken;
 use crate::ticket::Secret;
 
 const KEY: &str = "server-key.json";
-/// Folder with one file for each ticket.
 const TICKETS: &str = "tickets";
 /// Maximum size of a file here.
 const MAX_BYTES: u64 = 1 << 20;

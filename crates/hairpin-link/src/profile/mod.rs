@@ -26,7 +26,6 @@ const LOOPBACK_MTU_BYTES: u32 = 65_536;
 pub struct Profile {
     /// Maximum size of an IP packet in bytes.
     pub mtu_bytes: u32,
-    /// From near to far.
     pub up: PathProfile,
     /// From far to near.
     pub down: PathProfile,

@@ -50,7 +50,6 @@ pub struct Counts {
     pub bytes_sent: u64,
     /// Messages received, without duplicates; on a byte stream, the number of complete writes.
     pub messages_received: u64,
-    /// Their bytes.
     pub bytes_received: u64,
     /// Repeated arrivals of a message.
     pub duplicated: u64,
@@ -149,7 +148,6 @@ pub enum Ended {
     Complete,
     /// Part of what was sent is lost: nothing arrived during the quiet time.
     Quiet,
-    /// The deadline passed first.
     DeadlinePassed,
     /// The user ended the run.
     Stopped,

@@ -10,7 +10,6 @@ pub(super) struct Schedule {
     gap_ns: f64,
     /// Number of times returned so far.
     count: u64,
-    /// The last one.
     last_ns: f64,
     random: Xoshiro256PlusPlus,
 }

@@ -307,7 +307,6 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Gives the wire a file with the bytes of its phase.
     fn load_file(&self, wire: usize, opened: &mut dyn Wire) -> Result<(), DriverError> {
         let content = vec![self.lanes[wire].phase as u8; self.order.write_size_bytes];
         opened.load_file(&content).map_err(|source| DriverError::Wire { wire, source })

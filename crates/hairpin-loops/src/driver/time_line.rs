@@ -11,7 +11,6 @@ pub struct TimeLine {
     pub begin_ns: Option<u64>,
     /// The length of each interval, in ns.
     pub width_ns: u64,
-    /// The bytes of each interval.
     pub bytes: Vec<u64>,
 }
 

@@ -60,7 +60,6 @@ impl Bulk {
         }
     }
 
-    /// Counts received bytes.
     pub(super) fn came(&mut self, is_measured: bool, bytes: u64, now_ns: u64) {
         self.count(is_measured, Counts { bytes_received: bytes, ..Counts::default() }, now_ns);
     }

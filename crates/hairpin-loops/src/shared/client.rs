@@ -38,7 +38,6 @@ struct Shared<'a, C> {
     flying: VecDeque<Flying>,
     out: Outgoing,
     bulk: Bulk,
-    /// The answers from one read.
     answers: Vec<Vec<u8>>,
 }
 

@@ -26,7 +26,6 @@ const MIN_WAIT_NS: u64 = 1_000_000;
 /// A load on the connection of a probe, with its times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkOrder {
-    /// Bytes of each write.
     pub write_size_bytes: usize,
     /// Whether it goes from the client to the server.
     pub goes_up: bool,

@@ -72,7 +72,6 @@ fn cause(run: &Run, finding: &Finding) -> String {
     format!("{} ({}{share}){hint}", findings::first_sentence(&finding.summary).trim_end_matches('.'), finding.code)
 }
 
-/// Limits of trust in the figures.
 fn limits(page: &mut Page, run: &Run) {
     calibrations(page, run);
     let bad = |(is_bad, line): (bool, String)| is_bad.then_some(line);

@@ -41,7 +41,6 @@ impl Page {
         }
     }
 
-    /// An unwrapped line in a style.
     pub(super) fn line(&mut self, style: Style, line: &str) {
         let line = line.trim_end();
         self.text.push_str(&self.painted(style, line));

@@ -13,7 +13,6 @@ const FIGURES: &[&str] = &[
     "fairness",
     "delivered_per_s",
 ];
-/// Figures of each end.
 pub(super) const OF_BOTH_ENDS: &[&str] =
     &["system_calls_per_message", "context_switches_per_message", "cpu_seconds_per_million", "cpu_seconds_per_gb"];
 /// Other fields of a one-way load.

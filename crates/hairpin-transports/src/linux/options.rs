@@ -40,7 +40,6 @@ pub(crate) fn effective(on: BorrowedFd<'_>, family: Family, names: &[OptionName]
         .collect()
 }
 
-/// Sets a switch with one system call.
 pub(crate) fn switch(on: BorrowedFd<'_>, family: Family, name: OptionName, value: bool) -> io::Result<()> {
     sockopt::set(on, place(family, name), value.into())
 }

@@ -128,7 +128,6 @@ struct State {
     slots: Box<[Vec<u8>]>,
     first: usize,
     used: usize,
-    /// One of the ends is closed.
     closed: bool,
     /// One end sleeps: waking it is a system call, which is only made then.
     asleep: bool,

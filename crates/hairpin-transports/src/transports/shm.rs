@@ -229,7 +229,6 @@ const LOOKS_PER_CHECK: u32 = 1024;
 /// Longest sleep with a timer before checking that the other process is alive.
 const MAX_SLEEP: Duration = Duration::from_millis(200);
 
-/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waited {
     Ready,

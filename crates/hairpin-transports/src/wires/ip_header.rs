@@ -21,7 +21,6 @@ impl IpHeader {
         }
     }
 
-    /// The header as facts.
     pub(crate) fn facts(self) -> [Fact; 3] {
         [
             Fact::number(fact_names::RECEIVED_TTL, self.ttl.into()),

@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::system::map::Map;
 
-/// The layout of the shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) slot_bytes: usize,
@@ -112,7 +111,6 @@ pub(crate) struct Rings {
     all_taken: bool,
 }
 
-/// A position in a ring.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     /// Offset of the ring's words.

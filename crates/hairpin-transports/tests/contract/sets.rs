@@ -7,7 +7,6 @@ use hairpin_transports::{Batch, Interest, Ready, WireSet};
 use super::ends::{Checked, LONG, Subject, is_closed, shown, text};
 use crate::ensure;
 
-/// The wires that are ready in one wait.
 fn tokens(set: &mut WireSet, at_most: Duration) -> Result<Vec<Ready>, String> {
     let mut ready = vec![Ready { token: 99, readable: true, writable: true }];
     set.wait(at_most, &mut ready).map_err(text)?;

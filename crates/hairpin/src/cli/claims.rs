@@ -190,7 +190,6 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// Records the result of a run.
 fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun) {
     match run {
         Ok(run) => {

@@ -14,7 +14,6 @@ use crate::session::now_unix_s;
 /// Flags that select runs; at least one is needed. A run is removed if all given flags select it.
 pub(super) const SELECTORS: [&str; 3] = ["older-than", "larger-than", "keep"];
 
-/// Runs to remove.
 struct Selection {
     begun_before_unix_s: u64,
     larger_than_bytes: Option<u64>,

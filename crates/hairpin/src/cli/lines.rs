@@ -6,7 +6,6 @@ use hairpin_report::terminal::{self, Look};
 
 use super::output;
 
-/// Width of the name column.
 const NAME: usize = 18;
 
 pub(super) struct Lines {

@@ -127,7 +127,6 @@ impl Ends {
         Ok(Self { stop, server, cpu, quiet: matches.get_flag("quiet") })
     }
 
-    /// The session with these ends.
     pub(super) fn joined<'a>(&'a self, session: Session<'a>) -> Session<'a> {
         let session = session.stop_on(&self.stop);
         let session = if let Some(server) = &self.server { session.server(server) } else { session };

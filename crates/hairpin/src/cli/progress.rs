@@ -39,7 +39,6 @@ impl Progress {
         Self { bar, failed: 0, quiet, given_up: BTreeSet::new(), figures: BTreeMap::new() }
     }
 
-    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

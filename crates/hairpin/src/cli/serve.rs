@@ -23,7 +23,6 @@ use crate::interrupt;
 use crate::linux::streams;
 use crate::session::now_unix_s;
 
-/// Default port.
 const PORT: u16 = 7420;
 /// Default lifetime of a ticket, in seconds.
 const TICKET_S: u64 = 7 * 24 * 3600;

@@ -34,7 +34,6 @@ pub(crate) fn others_can_read_standard_output() -> bool {
     metadata.is_ok_and(|file| file.is_file() && file.mode() & 0o044 != 0)
 }
 
-/// Standard error as the standard output of a program.
 pub(crate) fn to_standard_error() -> Result<Stdio, Failure> {
     let copy = std::io::stderr().as_fd().try_clone_to_owned();
     copy.map(Stdio::from).map_err(|error| {

@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::Addresses;
 use crate::support::{PROGRAM, Place, Ran, Running, nameless_descriptors, names_in, until};
 
-/// First user id of the hosts' own users.
 const FIRST_USER: u32 = 61_000;
 /// Command of the process that holds a host's namespaces.
 const SLEEPER: [&str; 5] = ["setpriv", "--pdeathsig", "KILL", "sleep", "infinity"];

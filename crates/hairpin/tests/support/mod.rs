@@ -346,7 +346,6 @@ fn special_files(folder: &Path, within: bool) -> Vec<PathBuf> {
     found
 }
 
-/// The rounds in a run folder.
 pub(crate) fn rounds(run: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(run.join("rounds.jsonl")).expect("the run has its rounds");
     text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
@@ -362,12 +361,10 @@ pub(crate) fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A list in JSON.
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
 }
 
-/// A text in JSON.
 pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("not a text: {value}"))
 }

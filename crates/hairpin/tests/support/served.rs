@@ -39,7 +39,6 @@ pub(crate) fn log(place: &Place) -> String {
     std::fs::read_to_string(place.path("log")).unwrap_or_default()
 }
 
-/// The address in the ticket.
 pub(crate) fn address(place: &Place) -> String {
     ticket(place).split('#').next().expect("it has one").to_owned()
 }

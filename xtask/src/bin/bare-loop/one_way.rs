@@ -21,7 +21,6 @@ use crate::system::{bound, close, connect_tcp, kernel_ns, pin, pipe, set, shared
 /// Counts of one end between two moments of its own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// Bytes moved by its calls.
     pub(crate) bytes: u64,
     /// Its send or receive calls.
     pub(crate) calls: u64,

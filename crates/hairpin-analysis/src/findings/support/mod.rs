@@ -121,7 +121,6 @@ impl<'r, T> Hits<'r, T> {
 /// The change from case `from` to case `to` by the run's comparisons, whichever of the two is the baseline there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    /// to / from.
     pub(super) ratio: Figure,
     /// to - from, in ns.
     pub(super) difference_ns: Figure,

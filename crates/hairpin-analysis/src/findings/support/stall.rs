@@ -13,7 +13,6 @@ use crate::trace::switch;
 /// Maximum time between the acknowledgment and the departure of the bytes, in ns.
 const TOGETHER_NS: u64 = 1_500_000;
 
-/// The evidence from the traces of a case.
 pub(in crate::findings) struct Stall {
     /// The ends at which bytes were held: one or both, the one with more such exchanges first.
     pub(in crate::findings) ends: Vec<StallAt>,
@@ -133,7 +132,6 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 }
 
 impl Stall {
-    /// Notes it in a finding.
     pub(in crate::findings) fn noted(&self, case: &Case, finding: Finding) -> Finding {
         let finding = self.often.noted(finding).with_if(case.path.across.is_some(), keys::TWO_HOSTS);
         let finding = match case.primary().load.exchange() {

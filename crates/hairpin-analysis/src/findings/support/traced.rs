@@ -96,13 +96,11 @@ impl<'r> Traced<'r> {
     }
 }
 
-/// The frequency of a wait in traced exchanges.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::findings) struct Often {
     /// Exchanges with the wait.
     pub(in crate::findings) some: usize,
     pub(in crate::findings) all: usize,
-    /// The median share of the wait in the time of an exchange with it.
     pub(in crate::findings) share_of_some: f64,
     /// The share of a finding: of the time of a timed exchange, by the p50 if more than half have the wait, else by the
     /// mean.
@@ -115,7 +113,6 @@ impl Often {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
 
-    /// Notes it in a finding.
     pub(in crate::findings) fn noted(&self, finding: Finding) -> Finding {
         finding
             .with(keys::SEEN, self.some as f64)

@@ -61,7 +61,6 @@ fn map() -> RealtimeMap {
     RealtimeMap::between(bracket(0), bracket(1 << 40), 0)
 }
 
-/// Bytes of a hello.
 pub(super) const HELLO: u16 = 40;
 
 /// The sender, the bytes, and the acknowledged byte of each packet.

@@ -36,7 +36,6 @@ pub(crate) use wiring::END_INTERFACE;
 /// The order to the link's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkOrder {
-    /// The profile in one line.
     pub profile: String,
     /// The text of each trace that it replays, by name.
     pub traces: Vec<(String, String)>,

@@ -11,7 +11,6 @@ use super::process::die_with_parent;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     UserNamespace,
-    /// Acting as root in the user namespace.
     ActAsRoot,
     NetworkNamespace,
     /// An existing network namespace.

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::done;
 
-/// Size of a slot in the ring.
 const FRAME_BYTES: usize = 512;
 /// Slots in the ring: 8 MiB.
 const FRAMES: usize = 16_384;

@@ -168,7 +168,6 @@ impl Sessions {
         self.inner().open.len()
     }
 
-    /// Bytes that the ticket has used today.
     pub(super) fn used_bytes(&self, ticket: &str) -> u64 {
         let inner = self.inner();
         inner.book.used.get(ticket).map_or(0, |used| used.on(today()).bytes)

@@ -43,7 +43,6 @@ enum Stage {
     New(TcpStream),
     /// Part of a hello has arrived. It stays in the socket, which is therefore not polled but looked at again.
     Part(TcpStream),
-    /// In its TLS handshake.
     Shaking(Tls),
     /// Its greeting is missing.
     Silent(Frames<Tls>),

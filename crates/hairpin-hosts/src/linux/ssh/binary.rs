@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use hairpin_model::{Failure, FailureKind};
 use ring::digest::{Context, SHA256};
 
-/// Bytes of the digest in the name.
 const DIGEST_BYTES: usize = 8;
 /// The headers of a program file are within these first bytes.
 const HEADERS_BYTES: u64 = 64 << 10;

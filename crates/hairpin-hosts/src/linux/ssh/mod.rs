@@ -35,7 +35,6 @@ const ENDING: Duration = Duration::from_secs(5);
 const MAX_LIFETIME: &str = "7d";
 /// Prefix of the line that reports the missing program; the system's name follows.
 const MISSING: &str = "hairpin is missing on ";
-/// Exit code of ssh for its own failures.
 const FAILED_ITSELF: i32 = 255;
 /// Exit code of `hairpin` for something unavailable, such as a port.
 const NOT_TO_BE_HAD: i32 = 2;

@@ -120,7 +120,6 @@ pub(super) fn busy_cpu(cpu: BusyCpu) -> String {
     format!("{whose} was busy throughout: it limits the goodput.")
 }
 
-/// The goodput of each direction.
 pub(super) fn both_ways(row: &CaseSummary) -> Option<String> {
     let of = |way: Direction| {
         let flow = row.flows.iter().find(|flow| flow.flow.direction == way)?;

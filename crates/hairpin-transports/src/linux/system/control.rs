@@ -63,7 +63,6 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// The control message of this level and kind.
     pub(super) fn find<T: Plain>(&self, level: i32, kind: i32) -> Option<T> {
         // SAFETY: the header describes `room`, which is aligned for `cmsghdr` and filled by the kernel up to `filled`;
         // the macros stay inside of it. The value read is plain numbers inside its control message, which is checked;

@@ -25,7 +25,6 @@ pub(crate) fn pipe() -> io::Result<Ends> {
     }
 }
 
-/// Capacity of the pipe in bytes.
 pub(crate) fn capacity_bytes(of: &impl AsRawFd) -> io::Result<usize> {
     // SAFETY: F_GETPIPE_SZ takes no argument.
     counted(unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GETPIPE_SZ) } as isize)
@@ -69,10 +68,8 @@ fn nameless_fifo() -> io::Result<File> {
     }
 }
 
-/// Access to a descriptor of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// The read end of a pipe.
     Read,
     /// The write end of a pipe.
     Write,

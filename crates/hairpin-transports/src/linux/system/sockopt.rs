@@ -60,7 +60,6 @@ pub(crate) fn get_long(on: BorrowedFd<'_>, place: Place) -> io::Result<u64> {
     }
 }
 
-/// Sets a text option.
 pub(crate) fn set_text(on: BorrowedFd<'_>, place: Place, value: &str) -> io::Result<()> {
     set_bytes(on, place, value.as_bytes())
 }

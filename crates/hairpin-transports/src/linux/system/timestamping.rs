@@ -42,11 +42,9 @@ pub(crate) fn end(on: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(on, STAMPS, 0)
 }
 
-/// The stamp of a sent segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) kind: StampKind,
-    /// CLOCK_REALTIME.
     pub(crate) realtime_ns: u64,
     /// The lower 32 bits of the number of the last byte covered.
     pub(crate) last_byte: u32,

@@ -59,7 +59,6 @@ pub fn is_hello(datagram: &[u8]) -> bool {
 /// A client's hello to a server that serves many rounds at one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It has this cookie.
     Hello(Cookie),
     /// It has this cookie, and the nonce of a challenge.
     Confirm(Cookie, Nonce),

@@ -8,7 +8,6 @@ use crate::options::Family;
 use crate::system::messages::{receive_joined, send_segmented};
 use crate::system::socket;
 
-/// Offload of one socket.
 pub(super) struct Offload {
     /// Maximum datagrams per packet, as far as known.
     most_datagrams: usize,

@@ -67,7 +67,6 @@ pub(crate) trait Port: Send + 'static {
     fn more_calls(&self) -> u64 {
         0
     }
-    /// The descriptor to poll for reading.
     fn readable(&self) -> BorrowedFd<'_>;
     /// The descriptor to poll for writing.
     fn writable(&self) -> BorrowedFd<'_>;

@@ -18,10 +18,8 @@ use crate::wires::ip_header::IpHeader;
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 
-/// A wire over a connected socket.
 pub(crate) type SocketWire = DescriptorWire<SocketPort>;
 
-/// The connection over a connected socket.
 fn connection(kind: &Kind, socket: Socket, setup: &Setup, met: Met) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
     // A Unix socket connects with a time-out, which would cost a timer in every later call.
@@ -47,7 +45,6 @@ struct StreamListener {
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 4096;
 
-/// Listens on a bound socket.
 pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
     let address = local_address(&socket);
     // A socket that was handed over may already listen, with its own backlog.

@@ -12,7 +12,6 @@ use crate::system::sockopt;
 use crate::wire::{Setup, TransportError};
 use crate::wires::failed;
 
-/// A transport's kind of socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) transport: &'static str,

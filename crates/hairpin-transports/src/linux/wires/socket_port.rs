@@ -27,7 +27,6 @@ const SENDS_PER_LOOK: u32 = 32;
 /// Maximum wait for a completion when the memory for more sends is used up.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
-/// A connected socket.
 pub(crate) struct SocketPort {
     socket: Socket,
     kind: Kind,
@@ -44,7 +43,6 @@ pub(crate) struct SocketPort {
     blocks: bool,
     more_calls: u64,
     sends_since_look: u32,
-    /// For the messages of one send.
     messages: Messages,
 }
 

@@ -22,7 +22,6 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Time for it to end after a request.
 const TO_END: Duration = Duration::from_millis(500);
 
-/// The program at the far end.
 pub(super) struct Far {
     guest: Guest,
     /// Closing it ends the echo.
@@ -35,7 +34,6 @@ pub(super) struct Far {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Listens,
-    /// It has ended successfully.
     Ended,
     /// It does not listen in time.
     Silent,

@@ -43,7 +43,6 @@ struct Wish {
 }
 
 enum Outcome {
-    /// The command ended.
     Ended(ExitStatus),
     /// It could not be run.
     NotRun(io::Error),

@@ -51,7 +51,6 @@ fn round_trip(profile: &Profile) -> String {
     format!("a round trip takes {}", quantities::round_duration(ns as f64))
 }
 
-/// Summary of a trace.
 fn trace(text: &str) -> String {
     match Trace::parse(text) {
         Ok(trace) => format!(

@@ -19,7 +19,6 @@ pub(super) const IMPATIENT: Duration = Duration::from_millis(300);
 /// Longer than any end needs, but still a limit.
 const MAX_WAIT: Duration = Duration::from_secs(600);
 
-/// A carrier of control between the ends.
 #[derive(Clone, Copy)]
 pub(super) struct Carrier {
     pub(super) name: &'static str,

@@ -48,7 +48,6 @@ use sockets::Sockets;
 /// Packets for which memory is allocated in advance.
 const READY: usize = 1024;
 
-/// Two packet sockets and the link between them.
 pub(super) struct Relay {
     carrier: Carrier,
     sockets: Sockets,
