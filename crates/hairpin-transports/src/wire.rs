@@ -402,9 +402,16 @@ pub enum TransportError {
         hint: String,
     },
     /// An option was refused by the kernel.
-    Option { name: OptionName, asked: String, source: std::io::Error },
+    Option {
+        name: OptionName,
+        asked: String,
+        source: std::io::Error,
+    },
     /// The transport does not have the option.
-    NoSuchOption { transport: &'static str, name: OptionName },
+    NoSuchOption {
+        transport: &'static str,
+        name: OptionName,
+    },
     /// No client connected, or no server answered, in time.
     TimedOut {
         /// `connected` or `answered`.
@@ -423,7 +430,10 @@ pub enum TransportError {
     /// The caller stopped waiting for a client.
     Abandoned,
     /// The transport does not support it.
-    Unsupported { transport: &'static str, what: Unsupported },
+    Unsupported {
+        transport: &'static str,
+        what: Unsupported,
+    },
     Impossible(WhyNot),
 }
 
