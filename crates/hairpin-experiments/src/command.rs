@@ -23,11 +23,15 @@ const LAST: &[&str] = &[
     "seed",
 ];
 
+/// The program of a run without a command line.
+const PROGRAM: &str = "hairpin";
+
 /// Flags that place the ends between two hosts.
 const OF_TWO_HOSTS: &[&str] = &["--to", "--bind", "--cpu", "--server-port"];
 
-/// Fills in the commands of a run's counter-experiments, with its seed, its phases and its server.
-pub fn fill_in(run: &mut Run, experiments: &[Experiment]) {
+/// Fills in the commands of a run's counter-experiments, with its program, its seed, its phases and its server.
+pub fn fill_in(run: &mut Run, experiments: impl Iterator<Item = &'static Experiment> + Clone) {
+    let program = run.command_line.first().and_then(|path| path.rsplit('/').next()).unwrap_or(PROGRAM).to_owned();
     let is_between_hosts = run.cases.iter().any(|row| row.case.host().is_some());
     let server = if is_between_hosts { server(&run.command_line) } else { Vec::new() };
     for finding in &mut run.findings {
@@ -36,7 +40,7 @@ pub fn fill_in(run: &mut Run, experiments: &[Experiment]) {
         let phases = first.and_then(|round| round.order.phases);
         let (seed, cards) = (Some(run.seed), run.cards.clone());
         let repeat = Repeat { phases, seed, cards, ..experiment.repeat.clone() };
-        if let Some(command) = words(&repeat, experiments) {
+        if let Some(command) = words(&program, &repeat, experiments.clone()) {
             experiment.command = shell::command(&[command, server.clone()].concat());
         }
     }
@@ -45,13 +49,17 @@ pub fn fill_in(run: &mut Run, experiments: &[Experiment]) {
 /// The words of the command that repeats these cases; `None` if no experiment does.
 ///
 /// Knobs take the values of all cases, so it may run a few more combinations than there are cases.
-pub fn words(repeat: &Repeat, experiments: &[Experiment]) -> Option<Vec<String>> {
+pub fn words(
+    program: &str,
+    repeat: &Repeat,
+    mut experiments: impl Iterator<Item = &'static Experiment>,
+) -> Option<Vec<String>> {
     let case = repeat.cases.first()?;
-    let experiment = experiments.iter().find(|experiment| (experiment.repeats)(case))?;
+    let experiment = experiments.find(|experiment| (experiment.repeats)(case))?;
     let mut knobs: Vec<&Knob> = experiment.knobs.iter().collect();
     knobs.sort_by_key(|knob| rank(knob.name));
     let flags = knobs.into_iter().flat_map(|knob| flags(knob, (knob.print)(repeat)));
-    Some(["hairpin", experiment.name].map(str::to_owned).into_iter().chain(flags).collect())
+    Some([program, experiment.name].map(str::to_owned).into_iter().chain(flags).collect())
 }
 
 fn rank(name: &str) -> usize {
@@ -89,7 +97,10 @@ fn server(command_line: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::{Case, CounterExperiment, Finding};
+
     use super::*;
+    use crate::experiments;
 
     fn printed(line: &str) -> String {
         shell::command(&server(&shell::words(line)))
@@ -107,5 +118,26 @@ mod tests {
         assert_eq!(printed("hairpin --to 192.0.2.7:7420#..."), "--to @FILE");
         assert_eq!(printed("hairpin bulk"), "", "the environment names it");
         assert_eq!(printed("hairpin bulk --to"), "");
+    }
+
+    #[test]
+    fn the_command_names_the_program_of_the_run_and_its_own_experiment() {
+        static OWN: &[Experiment] =
+            &[Experiment { name: "own", repeats: |case| case.primary().transport == "own", ..experiments::ALL[0] }];
+        let command = |transport: &str, line: &[&str]| {
+            let repeat = Repeat::of(vec![Case::ping_pong(transport)]);
+            let experiment = CounterExperiment { repeat, ..CounterExperiment::default() };
+            let mut run = Run {
+                command_line: line.iter().map(|word| (*word).to_owned()).collect(),
+                findings: vec![Finding { counter_experiment: Some(experiment), ..Finding::default() }],
+                ..Run::default()
+            };
+            fill_in(&mut run, OWN.iter().chain(experiments::ALL));
+            let command = run.findings.remove(0).counter_experiment.unwrap().command;
+            command.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(command("own", &["/opt/bin/measure-own", "own"]), "measure-own own");
+        assert_eq!(command("tcp", &["/opt/bin/measure-own", "own"]), "measure-own round-trip");
+        assert_eq!(command("tcp", &[]), "hairpin round-trip");
     }
 }

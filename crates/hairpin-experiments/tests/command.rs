@@ -15,7 +15,7 @@ use crate::properties::flags;
 
 /// The command of these cases and lengths.
 fn text(repeat: &Repeat) -> String {
-    shell::command(&command::words(repeat, experiments::ALL).expect("an experiment repeats them"))
+    shell::command(&command::words("hairpin", repeat, experiments::ALL.iter()).expect("an experiment repeats them"))
 }
 
 fn of(cases: &[&Case]) -> String {
@@ -63,7 +63,8 @@ fn assert_inverse(cases: &[Case], capabilities: &HostCapabilities) -> usize {
     // A plan may have thousands.
     for case in cases.iter().step_by(cases.len().div_ceil(12).max(1)) {
         let repeat = Repeat { cards: capabilities.saved_cards(), ..Repeat::of([case.clone()]) };
-        let words = command::words(&repeat, experiments::ALL).unwrap_or_else(|| panic!("{}", case.label()));
+        let words =
+            command::words("hairpin", &repeat, experiments::ALL.iter()).unwrap_or_else(|| panic!("{}", case.label()));
         let first = (case.replicate != 0).then(|| case.without_replicate());
         let expected: Vec<Case> = first.into_iter().chain([case.clone()]).collect();
         assert_eq!(parsed(&words, capabilities), expected, "{}", shell::command(&words));
@@ -178,7 +179,7 @@ fn a_command_of_several_cases_plans_all_of_them() {
         [probed(), probed().with(|case| case.flows[1].options = Options::parse("notsent-lowat=16384").unwrap())],
     ];
     for pair in pairs {
-        let words = command::words(&Repeat::of(pair.clone()), experiments::ALL).unwrap();
+        let words = command::words("hairpin", &Repeat::of(pair.clone()), experiments::ALL.iter()).unwrap();
         let plan = parsed(&words, &capabilities);
         assert!(pair.iter().all(|case| plan.contains(case)), "{}: {plan:?}", shell::command(&words));
     }
@@ -346,7 +347,8 @@ fn a_case_under_load_is_repeated_by_under_load_with_non_default_options() {
     assert_eq!(of(&[&probed()]), format!("{PROBED} --load-transport tcp --load-cpu same"));
     assert_eq!(of(&[&probed_with(&[])]), format!("{PROBED} --load none"));
     let down = probed_with(&[Direction::Down]).with(|case| case.flows[1].connections = 4);
-    let both = probed_with(&[Direction::Up, Direction::Down]).with(|case| case.flows[1].connections = 4);
+    let both = probed_with(&[Direction::Up, Direction::Down])
+        .with(|case| case.flows[1..].iter_mut().for_each(|load| load.connections = 4));
     assert_eq!(
         of(&[&down, &both]),
         format!("{PROBED} --load down,both --load-transport tcp --connections 4 --load-cpu same")

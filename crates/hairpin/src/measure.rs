@@ -9,6 +9,7 @@ use hairpin_engine::Engine;
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, command, experiments};
 use hairpin_model::names::distinct;
 use hairpin_model::run::State;
+use hairpin_model::trace::End;
 use hairpin_model::{
     Case, CaseSummary, Failure, FailureKind, FindingCard, Finished, FlowId, HostCapabilities, Outcome, Plan,
     RoundOrder, RoundRecord, RoundTrace, Run, Samples, SavedCards, Skipped,
@@ -21,6 +22,8 @@ use crate::prove;
 /// A measurement and its environment.
 pub(crate) struct Task<'a> {
     pub(crate) experiment: &'a Experiment,
+    /// The program's own experiments.
+    pub(crate) experiments: &'static [Experiment],
     /// Its options.
     pub(crate) knobs: &'a Knobs,
     /// What can run here.
@@ -89,21 +92,23 @@ pub(crate) fn carry_out(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>
             break;
         }
         if task.knobs.is_given("until") {
-            conclude(&mut run, &digest);
+            conclude(&mut run, &digest, task.experiments);
             half_width = widest_half(&run);
         }
     }
-    conclude(&mut run, &digest);
+    conclude(&mut run, &digest, task.experiments);
     if task.prove && run.state == State::Complete {
         let (rounds, lasts_ns) = prove::orders(&mut run, task.capabilities);
         if !rounds.is_empty() {
             observe(Event::Proving { rounds: rounds.len(), lasts_ns });
         }
         run_all(task, &mut digest, &mut run, &rounds, observe);
-        conclude(&mut run, &digest);
+        conclude(&mut run, &digest, task.experiments);
     }
     run.duration_ns = task.engine.elapsed_ns();
-    run.hosts[0].environment.load_after = hairpin_engine::environment::load();
+    for host in run.hosts.iter_mut().filter(|host| host.role == End::Client) {
+        host.environment.load_after = hairpin_engine::environment::load();
+    }
     Ok(run)
 }
 
@@ -253,15 +258,15 @@ fn other_flows(record: &mut RoundRecord, cards: &SavedCards, samples: &[(FlowId,
     }
 }
 
-/// Computes summaries, comparisons, findings and the answer from the rounds.
-pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
+/// Computes summaries, comparisons, findings and the answer from the rounds. `own` are experiments beside the built-in ones.
+pub(crate) fn conclude(run: &mut Run, digest: &Digest, own: &'static [Experiment]) {
     let plan_order = plan_order(run);
     let states = States::of(&run.rounds);
     run.cases = digest.summaries(&plan_order, &run.cards, &run.rounds, &states, run.plan.alpha);
     run.machine = states.machine.clone();
     run.comparisons = comparisons(&run.cases, run.plan.alpha);
     run.findings = findings(run);
-    command::fill_in(run, experiments::ALL);
+    command::fill_in(run, own.iter().chain(experiments::ALL));
     word_findings(run);
     run.answer = answer(run);
     words::write_answer(run);

@@ -22,7 +22,7 @@ const EXIT_CODE: i32 = 2;
 pub struct Program {
     /// `None` if it is this one.
     path: Option<PathBuf>,
-    experiments: &'static [Experiment],
+    pub(crate) experiments: &'static [Experiment],
     /// In namespaces of its own a process acts as root in any case.
     pub(crate) by_root: bool,
 }

@@ -50,6 +50,6 @@ pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
         figure(record, &run.cards, samples.as_ref(), trace.as_ref());
         digest.add(record, samples.as_ref());
     }
-    conclude(run, &digest);
+    conclude(run, &digest, &[]);
     Ok(())
 }

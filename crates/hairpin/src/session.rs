@@ -161,6 +161,7 @@ impl<'a> Session<'a> {
         folder.write_run(&header).map_err(unsaved)?;
         let task = Task {
             experiment: self.experiment,
+            experiments: self.program.experiments,
             knobs: &planned.knobs,
             capabilities: &planned.capabilities,
             engine: &engine,

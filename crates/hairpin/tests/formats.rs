@@ -9,7 +9,7 @@ use hairpin_model::run::FORMAT;
 use serde_json::Value;
 
 use crate::support::contract::assert_kept;
-use crate::support::{Place, copy, copy_as_another_run, list, names_in};
+use crate::support::{Place, copy, copy_as_another_run, list, names_in, text};
 
 /// Calls `check` for each format, with a place that has such a run in `run`.
 fn each_format(check: impl Fn(&Place, u64)) {
@@ -98,8 +98,10 @@ fn old_runs_are_computed_anew_from_their_samples() {
         let commands = |run: &Value| -> Vec<String> {
             let findings = list(&run["findings"]).iter();
             let commands = findings.map(|finding| finding["counter_experiment"]["command"].to_string());
-            // The number of connections was `--streams`.
-            commands.map(|command| command.replace(" --streams ", " --connections ")).collect()
+            let program = text(&run["command_line"][0]).rsplit('/').next().expect("a name");
+            // The number of connections was `--streams`, and the program always `hairpin`.
+            let commands = commands.map(|command| command.replace(" --streams ", " --connections "));
+            commands.map(|command| command.replacen("\"hairpin ", &format!("\"{program} "), 1)).collect()
         };
         // Format 1 has older names of values.
         assert!(format == 1 || commands(&run) == commands(&before), "format {format}: {:?}", commands(&run));
