@@ -1,6 +1,6 @@
 //! The summary of a case over its rounds.
 
-use hairpin_model::flow::Direction;
+use hairpin_model::flow::{Direction, FlowRole};
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::rounded;
 use hairpin_model::round::Purpose;
@@ -213,7 +213,7 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
     }
     reasons.extend(links_not_as_told(rounds, measured));
     reasons.extend(unmet_options(measured));
-    let is_judged = |flow: &&FlowRecord| case.goes_both_ways() || flow.id == case.primary().id;
+    let is_judged = |flow: &&FlowRecord| flow.role == FlowRole::Measured || flow.id == case.primary().id;
     let flows = measured.iter().flat_map(|measured| measured.flows.iter().filter(is_judged));
     let ledger = flows.fold(Ledger::default(), |all, flow| all.plus(&flow.ledger));
     if reliable {
@@ -276,4 +276,25 @@ fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
         .map(|quantile| (quantile * 1e12).round() / 1e12)
         .map(|quantile| CurvePoint { quantile, latency_ns: latencies.value_at_quantile(quantile) as f64 })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_any_measured_flow_makes_a_reliable_case_invalid() {
+        let case = Case::of(Flow::stream("tcp", 100, Direction::Up)).with(|case| {
+            for id in ["second", "third"] {
+                case.flows.push(Flow { id: id.into(), ..Flow::stream("tcp", 100, Direction::Up) });
+            }
+        });
+        let mut measured = Measured { flows: case.flows.iter().map(FlowRecord::of).collect(), ..Measured::default() };
+        measured.primary_mut().figures.samples = 1;
+        assert_eq!(why_invalid(&case, true, &[], &[&measured]).len(), 0);
+        measured.flows[1].ledger = Ledger { sent: 2, unexplained: 2, ..Ledger::default() };
+        assert_eq!(why_invalid(&case, true, &[], &[&measured]).len(), 1);
+        measured.flows[1].role = FlowRole::Load;
+        assert_eq!(why_invalid(&case, true, &[], &[&measured]).len(), 0, "a load is not judged");
+    }
 }

@@ -42,21 +42,24 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
 /// Requirements of a probe that shares the load's connection.
 fn shared(case: &Case) -> Result<(), WhyNot> {
     let probe = case.primary();
-    let Some(load) = case.loads().first().copied() else {
-        return Err(why(
-            "no load has a connection that the probe could share",
-            "use --load up, or --probe-connection own",
-        ));
+    let one = "a probe shares one connection with one load that goes as fast as it can";
+    let one_hint = "omit --connections and --load-rate, and use --load up or down";
+    let load = match case.loads()[..] {
+        [] => {
+            return Err(why(
+                "no load has a connection that the probe could share",
+                "use --load up, or --probe-connection own",
+            ));
+        }
+        [load] => load,
+        _ => return Err(why(one, one_hint)),
     };
     if load.transport != probe.transport {
         let hint = format!("use --transport {}, or --probe-connection own", load.transport);
         return Err(why(format!("the load's connection is one of {}", load.transport), hint));
     }
-    if !matches!(load.load, Load::Stream { .. }) || load.wires() > 1 || case.loads().len() > 1 {
-        return Err(why(
-            "a probe shares one connection with one load that goes as fast as it can",
-            "omit --connections and --load-rate, and use --load up or down",
-        ));
+    if !matches!(load.load, Load::Stream { .. }) || load.wires() > 1 {
+        return Err(why(one, one_hint));
     }
     if probe.load.rate_per_s().is_none() {
         return Err(why("its messages are written between others at a rate", "omit --closed-loop"));

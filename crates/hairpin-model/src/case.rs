@@ -308,14 +308,15 @@ impl Case {
         let way_and_size = details.next().unwrap_or_default();
         let size = exact_bytes(first.load.size_bytes());
         let way = way_and_size.strip_suffix(&size).map_or(way_and_size.as_str(), str::trim_end);
-        let mut words = vec![format!("under {} {way}", first.transport)];
+        let transports = distinct(loads.iter().map(|load| load.transport.as_str())).join("+");
+        let mut words = vec![format!("under {transports} {way}")];
         words.extend((way.len() < way_and_size.len()).then_some(size));
         words.extend(details);
-        if let Some(ends) = first.ends {
+        for ends in loads.iter().filter_map(|load| load.ends) {
             words.extend((ends.waiting != self.ends.waiting).then(|| ends.waiting.in_words().to_owned()));
             words.extend((ends.cpus != self.ends.cpus).then(|| "on another CPU".to_owned()));
         }
-        words
+        distinct(words)
     }
 
     /// The same case on the loopback.

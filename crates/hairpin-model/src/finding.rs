@@ -126,8 +126,8 @@ impl Repeat {
     }
 
     /// The distinct values of the cases, in their order; empty if all are `usual`.
-    pub fn values(&self, usual: &str, of: impl Fn(&Case) -> Option<String>) -> Vec<String> {
-        let values = names::distinct(self.cases.iter().filter_map(of));
+    pub fn values<I: IntoIterator<Item = String>>(&self, usual: &str, of: impl Fn(&Case) -> I) -> Vec<String> {
+        let values = names::distinct(self.cases.iter().flat_map(of));
         if values == [usual] { Vec::new() } else { values }
     }
 }

@@ -247,9 +247,13 @@ impl Measured {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
-    /// The client of the flow by which the case is judged.
+    /// The client of the flow by which the case is judged; on another flow's connection, the client of that.
+    ///
+    /// # Panics
+    /// It has no client; reading a round refuses that.
     pub fn client(&self) -> &EndReport {
-        self.end(&self.primary().id, End::Client).unwrap_or(&self.ends[0])
+        let any = || self.ends.iter().find(|end| end.role == End::Client);
+        self.end(&self.primary().id, End::Client).or_else(any).expect("every round has a client")
     }
 
     /// Its server; `None` if the kernel answered.
@@ -380,7 +384,7 @@ pub struct Finished {
 }
 
 impl RoundRecord {
-    /// Whether its results are those of its case's flows, and its ends those of these flows.
+    /// Whether its results are those of its case's flows, and its ends those of these flows, with a client.
     pub fn is_of_its_case(&self) -> bool {
         let Outcome::Measured(measured) = &self.outcome else { return true };
         let flows = &self.order.case.flows;
@@ -388,6 +392,7 @@ impl RoundRecord {
         flows.len() == measured.flows.len()
             && flows.iter().all(has_results)
             && measured.ends.iter().all(|end| measured.flow(&end.flow).is_some())
+            && measured.ends.iter().any(|end| end.role == End::Client)
     }
 
     /// The results of a timed round that was measured to its end.
@@ -401,5 +406,29 @@ impl RoundRecord {
             Outcome::Measured(measured) if !measured.interrupted && self.order.purpose == purpose => Some(measured),
             Outcome::Measured(_) | Outcome::Failed(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_found_by_its_role_and_a_round_without_one_is_refused() {
+        let end = |role, flow: &str| EndReport { role, flow: flow.into(), ..EndReport::default() };
+        let case = Case::of(Flow::ping_pong("tcp"));
+        let id = case.primary().id.to_string();
+        let ends = vec![end(End::Server, &id), end(End::Client, &id)];
+        let measured = Measured { flows: vec![FlowRecord::of(case.primary())], ends, ..Measured::default() };
+        assert_eq!(measured.client().role, End::Client);
+        let record = |measured: Measured| RoundRecord {
+            number: 0,
+            started_ns: 0,
+            case_id: case.id(),
+            order: RoundOrder::of(case.clone(), 1),
+            outcome: Outcome::Measured(Box::new(measured)),
+        };
+        assert!(record(measured.clone()).is_of_its_case());
+        assert!(!record(Measured { ends: vec![end(End::Server, &id)], ..measured }).is_of_its_case());
     }
 }

@@ -154,7 +154,7 @@ pub struct Run {
     pub seed: u64,
     /// What was asked for.
     pub plan: Plan,
-    /// The hosts that its ends ran on, that of the client first.
+    /// The hosts that its ends ran on, that of the client is always there.
     #[serde(deserialize_with = "at_least_one")]
     pub hosts: Vec<Host>,
     /// What each transport is that this build has, by its name. Runs of earlier versions get theirs when they are loaded.
@@ -191,9 +191,9 @@ impl Run {
     /// The environment of the client's host.
     ///
     /// # Panics
-    /// The run has no host; reading a run refuses that.
+    /// The run has no host of a client; reading a run refuses that.
     pub fn environment(&self) -> &Environment {
-        self.host(End::Client).or(self.hosts.first().map(|host| &host.environment)).expect("a run has a host")
+        self.host(End::Client).expect("every run has the host of its client")
     }
 
     /// The environment of the host that is listed for that end; `None` for a server on the client's host.

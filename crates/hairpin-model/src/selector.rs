@@ -62,7 +62,7 @@ impl Selector {
             && self
                 .of_load
                 .as_ref()
-                .is_none_or(|asked| case.loads().first().is_some_and(|load| asked.chooses(&case.alone(load))))
+                .is_none_or(|asked| case.loads().into_iter().any(|load| asked.chooses(&case.alone(load))))
             && fits(self.options.as_ref(), Some(&case.primary().options))
             && fits(self.cpu_idle.as_ref(), Some(&case.ends.cpu_idle))
             && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
@@ -170,5 +170,17 @@ mod tests {
         let choose = |written: serde_json::Value| serde_json::from_value::<Selector>(written).unwrap();
         let one = choose(serde_json::json!({"connection_use": "shared"}));
         assert!(one.chooses(&shared) && !one.chooses(&up));
+    }
+
+    #[test]
+    fn a_case_is_selected_by_any_of_its_loads() {
+        let selector: Selector =
+            serde_json::from_value(serde_json::json!({"of_load": {"transport": "tcp6"}})).unwrap();
+        let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
+        case.flows.push(Flow { id: "one".into(), ..Flow::ping_pong("tcp").in_role(FlowRole::Load) });
+        assert!(!selector.chooses(&case));
+        case.flows.push(Flow { id: "two".into(), ..Flow::ping_pong("tcp6").in_role(FlowRole::Load) });
+        assert!(selector.chooses(&case));
+        assert!(case.load_words()[0].starts_with("under tcp+tcp6"), "{:?}", case.load_words());
     }
 }

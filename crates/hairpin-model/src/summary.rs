@@ -356,12 +356,13 @@ impl<'de> Deserialize<'de> for CaseSummary {
 }
 
 impl CaseSummary {
-    /// Whether its flows are those of its case, and its ends those of these flows.
+    /// Whether its flows are those of its case, and its ends those of these flows, with a client.
     pub fn is_of_its_case(&self) -> bool {
         let has_results = |flow: &Flow| self.flow(&flow.id).is_some_and(|summary| summary.flow.role == flow.role);
         self.case.flows.len() == self.flows.len()
             && self.case.flows.iter().all(has_results)
             && self.ends.iter().all(|end| self.flow(&end.flow).is_some())
+            && self.ends.iter().any(|end| end.role == End::Client)
     }
 
     /// The flow by which the case is judged.
@@ -383,10 +384,11 @@ impl CaseSummary {
         self.flows.iter().find(|summary| summary.flow.id == *id)
     }
 
-    /// Ledger of the flow by which the case is judged; for a case that goes both ways, of both flows.
+    /// Ledger of the flow by which the case is judged; of all measured flows if there are several.
     pub fn ledger(&self) -> Cow<'_, Ledger> {
-        if self.case.goes_both_ways() {
-            Cow::Owned(self.flows.iter().fold(Ledger::default(), |all, flow| all.plus(&flow.ledger)))
+        let measured = || self.flows.iter().filter(|summary| summary.flow.role == FlowRole::Measured);
+        if measured().nth(1).is_some() {
+            Cow::Owned(measured().fold(Ledger::default(), |all, flow| all.plus(&flow.ledger)))
         } else {
             Cow::Borrowed(&self.primary().ledger)
         }
@@ -398,9 +400,13 @@ impl CaseSummary {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
-    /// The client of the flow by which the case is judged.
+    /// The client of the flow by which the case is judged; on another flow's connection, the client of that.
+    ///
+    /// # Panics
+    /// It has no client; reading a run refuses that.
     pub fn client(&self) -> &EndSummary {
-        self.end(&self.primary().flow.id, End::Client).unwrap_or(&self.ends[0])
+        let any = || self.ends.iter().find(|end| end.role == End::Client);
+        self.end(&self.primary().flow.id, End::Client).or_else(any).expect("every case has a client")
     }
 
     /// Its server; `None` if the kernel answered or nothing was measured.

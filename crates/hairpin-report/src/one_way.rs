@@ -111,9 +111,9 @@ fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
 
 /// The direction of messages for people.
 fn way(row: &CaseSummary) -> &'static str {
-    match (row.case.flows.len(), row.case.primary().direction) {
-        (1, Direction::Up) => "client to server",
-        (1, Direction::Down) => "server to client",
+    match distinct(row.case.flows.iter().map(|flow| flow.direction))[..] {
+        [Direction::Up] => "client to server",
+        [Direction::Down] => "server to client",
         _ => "both ways",
     }
 }

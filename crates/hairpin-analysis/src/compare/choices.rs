@@ -176,7 +176,9 @@ pub(super) fn difference(about: Subject, baseline: &Case, candidate: &Case) -> U
 /// The difference in options, for the first flow with different options.
 fn of_options(both: [&Case; 2]) -> Unlike {
     let [one, other] = both;
-    let differs = one.flows.iter().zip(&other.flows).find(|(flow, other)| flow.options != other.options);
+    let same = |flow: &Flow| other.flows.iter().find(|other| other.id == flow.id);
+    let mut pairs_of_flows = one.flows.iter().filter_map(|flow| Some((flow, same(flow)?)));
+    let differs = pairs_of_flows.find(|(flow, other)| flow.options != other.options);
     let (one, other) = differs.unwrap_or((one.primary(), other.primary()));
     let whose = if one.role == FlowRole::Load { "load option" } else { "option" };
     of_sets(whose, [one, other].map(|flow| pairs(flow.options.iter())))
@@ -252,4 +254,25 @@ pub(super) fn differences(sides: [&[&Case]; 2]) -> Vec<Unlike> {
         },
     };
     differing.map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::options::Options;
+
+    use super::*;
+
+    #[test]
+    fn flows_are_compared_by_identity_whatever_their_order() {
+        let flow = |id: &str, options: &str| Flow {
+            id: id.into(),
+            options: Options::parse(options).unwrap(),
+            ..Flow::ping_pong("tcp")
+        };
+        let of = |flows: [Flow; 2]| Case::ping_pong("tcp").with(|case| case.flows = flows.to_vec());
+        let one = of([flow("a", "nodelay=on"), flow("b", "sndbuf=4096")]);
+        let other = of([flow("b", "sndbuf=8192"), flow("a", "nodelay=on")]);
+        let unlike = of_options([&one, &other]);
+        assert_eq!([&*unlike.what, &*unlike.baseline, &*unlike.candidate], ["option sndbuf", "4096", "8192"]);
+    }
 }

@@ -106,8 +106,10 @@ impl Client<'_> {
             let streamed = [bulk.streamed, of_server].map(|one| one.since(all_connected_ns));
             Ok(SharedLoad { streamed, started_ns: bulk.began_ns.map(|ns| ns.saturating_sub(all_connected_ns)) })
         };
-        let flow = order.case.loads().first().copied();
-        let load = bulk.zip(server.as_mut()).zip(flow).map(of_both).transpose()?;
+        let load = match order.case.loads()[..] {
+            [flow] => bulk.zip(server.as_mut()).map(|ends| of_both((ends, flow))).transpose()?,
+            _ => None,
+        };
         let asked = opening::asked(&order.case, End::Client);
         let options = effective(card, &asked, &options, std::slice::from_ref(&facts));
         let facts = [counters(facts), report.facts].concat();

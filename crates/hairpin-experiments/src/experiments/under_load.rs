@@ -138,9 +138,9 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// Prints what loads have; both directions of a load are alike.
+/// Prints what the loads have.
 fn print_load(repeat: &Repeat, usual: &str, of: fn(&Flow) -> String) -> Vec<String> {
-    repeat.values(usual, |case| case.loads().first().copied().map(of))
+    repeat.values(usual, |case| case.loads().into_iter().map(of).collect::<Vec<_>>())
 }
 
 fn load_rate(load: &Flow) -> String {
@@ -153,7 +153,7 @@ fn print_load_size(repeat: &Repeat) -> Vec<String> {
         let is_small = load.load.rate_per_s().is_some() || repeat.cards.boundaries(&load.transport);
         load.load.size_bytes() == if is_small { MESSAGE_BYTES } else { WRITE_BYTES }
     };
-    let mut loads = repeat.cases.iter().filter_map(|case| case.loads().first().copied());
+    let mut loads = repeat.cases.iter().flat_map(|case| case.loads());
     let other = loads.find(|load| !is_usual(load)).map(|load| load.load.size_bytes().to_string());
     other.into_iter().collect()
 }
@@ -180,7 +180,7 @@ fn print_load_options(repeat: &Repeat) -> Vec<String> {
 fn print_load_cpu(repeat: &Repeat) -> Vec<String> {
     let crosses = repeat.cases.iter().all(|case| case.loads().is_empty() || case.crosses_a_network());
     repeat.values(if crosses { WhichCpus::Same.word() } else { "" }, |case| {
-        Some(case.ends_of(case.loads().first()?).cpus.to_string())
+        case.loads().into_iter().map(|load| case.ends_of(load).cpus.to_string()).collect::<Vec<_>>()
     })
 }
 
@@ -466,4 +466,21 @@ fn option_sets(knobs: &Knobs, card: &Card) -> Vec<Options> {
     }
     let with = |set: &Options, control: &String| set.clone().with(OptionName::Congestion, control);
     sets.iter().flat_map(|set| controls.iter().map(move |control| with(set, control))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_has_what_any_of_the_loads_has() {
+        let load = |id: &str, control: &str| Flow {
+            id: id.into(),
+            options: hairpin_model::options::Options::parse(&format!("congestion={control}")).unwrap(),
+            ..Flow::stream("tcp", WRITE_BYTES, Direction::Up).in_role(FlowRole::Load)
+        };
+        let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
+        case.flows.extend([load("one", "cubic"), load("two", "bbr")]);
+        assert_eq!(print_load(&Repeat::of(vec![case]), "", congestion), ["cubic", "bbr"]);
+    }
 }

@@ -39,7 +39,8 @@ pub struct BulkOrder {
 impl BulkOrder {
     /// The load that shares the connection of the probe; `None` for a case without one.
     pub fn of(order: &RoundOrder) -> Option<Self> {
-        let (load, lengths) = (*order.case.loads().first()?, order.phases.as_ref()?);
+        let [load] = order.case.loads()[..] else { return None };
+        let lengths = order.phases.as_ref()?;
         Some(Self {
             write_size_bytes: usize::try_from(load.load.size_bytes()).ok()?,
             goes_up: load.direction == hairpin_model::flow::Direction::Up,

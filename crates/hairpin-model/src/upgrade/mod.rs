@@ -14,6 +14,7 @@ pub use earlier_cards::earlier_cards;
 use crate::round::RoundRecord;
 use crate::run::{FORMAT, Run};
 use crate::summary::CaseSummary;
+use crate::trace::End;
 
 /// Why a saved run could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +95,9 @@ pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
     let mut run: Run = lifted(text.as_bytes(), format, |step| step.run).map_err(shape)?;
     if !run.cases.iter().all(CaseSummary::is_of_its_case) {
         return Err(shape(serde_json::Error::custom(NOT_OF_ITS_CASE)));
+    }
+    if run.host(End::Client).is_none() {
+        return Err(shape(serde_json::Error::custom("the run has no host of a client")));
     }
     run.format = FORMAT;
     if run.cards.is_empty() {

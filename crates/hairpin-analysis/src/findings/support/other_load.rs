@@ -49,11 +49,13 @@ pub(in crate::findings) fn with_load_option(
     (name, value): (OptionName, &str),
     kind: &str,
 ) -> Option<CounterExperiment> {
-    let load = *case.loads().first()?;
-    if load.options.get(name).is_some() {
+    if case.loads().iter().all(|load| load.options.get(name).is_some()) {
         return None;
     }
-    let changed = |flow: &Flow| Flow { options: flow.options.clone().with(name, value), ..flow.clone() };
+    let changed = |flow: &Flow| match flow.options.get(name) {
+        Some(_) => flow.clone(),
+        None => Flow { options: flow.options.clone().with(name, value), ..flow.clone() },
+    };
     let mut other = with_loads(case, changed);
     if case.primary().connection_use == ConnectionUse::Shared {
         *other.primary_mut() = changed(case.primary());
@@ -108,5 +110,18 @@ mod tests {
         assert_eq!(which, [None, Some(WhichCpus::Other), Some(WhichCpus::Other), None]);
         assert_eq!(load_at(&limited, 8e6), None, "it has a rate");
         assert_eq!(load_at(&probed(&[]), 8e6), None);
+    }
+
+    #[test]
+    fn an_option_is_set_on_each_load_without_it() {
+        let mut case = probed(&[Direction::Up, Direction::Down]);
+        let set = |flow: &mut Flow, value| flow.options = flow.options.clone().with(OptionName::Congestion, value);
+        let with = |case: &Case| with_load_option(case, (OptionName::Congestion, "bbr"), "kind");
+        set(&mut case.flows[1], "cubic");
+        let [_, changed] = *with(&case).unwrap().pair.unwrap();
+        let values: Vec<_> = changed.flows.iter().map(|flow| flow.options.get(OptionName::Congestion)).collect();
+        assert_eq!(values, [None, Some("cubic"), Some("bbr")]);
+        set(&mut case.flows[2], "reno");
+        assert_eq!(with(&case), None);
     }
 }

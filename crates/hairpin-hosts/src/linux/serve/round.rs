@@ -381,7 +381,8 @@ fn limit_reached(limit: &str, by: &str, hint: &str) -> Failure {
 /// Payload moved up and down by the server's report, in bytes, including the warm-up if counted.
 fn moved_by(report: &EndReport, case: &Case) -> [u64; 2] {
     if let [streamed] = report.streamed.as_slice() {
-        let flow = case.loads().first().copied().unwrap_or(case.primary());
+        // The only load, which shares the probe's connection.
+        let flow = if let [load] = case.loads()[..] { load } else { case.primary() };
         let size = flow.load.size_bytes();
         let bytes = |counts: [u64; 2]| counts.into_iter().fold(0, u64::saturating_add).saturating_mul(size);
         let came = bytes([streamed.received, streamed.warm_up_received]);
