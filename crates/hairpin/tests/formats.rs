@@ -49,7 +49,7 @@ fn old_runs_load_and_report() {
     each_format(|place, format| {
         let before = saved(place);
         assert_eq!(before["format"], format);
-        let shown = place.hairpin(&["report", "run"]).with_code(0).stdout;
+        let shown = place.hairpin("report run").with_code(0).stdout;
         for case in list(&before["cases"]) {
             let flow = if format == 1 { &case["case"] } else { &case["case"]["flows"][0] };
             let transport = flow["transport"].as_str().expect("a name");
@@ -57,7 +57,7 @@ fn old_runs_load_and_report() {
         }
         let page = std::fs::read_to_string(place.path("run/report.html")).expect("it was made");
         assert!(page.contains("</html>"), "format {format}");
-        let run = place.json(&["report", "run"]);
+        let run = place.json("report run");
         assert_kept(&run);
         assert_eq!(run["format"], FORMAT, "it is lifted to this format");
         assert_eq!(list(&run["cases"]).len(), list(&before["cases"]).len(), "format {format}");
@@ -68,13 +68,13 @@ fn old_runs_load_and_report() {
 #[test]
 fn the_ladder_of_a_run_without_traces_is_a_note_and_of_an_unknown_case_an_error() {
     each_format(|place, format| {
-        let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+        let shown = place.hairpin("report run --ladder").with_code(0).stdout;
         let is_traced = place.path("run").join("traces").exists();
         assert_eq!(shown.contains("No exchange of this run was traced"), !is_traced, "format {format}: {shown}");
-        let refused = place.hairpin(&["report", "run", "--ladder=zzz"]).with_code(2).stderr;
+        let refused = place.hairpin("report run --ladder=zzz").with_code(2).stderr;
         assert!(refused.contains("unknown case of the ladder `zzz` (hint: one of all, most-telling"), "{refused}");
-        place.hairpin(&["report", "run", "--ladder", "--json"]).with_code(2);
-        place.hairpin(&["report", "run", "--ladder", "--csv"]).with_code(2);
+        place.hairpin("report run --ladder --json").with_code(2);
+        place.hairpin("report run --ladder --csv").with_code(2);
     });
 }
 
@@ -82,7 +82,7 @@ fn the_ladder_of_a_run_without_traces_is_a_note_and_of_an_unknown_case_an_error(
 fn old_runs_are_computed_anew_from_their_samples() {
     each_format_with_samples(|place, format| {
         let before = saved(place);
-        let run = place.json(&["analyse", "run"]);
+        let run = place.json("analyse run");
         assert_kept(&run);
         for (case, old) in list(&run["cases"]).iter().zip(list(&before["cases"])) {
             let of_flow = |key: &str| if format == 1 { &old[key] } else { &old["flows"][0][key] };
@@ -106,7 +106,7 @@ fn old_runs_are_computed_anew_from_their_samples() {
         // Format 1 has older names of values.
         assert!(format == 1 || commands(&run) == commands(&before), "format {format}: {:?}", commands(&run));
         assert_eq!(saved(place)["format"], FORMAT, "it is saved in this format");
-        place.hairpin(&["report", "run"]).with_code(0);
+        place.hairpin("report run").with_code(0);
     });
 }
 
@@ -121,7 +121,7 @@ fn old_runs_still_have_their_samples() {
             let saved = flows.iter().filter(|flow| flow["samples_file"].is_string());
             saved.filter_map(|flow| flow["samples_kept"].as_u64()).sum()
         };
-        let rows = place.hairpin(&["report", "run", "--csv=samples"]).with_code(0).stdout;
+        let rows = place.hairpin("report run --csv=samples").with_code(0).stdout;
         assert_eq!(rows.lines().count() as u64 - 1, rounds.map(kept).sum::<u64>(), "format {format}");
     });
 }
@@ -130,7 +130,7 @@ fn old_runs_still_have_their_samples() {
 fn old_runs_can_be_compared() {
     each_format(|place, format| {
         copy_as_another_run(&place.path("run"), &place.path("again"));
-        let ran = place.hairpin(&["compare", "run", "again", "--allow-unlike"]).with_code(0);
+        let ran = place.hairpin("compare run again --allow-unlike").with_code(0);
         // Some runs have too few rounds for intervals.
         let told = ["no difference found.", "cannot tell without an interval."];
         assert!(
@@ -148,12 +148,12 @@ fn a_run_of_the_format_before_is_compared_with_one_of_this_and_what_differs_is_s
         copy(&formats.join(name), &place.path(name));
     }
     let compare = ["compare", "1-small-writes", "2-small-writes"];
-    let unlike = place.hairpin(&compare).with_code(2).stderr;
+    let unlike = place.hairpin(compare).with_code(2).stderr;
     assert!(unlike.contains("the runs differ") && unlike.contains("tool: commit: "), "{unlike}");
-    let report = place.hairpin(&[&compare[..], &["--allow-unlike", "--json"]].concat()).with_code(0).json();
+    let report = place.hairpin((compare, "--allow-unlike --json")).with_code(0).json();
     let labels: BTreeSet<&str> = list(&report["rows"]).iter().filter_map(|row| row["case"].as_str()).collect();
     assert_eq!(labels, BTreeSet::from(["tcp block same-cpu default 2x2 B"]), "the case of both: {report}");
-    let told = place.hairpin(&[&compare[..], &["--allow-unlike"]].concat()).with_code(0).stdout;
+    let told = place.hairpin((compare, "--allow-unlike")).with_code(0).stdout;
     for only in ["one-write 2x2 B: only in 1-small-writes", "nodelay 2x2 B: only in 2-small-writes"] {
         assert!(told.contains(only), "{only}: {told}");
     }
