@@ -258,7 +258,7 @@ fn a_killed_flow_leaves_the_other_measured_and_leaves_nothing() {
     let of_failed = list(&case["flows"]).iter().find(|flow| flow["id"] == failed_id).expect("it is a flow");
     assert!(of_failed["rate_per_s"].is_null() && of_failed["goodput_bytes_per_s"].is_null(), "no zero: {of_failed}");
     assert!(case["goodput_of_all_bytes_per_s"].is_null(), "one of two is not all: {case}");
-    assert_eq!(place.json(&["report", "run"])["cases"], run["cases"], "it is read as it was saved");
+    assert_eq!(place.json("report run")["cases"], run["cases"], "it is read as it was saved");
     place.assert_nothing_left();
 }
 

@@ -62,7 +62,7 @@ fn each_of_three_measured_flows_has_its_own_figures_ledger_and_samples() {
     let session = Session::new(&program, "three-flows").expect("it is in the list").save_in(place.path("run"));
     let (_, run) = session.set("placement", "same-cpu").set("rounds", "2").run(|_| {}).expect("it is not refused");
     assert_eq!((run.rounds.len(), run.failed_rounds(), &run.unsaved[..]), (2, 0, &[][..]));
-    let shown = place.json(&["report", "run"]);
+    let shown = place.json("report run");
     assert_kept(&shown);
     let [case] = list(&shown["cases"]) else { panic!("one case: {shown}") };
     let ids: Vec<&str> = list(&case["flows"]).iter().map(|flow| text(&flow["id"])).collect();
@@ -73,14 +73,14 @@ fn each_of_three_measured_flows_has_its_own_figures_ledger_and_samples() {
         assert_eq!((counts, &ledger["unexplained"]), ([Some(2 * COUNT); 3], &0.into()), "{flow}");
         assert!(flow["latency_ns"]["p50"]["value"].as_f64() > Some(0.0), "{flow}");
     }
-    let csv = place.hairpin(&["report", "run", "--csv=samples"]).with_code(0).stdout;
+    let csv = place.hairpin("report run --csv=samples").with_code(0).stdout;
     let has = |line: &str, value: &str| line.split(',').any(|cell| cell == value);
     for id in ids {
         let of_flow: Vec<&str> = csv.lines().filter(|line| has(line, id)).collect();
         assert!(of_flow.iter().filter(|line| has(line, "received")).count() as u64 >= 2 * COUNT, "{id}: {csv}");
     }
-    place.hairpin(&["analyse", "run"]).with_code(0);
-    assert_eq!(place.json(&["report", "run"])["cases"], shown["cases"], "analysed again from the samples");
+    place.hairpin("analyse run").with_code(0);
+    assert_eq!(place.json("report run")["cases"], shown["cases"], "analysed again from the samples");
     place.assert_nothing_left();
 }
 
