@@ -30,7 +30,7 @@ pub const COMMAND: &str = "__server";
 /// Time for a server to exit after its channel is closed. It is then in no call that only a time-out would end.
 const LEAVE: Duration = Duration::from_millis(20);
 /// A server that failed reports its cause within this time after its wire broke.
-const OWN_CAUSE: Duration = Duration::from_millis(500);
+const OWN_CAUSE: Duration = Duration::from_millis(100);
 
 /// A server as its client sees it. Dropping it ends the server.
 pub struct Server {

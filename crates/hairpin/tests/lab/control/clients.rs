@@ -53,7 +53,7 @@ fn scripts() -> Vec<Script> {
         script(plain(), vec![Says(Message::Measure)], "the client: unexpected control message `measure`"),
         script(plain(), vec![Agrees, Says(Message::Stop)], "the client: unexpected control message `stop`"),
         script(several, vec![Agrees, Orders], "the server: the case has 2 flows, and this version carries one"),
-        script(wide, vec![Agrees, Orders], "cannot open 5000 connections: 1 to 4096 can be open"),
+        script(wide, vec![Agrees, Orders], "cannot open 5000 streams: 1 to 4096 can be open"),
         script(plain(), vec![Agrees, Orders, Says(Message::Stop)], "the client ended the round before it connected"),
         script(plain(), vec![Agrees, Orders, Says(Message::Failed(own))], "the client: no such CPU"),
         script(plain(), vec![Agrees, Orders, Says(Message::Ready)], "the client: unexpected control message `ready`"),
