@@ -65,7 +65,8 @@ impl<C: Clock> Echo<'_, C> {
         let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
         let mut number = 0;
         let mut order = self.notes_order.then(ArrivalOrder::default);
-        if self.acknowledges_quickly() {
+        let acknowledges_quickly = self.acknowledges_quickly();
+        if acknowledges_quickly {
             acknowledge_quickly(wire, number)?;
         }
         // Without a warm-up no message arrives before both ends count.
@@ -81,7 +82,7 @@ impl<C: Clock> Echo<'_, C> {
                 }
                 Told::Measure | Told::Nothing => {}
             }
-            if !self.receive_whole(wire, &mut buffer[..size], number, marks)? {
+            if !self.receive_whole(wire, &mut buffer[..size], number, acknowledges_quickly, marks)? {
                 break;
             }
             let begin_ns = turnaround.as_ref().map(|_| self.clock.now_ns());
@@ -122,6 +123,7 @@ impl<C: Clock> Echo<'_, C> {
         wire: &mut W,
         into: &mut [u8],
         number: u64,
+        acknowledges_quickly: bool,
         marks: &mut dyn ServerMarks,
     ) -> Result<bool, Failure> {
         let mut len = 0;
@@ -129,7 +131,7 @@ impl<C: Clock> Echo<'_, C> {
             match wire.receive(&mut into[len..]) {
                 Ok(some) => {
                     len += some;
-                    if self.acknowledges_quickly() {
+                    if acknowledges_quickly {
                         acknowledge_quickly(wire, number)?;
                     }
                 }
@@ -147,7 +149,6 @@ impl<C: Clock> Echo<'_, C> {
     }
 
     /// Whether the server applies the remedy: quick ACKs, requested again after each read (tcp(7)).
-    #[inline]
     fn acknowledges_quickly(&self) -> bool {
         self.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }
