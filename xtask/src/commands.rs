@@ -253,7 +253,7 @@ impl<'a> Place<'a> {
         process::run(shell.env(STATE, self.state()), LIMIT)
     }
 
-    /// Runs a command; again, while a test that runs beside it has the port that the command names.
+    /// Runs a command, and repeats it while a concurrent test has the port that the command names.
     fn with_its_port(&self, command: &str) -> Result<process::Ran> {
         let began = Instant::now();
         loop {

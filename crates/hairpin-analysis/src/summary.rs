@@ -197,9 +197,13 @@ fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Me
     reasons.extend(unmet_options(measured));
     let is_judged = |flow: &&FlowRecord| flow.role == FlowRole::Measured || flow.id == case.primary().id;
     let flows = measured.iter().flat_map(|measured| measured.flows.iter().filter(is_judged));
-    let Ledger { lost, duplicated, unexplained, .. } =
-        flows.fold(Ledger::default(), |all, flow| all.plus(&flow.ledger));
-    let lost = lost.values().sum();
+    let (mut lost, mut duplicated, mut unexplained) = (0, 0, 0);
+    for FlowRecord { ledger, .. } in flows {
+        lost += ledger.lost.values().sum::<u64>();
+        duplicated += ledger.duplicated;
+        // One of a flow must not cancel one of another.
+        unexplained += ledger.unexplained.abs();
+    }
     if reliable && (unexplained != 0 || lost > 0 || duplicated > 0) {
         reasons.push(Invalid::Unreliable { lost, duplicated, unexplained });
     }
@@ -267,6 +271,10 @@ mod tests {
         assert_eq!(reasons(&case, true, &[], &[&measured]).len(), 0);
         measured.flows[1].ledger = Ledger { sent: 2, unexplained: 2, ..Ledger::default() };
         assert_eq!(reasons(&case, true, &[], &[&measured]).len(), 1);
+        measured.flows[2].ledger = Ledger { received: 2, unexplained: -2, ..Ledger::default() };
+        let both = Invalid::Unreliable { lost: 0, duplicated: 0, unexplained: 4 };
+        assert_eq!(reasons(&case, true, &[], &[&measured]), [both], "one does not cancel the other");
+        measured.flows[2].ledger = Ledger::default();
         measured.flows[1].role = FlowRole::Load;
         assert_eq!(reasons(&case, true, &[], &[&measured]).len(), 0, "a load is not judged");
     }

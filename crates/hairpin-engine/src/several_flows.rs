@@ -1,7 +1,7 @@
 //! A round of several flows at once. Each has its own client and server, in their own processes, over one path.
 //!
 //! The ends of a flow know nothing of the others. Once all flows are connected they start together; each then has its
-//! own warm-up and ends by itself. If one fails then, the others go on. In a round with phases the probe runs through all
+//! own warm-up and ends by itself. If one fails then, the others continue. In a round with phases the probe runs through all
 //! phases, and the others from the second to the third: their warm-up is the ramp.
 
 use hairpin_model::flow::{ConnectionUse, FlowRole};
@@ -99,7 +99,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         let samples_began_ns = spans.map(|_| begin_ns.saturating_sub(started_ns));
         LinkRecord { samples_began_ns, ..record }
     });
-    // Those of a load beside a probe would say nothing that its counts do not.
+    // A load under a probe is judged by its counts alone.
     samples.retain(|id, _| together.flow(id).is_some_and(|flow| flow.role != FlowRole::Load));
     Ok(Done { measured: together, samples, trace: None })
 }
@@ -195,7 +195,7 @@ fn bounds_ns(spans: Option<ByPhase<Span>>) -> Vec<u64> {
 
 type Results = (Measured, FlowSamples);
 
-/// The results of all processes, each with its part of the case. If one fails, the others go on to their end.
+/// The results of all processes, each with its part of the case. If one fails, the others continue to their end.
 /// Each phase that begins or ends meanwhile is marked.
 fn all_ended(
     mut flows: Vec<FlowProcess<'_>>,

@@ -220,7 +220,7 @@ fn no_handshake(ticket: &Ticket, error: &io::Error) -> Failure {
         Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => Failure::new(
             FailureKind::Refused,
             format!("the server at {} is another one than that of the ticket", ticket.address()),
-            "its key is new, or somebody else answers there: get a new ticket from `hairpin serve`",
+            "its key is new, or another server answers there: get a new ticket from `hairpin serve`",
         ),
         _ if error.kind() == io::ErrorKind::TimedOut => {
             failed(ticket, "speak TLS with", &format!("no answer for {} s", OPENING.as_secs()))

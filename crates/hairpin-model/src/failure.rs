@@ -15,7 +15,7 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The operation, its object and the cause, in one sentence.
     pub cause: String,
-    /// What would help; empty where nobody knows.
+    /// What would help; empty if that is not known.
     pub hint: String,
 }
 

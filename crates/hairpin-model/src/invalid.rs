@@ -8,20 +8,20 @@ use crate::options::Effective;
 use crate::purpose::Purpose;
 use crate::trace::End;
 
-/// Why a round is left out of the figures.
+/// Why a round is omitted from the figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum LeftOut {
-    /// A flow failed while others went on.
+    /// A flow failed while others continued.
     FlowFailed {
         id: FlowId,
     },
-    /// The relay had no room for so many packets.
+    /// Packets for which the relay had no room.
     NoRoom {
         in_sockets: u64,
         in_memory: u64,
     },
-    /// The relay was late: at p99 of so many packets, of fewer than 100 the latest; null: at p50.
+    /// How late the relay was: at p99 of `tail_of` packets (the latest of fewer than 100), or at p50 if that is null.
     RelayLate {
         late_ns: u64,
         bound_ns: u64,
@@ -59,7 +59,7 @@ pub enum LeftOut {
     },
 }
 
-/// A round that is left out.
+/// An omitted round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RoundLeftOut {
     pub round: u32,

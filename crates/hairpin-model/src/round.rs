@@ -117,7 +117,7 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// A flow of a round that failed while others went on. It has no results.
+/// A flow of a round that failed while others continued. It has no results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct FailedFlow {
     pub id: FlowId,
@@ -377,7 +377,7 @@ pub type FlowSamples = BTreeMap<FlowId, Samples>;
 pub struct Finished {
     /// The record, its figures still empty.
     pub record: RoundRecord,
-    /// The samples of each flow whose messages carry times, except loads beside a probe.
+    /// The samples of each flow whose messages carry times, except loads under a probe.
     pub samples: FlowSamples,
     /// The trace of a traced round, and the packets of its capture as a pcapng file.
     pub trace: Option<(RoundTrace, Option<Vec<u8>>)>,

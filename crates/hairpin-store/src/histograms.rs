@@ -30,7 +30,7 @@ pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     let mut serializer = V2DeflateSerializer::new();
     let begun = IntervalLogWriterBuilder::new()
         .add_comment(
-            "Tag: CASE.ROUND.QUANTITY, or CASE.ROUND.QUANTITY@FLOW for a flow beside the primary; values in ns",
+            "Tag: CASE.ROUND.QUANTITY, or CASE.ROUND.QUANTITY@FLOW for another flow than the primary; values in ns",
         )
         .with_max_value_divisor(NS_PER_MS)
         .begin_log_with(&mut bytes, &mut serializer)

@@ -228,7 +228,7 @@ pub(crate) fn figure(record: &mut RoundRecord, cards: &SavedCards, flow: &Flow, 
     one_way_figures(record, &flow.load);
 }
 
-/// Computes summaries, comparisons, findings and the answer from the rounds. `own` are experiments beside the built-in ones.
+/// Computes summaries, comparisons, findings and the answer from the rounds. `own` are experiments in addition to the built-in ones.
 pub(crate) fn conclude(run: &mut Run, digest: &Digest, own: &'static [Experiment]) {
     let plan_order = plan_order(run);
     let states = States::of(&run.rounds);

@@ -226,7 +226,7 @@ fn segments_without_payload_have_the_bytes_that_a_link_counts() {
     place.assert_nothing_left();
 }
 
-/// The other goes on to its end, and its results are kept with the cause of the failed one.
+/// The other continues to its end, and its results are kept with the cause of the failed one.
 #[test]
 fn a_killed_flow_leaves_the_other_measured_and_leaves_nothing() {
     let place = Place::new();

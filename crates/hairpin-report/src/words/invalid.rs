@@ -26,7 +26,7 @@ fn invalid(row: &CaseSummary, reason: &Invalid) -> String {
         Invalid::NotMeasured { failed_rounds } => format!("all {failed_rounds} rounds failed"),
         Invalid::NoSamples if row.case.primary().load.is_one_way() => "no message arrived".to_owned(),
         Invalid::NoSamples if row.case.loads().is_empty() => "no message was answered".to_owned(),
-        Invalid::NoSamples => "no message was answered beside the load".to_owned(),
+        Invalid::NoSamples => "no message was answered under load".to_owned(),
         Invalid::Saturated { sent_per_s, asked_per_s, held_up } => {
             let sent =
                 format!("it sent {} of the {} messages/s requested", rounded(*sent_per_s), rounded(*asked_per_s));

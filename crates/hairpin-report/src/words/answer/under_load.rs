@@ -119,10 +119,10 @@ pub(super) fn load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> St
             format!("The load ({load}) saves {} of {trip}", latency(saved))
         }
         Some(_) => {
-            format!("No difference found: median round trip{place} {idle} idle, {loaded} beside the load ({load})")
+            format!("No difference found: median round trip{place} {idle} idle, {loaded} under load ({load})")
         }
         None => format!(
-            "Median round trip{place}: {idle} idle, {loaded} beside the load ({load}); what it adds has no interval"
+            "Median round trip{place}: {idle} idle, {loaded} under load ({load}); what it adds has no interval"
         ),
     };
     let queue = row.under_load.as_ref().and_then(|figures| figures.phases.loaded.queue_bytes?.p50.finite());
