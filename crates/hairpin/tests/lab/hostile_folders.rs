@@ -8,7 +8,6 @@ mod mutations;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -76,7 +75,7 @@ fn no_run_folder_does_harm() {
             Err(fault) => faults.push(fault),
         }
     }
-    writeln!(std::io::stderr(), "{count} hostile run folders: exit codes {codes:?}").unwrap();
+    eprintln!("{count} hostile run folders: exit codes {codes:?}");
     assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n"));
     assert!(codes.contains_key(&0) && codes.contains_key(&2), "some are refused and some are harmless: {codes:?}");
 }

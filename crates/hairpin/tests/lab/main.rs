@@ -7,6 +7,8 @@
 //! The namespaces of a host live as long as a sleeping process in them. The kernel kills each process here with the
 //! thread that started it, so nothing is left however a test ends.
 
+#![expect(clippy::print_stderr, reason = "what a failed or long test saw")]
+
 #[macro_use]
 extern crate hairpin_testing;
 
