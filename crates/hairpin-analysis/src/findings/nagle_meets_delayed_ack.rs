@@ -70,7 +70,7 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
 mod tests {
     use hairpin_model::case::PathKind;
     use hairpin_model::trace::StampKind;
-    use hairpin_model::{Across, Case, RoundTrace};
+    use hairpin_model::{Case, RemotePath, RoundTrace};
 
     use super::*;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn between_two_hosts_the_unknown_part_of_the_delay_is_stated() {
         let case = none().with(|case| {
-            case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+            case.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
         });
         for trace in [traces::none(), uncaptured(traces::none())] {
             let trace = RoundTrace { server_has_own_clock: true, ..trace };
