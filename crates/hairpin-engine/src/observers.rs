@@ -2,6 +2,7 @@
 
 use hairpin_model::EndReport;
 
+use crate::cpu_quota::CpuQuota;
 use crate::cpu_time_line::CpuOverTime;
 use crate::drops::Drops;
 use crate::noise::MachineNoise;
@@ -20,6 +21,7 @@ const ALL: &[Begin] = &[
     boxed::<Probing>,
     boxed::<TracedRound>,
     boxed::<Drops>,
+    boxed::<CpuQuota>,
     boxed::<CpuOverTime>,
     #[cfg(test)]
     boxed::<tests::double::Double>,

@@ -35,8 +35,17 @@ pub struct Environment {
     pub cpus_used: Vec<usize>,
     /// Whether the two CPUs are threads of one core; null where unknown.
     pub cpus_share_core: Option<bool>,
+    /// CPUs that the control groups of this process may use; null without a quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<f64>,
     /// Memory in bytes.
     pub memory_bytes: u64,
+    /// The memory limit of its control groups, in bytes; null without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// The kind of container, for instance `docker`; null if none shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
     /// `none`, or the hypervisor's name where it tells.
     pub hypervisor: Option<String>,
     /// The clock.

@@ -74,6 +74,11 @@ fact_names! {
         /// Received packets dropped by devices of this end's network namespace during a one-way load (/proc/net/dev),
         /// for all programs in it.
         DEVICE_DROPS = "namespace.device_drops",
+        /// Periods in which the end's control groups used up their CPU quota (`nr_throttled` of `cpu.stat`). Present
+        /// with a quota, as is the next.
+        THROTTLED_PERIODS = "cgroup.throttled_periods",
+        /// Time for which they were throttled, added up over CPUs (`throttled_usec`).
+        THROTTLED_NS = "cgroup.throttled_ns",
     }
     /// Quantities; the median over rounds counts.
     QUANTITIES {
@@ -118,6 +123,8 @@ fact_names! {
         MEMORY_SLOTS = "memory.slots",
         /// Messages that fit between two ends of `shm`.
         SHM_SLOTS = "shm.slots",
+        /// CPUs that the end's control groups may use (`cpu.max`); absent without a quota.
+        CPU_QUOTA = "cgroup.cpu_quota",
         /// Bytes of each slot.
         SHM_SLOT_BYTES = "shm.slot_bytes",
     }

@@ -92,6 +92,11 @@ keys! {
     DIFFERENCE = "difference" in "ns";
     TIME_OVER = "time-per-byte" in "ratio";
     GOODPUT_WITH = "goodput-with" in "bytes/s";
+    // cpu-quota
+    QUOTA = "cpu-quota" in "CPUs";
+    THROTTLED = "throttled-share-of-the-time" in "share";
+    THROTTLED_PERIODS = "throttled-periods" in "count";
+    THROTTLED_ROUNDS = "throttled-rounds" in "count";
     // drift
     CHANGE_OVER_RUN = "change-over-the-run" in "share";
     TREND_CHANCE = "chance-of-such-a-trend" in "share";
@@ -229,6 +234,7 @@ pub mod check {
     pub const PINNED: &str = "pinned-ends";
     pub const QUICK_ACKS: &str = "quick-acks";
     pub const RELEASE_CORK: &str = "release-the-cork";
+    pub const WITHIN_QUOTA: &str = "within-the-quota";
     pub const WITHOUT_STAGE: &str = "without-the-stage";
 }
 

@@ -26,6 +26,9 @@ pub(crate) fn machine_of(environment: &Environment) -> String {
     if environment.cpus_online > 0 {
         parts.push(counted(environment.cpus_online as u64, "CPU"));
     }
+    if let Some(cpus) = environment.cpu_quota {
+        parts.push(format!("quota of {cpus} CPUs"));
+    }
     if let Some(hypervisor) = environment.hypervisor.as_ref().filter(|name| *name != "none") {
         parts.push(format!("under {hypervisor}"));
     }

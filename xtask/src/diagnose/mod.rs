@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-use self::trials::{ALL, Trial, TrialKind};
+use self::trials::{ALL, Place, Trial, TrialKind};
 use crate::process;
 
 /// Time limits of a run, and of one with its counter-experiments.
@@ -82,9 +82,10 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> 
 
 fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial, prove: bool) -> Result<Option<First>> {
     let out = scratch.join("run");
-    let mut command = match trial.queue {
-        None => Command::new(hairpin),
-        Some(queue) => behind(queue, hairpin),
+    let mut command = match trial.place {
+        Place::Here => Command::new(hairpin),
+        Place::BehindQueue(queue) => behind(queue, hairpin),
+        Place::WithQuota(percent) => with_quota(percent, hairpin),
     };
     command.args(trial.words()).args(["--json", "--quiet", "--out"]).arg(&out);
     command.args(prove.then_some("--prove"));
@@ -103,6 +104,14 @@ fn behind(queue: &str, hairpin: &Path) -> Command {
     let script = format!("ip link set lo up && tc qdisc add dev lo root {queue} && exec \"$@\"");
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", &script, "sh"]).arg(hairpin);
+    command
+}
+
+/// The program in a control group of its own with that CPU quota, by whichever version has the controller. Needs root.
+fn with_quota(percent: u32, hairpin: &Path) -> Command {
+    let script = include_str!("with_quota.sh");
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", &percent.to_string()]).arg(hairpin);
     command
 }
 
@@ -213,7 +222,7 @@ mod tests {
 
     #[test]
     fn one_injection_too_few_or_one_decoy_too_many_is_missed() {
-        let trial = |kind| Trial { cause: "echo-stalled", kind, arguments: "round-trip", queue: None };
+        let trial = |kind| Trial { cause: "echo-stalled", kind, arguments: "round-trip", place: Place::Here };
         let (injected, decoy) = (trial(TrialKind::Injection), trial(TrialKind::Decoy));
         let named =
             |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
@@ -239,14 +248,15 @@ mod tests {
             cause: "a",
             kind: TrialKind::Decoy,
             arguments: "round-trip --link 'delay=2ms loss=3%' --count 9",
-            queue: None,
+            place: Place::Here,
         };
         assert_eq!(trial.words().collect::<Vec<_>>(), ["round-trip", "--link", "delay=2ms loss=3%", "--count", "9"]);
     }
 
     #[test]
     fn the_table_has_a_row_for_each_trial_with_its_counts() {
-        let trial = Trial { cause: "cold-start", kind: TrialKind::Injection, arguments: "round-trip", queue: None };
+        let trial =
+            Trial { cause: "cold-start", kind: TrialKind::Injection, arguments: "round-trip", place: Place::Here };
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
         let text = table(&[(&trial, named)]);
         let row = text.lines().nth(1).unwrap();

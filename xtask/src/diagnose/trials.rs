@@ -7,8 +7,18 @@ pub(crate) struct Trial {
     pub(crate) kind: TrialKind,
     /// Arguments of `hairpin`, without where to save the run. A word with blanks is in single quotes.
     pub(crate) arguments: &'static str,
-    /// Queue discipline of the loopback (tc(8)), in a network namespace of the trial's own; `None` for the default.
-    pub(crate) queue: Option<&'static str>,
+    pub(crate) place: Place,
+}
+
+/// Where a trial runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// As this program.
+    Here,
+    /// In a network namespace of its own whose loopback has this queue discipline (tc(8)).
+    BehindQueue(&'static str),
+    /// In a control group of its own with this CPU quota, in percent of one CPU.
+    WithQuota(u32),
 }
 
 impl Trial {
@@ -30,16 +40,17 @@ pub(crate) enum TrialKind {
 }
 
 const fn injection(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: TrialKind::Injection, arguments, queue: None }
+    Trial { cause, kind: TrialKind::Injection, arguments, place: Place::Here }
 }
 
-/// The same with that queue discipline.
-const fn queued(cause: &'static str, queue: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: TrialKind::Injection, arguments, queue: Some(queue) }
+impl Trial {
+    const fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
 }
 
 const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: TrialKind::Decoy, arguments, queue: None }
+    Trial { cause, kind: TrialKind::Decoy, arguments, place: Place::Here }
 }
 
 /// Every trial; decoys follow the injections of their cause.
@@ -56,6 +67,9 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("cork-not-released", "small-writes --placement same-cpu --transport tcp --remedy cork --warmup 1 --exchanges 2 --rounds 2 --injected-fault sleep=200ms/1"),
     injection("cpu-contention", "under-load --load-cpu same --rounds 10"),
     decoy("cpu-contention", "under-load --load-cpu other --rounds 10"),
+    injection("cpu-quota", "round-trip --transport tcp --placement cross-cpu --duration 500ms --rounds 6").at(Place::WithQuota(60)),
+    injection("cpu-quota", "message-rate --transport udp --placement cross-cpu --duration 500ms --rounds 4").at(Place::WithQuota(60)),
+    decoy("cpu-quota", "round-trip --transport tcp --placement cross-cpu --count 200 --rounds 6 --injected-fault sleep=40ms/20").at(Place::WithQuota(400)),
     injection("echo-stalled", "round-trip --placement same-cpu --transport tcp --count 200 --rounds 3 --injected-fault sleep=5ms/20"),
     injection("echo-stalled", "round-trip --placement same-cpu --transport udp --count 40 --rounds 3 --injected-fault busy=2ms/1"),
     decoy("echo-stalled", "round-trip --placement same-cpu --transport tcp --link delay=2.5ms --count 20 --rounds 3"),
@@ -88,7 +102,7 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("shared-connection", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --transport tcp --congestion cubic --idle 500ms --ramp 3s --duration 2s --recovery 500ms --probe-connection own --connections 4 --rounds 3"),
     injection("udp-receive-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
     decoy("udp-receive-overrun", "offered-load --placement same-cpu --transport udp --link 'delay=2ms loss=20%' --option rcvbuf=4096 --rate 500 --count 200 --rounds 3"),
-    queued("udp-send-overrun", "tbf rate 8mbit burst 4kb limit 8kb", "message-rate --placement same-cpu --transport udp --rounds 3"),
+    injection("udp-send-overrun", "message-rate --placement same-cpu --transport udp --rounds 3").at(Place::BehindQueue("tbf rate 8mbit burst 4kb limit 8kb")),
     decoy("udp-send-overrun", "message-rate --placement same-cpu --transport udp --option rcvbuf=4096 --rounds 3"),
     injection("wake-up-dominated", "round-trip --transport tcp --placement cross-cpu --waiting block,spin --count 400 --rounds 6"),
     injection("wake-up-dominated", "round-trip --transport pipe --placement cross-cpu --waiting block,spin --count 400 --rounds 6"),

@@ -21,6 +21,7 @@ mod cold_start;
 mod congestion_control;
 mod cork_not_released;
 mod cpu_contention;
+mod cpu_quota;
 mod delayed_ack;
 mod drift;
 mod echo_stalled;
@@ -50,7 +51,7 @@ macro_rules! detectors {
 }
 
 pub const ALL: &[Detector] = detectors![
-    aa_differs autocorking bufferbloat cold_start congestion_control cork_not_released cpu_contention delayed_ack
+    aa_differs autocorking bufferbloat cold_start congestion_control cork_not_released cpu_contention cpu_quota delayed_ack
     drift echo_stalled generator_late link_drops link_late link_saturated machine_states many_small_segments
     nagle_meets_delayed_ack nagle_waits noisy_machine own_send_queue placement_lottery rate_not_reached
     retransmission rounds_left_out sender_bursts shared_connection udp_receive_overrun udp_send_overrun
@@ -89,16 +90,18 @@ fn remove_check_on_one_host(finding: &mut Finding) {
     finding.counter_experiment.take_if(cannot_run);
 }
 
-type Rank = (About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<usize>);
+type Rank = (bool, About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<usize>);
 
 /// Order of findings: causes, then traffic, then the run. Causes by their share in whole percents, then by severity;
-/// the others by severity, then by share; ties by the order of cases in the plan.
+/// the others by severity, then by share; ties by the order of cases in the plan. A CPU quota comes first, as it
+/// distorts the shares of the other causes.
 fn rank(finding: &Finding, run: &Run) -> Rank {
     // A share is at most a few hundred percent.
     let percents = (finding.share * 100.0).round() as i64;
     let first_case = run.cases.iter().position(|row| finding.cases.contains(&row.id));
     let gravest = if finding.about == About::Cause { Severity::Note } else { finding.severity };
-    (finding.about, Reverse(gravest), Reverse(percents), Reverse(finding.severity), first_case)
+    let is_quota = finding.code == cpu_quota::CARD.code;
+    (!is_quota, finding.about, Reverse(gravest), Reverse(percents), Reverse(finding.severity), first_case)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! CPU. Evidence, per round: time that the hypervisor gave to others (steal, from 1 % of the round on); CPU time of
 //! other programs (from 10 % on, beyond the 10 ms resolution of the counters); more runnable tasks than CPUs; ends
 //! preempted on a CPU of their own (from one message in 1 000 on; not counted if both ends share a CPU, as they preempt
-//! each other, nor if a link's emulator may share one). CPU time of a link's emulator is not noise. Load averages are
+//! each other, nor if a link's emulator may share one, nor if a CPU quota stopped them). CPU time of a link's emulator is not noise. Load averages are
 //! shown but not used: they cover the last minute. The effect compares the p50 of such rounds, relative to the median
 //! of their case, with that of quiet rounds. The figures include such rounds.
 
@@ -15,6 +15,7 @@ use hairpin_model::{
     EndReport, Evidence, Finding, FindingCard, Key, Measured, RoundRecord, Run, finding_keys as keys,
 };
 
+use super::cpu_quota::is_throttled;
 use super::support::{blank, evidence, for_longer, rounds_of};
 use crate::statistics::location::median;
 
@@ -117,6 +118,7 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
         runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
         pushed_off: round.order.case.ends.placement.has_own_cpus()
             && apart
+            && !is_throttled(measured)
             && pushes >= MIN_PREEMPTIONS
             && pushes as f64 >= PUSHED_OFF * measured.primary().figures.samples as f64,
     }

@@ -12,6 +12,7 @@ use hairpin_model::{Environment, Interface};
 use crate::engine::Engine;
 use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::system::{device, interface, process};
+use crate::{cgroup, cpu_quota};
 
 /// Kernel settings that shape transports, under `/proc/sys`.
 const SETTINGS: &str = "net/core/default_qdisc net/core/busy_poll net/core/busy_read net/core/rmem_default net/core/rmem_max \
@@ -36,7 +37,10 @@ pub fn read(engine: &Engine) -> Environment {
         cpus_allowed: engine.cpus.allowed.clone(),
         cpus_used,
         cpus_share_core: engine.cpus.share_core,
+        cpu_quota: cpu_quota::cpus(),
         memory_bytes: memory_bytes(),
+        memory_limit_bytes: cgroup::memory_limit_bytes(Path::new("/")),
+        container: cgroup::container(Path::new("/")),
         hypervisor: hypervisor(&cpu_info),
         clock: engine.clock.facts(),
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),

@@ -2,8 +2,10 @@
 
 pub(crate) mod big_endian;
 pub mod capture;
+pub(crate) mod cgroup;
 pub mod channel;
 pub mod child;
+pub(crate) mod cpu_quota;
 pub(crate) mod cpu_time_line;
 pub(crate) mod drops;
 pub mod environment;

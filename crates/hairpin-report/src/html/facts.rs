@@ -53,7 +53,8 @@ fn machine(machine: &Environment) -> Vec<(String, String)> {
     let numbers = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let load = |load: &[f64]| load.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>().join(", ");
     let yes_no = |fact: Option<bool>| fact.map_or("unknown", |fact| if fact { "yes" } else { "no" });
-    let memory = quantities::bytes(machine.memory_bytes as f64);
+    let bytes = |bytes: u64| quantities::bytes(bytes as f64);
+    let memory = bytes(machine.memory_bytes);
     vec![
         pair("kernel", &machine.kernel),
         pair("architecture", &machine.architecture),
@@ -62,7 +63,13 @@ fn machine(machine: &Environment) -> Vec<(String, String)> {
         pair("CPUs allowed", numbers(&machine.cpus_allowed)),
         pair("CPUs used by the ends", numbers(&machine.cpus_used)),
         pair("CPUs share a core", yes_no(machine.cpus_share_core)),
+        pair(
+            "CPU quota of the control group",
+            machine.cpu_quota.map_or("none".to_owned(), |cpus| format!("{cpus} CPUs")),
+        ),
         pair("memory", memory),
+        pair("memory limit of the control group", machine.memory_limit_bytes.map_or("none".to_owned(), bytes)),
+        pair("container", machine.container.as_deref().unwrap_or("none")),
         pair("hypervisor", machine.hypervisor.as_deref().unwrap_or("unknown")),
         pair("frequency governor", machine.governor.as_deref().unwrap_or("none")),
         pair("idle states, shallowest first", machine.idle_states.join(", ")),

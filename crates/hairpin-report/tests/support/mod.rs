@@ -480,6 +480,9 @@ fn environment() -> Environment {
         cpus_used: vec![0, 1],
         cpus_share_core: Some(false),
         memory_bytes: 25_769_803_776,
+        cpu_quota: None,
+        memory_limit_bytes: None,
+        container: None,
         hypervisor: Some("KVM".to_owned()),
         clock: ClockFacts {
             source: "tsc".to_owned(),
