@@ -1,4 +1,4 @@
-//! Records the git commit and the build profile, so that every saved run says what made it.
+//! Records the git commit and the build profile, so that every saved run identifies its program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,16 +9,16 @@ fn main() {
     if let Some(commit) = commit {
         println!("cargo::rustc-env=HAIRPIN_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
     }
-    // TARGET/PROFILE/build/hairpin-HASH/out; cargo's PROFILE knows only debug and release.
+    // TARGET/PROFILE/build/hairpin-HASH/out; cargo's PROFILE is only debug or release.
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     let profile = folder.ancestors().nth(3).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     println!("cargo::rustc-env=HAIRPIN_BUILD={profile}");
-    // Compiled files only: tests, documents and `git add` cause no build.
+    // Only compiled files: changes of tests and documents, and `git add`, do not cause a build.
     for package in std::fs::read_dir("..").into_iter().flatten().flatten() {
         println!("cargo::rerun-if-changed={}/src", package.path().display());
     }
     if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
-        // Each commit and each checkout adds a line to it.
+        // Each commit and each checkout adds a line to this file.
         println!("cargo::rerun-if-changed={folder}/logs/HEAD");
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask ci --only aarch64`: the binary and the contract of the transports on 64-bit ARM, emulated by qemu.
 //!
-//! Programs start each other, so qemu is registered as their interpreter in a user namespace (`aarch64.sh`). What qemu
-//! does not emulate is a skip of the contract, listed with the prefix `aarch64`.
+//! Hairpin starts itself as a child process, so qemu is registered as the interpreter of aarch64 programs in a user
+//! namespace (`aarch64.sh`). Contract tests that qemu cannot emulate are skips, listed with the prefix `aarch64`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ use crate::suite;
 
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
-/// C compiler for the target. The C code needs only headers of the C library that do not differ.
+/// C compiler for the target. The C code only needs headers that musl and glibc have in common.
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 
 /// Time limit of a run of the binary.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Builds for the target and runs the result; returns a line for the summary.
+/// Builds for the target and runs the binary and the contract tests. Returns a line for the summary.
 pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<Checked> {
     let enter = enter(root);
     let missing = missing(&enter)?;
@@ -36,7 +36,7 @@ pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedS
     Ok(Checked::Passed(format!("{binary}; contract of the transports, {skipped}")))
 }
 
-/// Words before a program for the target.
+/// Returns the command prefix that runs a program for the target.
 fn enter(root: &Path) -> Vec<String> {
     let script = root.join("xtask/src/aarch64.sh").to_string_lossy().into_owned();
     ["unshare", "--map-root-user", "--mount", "--net", "sh"].map(str::to_owned).into_iter().chain([script]).collect()
@@ -54,7 +54,7 @@ fn missing(enter: &[String]) -> Result<Vec<&'static str>> {
     Ok(missing)
 }
 
-/// Cargo for the target. Emulating the contract without optimisation would take longer than optimising it.
+/// Returns a cargo command for the target. Emulating unoptimised transports would take longer than optimising them.
 fn cargo(root: &Path, words: &[&str]) -> Command {
     let mut command = process::cargo(root);
     command.args(words).args(["--quiet", "--locked", "--target", TARGET]);
@@ -64,7 +64,7 @@ fn cargo(root: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Checks that the binary shows its version and its lists, and measures.
+/// Checks that the binary prints its version and its lists, and can measure.
 fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result<String> {
     let build = ["build", "--package", "hairpin", "--bin", "hairpin"];
     if !cargo(root, &build).status().context("cannot start cargo")?.success() {
@@ -72,7 +72,7 @@ fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result
     }
     let binary: PathBuf = target.join(TARGET).join("debug/hairpin");
     let ran = |arguments: &[&str]| {
-        let ran = process::run(process::after(enter, &binary).args(arguments), LIMIT)?.succeeded();
+        let ran = process::run(process::prefixed(enter, &binary).args(arguments), LIMIT)?.succeeded();
         ran.with_context(|| format!("hairpin {}", arguments.join(" ")))
     };
     let version = ran(&["--version"])?.stdout;
@@ -99,6 +99,6 @@ fn contract_of_transports(root: &Path, list: &Path, enter: &[String], allowed: &
         command.args(["--", "contract::"]);
         command
     };
-    suite::selects(command())?;
+    suite::check_selection(command())?;
     suite::run(&mut command(), list, "aarch64 ", allowed)
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a program for aarch64, and those that it starts: `unshare --map-root-user --mount --net sh aarch64.sh PROGRAM ...`
-# The user namespace has formats of programs of its own (Linux 6.7), so those of the system remain as they are.
+# Runs an aarch64 program and its children: `unshare --map-root-user --mount --net sh aarch64.sh PROGRAM ...`
+# A user namespace has its own binfmt_misc entries (Linux 6.7), so the system's entries stay unchanged.
 set -e
 ip link set lo up
 mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc

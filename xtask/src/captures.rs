@@ -1,4 +1,4 @@
-//! Compares captures, read by tshark, with the time sequences that Hairpin drew: the same packets, sizes and times.
+//! Compares captures, as read by tshark, with Hairpin's time sequences: packets, sizes and times.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +12,10 @@ use crate::process;
 
 /// Fields that tshark prints for each packet, in this order.
 const FIELDS: &[&str] = &["frame.time_epoch", "tcp.dstport", "tcp.flags", "tcp.len"];
-/// Two readers may round a time differently, and one of them maps it to another clock.
+/// Tolerance of times: the two readers may round differently, and Hairpin converts the times to another clock.
 const TOLERANCE_NS: i128 = 2_000;
 
-/// One packet, by either reader.
+/// A packet as read by tshark or by Hairpin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Packet {
     at_ns: i128,
@@ -24,13 +24,13 @@ struct Packet {
     payload_bytes: u64,
 }
 
-/// The program, if installed.
+/// Returns the path of tshark, if installed.
 pub(crate) fn tshark() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join("tshark")).find(|program| program.is_file())
 }
 
-/// Compares the drawn exchange of every traced case with its capture; returns a line for the summary.
+/// Compares the drawn exchange of every traced case with its capture. Returns a line for the summary.
 pub(crate) fn compare(tshark: &Path, run_folder: &Path, run: &Value) -> Result<String> {
     let (mut compared, mut packets) = (0, 0);
     let mut faults = Vec::new();
@@ -60,7 +60,7 @@ fn read(tshark: &Path, file: &Path) -> Result<Vec<Packet>> {
     parsed(&ran.stdout)
 }
 
-/// Parses tshark's lines. The near end opens the connection, so the first packet goes to the far end's port.
+/// Parses tshark's lines. The client opens the connection, so the first packet goes to the server's port.
 fn parsed(text: &str) -> Result<Vec<Packet>> {
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
     let far_port = rows.first().and_then(|row| row.get(1)).context("there is no packet in it")?;
@@ -94,7 +94,7 @@ fn drawn(sequence: &Value) -> Vec<Packet> {
     contract::list(sequence, "events").iter().filter_map(packet).collect()
 }
 
-/// Differences between the two. Their clocks have different zeros, so times count from the first packet.
+/// Returns the differences. The two clocks have different zeros, so times are relative to the first packet.
 fn differences(read: &[Packet], drawn: &[Packet]) -> Vec<String> {
     let opened = [(true, false), (true, true), (false, false)];
     let handshake = |packets: &[Packet]| packets.iter().take(3).map(|one| (one.syn, one.from_far)).eq(opened);

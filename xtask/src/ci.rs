@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: everything that a change must pass, in two lanes; each step named and timed.
+//! `cargo xtask ci`: all checks that a change must pass, in two processes. Each step has a name and is timed.
 //!
-//! All steps run even if one fails, so that one run reports everything. A missing tool is a skip with its name, and a
-//! skip that is not in `allowed-skips.toml` fails.
+//! All steps run even if one fails, so that one run reports all faults. A missing tool causes a skip with its name, and
+//! a skip that is not in `allowed-skips.toml` fails.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ const STEPS: &[Step] = &[
         let arguments = ["test", "--release", "--locked", "--package", "hairpin-transports", "--lib", "--", "loom"];
         let mut command = process::cargo(&state.root);
         command.args(arguments).env("RUSTFLAGS", "--cfg loom");
-        suite::selects(command)?;
+        suite::check_selection(command)?;
         cargo(state, &arguments, &[("RUSTFLAGS", "--cfg loom")])
     }),
     ("fuzz targets", |state| {
@@ -98,7 +98,7 @@ const STEPS: &[Step] = &[
     ("schema", |state| documents::schemas(&state.root, true).map(Done::Passed)),
     ("release build", release_build),
     ("library", |state| {
-        // As other crates may use it: without the command line.
+        // Without the command line, as other crates may use it.
         let arguments = ["clippy", "--quiet", "--locked", "--package", "hairpin", "--lib", "--no-default-features"];
         cargo(state, &[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])?;
         smoke::own_transport(&state.root, &state.scratch.join("own-transport")).map(Done::Passed)
@@ -116,7 +116,7 @@ const STEPS: &[Step] = &[
     ("picture", look),
 ];
 
-/// The steps that a second process runs next to the others: many tests wait, which leaves CPU time for builds.
+/// Steps that a second process runs concurrently: many tests wait, which leaves CPU time for builds.
 const SECOND: [&str; 8] = ["release build", "library", "commands", "catalog", "dist", "loom", "platforms", "aarch64"];
 
 /// How a step ended, for the summary.
@@ -127,7 +127,7 @@ struct StepResult {
     took: Duration,
 }
 
-/// Runs the named steps (default: all) and prints a summary; returns whether all passed.
+/// Runs the named steps (default: all) and prints a summary. Returns whether all passed.
 pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !STEPS.iter().any(|(step, _)| step == name)) {
         let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
@@ -150,7 +150,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     };
     let mut lines = Vec::new();
     for step in STEPS.iter().filter(|(name, _)| is_wanted(name)) {
-        // The steps that follow measure with the release build, so nothing else runs then.
+        // The following steps measure with the release build, so nothing else may run.
         if step.0 == SECOND[0] {
             lines.extend(second.take().map(Second::end).transpose()?);
         }
@@ -160,12 +160,12 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     if passed {
         process::remove(&state.scratch)?;
     } else {
-        println!("what the steps wrote is kept in {}", state.scratch.display());
+        println!("the files of the steps are kept in {}", state.scratch.display());
     }
     Ok(passed)
 }
 
-/// The second process, whose output is printed when it has ended.
+/// The second process. Its output is printed after it has ended.
 struct Second {
     running: Child,
     output: PathBuf,
@@ -225,7 +225,7 @@ fn print_summary(lines: &[StepResult]) -> bool {
     failed == 0 && !lines.is_empty()
 }
 
-/// Runs cargo; its output is passed through.
+/// Runs cargo, and passes its output through.
 fn cargo(state: &State, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Done> {
     let mut command = process::cargo(&state.root);
     let status = command.args(arguments).envs(environment.iter().copied()).status().context("cannot start cargo")?;
@@ -237,10 +237,10 @@ fn deny(state: &mut State) -> Result<Done> {
     if program("cargo-deny").is_err() {
         return Ok(skipped("cargo-deny", "it is not installed"));
     }
-    // The arrows are of the main workspace alone.
+    // The dependency rules apply to the main workspace only.
     let fuzz = ["deny", "--locked", "--manifest-path", "fuzz/Cargo.toml", "check"];
     cargo(state, &[&fuzz[..], &["--deny", "warnings", "licenses", "sources"]].concat(), &[])?;
-    // Not `--offline`: the first time cargo downloads the crates of other systems, to read their dependencies.
+    // Not `--offline`: the first time, cargo downloads the crates for other systems to read their dependencies.
     cargo(state, &["deny", "--locked", "check", "--deny", "warnings", "licenses", "bans", "sources"], &[])
 }
 

@@ -1,9 +1,9 @@
 //! `cargo xtask commands`: every command in the documents is run, and every output in them must have a date.
 //!
-//! Commands are in code blocks, or between backticks in a paragraph. Those of `hairpin` run in a folder in which RUN,
-//! BEFORE, AFTER and A to F are saved runs, COMMAND is a program and lab.ticket the ticket of a running server.
-//! Experiments measure one round, and in a brief check end after 3 s as by Ctrl-C; servers always do. A fake `ssh`
-//! reaches this machine, whatever the host. The bare name of a command between backticks is only asked for its help.
+//! Commands are in code blocks, or between backticks in a paragraph. Commands of `hairpin` run in a folder in which
+//! RUN, BEFORE, AFTER and A to F are saved runs, COMMAND is a program, and lab.ticket is the ticket of a running
+//! server. Experiments measure one round. Servers are interrupted after 3 s as by Ctrl-C, and in a brief check
+//! experiments too. A fake `ssh` reaches this machine for every host. The bare name of a command only prints its help.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::process;
 
 const LIMIT: Duration = Duration::from_mins(8);
 
-/// Generated; and the one whose blocks have a test (`crates/hairpin/tests/lab/scripting.rs`).
+/// The generated document, and the one whose blocks have a test (`crates/hairpin/tests/lab/scripting.rs`).
 const GENERATED: &str = "catalog.md";
 const BLOCKS_ARE_TESTED: &str = "scripting.md";
 
 /// Saved runs that commands name.
 const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
 
-/// Makes `hairpin` commands that measure measure one round, unless they say otherwise.
+/// Shell wrapper that adds `--rounds 1` to `hairpin` commands that measure, unless they set the rounds.
 const ONE_ROUND: &str = r#"
 case "$1 $2" in
   "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "under-load "* | "survey "* | "claims run" | " " | -*)
@@ -44,7 +44,7 @@ case " $*" in
 esac
 "#;
 
-/// A fake ssh client: every host is this machine.
+/// A fake ssh client that runs the command on this machine.
 const SSH: &str = r#"
 [ "$1" = -G ] && exec echo "hostname 127.0.0.1"
 while [ "$1" != -- ]; do shift; done
@@ -54,10 +54,10 @@ SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$*"
 
 /// File with the ticket of the running server.
 const TICKET: &str = "lab.ticket";
-/// Where a server keeps its key and its tickets.
+/// Environment variable of the folder for a server's key and tickets.
 const STATE: &str = "XDG_STATE_HOME";
 
-/// Precedes a command whose output others may not read; `)` ends it.
+/// Prefix of a command whose output other users may not read; `)` ends the command.
 const PRIVATE: &str = "(umask 077; ";
 
 /// Ends a program early, as Ctrl-C does.
@@ -66,11 +66,11 @@ const LIMITED: &str = "timeout --foreground --preserve-status --signal=INT --kil
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     command: String,
-    /// Between backticks in a paragraph, not in a block.
+    /// Whether the command is between backticks in a paragraph, not in a block.
     inline: bool,
 }
 
-/// Runs the commands in the documents below `root` with the program `binary`; returns a line for the summary. `brief`
+/// Runs the commands in the documents below `root` with the program `binary`. Returns a line for the summary. `brief`
 /// skips installations and ends measurements after 3 s.
 pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
     let mut shown: Vec<Shown> = Vec::new();
@@ -114,7 +114,7 @@ fn documents(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The commands of a document, in order.
+/// Returns the commands of a document, in order.
 fn commands(text: &str) -> Vec<Shown> {
     let mut found = Vec::new();
     let mut prose = String::new();
@@ -150,7 +150,7 @@ fn is_command(text: &str) -> bool {
     text == "hairpin" || text.starts_with("hairpin ") || text.starts_with("cargo ")
 }
 
-/// Lines at which a block of output (`text`) begins in a section without a date before it.
+/// Returns the lines at which a block of output (`text`) begins without a date before it in its section.
 fn undated(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut dated, mut in_fence) = (false, false);
@@ -167,7 +167,7 @@ fn undated(text: &str) -> Vec<usize> {
     found
 }
 
-/// Whether it contains a date such as 2026-11-22.
+/// Whether the line contains a date such as 2026-11-22.
 fn has_date(line: &str) -> bool {
     let is_date = |word: &str| {
         let parts: Vec<&str> = word.split('-').collect();
@@ -177,7 +177,7 @@ fn has_date(line: &str) -> bool {
     line.split(|letter: char| !letter.is_ascii_digit() && letter != '-').any(is_date)
 }
 
-/// Where commands run.
+/// The folder and environment in which commands run.
 struct Place<'a> {
     root: &'a Path,
     binary: &'a Path,
@@ -186,7 +186,7 @@ struct Place<'a> {
     programs: PathBuf,
 }
 
-/// A server that ends when dropped, as its input closes.
+/// A server. Dropping this closes its input, which ends it.
 struct Server(Child);
 
 impl Drop for Server {
@@ -230,7 +230,7 @@ impl<'a> Place<'a> {
         Ok(server)
     }
 
-    /// Keys and tickets of the started servers.
+    /// Folder with the keys and tickets of the started servers.
     fn state(&self) -> PathBuf {
         self.folder.with_file_name("state")
     }
@@ -253,8 +253,8 @@ impl<'a> Place<'a> {
         process::run(shell.env(STATE, self.state()), LIMIT)
     }
 
-    /// Runs a command, and repeats it while a concurrent test has the port that the command names.
-    fn with_its_port(&self, command: &str) -> Result<process::Ran> {
+    /// Runs a command, and repeats it while a concurrent test uses the command's port.
+    fn run_once_port_is_free(&self, command: &str) -> Result<process::Ran> {
         let began = Instant::now();
         loop {
             let ran = self.shell(command)?;
@@ -265,11 +265,11 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Why the command does not do what its document says, if so.
+    /// Returns why the command does not work as its document states; `None` if it works.
     fn fault(&self, shown: &Shown) -> Option<String> {
         let words: Vec<&str> = shown.command.split_whitespace().collect();
         let ran = match words.as_slice() {
-            ["cargo", "xtask", ..] => return crate::not_a_chore(&words[1..]),
+            ["cargo", "xtask", ..] => return crate::parse_error(&words[1..]),
             ["cargo", "install", ..] if self.brief => return None,
             ["cargo", "install", rest @ ..] => self.install(rest),
             // Other steps of CI run these.
@@ -277,7 +277,7 @@ impl<'a> Place<'a> {
             names if shown.inline && names.iter().all(|word| is_name(word)) => {
                 self.shell(&format!("{} --help", shown.command))
             }
-            _ => self.with_its_port(&shown.command),
+            _ => self.run_once_port_is_free(&shown.command),
         };
         match (ran.map(|ran| (ran.code, ran.succeeded())), self.brief) {
             (Ok((Some(1), _)), _) if words.contains(&"--budget") => None,
@@ -294,7 +294,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether it is `hairpin` or a command's name, rather than a flag or a value.
+/// Whether the word is `hairpin` or the name of a command, rather than a flag or a value.
 fn is_name(word: &str) -> bool {
     !word.starts_with('-') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
@@ -345,7 +345,7 @@ mod tests {
         let fault = |command: &str| place.fault(&Shown { command: command.to_owned(), inline: true });
         assert_eq!(fault("cargo xtask tidy"), None);
         assert!(fault("cargo xtask tidiness").is_some() && fault("cargo xtask tidy --fast").is_some());
-        // No program there is called hairpin.
+        // That folder has no program called hairpin.
         assert!(fault("hairpin list").unwrap().contains("exit code"));
         process::remove(&scratch).unwrap();
     }

@@ -1,10 +1,9 @@
-//! `cargo xtask coverage`: do intervals hold from run to run, are equal cases called equal, and slower ones slower?
+//! `cargo xtask coverage`: checks that intervals cover the true value, and the verdicts of comparisons.
 //!
-//! It repeats an ordinary `round-trip` many times. The truth of a repeat is the median of its case over the other
-//! repeats in the same state of the machine: those whose probe, and if messages wake another CPU also the waking time,
-//! is within 2 % of its own; at least five. An interval covers it or does not. Each run is also compared with the next
-//! by `hairpin compare`, which must call hardly any figure different; and runs with an injected delay with runs
-//! without.
+//! It repeats an ordinary `round-trip` many times. The true value of a repeat is the median of its case over at least
+//! five other repeats in the same state of the machine. In the same state, the probe times, and if messages wake
+//! another CPU also the waking times, differ by less than 2 %. `hairpin compare` also compares each run with the next
+//! one, and must call hardly any figure different; and it compares runs with an injected delay with runs without.
 
 mod recording;
 
@@ -20,39 +19,39 @@ use serde_json::Value;
 use crate::process;
 
 const LIMIT: Duration = Duration::from_mins(5);
-/// Runs whose probes differ by less are in one state of the machine. On one CPU figures are proportional to the probe,
-/// so a wider state would itself vary by more than an interval.
-const ONE_STATE: f64 = 1.02;
-/// With fewer other runs in a state its median is unknown.
+/// Runs whose probe times differ by less than this ratio are in the same state of the machine. On one CPU figures are
+/// proportional to the probe time, so figures in a wider state would vary by more than an interval.
+const MAX_STATE_RATIO: f64 = 1.02;
+/// Minimum number of other runs in a state to know its median.
 const MIN_RUNS_IN_STATE: usize = 5;
-/// Minimum coverage of the p50 over all cases, and of each; and of the p99 over all.
+/// Minimum coverage of the p50 over all cases, of the p50 of each case, and of the p99 over all cases.
 const POOLED_P50: f64 = 0.92;
 const EACH_P50: f64 = 0.88;
 const POOLED_P99: f64 = 0.90;
-const WITH_INTERVAL: f64 = 0.8;
-/// Maximum share of adjacent pairs called different in any figure.
-const DIFFERENT: f64 = 0.08;
-/// Minimum share of pairs that show a delay of the smallest detectable size, and one of a tenth.
+const MIN_SHARE_WITH_INTERVAL: f64 = 0.8;
+/// Maximum share of adjacent pairs that are called different in any figure.
+const MAX_DIFFERENT_SHARE: f64 = 0.08;
+/// Minimum shares of pairs in which a delay of the smallest detectable size, and a delay of a tenth, are found.
 const MIN_FOUND_SHARE: f64 = 0.8;
-const FOUND_TENTH: f64 = 39.0 / 40.0;
+const MIN_FOUND_TENTH_SHARE: f64 = 39.0 / 40.0;
 /// The case in which delays are injected.
 const INJECTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "same-cpu"];
 
 pub(crate) struct Options {
     pub(crate) runs: usize,
-    /// Runs with an injected delay, of each size.
+    /// Number of runs with an injected delay of each size.
     pub(crate) injected: usize,
-    /// The time of each run, as `--over` takes it.
+    /// Duration of each run, as an argument of `--over`.
     pub(crate) over: String,
     /// Only these transports.
     pub(crate) transports: String,
-    /// Where the runs are kept; existing ones are analysed again instead of measured.
+    /// Folder in which the runs are kept. Existing runs are analysed again instead of measured.
     pub(crate) out: Option<PathBuf>,
-    /// Where to write the figures of each round, for a test that replays them.
+    /// File for the figures of each round, for a test that replays them.
     pub(crate) record: Option<PathBuf>,
 }
 
-/// Measures and prints everything; returns whether it is within its limits.
+/// Measures and prints all results. Returns whether they are within the limits.
 pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let scratch = match &asked.out {
@@ -91,9 +90,9 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     println!("\n{}", table(&cases));
     println!("{}", states(&repeats));
     println!("A/A: {different} of {pairs} adjacent pairs called different in any figure; {rows_of_pairs}");
-    let mut holds = holds(&cases) & (different as f64 <= DIFFERENT * pairs as f64);
+    let mut holds = holds(&cases) & (different as f64 <= MAX_DIFFERENT_SHARE * pairs as f64);
     if asked.injected > 0 {
-        for found in injected(&hairpin, &scratch, asked)? {
+        for found in measure_injected(&hairpin, &scratch, asked)? {
             println!("{found}");
             holds &= found.holds();
         }
@@ -104,13 +103,13 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     Ok(holds)
 }
 
-/// Measures into the folder and returns the run; an existing one is analysed again.
+/// Measures into the folder, or analyses an existing run again. Returns the run.
 fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
     if out.join("run.json").exists() {
         process::run(Command::new(hairpin).arg("analyse").arg(out), LIMIT)?.succeeded()?;
         return process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?.succeeded()?.json();
     }
-    // An interrupted run leaves files that block the next.
+    // Removes files of an interrupted run, which would block this one.
     process::remove(out)?;
     measure.args(["--keep-samples", "0", "--quiet", "--json", "--out"]).arg(out);
     process::run(measure, LIMIT)?.succeeded()?.json()
@@ -118,13 +117,13 @@ fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
 
 #[derive(Clone, Copy, Debug)]
 struct Repeat {
-    /// Probe time in the state that the figures are from.
+    /// Probe time in the state of the machine that the figures are from.
     probe_ns: f64,
-    /// Time to wake another CPU, if messages do.
+    /// Time to wake another CPU, if messages wake one.
     waking_ns: Option<f64>,
     value: f64,
     interval: Option<(f64, f64)>,
-    /// Standard deviation of the logarithms of its rounds.
+    /// Standard deviation of the logarithms of the figure in the rounds.
     deviation: f64,
 }
 
@@ -136,7 +135,7 @@ struct Case {
 }
 
 impl Case {
-    /// The p50 and the p99 of every case.
+    /// Collects the p50 and the p99 of every case.
     fn all(runs: &[Value]) -> Result<Vec<Self>> {
         let mut cases: BTreeMap<(String, &'static str), Vec<Repeat>> = BTreeMap::new();
         for run in runs {
@@ -155,41 +154,41 @@ impl Case {
         Ok(cases.into_iter().map(|((label, figure), repeats)| Self { label, figure, repeats }).collect())
     }
 
-    /// Values of the other repeats in the same state as the repeat at that place.
-    fn others_alike(&self, place: usize) -> Vec<f64> {
-        let repeat = &self.repeats[place];
-        let is_near = |one: f64, other: f64| (one / other).ln().abs() < ONE_STATE.ln();
+    /// Returns the values of the other repeats in the same state as repeat number `index`.
+    fn others_in_state(&self, index: usize) -> Vec<f64> {
+        let repeat = &self.repeats[index];
+        let is_near = |one: f64, other: f64| (one / other).ln().abs() < MAX_STATE_RATIO.ln();
         let is_alike = |other: &Repeat| {
             is_near(other.probe_ns, repeat.probe_ns)
                 && other.waking_ns.zip(repeat.waking_ns).is_none_or(|(one, other)| is_near(one, other))
         };
-        let others = self.repeats.iter().enumerate().filter(|(at, other)| *at != place && is_alike(other));
+        let others = self.repeats.iter().enumerate().filter(|(at, other)| *at != index && is_alike(other));
         others.map(|(_, other)| other.value).collect()
     }
 
-    /// Median over the other repeats in the same state; `None` if there are too few.
-    fn truth(&self, place: usize) -> Option<f64> {
-        let alike = self.others_alike(place);
+    /// Returns the median over the other repeats in the same state; `None` if there are too few.
+    fn truth(&self, index: usize) -> Option<f64> {
+        let alike = self.others_in_state(index);
         if alike.len() < MIN_RUNS_IN_STATE { None } else { median(alike.into_iter()) }
     }
 
-    /// Each repeat that has a truth, with it.
+    /// Returns each repeat whose true value is known, with that value.
     fn with_truth(&self) -> impl Iterator<Item = (&Repeat, f64)> {
-        self.repeats.iter().enumerate().filter_map(|(place, repeat)| Some((repeat, self.truth(place)?)))
+        self.repeats.iter().enumerate().filter_map(|(index, repeat)| Some((repeat, self.truth(index)?)))
     }
 
-    /// Numbers of other repeats that truths are from: the minimum and the median.
+    /// Returns the minimum and the median number of other repeats from which true values are computed.
     fn sizes_of_states(&self) -> Option<(usize, f64)> {
-        let sizes = (0..self.repeats.len()).map(|place| self.others_alike(place).len());
+        let sizes = (0..self.repeats.len()).map(|index| self.others_in_state(index).len());
         let sizes: Vec<usize> = sizes.filter(|size| *size >= MIN_RUNS_IN_STATE).collect();
         Some((*sizes.iter().min()?, median(sizes.iter().map(|size| *size as f64))?))
     }
 
-    /// How many repeats with an interval and a truth cover it, and how many there are.
+    /// Returns how many intervals cover the true value, and the number of repeats with an interval and a true value.
     fn covered(&self) -> (usize, usize) {
-        let told = self.with_truth().filter_map(|(repeat, truth)| Some((truth, repeat.interval?)));
-        told.fold((0, 0), |(covered, told), (truth, (low, high))| {
-            (covered + usize::from(low <= truth && truth <= high), told + 1)
+        let intervals = self.with_truth().filter_map(|(repeat, truth)| Some((truth, repeat.interval?)));
+        intervals.fold((0, 0), |(covered, count), (truth, (low, high))| {
+            (covered + usize::from(low <= truth && truth <= high), count + 1)
         })
     }
 
@@ -198,7 +197,7 @@ impl Case {
         with as f64 / self.repeats.len() as f64
     }
 
-    /// Median over repeats of half the interval, in standard deviations of rounds.
+    /// Returns the median over repeats of half the interval, in standard deviations of rounds.
     fn half_widths(&self) -> Option<f64> {
         let half = |repeat: &Repeat| {
             let (low, high) = repeat.interval?;
@@ -207,13 +206,13 @@ impl Case {
         median(self.repeats.iter().filter_map(half))
     }
 
-    /// The same as a share of the value.
+    /// Returns the median over repeats of half the interval, as a share of the value.
     fn half_share(&self) -> Option<f64> {
         median(self.repeats.iter().filter_map(|repeat| Some((repeat.interval?.1 / repeat.interval?.0).sqrt() - 1.0)))
     }
 
-    /// The share of the variance of rounds that a run of this length does not see: the variance of repeats within a
-    /// state, relative to that of their rounds. It includes what a run does see, so it is an upper bound.
+    /// Returns the variance of repeats within a state, relative to the variance of their rounds: an upper bound of the
+    /// share of the variance that is slower than a run of this length.
     fn slow_share(&self) -> Option<f64> {
         let off: Vec<f64> = self.with_truth().map(|(repeat, truth)| (repeat.value / truth).ln()).collect();
         let rounds = median(self.repeats.iter().map(|repeat| repeat.deviation)).filter(|rounds| *rounds > 0.0)?;
@@ -221,7 +220,7 @@ impl Case {
     }
 }
 
-/// One figure of a case of a run, if it has it.
+/// Reads one figure of a case of a run; `None` if it is missing.
 fn repeat(run: &Value, case: &Value, figure: &'static str) -> Option<Repeat> {
     let told = &case["latency_ns"][figure];
     let state = case["state"]["index"].as_u64()?;
@@ -264,7 +263,7 @@ fn share((covered, told): (usize, usize)) -> f64 {
 fn holds(cases: &[Case]) -> bool {
     let each = cases.iter().filter(|case| case.figure == "p50").all(|case| {
         share(case.covered()) >= EACH_P50
-            && case.share_with_interval() >= WITH_INTERVAL
+            && case.share_with_interval() >= MIN_SHARE_WITH_INTERVAL
             && case.half_widths().is_some_and(|half| half <= 1.0)
     });
     each && pooled(cases, "p50") >= POOLED_P50 && pooled(cases, "p99") >= POOLED_P99
@@ -298,7 +297,7 @@ fn table(cases: &[Case]) -> String {
     lines.join("\n")
 }
 
-/// How many runs saw one state and how many two, and how often the state changed.
+/// Describes how many runs had one state of the machine and how many two, and how often the state changed.
 fn states(runs: &[Value]) -> String {
     let of = |run: &Value| contract::list(&run["machine"], "states").len();
     let with = |count: usize| runs.iter().filter(|run| of(run) == count).count();
@@ -350,7 +349,7 @@ fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rows {
     all: usize,
-    /// Rows that could be called different: in one state of the machine, with an interval or a verdict without one.
+    /// Rows that could be called different: in the same state of the machine, and with an interval or a verdict.
     judged: usize,
     unlike: usize,
 }
@@ -384,7 +383,7 @@ impl std::fmt::Display for Row {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Injection {
-    /// The size that the comparison of two runs without a delay says it would find.
+    /// The smallest change that the comparison of two runs without a delay could detect.
     SmallestDetectable,
     /// A tenth of the p50, if rounds vary by at most 3 %.
     Tenth,
@@ -392,14 +391,14 @@ enum Injection {
 
 struct Found {
     injection: Injection,
-    /// Pairs whose comparison says that it would find a delay of that size.
+    /// Pairs whose comparison could detect a delay of that size.
     pairs: usize,
     slower: usize,
     /// Pairs in different states of the machine.
     unlike: usize,
-    /// Pairs without an interval, or with one too wide for that delay.
+    /// Pairs without an interval, or with an interval too wide for that delay.
     unsure: usize,
-    /// Runs without a delay to inject, or whose rounds vary too much for it.
+    /// Runs for which no delay was injected, because its size is unknown or their rounds vary too much.
     without_fault: usize,
     /// Sizes of the delays, as shares of the p50.
     shares: Vec<f64>,
@@ -424,7 +423,7 @@ impl Found {
     }
 
     fn holds(&self) -> bool {
-        let least = if self.injection == Injection::Tenth { FOUND_TENTH } else { MIN_FOUND_SHARE };
+        let least = if self.injection == Injection::Tenth { MIN_FOUND_TENTH_SHARE } else { MIN_FOUND_SHARE };
         self.pairs > 0 && self.slower as f64 >= least * self.pairs as f64
     }
 }
@@ -446,9 +445,9 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// Runs without a delay, each followed by one with a delay of each size. Sizes are from that run and the previous one
-/// without a delay.
-fn injected(hairpin: &Path, scratch: &Path, asked: &Options) -> Result<[Found; 2]> {
+/// Measures runs without a delay, each followed by a run with a delay of each size. The sizes are computed from that
+/// run and the previous run without a delay.
+fn measure_injected(hairpin: &Path, scratch: &Path, asked: &Options) -> Result<[Found; 2]> {
     let measure = |name: String, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
         let out = scratch.join(name);
         let mut command = Command::new(hairpin);

@@ -1,7 +1,7 @@
-//! `cargo xtask dist`: one static binary with its manual pages and completions in a tar.gz, tried in an empty root.
+//! `cargo xtask dist`: one static binary with its manual pages and completions in a tar.gz, tested in an empty root.
 //!
-//! The target is musl if rustup has its standard library and there is a C compiler for it, else glibc linked
-//! statically. The same binary gives the same archive: sorted names, no owner, the time of the commit.
+//! The target is musl if its standard library and a C compiler for it are installed, else statically linked glibc. The
+//! same binary always gives the same archive: sorted names, no owner, the time of the commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,19 +17,19 @@ const MAX_BINARY_BYTES: u64 = 20_000_000;
 /// Time limit of each program started here, except the build.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Shells, and the file in which each finds its completions.
+/// Shells, and the name of the completion file of each.
 const SHELLS: &[(&str, &str)] = &[("bash", "hairpin.bash"), ("zsh", "_hairpin"), ("fish", "hairpin.fish")];
 
 /// Texts added to the archive.
 const TEXTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Builds the archive below `target/dist`, unpacks it into an empty root and runs it there; returns a line for the
+/// Builds the archive below `target/dist`, unpacks it, and runs its binary in an empty root. Returns a line for the
 /// summary.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let (target, binary) = build(root)?;
     let bytes = std::fs::metadata(&binary).context("the build left no binary")?.len();
     if bytes > MAX_BINARY_BYTES {
-        bail!("{} has {bytes} bytes; {MAX_BINARY_BYTES} are the limit", binary.display());
+        bail!("{} has {bytes} bytes; the limit is {MAX_BINARY_BYTES}", binary.display());
     }
     let folder = binary.ancestors().nth(3).context("no target directory")?.join("dist");
     let name = format!("hairpin-{}-{target}", env!("CARGO_PKG_VERSION"));
@@ -52,8 +52,8 @@ fn build(root: &Path) -> Result<(String, PathBuf)> {
     let target = if has_compiler && platforms::is_installed(&target("musl"))? {
         target("musl")
     } else {
-        let hint = if has_compiler { "rustup target add it" } else { "install musl-gcc, Debian's musl-tools" };
-        println!("nothing to build for {}: linking glibc statically (hint: {hint})", target("musl"));
+        let hint = if has_compiler { "run rustup target add" } else { "install Debian's package musl-tools" };
+        println!("cannot build for {}: linking glibc statically (hint: {hint})", target("musl"));
         command.env("RUSTFLAGS", "-C target-feature=+crt-static");
         target("gnu")
     };
@@ -113,14 +113,14 @@ fn printed(binary: &Path, arguments: &[&str]) -> Result<String> {
     Ok(ran.with_context(|| format!("hairpin {}", arguments.join(" ")))?.stdout)
 }
 
-/// Subcommands that a page refers to, without `help`, which prints what the pages say.
+/// Returns the subcommands that a page refers to, without `help`, which only prints the same pages.
 fn commands_in(page: &str, name: &str) -> Vec<String> {
     let plain = page.replace("\\-", "-");
     let names = plain.lines().filter_map(|line| line.strip_suffix("(1)")?.strip_prefix(name)?.strip_prefix('-'));
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Makes the archive and its checksum.
+/// Creates the archive and its checksum.
 fn pack(root: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
     let mut log = Command::new("git");
     let log = process::run(log.current_dir(root).args(["log", "-1", "--format=@%ct"]), LIMIT)?;
@@ -136,8 +136,7 @@ fn pack(root: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(folder.join(file))
 }
 
-/// Runs the archive's binary in a root with only `/proc` and an empty `/tmp`: any library, data file or other program
-/// that Hairpin needs is missing there.
+/// Runs the archive's binary in a root with only `/proc` and an empty `/tmp`. Libraries and data files are missing.
 fn in_empty_root(archive: &Path, name: &str, scratch: &Path) -> Result<String> {
     let mut tar = Command::new("tar");
     tar.args(["--extract", "--file"]).arg(archive).arg("--directory").arg(scratch);
@@ -157,7 +156,7 @@ fn in_empty_root(archive: &Path, name: &str, scratch: &Path) -> Result<String> {
     };
     let version = ran(&["--version"])?;
     if !ran(&["list"])?.contains("tcp") {
-        bail!("hairpin list: no tcp in it");
+        bail!("`hairpin list` does not list tcp");
     }
     let transports = "tcp,unix-stream,pipe,shm";
     let words = ["round-trip", "--quick", "--transport", transports, "--placement", "same-cpu", "--json"];

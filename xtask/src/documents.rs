@@ -1,5 +1,4 @@
-//! `cargo xtask catalog` and `cargo xtask schema`: documents printed by the program itself, so that they describe only
-//! what exists.
+//! `cargo xtask catalog` and `cargo xtask schema`: write documents that the program prints.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,16 +8,15 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
-/// Writes docs/catalog.md as the binary lists it, or with `check` only compares; returns a line for the summary.
+/// Writes docs/catalog.md from the binary's list, or with `check` only compares. Returns a line for the summary.
 pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["list", "--markdown"]);
     let printed = process::run(&mut command, Duration::from_secs(30))?.succeeded().context("hairpin list")?.stdout;
-    keep(root, &Document { path: "docs/catalog.md", chore: "catalog" }, &printed, check)
+    write_or_compare(root, &Document { path: "docs/catalog.md", chore: "catalog" }, &printed, check)
 }
 
-/// Writes the schemas in docs/schemas as hairpin-model derives them from its types, or with `check` only compares;
-/// returns a line for the summary.
+/// Writes hairpin-model's schemas to docs/schemas, or with `check` only compares. Returns a line for the summary.
 pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
     let mut command = process::cargo(root);
     command.args(["run", "--quiet", "--locked", "--package", "hairpin-model", "--features", "schema"]);
@@ -28,7 +26,7 @@ pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
     let schemas = schemas.as_object().context("the schemas are not in an object")?;
     for (name, schema) in schemas {
         let path = format!("{SCHEMAS}/{name}.json");
-        keep(root, &Document { path: &path, chore: "schema" }, &format!("{schema:#}\n"), check)?;
+        write_or_compare(root, &Document { path: &path, chore: "schema" }, &format!("{schema:#}\n"), check)?;
     }
     for entry in std::fs::read_dir(root.join(SCHEMAS)).with_context(|| format!("cannot list {SCHEMAS}"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -46,7 +44,7 @@ struct Document<'a> {
     chore: &'static str,
 }
 
-fn keep(root: &Path, document: &Document, printed: &str, check: bool) -> Result<String> {
+fn write_or_compare(root: &Path, document: &Document, printed: &str, check: bool) -> Result<String> {
     let path = root.join(document.path);
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     if let Some(why) = stale(document, &written, printed).filter(|_| check) {
@@ -58,7 +56,7 @@ fn keep(root: &Path, document: &Document, printed: &str, check: bool) -> Result<
     Ok(format!("{}: {} lines", document.path, printed.lines().count()))
 }
 
-/// Why the written document is stale, if it is.
+/// Returns why the written document is stale; `None` if it is not.
 fn stale(Document { path, chore }: &Document, written: &str, printed: &str) -> Option<String> {
     if printed.trim().is_empty() {
         return Some(format!("nothing was printed for {path}"));

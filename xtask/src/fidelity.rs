@@ -1,13 +1,13 @@
-//! `cargo xtask fidelity`: Hairpin's figures against those of a bare loop, in one interleaved run.
+//! `cargo xtask fidelity`: compares Hairpin's figures with those of a bare loop, in one interleaved run.
 //!
-//! Every round of a case measures the bare loop, Hairpin, and the bare loop again, in an order that rotates from round
-//! to round, each with fresh processes. The ratio of a round is Hairpin's p50 over the mean of the bare loop's two; the
-//! median of these ratios is judged. The bare loop against itself shows the machine's own variation.
+//! Every round of a case runs Hairpin once and the bare loop twice, in an order that rotates from round to round, with
+//! new processes each time. The ratio of a round is Hairpin's p50 divided by the mean of the bare loop's two; the
+//! median of these ratios is judged. The ratio of the bare loop's two figures shows the machine's own variation.
 //!
-//! With `--against BINARY` another build of Hairpin replaces the bare loop, and this one must not be worse.
+//! With `--against BINARY` another build of Hairpin replaces the bare loop, and this build must not be worse.
 //!
 //! With `--two-hosts` client and server are in two network namespaces with a veth pair between them, Hairpin's server
-//! is `hairpin serve`, and both programs are pinned to the same CPUs.
+//! is `hairpin serve`, and Hairpin and the bare loop use the same CPUs.
 
 mod base;
 mod build;
@@ -36,7 +36,7 @@ pub(crate) enum Against {
     Build(PathBuf),
 }
 
-/// Measures and prints the table; returns whether every rule holds.
+/// Measures and prints the table. Returns whether all rules hold.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], against: &Against) -> Result<bool> {
     let combinations = Combination::all(only, matches!(against, Against::BareLoopBetweenHosts))?;
     let [hairpin, bare_loop] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
@@ -46,7 +46,7 @@ pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], ag
     Ok(print_table(&combinations, &measured?, matches!(against, Against::Build(_))))
 }
 
-/// The rounds of each case.
+/// Measures the rounds of each case.
 fn measure_all(
     combinations: &[Combination],
     [hairpin, bare_loop]: [&Path; 2],
@@ -61,9 +61,9 @@ fn measure_all(
         Against::Build(program) => (Some(Build::probe(program, scratch)?), None),
     };
     let contestants = |combination| match (&old, &hosts) {
-        (Some(old), _) => beside_build(&hairpin, old, combination),
+        (Some(old), _) => prepare_builds(&hairpin, old, combination),
         (None, Some(hosts)) => hosts.contestants(&hairpin, bare_loop, combination),
-        (None, None) => beside_bare_loop(&hairpin, bare_loop, combination),
+        (None, None) => prepare_bare_loop(&hairpin, bare_loop, combination),
     };
     let rounds_of = |combination: &Combination| {
         let Combination { transport, waiting, placement } = combination;
@@ -79,15 +79,15 @@ fn measure_all(
     measured.collect()
 }
 
-/// This build and another one. Each runs once outside the rounds, to bring its pages into memory.
-fn beside_build(hairpin: &Build, old: &Build, combination: Combination) -> Result<(Build, Base)> {
+/// Prepares this build and another one. Each runs once outside the rounds, to bring its pages into memory.
+fn prepare_builds(hairpin: &Build, old: &Build, combination: Combination) -> Result<(Build, Base)> {
     hairpin.run(combination, 0)?;
     old.run(combination, 0)?;
     Ok((hairpin.clone(), Base::Build(old.clone())))
 }
 
-/// This build and the bare loop, on the CPUs of its first run, which is no round.
-fn beside_bare_loop(hairpin: &Build, bare_loop: &Path, combination: Combination) -> Result<(Build, Base)> {
+/// Prepares this build and the bare loop, which uses the CPUs of a first run of the build outside the rounds.
+fn prepare_bare_loop(hairpin: &Build, bare_loop: &Path, combination: Combination) -> Result<(Build, Base)> {
     let cpus = cpus(&hairpin.run(combination, 0)?, combination.placement)?;
     let bare = BareLoop { program: bare_loop.to_owned(), cpus, enter: Vec::new(), server: Vec::new() };
     Ok((hairpin.clone(), Base::BareLoop(bare)))
@@ -125,7 +125,7 @@ fn print_table(combinations: &[Combination], measured: &[Vec<Round>], against: b
     all_hold
 }
 
-/// One round of a case: the base twice and Hairpin once, in first, second or third place in turn.
+/// Measures one round of a case: the base twice and Hairpin once. Hairpin is first, second or third in turn.
 fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize) -> Result<Round> {
     let mut of_base = Vec::new();
     let mut hairpin_ns = 0.0;
@@ -136,18 +136,18 @@ fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize
             of_base.push(base.run(combination, number)?);
         }
     }
-    let [(first_ns, resolution_ns), (second_ns, _)] = of_base[..] else { bail!("the base runs twice a round") };
+    let [(first_ns, resolution_ns), (second_ns, _)] = of_base[..] else { bail!("the base did not run twice") };
     Ok(Round { base_ns: (first_ns, second_ns), hairpin_ns, resolution_ns })
 }
 
-/// CPUs of Hairpin's client and echo, in the bare loop's format.
+/// Returns the CPUs of Hairpin's client and server, in the bare loop's format.
 fn cpus(run: &Value, placement: &str) -> Result<String> {
     let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
     let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
     match (placement, &used[..]) {
         ("same-cpu", [.., echo]) => Ok(format!("{echo},{echo}")),
         ("cross-cpu", [client, echo]) => Ok(format!("{client},{echo}")),
-        _ => bail!("cannot tell on which CPUs the ends run {placement}: cpus_used is {used:?}"),
+        _ => bail!("cannot find the CPUs of the ends for {placement}: cpus_used is {used:?}"),
     }
 }
 

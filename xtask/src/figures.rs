@@ -1,11 +1,11 @@
-//! Figures that the chores need: medians, quantiles, and an interval of a median.
+//! Statistics for the chores: medians, quantiles, and an interval of a median.
 
-/// The median; NaN without values.
+/// Returns the median; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The quantile by linear interpolation between order statistics (type 7 of Hyndman and Fan, 1996); NaN without values.
+/// Returns the quantile, interpolated linearly (type 7 of Hyndman and Fan, 1996); NaN without values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let sorted = sorted(values);
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
@@ -15,10 +15,11 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64)
 }
 
-/// An interval that contains the median of the values' distribution with at least 95 %, whatever its shape.
+/// Returns an interval that contains the median of any distribution of the values with at least 95 %.
 ///
-/// The order statistics k and n+1-k do so if a fair coin shows fewer than k heads in n throws with at most 2.5 % (the
-/// sign test inverted). Below 6 values no such k exists, and it is the whole range.
+/// The interval is from order statistic k to n+1-k, where k is the largest number such that a fair coin shows fewer
+/// than k heads in n throws with a probability of at most 2.5 % (inverted sign test). With fewer than 6 values there is
+/// no such k, and the interval is the whole range.
 pub(crate) fn median_interval(values: &[f64]) -> (f64, f64) {
     let sorted = sorted(values);
     let count = sorted.len();

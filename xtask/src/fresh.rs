@@ -1,6 +1,5 @@
-//! `cargo xtask fresh`: README's two commands on a machine with only a Rust toolchain, a C linker, git and a base
-//! Debian: a debootstrap root in its own namespaces, in which a clone of a commit is built. Downloads are taken from
-//! this machine's registry and are not in the times.
+//! `cargo xtask fresh`: runs README's two commands on a clone of a commit, in a debootstrap root in its own namespaces
+//! that has only a base Debian, a Rust toolchain, a C linker and git. The times do not include downloads.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,7 +14,7 @@ const SCRIPT: &str = include_str!("fresh.sh");
 /// Programs that the script needs.
 const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
 
-/// What is run, and how.
+/// Options of the chore.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[arg(long, default_value = "HEAD")]
@@ -26,18 +25,18 @@ pub(crate) struct Options {
     /// Forbid user namespaces, as some distributions do
     #[arg(long)]
     without_namespaces: bool,
-    /// Run the tests, once built, next to two busy loops for each CPU and a process that writes files
+    /// Run the tests, after they are built, under the load of two busy loops per CPU and a process that writes files
     #[arg(long)]
     busy: bool,
     /// Only the tests
     #[arg(long)]
     only_tests: bool,
-    /// How often the tests are run; all but the first find everything built
+    /// How often the tests are run; only the first run builds them
     #[arg(long, default_value_t = 1)]
     times: u32,
 }
 
-/// Runs the commands and prints each with its seconds and its exit code; returns whether all of them passed.
+/// Runs the commands and prints each with its time and exit code. Returns whether all of them passed.
 pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     for name in PROGRAMS {
         program(name).map_err(anyhow::Error::msg)?;

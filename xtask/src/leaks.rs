@@ -1,11 +1,12 @@
-//! Starts and undoes a link many times: how long that takes, and whether a namespace, interface, process or file
+//! Starts and ends a link many times. Measures the time, and checks whether a namespace, interface, process or file
 //! remains.
 //!
-//! Network namespaces are counted twice. Those that a process, a descriptor or a mount holds are listed by their inode
-//! in /proc. Those that only the kernel still knows are objects of its memory (`net_namespace` in /proc/slabinfo, which
-//! root may read). The kernel takes unused namespaces down in the background, so the check waits for that. It keeps the
-//! object of some until it takes the next one down (`net_complete_free`, net/core/net_namespace.c), so one more is made
-//! and left before each count. Both counts are exact: no other process on the machine may make namespaces meanwhile.
+//! Network namespaces are counted in two ways. Namespaces that a process, a descriptor or a mount uses are listed by
+//! their inode in /proc. All namespaces, even unused ones, are objects in the kernel's memory (`net_namespace` in
+//! /proc/slabinfo, which only root may read). The kernel destroys unused namespaces in the background, so the check
+//! waits. It frees the object of some namespaces only when it destroys the next one (`net_complete_free`,
+//! net/core/net_namespace.c), so one more namespace is created and destroyed before each count. The counts are exact,
+//! so no other process on the machine may create namespaces during the check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,32 +21,32 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{figures, process};
 
-/// Maximum time to start and end a link, with the program that runs across it, in ms.
-const BOUND_MS: f64 = 150.0;
+/// Maximum time to start and end a link, including the program that runs across it, in ms.
+const MAX_START_MS: f64 = 150.0;
 
-/// Time for the kernel to take the namespaces down.
-const GRACE: Duration = Duration::from_secs(20);
+/// Time for the kernel to destroy the namespaces.
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Time to take down an unused namespace.
-const TAKEN_APART: Duration = Duration::from_millis(500);
+/// Time for the kernel to destroy one unused namespace.
+const DESTROY_TIME: Duration = Duration::from_millis(500);
 
-/// Makes the kernel return free memory for namespaces, some of which it otherwise counts as used.
+/// File that makes the kernel release free objects for namespaces, some of which it otherwise counts as used.
 const SHRINK: &str = "/sys/kernel/slab/net_namespace/shrink";
 
-/// The environment variable by which processes are found.
-const MARK: &str = "HAIRPIN_XTASK_MARK";
+/// Environment variable by which processes of this check are found.
+const MARK_VARIABLE: &str = "HAIRPIN_XTASK_MARK";
 
-/// What is counted before and after.
+/// The counts before or after the starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Census {
-    /// Network namespaces held by something, by `net:[INODE]`.
+    /// Network namespaces in use, as `net:[INODE]`.
     held: BTreeSet<String>,
-    /// Network namespaces in the kernel's memory, if readable.
+    /// Number of network namespaces in the kernel's memory; `None` if not readable.
     in_memory: Option<usize>,
-    /// Interfaces in this network namespace.
+    /// Number of interfaces in this network namespace.
     interfaces: usize,
     processes: usize,
-    /// Files in their folder for temporary files.
+    /// Number of files in the folder for temporary files.
     files: usize,
 }
 
@@ -57,12 +58,12 @@ impl Census {
             held: held_namespaces()?,
             in_memory: namespaces_in_memory(),
             interfaces: devices.lines().skip(2).count(),
-            processes: marked(mark),
+            processes: count_marked(mark),
             files,
         })
     }
 
-    /// What was added since `before`.
+    /// Describes the items that were added since `before`.
     fn beyond(&self, before: &Self) -> Vec<String> {
         let in_memory = self.in_memory.zip(before.in_memory);
         let counts = [
@@ -89,7 +90,7 @@ impl Census {
     }
 }
 
-/// Network namespaces that a thread is in, a descriptor holds, or that are mounted, of all readable processes.
+/// Returns the network namespaces of all threads, descriptors and mounts of the readable processes.
 fn held_namespaces() -> Result<BTreeSet<String>> {
     let mut held = BTreeSet::new();
     let is_network = |name: &String| name.starts_with("net:[");
@@ -106,37 +107,37 @@ fn held_namespaces() -> Result<BTreeSet<String>> {
     Ok(held)
 }
 
-/// Living processes with the mark, without zombies, which have no environment.
-fn marked(mark: &str) -> usize {
-    let entry = format!("{MARK}={mark}");
+/// Counts running processes with the mark. Zombies have no environment, so they are not counted.
+fn count_marked(mark: &str) -> usize {
+    let entry = format!("{MARK_VARIABLE}={mark}");
     let environments = entries(Path::new("/proc")).into_iter().filter_map(|path| fs::read(path.join("environ")).ok());
     environments.filter(|text| text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes())).count()
 }
 
-/// Entries of a folder; empty if it is gone or closed to this user.
+/// Returns the entries of a folder; none if it does not exist or this user may not read it.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
-/// Namespaces in the kernel's memory, if they can be counted exactly.
+/// Returns the number of namespaces in the kernel's memory; `None` if they cannot be counted exactly.
 fn namespaces_in_memory() -> Option<usize> {
     Command::new("unshare").args(["--net", "true"]).status().ok().filter(ExitStatus::success)?;
-    sleep(TAKEN_APART);
+    sleep(DESTROY_TIME);
     fs::write(SHRINK, "1").ok()?;
     active_namespaces(&fs::read_to_string("/proc/slabinfo").ok()?)
 }
 
-/// Objects in use in the kernel's memory for network namespaces.
+/// Parses the number of network namespaces from /proc/slabinfo.
 fn active_namespaces(slabs: &str) -> Option<usize> {
     slabs.lines().find_map(|line| line.strip_prefix("net_namespace ")?.split_whitespace().next()?.parse().ok())
 }
 
-/// Starts and undoes a link `starts` times, as the user `uid` if given; returns whether 99 of 100 are within the bound.
+/// Starts and ends a link `starts` times, as the user `uid` if given. Returns whether the p99 is within the limit.
 pub(crate) fn run(root: &Path, starts: usize, uid: Option<u32>) -> Result<bool> {
     ensure!(starts > 0, "0 starts show nothing (hint: 1000)");
     let [built] = process::build_release(root, [("hairpin", "hairpin")])?;
     let folder = process::scratch("leaks")?;
-    // The user may have no access to the folder of the build.
+    // The user may not be able to read the folder of the build.
     let hairpin = folder.join("hairpin");
     fs::copy(&built, &hairpin).with_context(|| format!("cannot copy {}", built.display()))?;
     let temporary = folder.join("tmp");
@@ -154,7 +155,7 @@ fn judge(hairpin: &Path, folder: &Path, starts: usize, uid: Option<u32>) -> Resu
     let start = || {
         let mut command = Command::new(hairpin);
         command.args(["link", "run", "--link", "delay=0ms", "--", "true"]).current_dir(folder);
-        command.env(MARK, &mark).env("TMPDIR", folder).stdin(Stdio::null());
+        command.env(MARK_VARIABLE, &mark).env("TMPDIR", folder).stdin(Stdio::null());
         if let Some(uid) = uid {
             command.gid(uid).uid(uid);
         }
@@ -168,10 +169,10 @@ fn judge(hairpin: &Path, folder: &Path, starts: usize, uid: Option<u32>) -> Resu
         walls_ms.push(ran.wall.as_secs_f64() * 1e3);
     }
     let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| figures::quantile(&walls_ms, share));
-    let kept = |ms: f64| if ms < BOUND_MS { "within" } else { "beyond" };
+    let kept = |ms: f64| if ms < MAX_START_MS { "within" } else { "beyond" };
     println!("{starts} starts: p50 {p50:.1} ms, p99 {p99:.1} ms, max {max:.1} ms");
-    println!("bound {BOUND_MS} ms: p99 is {} it", kept(p99));
-    let until = Instant::now() + GRACE;
+    println!("bound {MAX_START_MS} ms: p99 is {} it", kept(p99));
+    let until = Instant::now() + DESTROY_TIMEOUT;
     let mut after = Census::take(&mark, folder)?;
     while !after.beyond(&before).is_empty() && Instant::now() < until {
         after = Census::take(&mark, folder)?;
@@ -181,7 +182,7 @@ fn judge(hairpin: &Path, folder: &Path, starts: usize, uid: Option<u32>) -> Resu
     if !beyond.is_empty() {
         bail!("{starts} starts left {}", beyond.join(", "));
     }
-    Ok(p99 < BOUND_MS)
+    Ok(p99 < MAX_START_MS)
 }
 
 #[cfg(test)]
@@ -198,7 +199,7 @@ mod tests {
         let before = Census { held, in_memory: Some(30), interfaces: 2, processes: 0, files: 0 };
         let fewer = Census { held: namespaces(&["net:[1]"]), in_memory: Some(29), ..before.clone() };
         assert_eq!(fewer.beyond(&before), [""; 0]);
-        // A new one counts even if another is gone.
+        // A new namespace counts even if another one has disappeared.
         let held = namespaces(&["net:[1]", "net:[3]"]);
         let more = Census { held, in_memory: Some(31), interfaces: 3, processes: 2, files: 1 };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `cargo xtask lines`: how much code there is, without tests, comments and blank lines.
+//! `cargo xtask lines`: counts the lines of code, without tests, comments and blank lines.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::source;
 /// Files and folders compiled only for tests.
 const FOR_TESTS: [&str; 4] = ["tests", "fuzzing", "loom_model", "loom_tests"];
 
-/// A line for each crate, and their sum.
+/// Returns a text with a line for each crate, and the sum.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let mut crates: BTreeMap<String, usize> = BTreeMap::new();
     for source in source::files(&root.join("crates"), &["rs"])? {

@@ -1,5 +1,5 @@
-//! `cargo xtask links`: what the relay adds to a link's profile, seen from outside, against its promises. The traffic
-//! is from the program `link-traffic`, and from an ordinary ping if installed.
+//! `cargo xtask links`: measures from outside how far the link emulator deviates from a link's profile, and compares
+//! this with its limits. The traffic is from the program `link-traffic`, and from `ping` if installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::process;
 /// Time limit of a trial.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// How long a queue is kept full, in s.
+/// Duration for which a queue is kept full, in s.
 const FULL_S: u64 = 5;
 
 /// Programs that the trials run.
@@ -29,7 +29,7 @@ struct Outcome {
     link: Value,
 }
 
-/// Measures and prints; returns whether every promise holds.
+/// Measures and prints the results. Returns whether all limits hold.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let [hairpin, traffic] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "link-traffic")])?;
     let programs = Programs { hairpin: &hairpin, traffic: &traffic };
@@ -42,13 +42,13 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(holds)
 }
 
-/// 1000 datagrams per second for 10 s, at a delay of 2 ms.
+/// Measures the added delay: 1000 datagrams per second for 10 s, at a delay of 2 ms.
 fn added_delay(programs: &Programs<'_>) -> Result<bool> {
     let outcome = programs.traffic("delay=2ms", &["paced", "10000", "1000"])?;
     let figures = outcome.figures()?;
     let added_us = |name: &str| Ok::<f64, anyhow::Error>((number(&figures, name)? - 2e6) / 1e3);
     let late_us = |name: &str| Ok::<f64, anyhow::Error>(number(&outcome.link["lateness_ns"], name)? / 1e3);
-    println!("the relay's own word: late by {:.1} us at p50, {:.1} at p99", late_us("p50")?, late_us("p99")?);
+    println!("according to the emulator: late by {:.1} us at p50, {:.1} at p99", late_us("p50")?, late_us("p99")?);
     let holds = [
         judge("delay added at 1000 packets/s, p50", added_us("delay_p50_ns")?, "us", Bound::AtMost(60.0)),
         judge("delay added at 1000 packets/s, p99", added_us("delay_p99_ns")?, "us", Bound::AtMost(500.0)),
@@ -56,8 +56,8 @@ fn added_delay(programs: &Programs<'_>) -> Result<bool> {
     Ok(holds.into_iter().all(|holds| holds))
 }
 
-/// Packets of 1500 bytes at 1.5 times the rate, through a queue of 120 ms: it fills soon, and does not run empty when
-/// the sender is without its CPU for a while.
+/// Measures the rate: packets of 1500 bytes at 1.5 times the rate, through a queue of 120 ms. The queue fills soon, and
+/// does not run empty when the sender loses its CPU for a while.
 fn rate(programs: &Programs<'_>, mbit: u64) -> Result<bool> {
     let line = format!("up={mbit}mbit up.queue={}packets delay=1ms", mbit * 10);
     let (offered_kbit, seconds) = ((mbit * 1500).to_string(), FULL_S.to_string());
@@ -66,7 +66,7 @@ fn rate(programs: &Programs<'_>, mbit: u64) -> Result<bool> {
     Ok(judge(&format!("rate of {mbit} Mbit/s, off by"), off.abs(), "%", Bound::AtMost(1.0)))
 }
 
-/// TCP in packets of 1500 bytes without a limit.
+/// Measures the throughput of TCP in packets of 1500 bytes, without a rate limit.
 fn throughput(programs: &Programs<'_>) -> Result<bool> {
     let outcome = programs.traffic("delay=0ms", &["stream", "5"])?;
     let gbit = number(&outcome.figures()?, "bits_per_s")? / 1e9;
@@ -79,7 +79,7 @@ fn throughput(programs: &Programs<'_>) -> Result<bool> {
     Ok(holds.into_iter().all(|holds| holds))
 }
 
-/// An ordinary ping at 47 ms.
+/// Measures the round-trip times of `ping` at a delay of 47 ms.
 fn ping(programs: &Programs<'_>) -> Result<bool> {
     if process::run(Command::new("ping").arg("-V"), LIMIT).is_err() {
         println!("ping: skipped, it is not installed (hint: the package iputils-ping)");
@@ -87,18 +87,18 @@ fn ping(programs: &Programs<'_>) -> Result<bool> {
     }
     let outcome = programs.run("delay=23.5ms", None, &["sh", "-c", "ping -n -i 0.05 -c 200 $HAIRPIN_FAR"])?;
     let times_ms = round_trips_ms(&outcome.printed);
-    anyhow::ensure!(times_ms.len() > 100, "ping heard {} answers of 200: {}", times_ms.len(), outcome.printed);
+    anyhow::ensure!(times_ms.len() > 100, "ping received {} answers of 200: {}", times_ms.len(), outcome.printed);
     Ok(judge("ping at 47 ms, p50 off by", (median(&times_ms) - 47.0).abs(), "ms", Bound::AtMost(0.3)))
 }
 
-/// The times in ping's output: `... time=47.1 ms`.
+/// Parses the times in ping's output: `... time=47.1 ms`.
 fn round_trips_ms(printed: &str) -> Vec<f64> {
     let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse().ok();
     printed.lines().filter_map(time).collect()
 }
 
 impl Programs<'_> {
-    /// Runs `link-traffic` with those words across the link, and its far end.
+    /// Runs `link-traffic` with these arguments across the link, and its server at the other end.
     fn traffic(&self, line: &str, words: &[&str]) -> Result<Outcome> {
         let program = self.traffic.to_str().context("a path in UTF-8")?;
         let command: Vec<&str> = [program].into_iter().chain(words.iter().copied()).collect();
@@ -116,9 +116,9 @@ impl Programs<'_> {
 }
 
 impl Outcome {
-    /// The line of JSON in the command's output.
+    /// Parses the line of JSON in the command's output.
     fn figures(&self) -> Result<Value> {
-        let line = self.printed.lines().find(|line| line.starts_with('{')).context("the traffic told no figures")?;
+        let line = self.printed.lines().find(|line| line.starts_with('{')).context("link-traffic printed no JSON")?;
         Ok(serde_json::from_str(line)?)
     }
 }
@@ -127,13 +127,13 @@ fn number(of: &Value, name: &str) -> Result<f64> {
     of[name].as_f64().with_context(|| format!("no `{name}` in {of}"))
 }
 
-/// What must hold.
+/// Limit of a figure.
 enum Bound {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// Prints a figure with its promise; returns whether it holds.
+/// Prints a figure with its limit. Returns whether the limit holds.
 fn judge(what: &str, value: f64, unit: &str, bound: Bound) -> bool {
     let (holds, promise) = match bound {
         Bound::AtMost(most) => (value <= most, format!("at most {most}")),

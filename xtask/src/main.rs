@@ -1,6 +1,6 @@
 //! The project's chores, run as `cargo xtask NAME`; one file each.
 //!
-//! It depends on no shipped crate: it runs the built programs, as users do.
+//! xtask depends on no shipped crate: it runs the built programs, as users do.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(
     clippy::cast_precision_loss,
@@ -52,44 +52,44 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Everything that a change must pass
+    /// Run all checks that a change must pass
     Ci {
         /// Only these steps, by name; later steps need the release build
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// README's two commands in a fresh Debian, as an ordinary user, with their times and the ignored tests
+    /// Run README's two commands in a fresh Debian as an ordinary user; print their times and the ignored tests
     Fresh(fresh::Options),
-    /// Habits that neither rustfmt, clippy nor cargo-deny checks
+    /// Check conventions that neither rustfmt, clippy nor cargo-deny checks
     Tidy,
-    /// How much code each crate has, without tests, comments and blank lines
+    /// Count the lines of code of each crate, without tests, comments and blank lines
     Lines,
-    /// Writes docs/catalog.md from what the binary lists
+    /// Write docs/catalog.md from the binary's list
     Catalog {
         /// Only compare, and fail when it is stale
         #[arg(long)]
         check: bool,
     },
-    /// Writes docs/schemas, the JSON schemas of what commands print, from the types
+    /// Write docs/schemas, the JSON schemas of the commands' output, from the types
     Schema {
         /// Only compare, and fail when it is stale
         #[arg(long)]
         check: bool,
     },
-    /// Takes docs/ranking.png, the README's picture, from the report of a saved survey
+    /// Create docs/ranking.png, the README's picture, from the report of a saved survey
     Ranking {
         /// The run's folder
         run: PathBuf,
     },
-    /// Runs every command that README, METHODOLOGY, LIMITS and docs show, each experiment for one round
+    /// Run every command in README, METHODOLOGY, LIMITS and docs, each experiment for one round
     Commands {
-        /// End each after 3 s, and install nothing
+        /// End experiments after 3 s, and install nothing
         #[arg(long)]
         brief: bool,
     },
-    /// A static binary with manual pages and completions in a tar.gz below target/dist, tried in an empty root
+    /// Build a tar.gz with a static binary, manual pages and completions, and test it in an empty root
     Dist,
-    /// Hairpin's figures against those of a bare loop, or of another build
+    /// Compare Hairpin's figures with those of a bare loop, or of another build
     Fidelity {
         /// The build profile: release or dist
         #[arg(long, default_value = "release")]
@@ -103,11 +103,11 @@ enum Chore {
         /// Another build of hairpin in place of the bare loop: this tree's must not be worse
         #[arg(long, value_name = "BINARY")]
         against: Option<PathBuf>,
-        /// Client and server of tcp and udp in two network namespaces with a veth pair between them
+        /// Run client and server of tcp and udp in two network namespaces with a veth pair between them
         #[arg(long, conflicts_with = "against")]
         two_hosts: bool,
     },
-    /// Hairpin's one-way rates against those of a bare loop, sockperf and iperf3
+    /// Compare Hairpin's one-way rates with those of a bare loop, sockperf and iperf3
     Rates {
         /// The build profile: release or dist
         #[arg(long, default_value = "release")]
@@ -118,20 +118,20 @@ enum Chore {
         /// Only these cases
         #[arg(long, value_delimiter = ',', value_name = "CASE")]
         only: Vec<String>,
-        /// Set by this program where it runs itself in a network namespace: the folder of the built programs
+        /// Folder of the built programs; set when this program runs itself in a network namespace
         #[arg(long, hide = true)]
         inside_namespace: Option<PathBuf>,
     },
-    /// Message rates of an optimised and of an unoptimised build, in turn
+    /// Compare the message rates of an optimised and an unoptimised build
     Profiles {
         #[arg(long, default_value_t = 11)]
         rounds: usize,
     },
-    /// Whether intervals hold from run to run, equal cases are called equal, and slower ones slower
+    /// Check that intervals cover the true values, equal cases are called equal, and slower cases slower
     Coverage {
         #[arg(long, default_value_t = 201)]
         runs: usize,
-        /// Runs with an injected delay, of each of two sizes
+        /// Number of runs with an injected delay, for each of two sizes
         #[arg(long, default_value_t = 40)]
         injected: usize,
         /// The time of each run
@@ -147,28 +147,28 @@ enum Chore {
         #[arg(long, requires = "out")]
         record: Option<PathBuf>,
     },
-    /// What the instrument itself costs
+    /// Measure the cost of the instrument itself
     Overhead,
-    /// Start and undo a link many times: its time, and whether anything remains
+    /// Start and end a link many times: measure the time, and check that nothing remains
     Leaks {
-        /// How often
+        /// Number of starts
         #[arg(default_value_t = 1000)]
         starts: usize,
-        /// As this user, who need not be root; only for root
+        /// Run as this user (requires root)
         #[arg(long, value_name = "UID")]
         as_user: Option<u32>,
     },
-    /// What the relay adds to a link's profile, seen from outside
+    /// Measure from outside how far the link emulator deviates from a link's profile
     Links,
-    /// Whether a present cause is named first: a confusion table of injections and decoys
+    /// Check that an injected cause is named first: a confusion table of injections and decoys
     Diagnose {
-        /// Runs of each injection and each decoy
+        /// Number of runs of each injection and each decoy
         #[arg(long, default_value_t = 20)]
         runs: usize,
-        /// Only causes with this in their code
+        /// Only causes whose code contains this text
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
-        /// Run the counter-experiments of injections too, and count those that confirm
+        /// Also run the counter-experiments of injections, and count those that confirm the cause
         #[arg(long)]
         prove: bool,
     },
@@ -186,7 +186,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a chore; returns whether its checks hold.
+/// Runs a chore. Returns whether its checks hold.
 fn run(root: &Path, chore: Chore) -> Result<bool> {
     let says = |line: String| {
         println!("{line}");
@@ -230,16 +230,16 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
     }
 }
 
-/// Why `words` (`xtask`, then a chore and its flags) is no call of this program, if so.
-fn not_a_chore(words: &[&str]) -> Option<String> {
+/// Returns why `words` (`xtask`, then a chore and its flags) is not a valid command line; `None` if it is valid.
+fn parse_error(words: &[&str]) -> Option<String> {
     Arguments::try_parse_from(words).err().map(|why| why.to_string())
 }
 
-/// The root of the workspace: the folder above this package's, which cargo names, or the nearest with a Cargo.lock.
+/// Returns the root of the workspace: from cargo's variable, else the nearest folder above with a Cargo.lock.
 fn root() -> Result<PathBuf> {
     let here = match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(package) => PathBuf::from(package),
-        None => std::env::current_dir().context("cannot tell the current folder")?,
+        None => std::env::current_dir().context("cannot find the current folder")?,
     };
     let found = here.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
     found.map(Path::to_path_buf).context("no Cargo.lock here or above (hint: run it inside the repository)")

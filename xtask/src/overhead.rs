@@ -1,5 +1,5 @@
-//! `cargo xtask overhead`: the cost of the instrument itself. It judges what a busy machine does not change: a ratio of
-//! two costs, each the minimum of several runs, and memory. Durations are printed but not judged.
+//! `cargo xtask overhead`: measures the cost of the instrument itself. Only figures that do not depend on the load of
+//! the machine are judged: memory, and the ratio of two costs, each the minimum of several runs. Durations are printed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,16 +11,16 @@ use serde_json::Value;
 use crate::figures::median;
 use crate::{process, system};
 
-/// How often the recorder's cost is measured and `hairpin list` is started, in turn.
+/// Number of measurements of the recorder's cost, and of starts of `hairpin list`, in turn.
 const STARTS: usize = 20;
 
-/// Maximum cost of a sample, in clock reads: it needs two, and recording it may cost as much again.
+/// Maximum cost of a sample, in clock reads: a sample needs two, and recording it may cost as much again.
 const MAX_CLOCK_READS: f64 = 4.0;
 
 /// Maximum memory of the survey, in MB.
 const MAX_MEGABYTES: f64 = 100.0;
 
-/// Measures and prints; returns whether the limits hold.
+/// Measures and prints the results. Returns whether the limits hold.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let (mut costs, mut starts) = (Vec::new(), Vec::new());
@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         costs.push(recorder_cost(&hairpin)?);
         starts.push(start_ms(&hairpin)?);
     }
-    let (clock_read_ns, sample_ns) = least(&costs);
+    let (clock_read_ns, sample_ns) = minima(&costs);
     let scratch = process::scratch("overhead")?;
     let survey =
         system::run(Command::new(&hairpin).arg("--out").arg(&scratch).stdin(Stdio::null()).stdout(Stdio::null()))
@@ -48,9 +48,9 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(lines.iter().all(|(_, value, _, limit)| keeps(*value, *limit)))
 }
 
-/// The minimum of each cost: other activity of the machine only adds to it.
-fn least(costs: &[(f64, f64)]) -> (f64, f64) {
-    costs.iter().fold((f64::INFINITY, f64::INFINITY), |least, cost| (least.0.min(cost.0), least.1.min(cost.1)))
+/// Returns the minimum of each cost, since other activity of the machine can only increase the costs.
+fn minima(costs: &[(f64, f64)]) -> (f64, f64) {
+    costs.iter().fold((f64::INFINITY, f64::INFINITY), |minima, cost| (minima.0.min(cost.0), minima.1.min(cost.1)))
 }
 
 fn keeps(value: f64, limit: Option<f64>) -> bool {
@@ -66,7 +66,7 @@ fn line(what: &str, value: f64, unit: &str, limit: Option<f64>) -> String {
     format!("{what:42} {value:8.1} {unit:12} {beside}").trim_end().to_owned()
 }
 
-/// Cost of a clock read and of a recorded sample, in ns, as the binary's own recorder measures them.
+/// Returns the cost of a clock read and of a recorded sample in ns, as measured by the binary's own recorder.
 fn recorder_cost(hairpin: &Path) -> Result<(f64, f64)> {
     let mut command = Command::new(hairpin);
     let ran = process::run(command.arg("__recorder-cost"), Duration::from_mins(1))?.succeeded()?;
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_minimum_of_each_cost_counts() {
-        assert_eq!(least(&[(9.0, 30.0), (12.0, 19.0)]), (9.0, 19.0));
+        assert_eq!(minima(&[(9.0, 30.0), (12.0, 19.0)]), (9.0, 19.0));
     }
 
     #[test]

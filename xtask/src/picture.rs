@@ -1,7 +1,7 @@
-//! The report in a browser: every chart is checked in a screenshot, in light and dark, on a desk and on a phone.
+//! Checks every chart of the report in screenshots, in light and dark, at the widths of a desktop and a phone.
 //!
-//! The page is in a frame of the wanted width, since a browser's own window has a minimum width. A script added to a
-//! copy of the page reports where its charts are; the screenshot is cropped there and must not be blank.
+//! The page is in a frame of the wanted width, since a browser window has a minimum width. A script, added to a copy of
+//! the page, reports where the charts are. These parts of the screenshot must not be blank.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,16 +13,16 @@ use serde_json::Value;
 
 use crate::process;
 
-/// Counts colours of parts of a picture.
+/// Python script that counts the colours in parts of a picture.
 const SCRIPT: &str = include_str!("picture.py");
 
 const TELLER: &str = include_str!("picture.js");
 
-/// A chart with fewer colours, or less of it drawn, is blank: axes, text and a curve give more.
+/// A chart with fewer colours, or with a smaller drawn share, is blank: axes, text and a curve exceed both.
 const MIN_COLOURS: u64 = 8;
 const MIN_DRAWN_SHARE: f64 = 0.003;
 
-/// A way to look at the page.
+/// Name, width and theme of a screenshot.
 struct View {
     name: &'static str,
     width: u32,
@@ -35,7 +35,7 @@ const VIEWS: &[View] = &[
     View { name: "desk, dark", width: 1200, dark: true },
 ];
 
-/// The browser, if installed.
+/// Returns the path of the browser, if installed.
 pub(crate) fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -43,7 +43,7 @@ pub(crate) fn browser() -> Option<PathBuf> {
     programs.find(|program| program.is_file())
 }
 
-/// Checks a report in every view, leaving the pictures in `folder`; returns a line for the summary.
+/// Checks a report in every view, and leaves the pictures in `folder`. Returns a line for the summary.
 pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) -> Result<String> {
     let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -62,20 +62,20 @@ pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) 
     }
 }
 
-/// Shows only the answer and the ranking.
-const RANKING: &str = "<style>#theme, footer, main > section:not(.answer, #ranking) { display: none }</style></head>";
+/// Style that shows only the answer and the ranking.
+const STYLE: &str = "<style>#theme, footer, main > section:not(.answer, #ranking) { display: none }</style></head>";
 
-/// Takes the README's picture: the answer and the ranking of a saved run, as docs/ranking.png.
+/// Writes the README's picture, docs/ranking.png: the answer and the ranking of a saved run.
 pub(crate) fn ranking(root: &Path, run: &Path) -> Result<String> {
     let browser = browser().context("no Chromium on the path (hint: apt-get install chromium)")?;
     let report = run.join("report.html");
     let html = std::fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
     let folder = root.join("target/ranking");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let copy = with_script(&html.replacen("</head>", RANKING, 1));
+    let copy = with_script(&html.replacen("</head>", STYLE, 1));
     std::fs::write(folder.join("copy.html"), copy).context("cannot write the copy of the report")?;
     let view = &VIEWS[0];
-    // In a low frame the page is as high as its content.
+    // In a frame of small height the page is as high as its content.
     let told = told_by_page(&in_frame(&browser, &folder, view, 200, &["--dump-dom"])?)?;
     let height = told["height"].as_u64().and_then(|height| u32::try_from(height).ok()).context("no height")?;
     let file = root.join("docs/ranking.png");
@@ -95,11 +95,11 @@ fn with_script(html: &str) -> String {
     }
 }
 
-/// What the page reports in this view, and what its screenshot shows of each chart.
+/// Returns the page's report in this view, and the colours and drawn share of each chart in the screenshot.
 fn picture(browser: &Path, python: &Path, folder: &Path, view: &View) -> Result<(Value, Value)> {
     let told = in_frame(browser, folder, view, 2000, &["--dump-dom"])?;
     let told = told_by_page(&told)?;
-    // A longer page is cut; its last charts are then outside the picture and called blank.
+    // If the page is longer, its last charts are outside of the picture and count as blank.
     let height = u32::try_from(told["height"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX).clamp(200, 16_000);
     let file = folder.join(file_name(view));
     in_frame(browser, folder, view, height, &[&format!("--screenshot={}", file.display())])?;
@@ -131,11 +131,11 @@ fn in_frame(browser: &Path, folder: &Path, view: &View, height: u32, arguments: 
     Ok(process::run(&mut command, Duration::from_mins(2))?.succeeded().context("the browser")?.stdout)
 }
 
-/// Extracts what the page sent to its frame from the frame's markup.
+/// Extracts the page's report from the markup of the frame.
 fn told_by_page(markup: &str) -> Result<Value> {
     let told = markup.split_once("<pre id=\"told\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-    let (told, _) = told.context("the page told nothing: its scripts did not run")?;
-    serde_json::from_str(told).context("the page told something else than JSON")
+    let (told, _) = told.context("the page reported nothing: its scripts did not run")?;
+    serde_json::from_str(told).context("the page did not report JSON")
 }
 
 fn view_faults(view: &View, told: &Value, drawn: &Value) -> Vec<String> {

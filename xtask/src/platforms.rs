@@ -1,4 +1,4 @@
-//! Checks that the crates without system calls compile for other systems too.
+//! Checks that the crates without system calls also compile for other systems.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,12 +9,12 @@ use crate::process;
 
 const CRATES: &[&str] =
     &["hairpin-model", "hairpin-link", "hairpin-experiments", "hairpin-analysis", "hairpin-report"];
-/// The targets, each checked if its standard library is installed (`rustup target add`).
+/// The targets. Each is checked if its standard library is installed (`rustup target add`).
 const TARGETS: &[&str] = &["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 
 /// How the check ended.
 pub(crate) enum Checked {
-    /// With a line for the summary.
+    /// The check passed. Contains a line for the summary.
     Passed(String),
     /// The targets without an installed standard library.
     Missing(Vec<&'static str>),
@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<Checked> {
         command.args(["check", "--quiet", "--locked", "--target", target]);
         command.args(CRATES.iter().flat_map(|name| ["-p", name]));
         if !command.status().context("cannot start cargo")?.success() {
-            bail!("the pure crates do not compile for {target}");
+            bail!("the crates without system calls do not compile for {target}");
         }
     }
     if missing.is_empty() {

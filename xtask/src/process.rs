@@ -1,4 +1,4 @@
-//! Runs other programs: always with a time limit, their output captured, and never polled while they measure.
+//! Runs other programs with a time limit and captured output. They are not polled while they measure.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 pub(crate) struct Ran {
-    /// Its exit code; `None` if a signal ended it.
+    /// Exit code; `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// From start to end.
+    /// Time from start to end.
     pub(crate) wall: Duration,
 }
 
 impl Ran {
-    /// Returns this if the exit code is 0.
+    /// Returns `self` if the exit code is 0.
     pub(crate) fn succeeded(self) -> Result<Self> {
         match self.code {
             Some(0) => Ok(self),
@@ -29,7 +29,7 @@ impl Ran {
         }
     }
 
-    /// Its output as JSON.
+    /// Parses the standard output as JSON.
     pub(crate) fn json(&self) -> Result<Value> {
         serde_json::from_str(&self.stdout).with_context(|| {
             format!("did not print JSON but {:?}", self.stdout.chars().take(200).collect::<String>())
@@ -42,8 +42,8 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// A command for a program, after the words of another that starts it, if any.
-pub(crate) fn after(enter: &[String], program: &Path) -> Command {
+/// Returns a command for a program, with a prefix of words that may be empty.
+pub(crate) fn prefixed(enter: &[String], program: &Path) -> Command {
     let Some((first, rest)) = enter.split_first() else { return Command::new(program) };
     let mut command = Command::new(first);
     command.args(rest).arg(program);
@@ -70,12 +70,12 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ran> {
     Ok(Ran { code: status.code(), stdout, stderr, wall: started.elapsed() })
 }
 
-/// Reads to the end in a separate thread, so that this process sleeps while the other one measures.
+/// Reads to the end in a separate thread, so that this process sleeps while the other process measures.
 fn reader(mut from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is still useful, and the exit code shows the rest.
+        // On an error, the text read so far is still useful.
         let _ = from.read_to_end(&mut bytes);
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
@@ -91,41 +91,41 @@ fn overdue(name: &str, child: &mut Child, limit: Duration) -> anyhow::Error {
     if let Ok(Some(_)) = child.try_wait() {
         return anyhow!("{name} ended, but a process that it started still holds its output after {seconds} s");
     }
-    // It may have ended by itself meanwhile; both errors mean that it is gone.
+    // Both calls fail only if the process has already ended.
     let _ = child.kill();
     let _ = child.wait();
     anyhow!("{name} was not done after {seconds} s and was killed")
 }
 
-/// Cargo, in the root of the workspace.
+/// Returns a cargo command in the root of the workspace.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // Set by `cargo run` for this program; the cargo that it starts must not use them.
+    // `cargo run` sets these for this program; the child cargo must not use them.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
         command.env_remove(name);
     }
     command
 }
 
-/// Output of `cargo metadata` for the workspace, without packages of dependencies.
+/// Returns the output of `cargo metadata` for the workspace, without the packages of dependencies.
 pub(crate) fn metadata(root: &Path) -> Result<Value> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]);
     run(&mut command, Duration::from_mins(1))?.succeeded().context("cargo metadata failed")?.json()
 }
 
-/// Cargo's target directory.
+/// Returns cargo's target directory.
 pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")
 }
 
-/// Builds programs of the workspace for release; returns their paths.
+/// Builds programs of the workspace with the profile `release`. Returns their paths.
 pub(crate) fn build_release<const N: usize>(root: &Path, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
     build(root, "release", programs)
 }
 
-/// Builds programs of the workspace with a profile; returns their paths.
+/// Builds programs of the workspace with a profile. Returns their paths.
 pub(crate) fn build<const N: usize>(root: &Path, profile: &str, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
     let target = target(root)?;
     let mut command = cargo(root);
@@ -152,7 +152,7 @@ pub(crate) fn build_debug(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(target.join("debug").join(name))
 }
 
-/// An empty folder in the system's temporary folder; the caller removes it.
+/// Creates an empty folder in the system's temporary folder. The caller must remove it.
 pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("hairpin-xtask-{purpose}-{}", std::process::id()));
     remove(&folder)?;

@@ -1,7 +1,7 @@
-//! `cargo xtask profiles`: the effect of the compiler's optimisation on a message rate.
+//! `cargo xtask profiles`: measures the effect of the compiler's optimisation on a message rate.
 //!
-//! An optimised and an unoptimised build run the same experiment, round by round in turn, in alternating order. A ratio
-//! is that of one round. There is no verdict.
+//! In each round an optimised and an unoptimised build run the same experiment, in alternating order. A ratio is
+//! computed for each round. There is no verdict.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::figures::{median, median_interval};
 use crate::process;
 
-/// The cases: one message of 64 B per call, and 64 of them, between two CPUs, with congestion control `cubic`.
+/// The cases: 1 and 64 messages of 64 B per call, between two CPUs, with congestion control `cubic`.
 const CASES: [(&str, &[&str]); 3] = [
     ("TCP 64 B", &["--transport", "tcp", "--batch", "1", "--option", "congestion=cubic"]),
     ("TCP 64 B, 64 in a write", &["--transport", "tcp", "--batch", "64", "--option", "congestion=cubic"]),
@@ -24,19 +24,19 @@ const CASES: [(&str, &[&str]); 3] = [
 const FIGURES: [(&str, &str, f64); 2] =
     [("received_per_s", "messages/s", 1.0), ("latency_ns.p50", "us one way", 1e-3)];
 
-/// Builds both, measures and prints.
+/// Builds both programs, measures, and prints the results.
 pub(crate) fn run(root: &Path, rounds: usize) -> Result<bool> {
     let [optimised] = process::build_release(root, [("hairpin", "hairpin")])?;
     let unoptimised = process::build_debug(root, "hairpin")?;
     let scratch = process::scratch("profiles")?;
-    println!("{rounds} rounds each, in turn; the interval is one of at least 95 % of a median");
+    println!("{rounds} rounds each, in turn; intervals contain the median with at least 95 %");
     for (place, (name, arguments)) in CASES.into_iter().enumerate() {
         let mut values = vec![[Vec::new(), Vec::new()]; FIGURES.len()];
         for round in 0..rounds {
             for turn in 0..2 {
                 let which = (round + turn) % 2;
                 let program = [&unoptimised, &optimised][which];
-                let told = measured(program, arguments, &scratch.join(format!("{place}-{round}-{which}")))
+                let told = measure(program, arguments, &scratch.join(format!("{place}-{round}-{which}")))
                     .with_context(|| format!("{name}: {}", program.display()))?;
                 for ((figure, ..), values) in FIGURES.iter().zip(&mut values) {
                     values[which].push(figure_of(&told, figure)?);
@@ -51,15 +51,15 @@ pub(crate) fn run(root: &Path, rounds: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// One round of a case by one build.
-fn measured(program: &PathBuf, arguments: &[&str], folder: &Path) -> Result<Value> {
+/// Runs one round of a case with one build.
+fn measure(program: &PathBuf, arguments: &[&str], folder: &Path) -> Result<Value> {
     let mut command = Command::new(program);
     command.args(["message-rate", "--placement", "cross-cpu", "--rounds", "1", "--duration", "500ms", "--json"]);
     let ran = process::run(command.args(arguments).arg("--out").arg(folder), Duration::from_mins(2))?;
     ran.succeeded()?.json()
 }
 
-/// A figure of the only case, by the names that lead to it.
+/// Returns the figure of the only case at a path of names.
 fn figure_of(run: &Value, path: &str) -> Result<f64> {
     let case = &run["cases"][0];
     let figure = path.split('.').fold(case, |value, name| &value[name]);

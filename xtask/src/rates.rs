@@ -1,9 +1,8 @@
-//! `cargo xtask rates`: Hairpin's one-way rates against those of a bare loop, sockperf and iperf3, in one interleaved
-//! run.
+//! `cargo xtask rates`: compares Hairpin's one-way rates with those of a bare loop, sockperf and iperf3.
 //!
 //! Every round of a case runs each contestant once, with new processes, in an order that rotates from round to round.
-//! The median over rounds of the ratio of Hairpin's rate to another's in the same round is judged. All run on the same
-//! two CPUs in their own network namespace, whose counters show what a peer's receiver received.
+//! In each round the ratio of Hairpin's rate to the rate of each other contestant is computed; the medians of these
+//! ratios are judged. All contestants run on the same two CPUs in a network namespace, whose counters are read.
 
 mod case;
 mod contestant;
@@ -23,13 +22,13 @@ use contestant::{Contestant, Program};
 use judge::Round;
 use place::Place;
 
-/// Measures and prints a table of each case; returns whether every bound holds. `inside` is the folder of the built
-/// programs, if this program already runs in its namespace.
+/// Measures and prints a table of each case. Returns whether all bounds hold. `inside` is the folder of the built
+/// programs if this program already runs in the namespace.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
     let cases = case::all(only)?;
     let Some(programs) = inside else {
         let [hairpin, _] = process::build(root, profile, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
-        return namespace::run_this_inside(hairpin.parent().context("it stands in no folder")?);
+        return namespace::run_this_inside(hairpin.parent().context("the program has no folder")?);
     };
     let scratch = process::scratch("rates")?;
     let mut place = Place::new(programs, &scratch)?;
@@ -38,15 +37,15 @@ pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], in
     Ok(outcome?.into_iter().all(|holds| holds))
 }
 
-/// Measures one case and prints its table; returns whether its bounds hold.
+/// Measures one case and prints its table. Returns whether its bounds hold.
 fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
     println!("\n{}: {}; {rounds} rounds, {}", case.name, case.question, case.unit.in_words());
-    let able = able(place, case);
+    let available = available(place, case);
     let mut measured: Vec<Round> = Vec::new();
     for number in 0..rounds {
         let mut round = Round::new();
-        for turn in 0..able.len() {
-            let contestant = able[(turn + number) % able.len()];
+        for turn in 0..available.len() {
+            let contestant = available[(turn + number) % available.len()];
             let rate =
                 place.rate(case, contestant).with_context(|| format!("{} of {}", contestant.name, case.name))?;
             round.insert(contestant.name, rate);
@@ -56,9 +55,8 @@ fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
     Ok(judge::print(case, &measured))
 }
 
-/// The contestants that can run here. Each runs once outside the rounds, which brings the programs into memory, and
-/// makes Hairpin report its CPUs.
-fn able<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
+/// Returns the contestants that can run here. Runs each once, to load it and to learn Hairpin's CPUs.
+fn available<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
     let tried = case.contestants.iter().filter(|contestant| {
         let missing = contestant.program.missing();
         let tried = match missing {
@@ -66,12 +64,12 @@ fn able<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
             None => place.rate(case, contestant).map_err(|why| format!("{why:#}")),
         };
         if let Err(why) = &tried {
-            println!("{} is left out: {}", contestant.name, why.lines().next().unwrap_or_default());
+            println!("{} is omitted: {}", contestant.name, why.lines().next().unwrap_or_default());
         }
         tried.is_ok()
     });
     let mut tried: Vec<_> = tried.collect();
-    // The CPUs are known only after Hairpin's first run, so it is first in the table of cases.
+    // The CPUs are known only after Hairpin's first run, so Hairpin is the first contestant of each case.
     tried.sort_by_key(|contestant| contestant.program != Program::Hairpin);
     tried
 }

@@ -1,4 +1,4 @@
-//! Reads the saved run with other programs: DuckDB the raw samples, Python's HdrHistogram the histogram log.
+//! Reads a saved run with other programs: the raw samples with DuckDB, the histogram log with Python's HdrHistogram.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// The reader; it shares no code with the writer.
+/// The reader, which shares no code with the writer.
 const SCRIPT: &str = include_str!("readers.py");
 
-/// Its packages, pinned: a reader that changes under a test explains nothing.
+/// Packages of the reader, with fixed versions so that results are comparable.
 const PACKAGES: &[&str] =
     &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0", "pandas==3.1.1", "jsonschema==4.26.0"];
 
-/// Python of an environment below `target` with the readers in it, made if missing.
+/// Returns the Python of an environment with the reader's packages below `target`. Creates the environment if missing.
 pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
     let folder = target.join("readers");
     let python = folder.join("bin/python");
@@ -37,7 +37,7 @@ fn has_readers(python: &Path) -> bool {
     process::run(&mut command, Duration::from_mins(1)).is_ok_and(|ran| ran.code == Some(0))
 }
 
-/// Reads the run in a folder back; returns a line for the summary.
+/// Reads the run in a folder. Returns a line for the summary.
 pub(crate) fn read_back(python: &Path, run_folder: &Path) -> Result<String> {
     let mut command = Command::new(python);
     command.args(["-c", SCRIPT]).arg(run_folder);

@@ -1,4 +1,4 @@
-//! Allowed skips: a skip is an outcome with a reason, and on the test machine only listed ones pass.
+//! The list of allowed skips. A skip has a reason, and on the test machine only listed skips pass.
 
 use std::path::Path;
 
@@ -19,13 +19,13 @@ pub(crate) struct AllowedSkips(Vec<AllowedSkip>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Skip {
-    /// A transport, the label of a case, a tool, or a test after its package.
+    /// Name of a transport, label of a case, name of a tool, or package and name of a test.
     pub(crate) what: String,
     pub(crate) reason: String,
 }
 
 impl AllowedSkips {
-    /// Reads the checked-in list.
+    /// Reads the list in the repository.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
         Self::parse(&text).with_context(|| LIST.to_owned())
@@ -48,7 +48,7 @@ impl AllowedSkips {
         Ok(Self(entries.collect::<Result<_>>()?))
     }
 
-    /// Skips that are not in the list.
+    /// Describes the skips that are not in the list.
     pub(crate) fn not_listed(&self, skips: &[Skip]) -> Vec<String> {
         let strangers = skips.iter().filter(|skip| {
             !self.0.iter().any(|allowed| allowed.what == skip.what && skip.reason.contains(&allowed.reason))
@@ -72,7 +72,7 @@ pub(crate) fn of(run: &Value) -> Vec<Skip> {
         .collect()
 }
 
-/// Skips in a file written by tests: one per line, name and reason separated by a tab.
+/// Parses the skips in a file written by tests: one per line, with a tab between name and reason.
 pub(crate) fn listed(text: &str) -> Vec<Skip> {
     let skip = |line: &str| {
         let (what, reason) = line.split_once('\t').unwrap_or((line, ""));

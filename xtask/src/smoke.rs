@@ -1,4 +1,4 @@
-//! The real binary as its users run it: the survey, and a round trip over every transport.
+//! Runs the release binary as users do: the survey, and a round trip over every transport.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ const MAX_REPORT_BYTES: usize = 1_500_000;
 /// Time limit of a survey; `overhead` prints how long it takes.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// Runs the survey into `folder` and checks the result; returns the run's folder and a line for the summary.
+/// Runs the survey into `folder` and checks the result. Returns the run's folder and a line for the summary.
 pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<(PathBuf, String)> {
     let ran =
         process::run(Command::new(binary).arg("--out").arg(folder), LIMIT)?.succeeded().context("the survey")?;
@@ -46,7 +46,7 @@ pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Re
     Ok((run_folder, line))
 }
 
-/// Runs a short round trip over every transport; returns a line for the summary.
+/// Runs a short round trip over every transport. Returns a line for the summary.
 pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["round-trip", "--transport", "all", "--count", "200", "--rounds", "2", "--json", "--out"]);
@@ -64,7 +64,7 @@ pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -
     }
 }
 
-/// Runs small writes with a few remedies; returns a line for the summary.
+/// Runs small writes with a few remedies. Returns a line for the summary.
 pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["small-writes", "--transport", "tcp", "--remedy", "default,nodelay,one-write"]);
@@ -85,7 +85,7 @@ pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips)
     }
 }
 
-/// Runs the example of a program with a transport of its own in `folder`; returns a line for the summary.
+/// Runs the example program that adds a transport, in `folder`. Returns a line for the summary.
 pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
     let [program] = process::build_release(root, [("own-transport", "own-transport")])?;
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -97,7 +97,7 @@ pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
     }
 }
 
-/// The folder with run.json: the one given to `--out`, or the only one below it that has one.
+/// Returns the folder with run.json: `out`, or the only folder in it that contains one.
 pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
     if out.join("run.json").is_file() {
         return Ok(out.to_path_buf());
@@ -136,7 +136,7 @@ fn survey_faults(run: &Value) -> Vec<String> {
 fn report_faults(html: &str) -> Vec<String> {
     let mut faults = outside_loads(html);
     if html.len() > MAX_REPORT_BYTES {
-        faults.push(format!("report.html: {} bytes, {MAX_REPORT_BYTES} are the limit", html.len()));
+        faults.push(format!("report.html: {} bytes, the limit is {MAX_REPORT_BYTES}", html.len()));
     }
     if !html.contains("<svg") && !html.contains("<canvas") {
         faults.push("report.html: no chart in it".to_owned());
@@ -144,7 +144,7 @@ fn report_faults(html: &str) -> Vec<String> {
     faults
 }
 
-/// What the page would load from elsewhere. Links (`<a href=`), namespaces and plain text load nothing.
+/// Reports URLs that the page would load from elsewhere. Links (`<a href=`), namespaces and plain text load nothing.
 fn outside_loads(html: &str) -> Vec<String> {
     const LOADS: &[&str] = &["src=", "srcset=", "href=", "url(", "@import", "fetch(", "import(", "import", "data="];
     let mut faults = Vec::new();
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(report_faults("<svg></svg>"), [""; 0]);
         assert_eq!(report_faults("<p>"), ["report.html: no chart in it"]);
         let large = format!("<svg>{}</svg>", "x".repeat(MAX_REPORT_BYTES));
-        assert!(report_faults(&large)[0].contains("are the limit"));
+        assert!(report_faults(&large)[0].contains("the limit is"));
     }
 
     #[test]

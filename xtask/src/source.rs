@@ -1,4 +1,4 @@
-//! The files of the repository, and Rust text with its comments and literals blanked out.
+//! Reads the files of the repository, and blanks out comments and literals in Rust code.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,15 @@ use anyhow::{Context, Result};
 use ra_ap_rustc_lexer::{FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
 
 pub(crate) struct Source {
-    /// From the root, with `/` between folders: `crates/hairpin-model/src/lib.rs`.
+    /// Path relative to the root, with `/` between folders: `crates/hairpin-model/src/lib.rs`.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 /// Folders without sources: build output, runs, git.
-const NOT_OURS: &[&str] = &["target", "hairpin-runs", ".git"];
+const IGNORED_FOLDERS: &[&str] = &["target", "hairpin-runs", ".git"];
 
-/// Every file below `root` with one of the `extensions`, in order of path.
+/// Reads all files below `root` with one of the `extensions`, in order of path.
 pub(crate) fn files(root: &Path, extensions: &[&str]) -> Result<Vec<Source>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -24,7 +24,7 @@ pub(crate) fn files(root: &Path, extensions: &[&str]) -> Result<Vec<Source>> {
             let entry = entry.with_context(|| format!("cannot list {}", folder.display()))?;
             let name = entry.file_name();
             let kind = entry.file_type().with_context(|| format!("cannot look at {}", entry.path().display()))?;
-            if kind.is_dir() && !NOT_OURS.iter().any(|skipped| name == *skipped) {
+            if kind.is_dir() && !IGNORED_FOLDERS.iter().any(|skipped| name == *skipped) {
                 folders.push(entry.path());
             } else if kind.is_file() && has_extension(&entry.path(), extensions) {
                 found.push(entry.path());
@@ -45,12 +45,12 @@ fn read(root: &Path, path: &PathBuf) -> Result<Source> {
     Ok(Source { path, text })
 }
 
-/// Line number, from 1, of byte `at`.
+/// Returns the line number, from 1, of byte `at`.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Byte offsets of `word` in `text`, except inside longer names.
+/// Returns the byte offsets of `word` in `text`, except inside of longer names.
 pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
     let part_of_name = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let bytes = text.as_bytes();
@@ -60,7 +60,7 @@ pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = us
     })
 }
 
-/// Rust text with comments blanked out (byte offsets and line ends kept), and quoted literals too if requested.
+/// Blanks out comments in Rust code, and quoted literals too if requested. Byte offsets and line ends stay the same.
 pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
     let mut code = String::with_capacity(text.len());
     for token in tokenize(text, FrontmatterAllowed::No) {
@@ -76,12 +76,12 @@ pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
     code
 }
 
-/// As many bytes, with the same line ends.
+/// Replaces a text by as many spaces, with the same line ends.
 fn blank(text: &str) -> impl Iterator<Item = char> {
     text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' })
 }
 
-/// Rust text with comments and test-only items blanked out, and literals too if requested.
+/// Blanks out comments and test-only items in Rust code, and literals too if requested.
 pub(crate) fn production(text: &str, literals_too: bool) -> String {
     const FOR_TESTS: &str = "#[cfg(test)]";
     let mut visible = without_comments(text, true);
@@ -96,7 +96,7 @@ pub(crate) fn production(text: &str, literals_too: bool) -> String {
     code
 }
 
-/// End of the item that begins at byte `at`: that of its block, or a semicolon before any.
+/// Returns the end of the item that begins at byte `at`: the end of its block, or the first semicolon before a block.
 fn item_end(blank: &str, at: usize) -> usize {
     let mut depth = 0_usize;
     for (offset, letter) in blank[at..].char_indices() {

@@ -1,5 +1,5 @@
-//! The tests as continuous integration runs them: README's command, then the targets that it omits. Tests that could
-//! not run are listed in one file; one that is not in `allowed-skips.toml` fails.
+//! Runs the tests for continuous integration: README's command, then the targets that this command omits. Tests that
+//! cannot run are listed in a file; a listed test that is not in `allowed-skips.toml` is a fault.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::{process, readers};
 
 const MARK: &str = "# the tests";
 
-/// Environment variable with the number of cases of each property; `.cargo/config.toml` sets fewer.
+/// Environment variable with the number of cases per property; `.cargo/config.toml` sets a smaller number.
 const CASES: &str = "PROPTEST_CASES";
 const MIN_CASES: u32 = 1000;
 
-/// Feature with which tests check documents against their schemas; README's command saves its build time.
+/// Feature with which tests check documents against their schemas. README's command omits it to save build time.
 pub(crate) const SCHEMA: &str = "hairpin-testing/schema";
 
 /// Targets that README's command omits: a name, and the arguments of `cargo test`.
@@ -31,7 +31,7 @@ pub(crate) fn runs(package: &str, target: &str) -> bool {
     OTHERS.iter().any(|(_, words)| words.ends_with(&format!("-p {package} --test {target}")))
 }
 
-/// README's test command; returns a line for the summary.
+/// Runs README's test command. Returns a line for the summary.
 pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
     let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     let words = command(&readme)?;
@@ -40,7 +40,7 @@ pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> R
     run(&mut command, &scratch.join("skips"), "", allowed)
 }
 
-/// The other targets, which need much time or rare programs. Their `python3` is that of the readers, if it can be made.
+/// Runs the other targets, which need much time or rare programs. `python3` is the readers' if possible.
 pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
     let python = readers::environment(target).ok();
     let mut lines = Vec::new();
@@ -58,8 +58,8 @@ pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &Allow
     Ok(lines.join("; "))
 }
 
-/// Fails unless the arguments of `cargo test` select a test: a filter that fits none would pass.
-pub(crate) fn selects(mut command: Command) -> Result<()> {
+/// Fails unless the arguments of `cargo test` select a test: cargo succeeds if a filter matches no test.
+pub(crate) fn check_selection(mut command: Command) -> Result<()> {
     let output = command.arg("--list").output().context("cannot start cargo")?;
     if !String::from_utf8_lossy(&output.stdout).contains(": test\n") {
         bail!("no test is selected by {command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -67,7 +67,7 @@ pub(crate) fn selects(mut command: Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `cargo test` with a file for its skips; the allowed ones have that prefix. Returns a line for the summary.
+/// Runs `cargo test` with `list` as the file for skips, whose names get the prefix. Returns a line for the summary.
 pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &AllowedSkips) -> Result<String> {
     let given = std::env::var(CASES).ok().and_then(|given| given.parse().ok()).unwrap_or(MIN_CASES);
     command.env(CASES, given.max(MIN_CASES).to_string());
@@ -76,10 +76,10 @@ pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &Al
     for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
         let line = line.context("cannot read the output of cargo")?;
         println!("{line}");
-        faults.extend(failed(&line).map(str::to_owned));
+        faults.extend(parse_failed(&line).map(str::to_owned));
     }
     let status = child.wait().context("cannot wait for cargo")?;
-    // Without a skip there is no file.
+    // The file does not exist if there was no skip.
     let mut skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
     skipped.iter_mut().for_each(|Skip { what, .. }| what.insert_str(0, prefix));
     if !faults.is_empty() {
@@ -91,12 +91,12 @@ pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &Al
     if faults.is_empty() { Ok(format!("{} skipped", skipped.len())) } else { bail!("{}", faults.join("\n")) }
 }
 
-/// The test that failed, if this line of a test program's output says so.
-fn failed(line: &str) -> Option<&str> {
+/// Returns the name of the failed test, if this line of a test program's output reports one.
+fn parse_failed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::trim)
 }
 
-/// The words after `cargo` of README's test command.
+/// Returns the arguments of `cargo` in README's test command.
 pub(crate) fn command(readme: &str) -> Result<Vec<String>> {
     let mut marked = readme.lines().filter(|line| line.ends_with(MARK));
     let (Some(line), None) = (marked.next(), marked.next()) else {
@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn tests_that_failed_are_named() {
-        assert_eq!(failed("test driver::a_load ... FAILED"), Some("driver::a_load"));
-        assert_eq!(failed("test driver::a_load ... ok"), None);
-        assert_eq!(failed("test result: FAILED. 1 passed; 1 failed"), None);
+        assert_eq!(parse_failed("test driver::a_load ... FAILED"), Some("driver::a_load"));
+        assert_eq!(parse_failed("test driver::a_load ... ok"), None);
+        assert_eq!(parse_failed("test result: FAILED. 1 passed; 1 failed"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Starts a process and waits for it with `wait4`, which reports its resources; `std` does not.
+//! Starts a process and waits for it with `wait4`, which reports its resource usage, unlike `std`.
 #![expect(unsafe_code, reason = "std's wait does not tell what the child used, wait4 does")]
 
 use std::process::Command;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 pub(crate) struct Used {
-    /// From start to end.
+    /// Time from start to end.
     pub(crate) wall: Duration,
-    /// The largest resident set of any one of them, in bytes.
+    /// Largest resident set of the process or one of its children, in bytes.
     pub(crate) peak_resident_bytes: u64,
 }
 
-/// Runs a program to its end. It must limit its own time, and its output must not be piped.
+/// Runs a program to its end. The program must limit its own time, and its output must not be piped.
 pub(crate) fn run(command: &mut Command) -> Result<Used> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();

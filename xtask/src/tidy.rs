@@ -1,8 +1,8 @@
-//! `cargo xtask tidy`: habits of the code that neither rustfmt, clippy nor cargo-deny checks, each a small function.
+//! `cargo xtask tidy`: checks conventions that neither rustfmt, clippy nor cargo-deny checks.
 //!
-//! Files of at most 600 lines; no trailing spaces; no unfinished work; the purpose of every file at its top; no paths of
-//! one machine; no test that passes or is skipped unnoticed; no import cycles in a crate; no transport recognised by its
-//! name and no error by its text; Linux-only code in folders named `linux`; in deny.toml who may use each crate.
+//! Files have at most 600 lines and no trailing spaces, begin with their purpose, and contain no unfinished work and no
+//! paths of one machine. Tests cannot pass or be skipped unnoticed. Crates have no import cycles. Code does not
+//! recognise transports by name or errors by text. Linux-only code is in folders `linux`. deny.toml restricts crates.
 
 mod circles;
 mod error_texts;
@@ -18,13 +18,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::source::{self, Source};
 
-/// Checked files; all others (pictures, snapshots, licences) are ignored.
+/// Extensions of checked files. All others (pictures, snapshots, licences) are ignored.
 const EXTENSIONS: [&str; 8] = ["rs", "toml", "md", "html", "css", "js", "py", "sh"];
 
-/// A rule: the faults of one file, each a line number (from 1) and a description.
+/// A rule. Returns the faults of one file, each with a line number (from 1) and a description.
 type Rule = fn(&Source) -> Vec<(usize, String)>;
 
-/// The rules, and the extensions of the files that each is for; an empty list means all.
+/// The rules, each with the extensions of the files that it checks; an empty list means all files.
 const RULES: &[(Rule, &[&str])] = &[
     (rules::unfinished, &[]),
     (rules::machine_paths, &[]),
@@ -37,7 +37,7 @@ const RULES: &[(Rule, &[&str])] = &[
     (unseen::doctests, &["rs"]),
 ];
 
-/// Checks every file; returns a line for the summary.
+/// Checks all files. Returns a line for the summary.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let sources = source::files(root, &EXTENSIONS)?;
     let mut faults: Vec<String> = sources.iter().flat_map(faults_of).collect();
@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     }
 }
 
-/// Spaces at the ends of lines, and tabs, as git finds them.
+/// Reports trailing spaces and tabs, which git finds.
 fn spaces(root: &Path) -> Result<Vec<String>> {
     const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
     let mut git = Command::new("git");
@@ -67,7 +67,7 @@ fn spaces(root: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Crates that deny.toml does not restrict.
+/// Reports crates that deny.toml does not restrict.
 fn unrestricted(sources: &[Source]) -> Vec<String> {
     let deny = sources.iter().find(|source| source.path == "deny.toml").map_or("", |source| &source.text);
     let crates = sources.iter().filter_map(|source| source.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"));

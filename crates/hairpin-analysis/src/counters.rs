@@ -10,14 +10,14 @@ pub fn counts_events(name: &str) -> bool {
     fact_names::EVENTS.contains(&name)
 }
 
-/// The facts of all rounds as one list, in order of first appearance: counters as sums, other numbers as medians over
-/// rounds, words from the last round.
-pub fn merged<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
+/// Merges the facts of all rounds into one list, in order of first appearance: counters as sums, other numbers as
+/// medians over rounds, words from the last round.
+pub fn merge_facts<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
     let by_name = grouped(rounds.flatten().map(|fact| (fact.name.as_str(), &fact.value)));
-    by_name.into_iter().filter_map(|(name, values)| merged_one(name, &values)).collect()
+    by_name.into_iter().filter_map(|(name, values)| merge_values(name, &values)).collect()
 }
 
-fn merged_one(name: &str, values: &[&FactValue]) -> Option<Fact> {
+fn merge_values(name: &str, values: &[&FactValue]) -> Option<Fact> {
     if let Some(FactValue::Word(word)) = values.last() {
         return Some(Fact::word(name, word.clone()));
     }
@@ -46,7 +46,7 @@ mod tests {
             ]
         };
         let rounds = [round(1.0, 7.0, "a"), round(2.0, 9.0, "b"), round(0.0, 5.0, "c")];
-        assert_eq!(merged(rounds.iter().map(Vec::as_slice)), round(3.0, 7.0, "c"));
-        assert!(merged(std::iter::empty()).is_empty());
+        assert_eq!(merge_facts(rounds.iter().map(Vec::as_slice)), round(3.0, 7.0, "c"));
+        assert!(merge_facts(std::iter::empty()).is_empty());
     }
 }

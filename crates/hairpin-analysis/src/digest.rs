@@ -1,4 +1,4 @@
-//! The accumulator of a run: takes one round after the other, and gives summaries at any time.
+//! Accumulates the rounds of a run, one by one, and computes summaries at any time.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use crate::{exchanges, summary, valid_rounds};
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     latencies: BTreeMap<String, Latencies>,
-    /// The same for the idle phases of cases under load.
+    /// Latencies in the idle phases of cases under load.
     idle: BTreeMap<String, Latencies>,
 }
 
-/// The latencies of a case's rounds: of those that count, and of omitted ones.
+/// The latencies of a case, separate for counted and omitted rounds.
 #[derive(Clone, Debug, Default)]
 struct Latencies {
     counted: Option<Histogram<u64>>,
@@ -31,7 +31,7 @@ impl Latencies {
         let of = if is_left_out { &mut self.left_out } else { &mut self.counted };
         let all = of.get_or_insert_with(latency_histogram);
         if all.add(latencies).is_err() {
-            // A histogram with another layout than that of `latency_histogram`: add value by value.
+            // The layout differs from `latency_histogram`: add value by value.
             for recorded in latencies.iter_recorded() {
                 all.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
             }
@@ -56,21 +56,21 @@ impl Digest {
         Self::default()
     }
 
-    /// Adds a round. Failed and interrupted rounds and their samples do not count.
+    /// Adds a round. Ignores failed and interrupted rounds and their samples.
     pub fn add(&mut self, record: &RoundRecord, samples: Option<&Samples>) {
         let (Some(measured), Some(samples)) = (record.measured(), samples) else { return };
         let all = self.latencies.entry(record.case_id.clone()).or_default();
-        let is_left_out = valid_rounds::left_out(measured).is_some();
+        let is_left_out = valid_rounds::omission_reason(measured).is_some();
         all.add(is_left_out, &samples.latency);
         if let Some(idle) = samples.phases.as_ref().and_then(|phases| phases.others.idle.as_ref()) {
             self.idle.entry(record.case_id.clone()).or_default().add(is_left_out, &idle.latency);
         }
     }
 
-    /// A summary of each case: those of `plan_order` first (measured or not), then others in order of appearance.
+    /// Summarizes each case: those of `plan_order` first (measured or not), then others in order of appearance.
     ///
-    /// `cards` and `rounds` are those of the run, `states` the machine's states over them; intervals have the
-    /// confidence 1 - `alpha`. A case without samples has an empty curve and no modes.
+    /// `cards` and `rounds` belong to the run; `states` holds the machine's states during its rounds. Intervals have
+    /// the confidence 1 - `alpha`. A case without samples has an empty curve and no modes.
     pub fn summaries(
         &self,
         plan_order: &[Case],
@@ -91,7 +91,7 @@ impl Digest {
             .filter(|(id, _)| seen.insert(id.clone()))
             .map(|(id, case)| {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
-                let all_shown = valid_rounds::too_few(rounds.iter().copied());
+                let all_shown = valid_rounds::too_few_valid(rounds.iter().copied());
                 let [latencies, idle] =
                     [&self.latencies, &self.idle].map(|of| of.get(&id).and_then(|of| of.shown(all_shown)));
                 let reliable = cards.reliable(&case.primary().transport);

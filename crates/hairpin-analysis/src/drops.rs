@@ -7,8 +7,8 @@ use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
 
-/// The tail is the slowest 1 / `ONE_OF` of the messages.
-const ONE_OF: usize = 100;
+/// The tail is the slowest 1 / `TAIL_DIVISOR` of the messages.
+const TAIL_DIVISOR: usize = 100;
 
 /// An answered message. Times are in ns since the start of the round.
 struct Message {
@@ -17,8 +17,8 @@ struct Message {
     latency_ns: f64,
 }
 
-/// The effect of the link's payload drops on messages with raw samples, as far as drops were listed; `None` if there
-/// were no drops during these messages. `in_order`: no message is answered before an earlier one.
+/// Computes how the link's payload drops affected the messages with raw samples, as far as drops were listed. `None` if
+/// there were no drops during these messages. `in_order`: no message is answered before an earlier message.
 pub(crate) fn figures(samples: &Samples, link: &LinkRecord, in_order: bool) -> Option<DropFigures> {
     let began_ns = link.samples_began_ns?;
     let messages = messages(samples, listed_until_ns(link, began_ns));
@@ -51,7 +51,7 @@ pub(crate) fn figures(samples: &Samples, link: &LinkRecord, in_order: bool) -> O
     })
 }
 
-/// The measured messages answered by `until_ns`, in sending order.
+/// Returns the measured messages that were answered by `until_ns`, in sending order.
 fn messages(samples: &Samples, until_ns: u64) -> Vec<Message> {
     let rows = (samples.warm_up..samples.kept()).filter(|row| samples.fate[*row] != Fate::Lost);
     let message = |row: usize| Message {
@@ -64,15 +64,15 @@ fn messages(samples: &Samples, until_ns: u64) -> Vec<Message> {
     messages
 }
 
-/// The time until which all drops of both directions are listed individually.
+/// Returns the time up to which the drops of both directions are listed individually.
 fn listed_until_ns(link: &LinkRecord, began_ns: u64) -> u64 {
     let last = |direction: &DirectionRecord| direction.drops.last().map_or(0, |drop: &DroppedPacket| drop.dropped_ns);
     let cut_short = directions(link).into_iter().filter(|direction| direction.drops_unlisted > 0);
     cut_short.map(|direction| last(direction).saturating_sub(began_ns)).min().unwrap_or(u64::MAX)
 }
 
-/// The messages that a drop may have delayed: those in transit at its time; and if messages arrive in order, also those
-/// behind them, sent before the answers of those.
+/// Marks the messages that a drop may have delayed: those in transit at the time of the drop; with in-order delivery
+/// also later messages that were sent before a delayed message was answered.
 fn hits(messages: &[Message], drops_ns: &[u64], in_order: bool) -> Vec<bool> {
     let mut held_until_ns = 0;
     let hit = |message: &Message| {
@@ -94,7 +94,7 @@ fn share_of_tail_hit(messages: &[Message], hit: &[bool]) -> Option<f64> {
     let mut slowest: Vec<(f64, bool)> =
         messages.iter().zip(hit).map(|(message, hit)| (message.latency_ns, *hit)).collect();
     slowest.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let tail = &slowest[..messages.len() / ONE_OF];
+    let tail = &slowest[..messages.len() / TAIL_DIVISOR];
     Some(tail.iter().filter(|(_, hit)| *hit).count() as f64 / tail.len() as f64)
 }
 
@@ -108,8 +108,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 200 messages of 20 ms, except the `slow` ones; drops at these times.
-    fn of(slow: &[(usize, u64)], drops_ns: &[u64]) -> Option<DropFigures> {
+    /// 200 messages with a latency of 20 ms, except those listed in `slow`; packets are dropped at `drops_ns`.
+    fn figures_of(slow: &[(usize, u64)], drops_ns: &[u64]) -> Option<DropFigures> {
         let mut latencies = vec![20 * MS; 200];
         slow.iter().for_each(|(place, latency)| latencies[*place] = *latency);
         figures(&back_to_back(&[20 * MS; 5], &latencies), &dropping("loss", drops_ns), true)
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_drop_hits_the_message_in_transit() {
         // After five warm-up messages, message 10 is sent at 300 ms.
-        let figures = of(&[(10, 260 * MS), (100, 250 * MS)], &[301 * MS]).unwrap();
+        let figures = figures_of(&[(10, 260 * MS), (100, 250 * MS)], &[301 * MS]).unwrap();
         let expected = DropFigures {
             packets_dropped: 1,
             messages_hit: 1,
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn drops_in_the_warm_up_without_payload_or_after_the_end_hit_no_message() {
-        assert_eq!(of(&[], &[50 * MS]), None, "in the warm-up");
-        assert_eq!(of(&[], &[9_000 * MS]), None, "the last answer arrived after 4.1 s");
-        assert_eq!(of(&[], &[]), None);
+        assert_eq!(figures_of(&[], &[50 * MS]), None, "in the warm-up");
+        assert_eq!(figures_of(&[], &[9_000 * MS]), None, "the last answer arrived after 4.1 s");
+        assert_eq!(figures_of(&[], &[]), None);
         let mut link = dropping("loss", &[301 * MS]);
         link.up.drops[0].carries_data = false;
         assert_eq!(figures(&back_to_back(&[], &[20 * MS; 200]), &link, true), None);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_links_clock_is_aligned_with_that_of_the_samples() {
+    fn drop_times_are_converted_to_the_clock_of_the_samples() {
         let samples = back_to_back(&[], &[20 * MS; 200]);
         let mut link = dropping("loss", &[]);
         link.samples_began_ns = Some(500 * MS);
@@ -170,19 +170,19 @@ mod tests {
         let mut link = dropping("loss", &[30 * MS, 1_001 * MS]);
         link.up.drops_unlisted = 7;
         let figures = figures(&back_to_back(&[], &[20 * MS; 200]), &link, true).unwrap();
-        // Fifty messages were answered by then: too few for a tail, and the last drop is after their last answer.
+        // By then fifty messages were answered, too few for a tail; the last drop is after the last of their answers.
         assert_eq!((figures.packets_dropped, figures.messages_hit, figures.share_of_tail_hit), (1, 1, None));
     }
 
     #[test]
     fn in_order_delivery_also_delays_messages_behind() {
-        // One message per ms, answered after 3 ms; the one of 100 ms is lost, and it and those behind it arrive at 120
-        // ms.
+        // One message is sent per ms and answered after 3 ms. The message sent at 100 ms is lost; its answer and those
+        // of later messages arrive at 120 ms.
         let service = |k: u64| if (100..117).contains(&k) { (120 - k) * MS } else { 3 * MS };
         let messages: Vec<(u64, u64)> = (0..1000).map(|k| (0, service(k))).collect();
         let link = dropping("loss", &[100 * MS + 1]);
         let hit = |in_order| figures(&paced(MS, &messages), &link, in_order).unwrap();
-        // Those of 98, 99 and 100 ms are in transit; those until 119 ms are behind them.
+        // The messages sent at 98, 99 and 100 ms are in transit; those sent until 119 ms wait behind them.
         assert_eq!((hit(false).messages_hit, hit(true).messages_hit), (3, 22));
         assert_eq!(hit(true).share_of_tail_hit, Some(1.0));
         assert_eq!(hit(true).added_ns, (0..17).map(|k| (17 - k) as f64 * 1e6).sum::<f64>());

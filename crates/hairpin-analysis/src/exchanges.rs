@@ -1,5 +1,4 @@
-//! Figures of exchanges only: the first exchanges, throughput, counts per exchange, and the speed-up over default
-//! options.
+//! Figures that only exchanges have: first exchanges, throughput, counts per exchange, and the speed-up.
 
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{Case, CaseSummary, ExchangeCounts, ExchangeFigures, Figure, Flow, LatencyFigures, Remedy};
@@ -7,8 +6,8 @@ use hairpin_model::{Case, CaseSummary, ExchangeCounts, ExchangeFigures, Figure, 
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points};
 use crate::over_rounds::OverRounds;
 
-/// The figures of exchanges over the measured rounds of a flow; `None` for other loads. The speed-up needs the other
-/// cases: [`fill_speed_ups`].
+/// Computes the figures of exchanges over the measured rounds of a flow; `None` for other loads. The speed-up needs the
+/// other cases: see [`fill_speed_ups`].
 pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
     flow.load.exchange()?;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
@@ -35,8 +34,8 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyF
     })
 }
 
-/// Fills in the ratio of each case's bytes/ms to that of its sibling with remedy `default`, paired by block like
-/// comparisons. Both write requests of the same size, so it is the ratio of their exchanges per second.
+/// Sets each case's ratio of bytes/ms to the same case with the remedy `default`, paired by block like comparisons.
+/// Both cases write requests of the same size, so this is also the ratio of exchanges per second.
 pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
     let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, alpha)).collect();
     for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
@@ -47,18 +46,18 @@ pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
 }
 
 fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
-    let own = case.case.primary().load.exchange().filter(|exchange| exchange.remedy != Remedy::Default)?;
+    let exchange = case.case.primary().load.exchange().filter(|exchange| exchange.remedy != Remedy::Default)?;
     let sibling = with_remedy(&case.case.without_replicate(), Remedy::Default);
-    // A remedy that merges writes skips pauses of `gap`, so its speed-up would be that of the pauses.
-    if own.pauses_left().is_some() {
+    // A remedy that merges writes skips pauses of `gap`, so the skipped pauses would count as its speed-up.
+    if exchange.pauses_left().is_some() {
         return None;
     }
-    let none = cases.iter().find(|other| other.case == sibling && other.valid).filter(|_| case.valid)?;
+    let baseline = cases.iter().find(|other| other.case == sibling && other.valid).filter(|_| case.valid)?;
     let rates = |of: &CaseSummary| {
         let points = of.round_points.iter().filter(|point| point.rate_per_s > 0.0);
         logarithms_by_block(points.map(|point| (point.block, point.rate_per_s)))
     };
-    let (ratio, _) = difference_by_block(&rates(none), &rates(case), over_points(case, alpha))?;
+    let (ratio, _) = difference_by_block(&rates(baseline), &rates(case), over_points(case, alpha))?;
     Some(as_ratio(ratio.figure(alpha)))
 }
 
@@ -93,16 +92,16 @@ mod tests {
         fixture.rounds_with(&small_writes("nodelay"), &fast, counted);
         fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
         let run = fixture.run();
-        let [none, nodelay, ping_pong] = &run.cases[..] else { panic!("three cases") };
+        let [baseline, nodelay, ping_pong] = &run.cases[..] else { panic!("three cases") };
         assert_eq!(ping_pong.primary().exchanges, None);
-        let none = none.primary().exchanges.as_ref().unwrap();
-        assert_eq!(none.segments_per_exchange.unwrap().value, 3.0);
-        assert_eq!(none.pure_acks_per_exchange.unwrap().value, 1.0);
-        assert_eq!(none.system_calls_per_exchange.unwrap().value, 101.0);
+        let baseline = baseline.primary().exchanges.as_ref().unwrap();
+        assert_eq!(baseline.segments_per_exchange.unwrap().value, 3.0);
+        assert_eq!(baseline.pure_acks_per_exchange.unwrap().value, 1.0);
+        assert_eq!(baseline.system_calls_per_exchange.unwrap().value, 101.0);
         // 200 bytes in 44.025 ms.
-        assert!((none.bytes_per_ms.unwrap().value - 200.0 / 44.025).abs() < 0.001, "{:?}", none.bytes_per_ms);
-        assert_eq!((none.speed_up_against_default, none.early_exchanges_ns.len()), (None, EARLY_EXCHANGES));
-        assert_eq!(none.first_exchange_ns.unwrap().value, 44_025_000.0);
+        assert!((baseline.bytes_per_ms.unwrap().value - 200.0 / 44.025).abs() < 0.001, "{:?}", baseline.bytes_per_ms);
+        assert_eq!((baseline.speed_up_against_default, baseline.early_exchanges_ns.len()), (None, EARLY_EXCHANGES));
+        assert_eq!(baseline.first_exchange_ns.unwrap().value, 44_025_000.0);
         let speed_up = nodelay.primary().exchanges.as_ref().unwrap().speed_up_against_default.unwrap();
         assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
         assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_speed_up_is_that_over_the_same_link() {
+    fn the_speed_up_compares_cases_over_the_same_link() {
         let mut fixture = Fixture::new();
         let links = ["loopback", "delay=2ms", "delay=20ms"];
         for (link, slow) in links.iter().zip([44_000_000, 10_000_000, 80_000_000]) {

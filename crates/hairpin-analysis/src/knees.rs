@@ -1,25 +1,25 @@
-//! The knee of each sweep of offered rates.
+//! Finds the knee of each sweep of offered rates.
 
 use hairpin_model::knee::{NotDelivered, bracket};
 use hairpin_model::names::grouped;
 use hairpin_model::one_way::WHOLE;
 use hairpin_model::{Case, CaseSummary, Knee, Load, Run};
 
-/// The knees of a run's sweeps: cases that differ in the offered rate alone, with at least two rates.
+/// Returns the knees of a run's sweeps. A sweep is a set of cases that differ only in the offered rate.
 pub(crate) fn knees(run: &Run) -> Vec<Knee> {
     let cases = run.cases.iter().filter_map(|row| Some((sweep(&row.case)?, row)));
-    let sweeps = grouped(cases.filter(|(_, row)| counts(row)));
+    let sweeps = grouped(cases.filter(|(_, row)| decides_its_rate(row)));
     sweeps.into_iter().filter_map(|(_, rows)| knee(rows)).collect()
 }
 
-/// The case without its rate; `None` if it is part of no sweep.
+/// Returns the case without its rate, as the key of its sweep; `None` if it is not part of a sweep.
 fn sweep(case: &Case) -> Option<Case> {
     let is_plain = case.replicate == 0 && case.injected_fault.is_none();
     (is_plain && matches!(case.primary().load, Load::Offered { .. })).then(|| case.without_rate())
 }
 
-/// Whether the case counts for its rate: its figures are valid, or its sender did not reach the rate.
-fn counts(row: &CaseSummary) -> bool {
+/// Whether the case shows if its rate is delivered: its figures are valid, or its sender did not reach the rate.
+fn decides_its_rate(row: &CaseSummary) -> bool {
     let delivered = row.one_way().and_then(|one_way| one_way.arrived_whole());
     match delivered {
         Some(true) => row.valid,
@@ -50,7 +50,7 @@ fn knee(mut rows: Vec<&CaseSummary>) -> Option<Knee> {
     })
 }
 
-/// Why the offered load of a case was not delivered.
+/// Returns why the offered load of a case was not delivered.
 fn why_not(row: &CaseSummary) -> NotDelivered {
     let ledger = &row.primary().ledger;
     let sent_per_s = row.one_way().and_then(|one_way| one_way.sent_per_s);
@@ -63,8 +63,8 @@ fn why_not(row: &CaseSummary) -> NotDelivered {
     }
 }
 
-/// The offered rate with the highest ratio of delivered rate to mean latency (L. Kleinrock, Power and deterministic
-/// rules of thumb for probabilistic problems in computer communications, ICC 1979).
+/// Returns the offered rate with the highest ratio of delivered rate to mean latency (L. Kleinrock, Power and
+/// deterministic rules of thumb for probabilistic problems in computer communications, ICC 1979).
 fn highest_power(rows: &[&CaseSummary]) -> Option<f64> {
     let power = |row: &&CaseSummary| {
         let delivered = row.one_way()?.delivered_per_s?;

@@ -1,13 +1,13 @@
-//! From samples to summaries to findings; slices in, numbers out.
+//! Computes summaries, comparisons and findings from samples.
 //!
-//! No clock, file, socket or thread: the same rounds and the same seed give the same numbers. The steps, in order:
+//! Reads no clock, file or socket and starts no thread: equal rounds and seeds give equal figures. The steps, in order:
 //!
-//! 1. [`round_figures()`]: the samples of one round to its figures, between rounds; [`traced()`]: the same for its
-//!    trace;
-//! 2. [`Digest`]: rounds to a [`hairpin_model::summary::CaseSummary`] for each case;
-//! 3. [`comparisons`]: differences between cases, with intervals; [`compare_runs`] does so for two runs;
-//! 4. [`findings()`]: the causes of the figures;
-//! 5. [`answer()`]: what the run says, the faster case of each pair, and the best remedy; the report has the words.
+//! 1. [`round_figures()`] computes the figures of a round from its samples, and [`traced()`] from its trace. Both run
+//!    between rounds.
+//! 2. [`Digest`] summarizes the rounds of each case as a [`hairpin_model::summary::CaseSummary`].
+//! 3. [`comparisons`] computes the differences between cases, with intervals; [`compare_runs`] those between two runs.
+//! 4. [`findings()`] detects the causes of the figures.
+//! 5. [`answer()`] selects the headline results, as data: the faster case of each pair, and the best remedy.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -52,7 +52,7 @@ pub use states::States;
 pub use trace::{trace_figures, traced};
 pub use under_load::phase_figures;
 
-// The fixture runs of tests/ are shared with the unit tests; they refer to this crate by name.
+// The unit tests share the fixture runs of tests/, which refer to this crate by name.
 #[cfg(test)]
 extern crate self as hairpin_analysis;
 #[cfg(test)]

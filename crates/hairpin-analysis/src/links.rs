@@ -1,4 +1,4 @@
-//! A case's link over its rounds.
+//! Summarizes a case's link over its rounds.
 
 use hairpin_model::{
     Case, DirectionRecord, LatenessNs, LinkRecord, LinkSummary, Measured, PacketCounts, RoundLeftOut, RoundRecord,
@@ -7,8 +7,8 @@ use hairpin_model::{
 
 use crate::statistics::location::median;
 
-/// The link of `case` over the rounds of its figures, `counted`, and over all its rounds; `None` on loopback and if no
-/// round was measured.
+/// Summarizes the link of `case`: figures over its `counted` rounds, and the invalid ones of all its `rounds`. `None`
+/// on loopback and if no round was measured.
 pub(crate) fn summary(
     case: &Case,
     rounds: &[&RoundRecord],
@@ -27,7 +27,7 @@ pub(crate) fn summary(
         traces: record.traces.clone(),
         ends: record.ends.clone(),
         rounds_left_out: Vec::new(),
-        left_out: rounds.iter().filter_map(|round| left_out(round)).collect(),
+        left_out: rounds.iter().filter_map(|round| omitted_round(round)).collect(),
         relay_cpu_ns_per_packet: relay_cpu_ns
             .filter(|_| packets.entered > 0)
             .map(|cpu_ns| cpu_ns as f64 / packets.entered as f64),
@@ -38,7 +38,7 @@ pub(crate) fn summary(
 
 fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<LatenessNs> {
     let all: Vec<LatenessNs> = records.filter_map(|link| link.lateness_ns).collect();
-    // A median of whole, non-negative ns.
+    // The median of integers may end in .5: round it to whole ns.
     let median_of = |of: fn(&LatenessNs) -> u64| {
         median(&all.iter().map(|late| of(late) as f64).collect::<Vec<_>>()).map(|ns| ns.round() as u64)
     };
@@ -49,32 +49,32 @@ fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<Latenes
     })
 }
 
-fn left_out(round: &RoundRecord) -> Option<RoundLeftOut> {
+fn omitted_round(round: &RoundRecord) -> Option<RoundLeftOut> {
     let measured = round.measured_as(round.order.purpose)?;
     let why = measured.link.as_ref()?.why_invalid()?;
     Some(RoundLeftOut { round: round.number, purpose: round.order.purpose, why })
 }
 
-/// The round with the most drops, or else the first.
+/// Selects the round with the most drops; the first one on a tie.
 fn shown(links: &[(&RoundRecord, &LinkRecord)]) -> Option<Box<ShownLink>> {
     let dropped = |link: &LinkRecord| link.packets.dropped.values().sum::<u64>();
-    // Of equal values `max_by_key` returns the last.
+    // On a tie, `max_by_key` returns the last: iterate backwards.
     let (round, link) = links.iter().rev().max_by_key(|(_, link)| dropped(link))?;
     Some(Box::new(ShownLink { round: round.number, up: link.up.clone(), down: link.down.clone() }))
 }
 
-/// The line of the link without that stage in either direction; `None` if it has no such removable stage.
+/// Returns the link specification without that stage in either direction; `None` if it has no such removable stage.
 pub(crate) fn line_without<'l>(link: &'l LinkSummary, stage: &str) -> Option<&'l str> {
     stages(link).filter(|one| one.stage == stage).find_map(|one| one.line_without.as_deref())
 }
 
-/// The line of the link with CoDel in its queues; `None` if every queue has CoDel.
+/// Returns the link specification with CoDel in its queues; `None` if every queue has CoDel.
 pub(crate) fn line_with_codel(link: &LinkSummary) -> Option<&str> {
     stages(link).find_map(|one| one.line_with_codel.as_deref())
 }
 
-/// Whether `line` is the line of the link without one of its stages.
-pub(crate) fn is_without_a_stage(link: &LinkSummary, line: &str) -> bool {
+/// Whether `line` is the link specification without one of its stages.
+pub(crate) fn lacks_a_stage(link: &LinkSummary, line: &str) -> bool {
     stages(link).any(|one| one.line_without.as_deref() == Some(line))
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_of_the_json_holds_and_the_loopback_has_no_link() {
+    fn a_link_survives_a_json_round_trip_and_loopback_has_none() {
         let json = serde_json::to_value(summary_of(&[(1_000, 1)])).unwrap();
         assert_eq!(json["lateness_ns"], serde_json::json!({"p50": 1_000, "p99": 10_000, "max": 20_000}));
         assert_eq!(json["packets"]["in"], 101);

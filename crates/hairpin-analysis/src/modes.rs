@@ -1,13 +1,13 @@
 //! The modes of a latency distribution: one peak or several?
 //!
-//! The histogram is converted to bins that grow by 3 %, smoothed over five of them. A peak is a separate mode if all of
-//! this holds; else it belongs to its neighbour:
+//! The histogram is converted to bins whose width grows by 3 %, smoothed over five of them. Two neighbouring peaks are
+//! separate modes if all of these conditions hold; otherwise they are merged:
 //!
-//! - at least 1 % of the messages and at least 5 of them lie around it (up to the valleys next to it);
-//! - the valley to the neighbouring larger peak is below half of it, and by more than chance: the smoothed counts of
+//! - each has at least 1 % of the messages, and at least 5 messages, between the valleys next to it;
+//! - the valley between them is lower than half the smaller peak, and by more than chance: the smoothed counts of
 //!   peak and valley differ by three standard deviations of Poisson counts;
-//! - it is at least 20 % away from the next mode, and at least three steps of the clock (the smallest gap between two
-//!   observed latencies), as a coarse clock creates peaks.
+//! - they are at least 20 % apart, and at least three steps of the clock (the smallest gap between two observed
+//!   latencies): a coarse clock creates peaks.
 
 use hairpin_model::Mode;
 use hdrhistogram::Histogram;
@@ -15,16 +15,16 @@ use hdrhistogram::Histogram;
 /// Ratio of a bin's upper edge to its lower one.
 const BIN_RATIO: f64 = 1.03;
 /// Bins on either side used for smoothing.
-const REACH: usize = 2;
-const SMOOTHING: [f64; 2 * REACH + 1] = [1.0, 2.0, 3.0, 2.0, 1.0];
-/// Ratio of the variance of a smoothed Poisson count to its mean: the squared weights over the weights.
-const SPREAD: f64 = 19.0 / 9.0;
+const SMOOTHING_REACH: usize = 2;
+const SMOOTHING: [f64; 2 * SMOOTHING_REACH + 1] = [1.0, 2.0, 3.0, 2.0, 1.0];
+/// Ratio of a smoothed Poisson count's variance to its mean: sum of the squared weights / sum of the weights.
+const SMOOTHED_VARIANCE_RATIO: f64 = 19.0 / 9.0;
 const MIN_SHARE: f64 = 0.01;
 const MIN_MESSAGES: f64 = 5.0;
-const NEAREST_RATIO: f64 = 1.2;
-const NEAREST_STEPS: f64 = 3.0;
+const MIN_MODE_RATIO: f64 = 1.2;
+const MIN_MODE_STEPS: f64 = 3.0;
 
-/// The modes of `latency`, the largest share first; their shares add up to 1. Empty for an empty histogram.
+/// Returns the modes of `latency`, largest share first; the shares add up to 1. Empty for an empty histogram.
 pub fn modes(latency: &Histogram<u64>) -> Vec<Mode> {
     let bins = Bins::count(latency);
     let mut segments = bins.segments();
@@ -45,7 +45,7 @@ pub fn modes(latency: &Histogram<u64>) -> Vec<Mode> {
     modes
 }
 
-/// Messages by bin, with `REACH` empty bins at either end.
+/// Messages by bin, with `SMOOTHING_REACH` empty bins at either end.
 struct Bins {
     /// The sum of the messages' latencies, by bin.
     sums: Vec<f64>,
@@ -68,13 +68,13 @@ impl Bins {
             return Self { sums: Vec::new(), counts: Vec::new(), smooth: Vec::new(), step_ns: 1.0 };
         }
         let first = bin_of(latency.min() as f64);
-        let bins = bin_of(latency.max() as f64) - first + 1 + 2 * REACH;
+        let bins = bin_of(latency.max() as f64) - first + 1 + 2 * SMOOTHING_REACH;
         let (mut counts, mut sums) = (vec![0.0; bins], vec![0.0; bins]);
         let (mut before, mut step_ns) = (None::<f64>, f64::INFINITY);
         for recorded in latency.iter_recorded() {
             let value = latency.median_equivalent(recorded.value_iterated_to()) as f64;
             let count = recorded.count_at_value() as f64;
-            let bin = (bin_of(value).saturating_sub(first) + REACH).min(bins - 1);
+            let bin = (bin_of(value).saturating_sub(first) + SMOOTHING_REACH).min(bins - 1);
             counts[bin] += count;
             sums[bin] += value * count;
             if let Some(before) = before.replace(value) {
@@ -82,7 +82,7 @@ impl Bins {
             }
         }
         let at = |bin: usize, offset: usize| {
-            (bin + offset).checked_sub(REACH).and_then(|bin| counts.get(bin)).copied().unwrap_or(0.0)
+            (bin + offset).checked_sub(SMOOTHING_REACH).and_then(|bin| counts.get(bin)).copied().unwrap_or(0.0)
         };
         let smooth = (0..bins)
             .map(|bin| SMOOTHING.iter().enumerate().map(|(offset, weight)| weight * at(bin, offset)).sum())
@@ -90,7 +90,7 @@ impl Bins {
         Self { sums, counts, smooth, step_ns: if step_ns.is_finite() { step_ns } else { 1.0 } }
     }
 
-    /// One segment per local maximum of the smoothed counts, cut at the lowest bins between them.
+    /// Returns one segment per local maximum of the smoothed counts, cut at the lowest bins between the maxima.
     fn segments(&self) -> Vec<Segment> {
         let mut segments: Vec<Segment> = Vec::new();
         let (mut rising, mut lowest) = (true, 0);
@@ -113,30 +113,30 @@ impl Bins {
         segments
     }
 
-    /// The least justified boundary (between segments `k` and `k + 1`), if any is not justified.
+    /// Returns the boundary (after segment `k`) with the shallowest valley among those that do not separate modes.
     fn weakest_boundary(&self, segments: &[Segment]) -> Option<usize> {
         (0..segments.len().saturating_sub(1))
-            .filter(|k| !self.apart(&segments[*k], &segments[*k + 1]))
-            .max_by(|a, b| self.filled(segments, *a).total_cmp(&self.filled(segments, *b)))
+            .filter(|k| !self.are_separate(&segments[*k], &segments[*k + 1]))
+            .max_by(|a, b| self.valley_ratio(segments, *a).total_cmp(&self.valley_ratio(segments, *b)))
     }
 
-    /// The height of the valley after segment `k`, relative to the smaller peak next to it.
-    fn filled(&self, segments: &[Segment], k: usize) -> f64 {
+    /// Returns the height of the valley after segment `k`, relative to the smaller peak next to it.
+    fn valley_ratio(&self, segments: &[Segment], k: usize) -> f64 {
         let smaller = self.smooth[segments[k].peak].min(self.smooth[segments[k + 1].peak]);
         self.smooth[segments[k].end] / smaller
     }
 
-    fn apart(&self, left: &Segment, right: &Segment) -> bool {
+    fn are_separate(&self, left: &Segment, right: &Segment) -> bool {
         let smaller = if self.smooth[left.peak] < self.smooth[right.peak] { left.peak } else { right.peak };
         let (peak, valley) = (self.smooth[smaller], self.smooth[right.start]);
-        let (client, server) = (self.location(left.peak), self.location(right.peak));
+        let (left_ns, right_ns) = (self.location(left.peak), self.location(right.peak));
         let total: f64 = self.counts.iter().sum();
-        let fewest = MIN_MESSAGES.max(MIN_SHARE * total);
+        let min_messages = MIN_MESSAGES.max(MIN_SHARE * total);
         valley < 0.5 * peak
-            && peak - valley > 3.0 * (SPREAD * (peak + valley)).sqrt()
-            && server >= client * NEAREST_RATIO
-            && server - client >= NEAREST_STEPS * self.step_ns
-            && self.mass(left).min(self.mass(right)) >= fewest
+            && peak - valley > 3.0 * (SMOOTHED_VARIANCE_RATIO * (peak + valley)).sqrt()
+            && right_ns >= left_ns * MIN_MODE_RATIO
+            && right_ns - left_ns >= MIN_MODE_STEPS * self.step_ns
+            && self.mass(left).min(self.mass(right)) >= min_messages
     }
 
     fn mass(&self, segment: &Segment) -> f64 {
@@ -144,16 +144,16 @@ impl Bins {
     }
 
     fn window(&self, bin: usize) -> std::ops::Range<usize> {
-        bin.saturating_sub(REACH)..(bin + REACH + 1).min(self.counts.len())
+        bin.saturating_sub(SMOOTHING_REACH)..(bin + SMOOTHING_REACH + 1).min(self.counts.len())
     }
 
-    fn around(&self, bin: usize) -> f64 {
+    fn messages_around(&self, bin: usize) -> f64 {
         self.counts[self.window(bin)].iter().sum()
     }
 
-    /// The mean latency of the messages around the bin.
+    /// Returns the mean latency of the messages around the bin, in ns.
     fn location(&self, bin: usize) -> f64 {
-        self.sums[self.window(bin)].iter().sum::<f64>() / self.around(bin).max(1.0)
+        self.sums[self.window(bin)].iter().sum::<f64>() / self.messages_around(bin).max(1.0)
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
         histogram
     }
 
-    /// `count` values around `centre`, spread by about `spread` (a sum of uniform numbers).
+    /// `count` values around `centre` with a standard deviation of about `spread` (sums of uniform numbers).
     fn cloud(centre: f64, spread: f64, count: usize, seed: u64) -> Vec<u64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut one = || centre * (1.0 + spread * (0..4).map(|_| random.random_range(-0.5..0.5)).sum::<f64>());
@@ -200,11 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_with_too_few_messages_or_too_near_is_no_mode() {
+    fn a_peak_with_too_few_messages_or_too_near_is_not_a_mode() {
         let few = cloud(10_000.0, 0.05, 2000, 1).into_iter().chain(cloud(50_000.0, 0.05, 15, 2));
         assert_eq!(modes(&histogram(few)).len(), 1, "0.75 % of the messages");
         for first in (10_000..20_000).step_by(100) {
-            // Three values: with two alone, the gap between them would be the clock's step.
+            // Three values: with only two, the gap between them would be taken for the clock's step.
             let values = |second: u64| [[first; 250], [first + 32; 250], [second; 250], [second; 250]].concat();
             let pair = |second: u64| modes(&histogram(values(second))).len();
             assert_eq!((pair(first * 118 / 100), pair(first * 130 / 100)), (1, 2), "18 % and 30 % above {first} ns");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_clock_makes_no_modes() {
+    fn a_coarse_clock_creates_no_modes() {
         let values = (0..1000).map(|k| 120 + 40 * (k % 3));
         assert_eq!(modes(&histogram(values)).len(), 1);
     }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_modes() {
+    fn an_empty_histogram_has_no_modes() {
         assert!(modes(&latency_histogram()).is_empty());
     }
 }

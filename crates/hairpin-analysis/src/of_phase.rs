@@ -1,5 +1,4 @@
-//! Converts a run under load to a run of one of its phases, to compare a phase with any other run of the same round
-//! trips.
+//! Reduces a run under load to one of its phases, to compare it with any other run of the same round trips.
 
 use hairpin_model::flow::FlowRole;
 use hairpin_model::names::distinct;
@@ -8,11 +7,11 @@ use hairpin_model::{Case, Flow, FlowId, Measured, Outcome, RoundFigures, RoundRe
 
 use crate::digest::Digest;
 use crate::states::States;
-use crate::under_load::why_left_out;
+use crate::under_load::omission_reason;
 
-/// The run with its cases under load reduced to that phase. In the idle phase they become the plain case of their
-/// probe, so cases that differ only in their load are merged; in later phases the load remains part of the case. Other
-/// cases stay unchanged.
+/// Returns the run with its cases under load reduced to that phase. For the idle phase, each becomes the plain case of
+/// its probe, so cases that differ only in their load are merged; in later phases the load remains part of the case.
+/// Other cases stay unchanged.
 pub fn of_phase(run: &Run, phase: Phase) -> Run {
     if !run.cases.iter().any(|row| row.case.is_under_load()) {
         return run.clone();
@@ -26,10 +25,10 @@ pub fn of_phase(run: &Run, phase: Phase) -> Run {
     Run { cases, rounds, machine: states.machine.clone(), ..run.clone() }
 }
 
-/// All rounds except invalid ones under load: the reason is in the phases, which the result does not have.
+/// Skips invalid rounds under load: the reason is recorded in the phases, which the result does not have.
 fn counted_rounds(run: &Run) -> impl Iterator<Item = &RoundRecord> {
     run.rounds.iter().filter(|round| match &round.outcome {
-        Outcome::Measured(measured) => why_left_out(measured).is_none(),
+        Outcome::Measured(measured) => omission_reason(measured).is_none(),
         _ => true,
     })
 }
@@ -59,7 +58,7 @@ fn round_of(round: &RoundRecord, phase: Phase) -> RoundRecord {
     round
 }
 
-/// Removes the loads and names the probe as [`case_of`] does.
+/// Removes the loads and gives the probe the id and role that [`case_of`] gives it.
 fn keep_only_probe(measured: &mut Measured) {
     let probe = measured.primary().id.clone();
     measured.flows.retain(|flow| flow.id == probe);
@@ -70,7 +69,7 @@ fn keep_only_probe(measured: &mut Measured) {
     measured.ends.iter_mut().for_each(|end| end.flow = FlowId::default());
 }
 
-/// The round as if the probe had been measured in that phase only.
+/// Changes the round as if the probe had been measured in that phase only.
 fn in_phase(measured: &mut Measured, phase: Phase) {
     let span = measured.phases.take().map(|spans| *spans.get(phase)).unwrap_or_default();
     measured.duration_ns = span.until_ns.saturating_sub(span.from_ns);

@@ -1,4 +1,4 @@
-//! Figures of loads without answers, from the counts of both ends.
+//! Computes the figures of loads without answers from the counts of both ends.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::trace::End;
@@ -10,23 +10,23 @@ use hairpin_model::{
 use crate::over_rounds::OverRounds;
 use crate::statistics::location::median;
 
-/// Maximum number of points in a picture of a case over time.
+/// Maximum number of points of a case over time.
 const MAX_POINTS: usize = 100;
 
-/// Fills in the figures of a round's one-way load from the counts of its ends; other flows stay unchanged. The messages
-/// with a known latency are those of the histogram.
+/// Sets the figures of a round's one-way load from the counts of its ends; other flows stay unchanged. The histogram's
+/// samples become the messages with a known latency.
 pub fn one_way_figures(flow: &mut FlowRecord, load: &Load) {
     let Some(received) = &flow.received else { return };
-    // Saved figures already have it.
+    // Already set in figures read from a file.
     flow.figures.stamped.get_or_insert(flow.figures.samples);
     flow.figures.samples = flow.ledger.received;
     flow.figures.rate_per_s = received.goodput_bytes_per_s().unwrap_or(0.0) / load.size_bytes().max(1) as f64;
-    // The first messages only meet the queue that they fill.
+    // The first messages only show the queue filling up.
     flow.figures.cold_start = None;
     flow.figures.course_ns = Vec::new();
 }
 
-/// The figures over the rounds of the flow; `None` if the flow has answers.
+/// Computes the figures of the flow over its rounds; `None` if the flow has answers.
 pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigures> {
     if !flow.load.is_one_way() {
         return None;
@@ -67,7 +67,7 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigu
     })
 }
 
-/// Bytes per second received by all flows of a round together; `None` if a flow received nothing that can be timed.
+/// Returns the bytes per second received by all flows of a round together; `None` if a flow has no goodput or failed.
 pub(crate) fn goodput(measured: &Measured) -> Option<f64> {
     let all: Option<f64> = measured.flows.iter().map(|flow| flow.received.as_ref()?.goodput_bytes_per_s()).sum();
     all.filter(|_| measured.failed_flows.is_empty())
@@ -77,14 +77,14 @@ pub(crate) fn by_end(figure: impl Fn(End) -> Option<Figure>) -> BothEnds {
     BothEnds { client: figure(End::Client), server: figure(End::Server) }
 }
 
-/// CPU time of an end, in seconds per 10⁹ bytes received, over all flows of a round.
+/// Returns the CPU time of an end, in seconds per 10⁹ bytes received, over all flows of a round.
 pub(crate) fn cpu_seconds_per_gb(measured: &Measured, role: End) -> Option<f64> {
     let received: Option<u64> = measured.flows.iter().map(|flow| Some(flow.received.as_ref()?.bytes)).sum();
     let cpu_ns: u64 = measured.ends.iter().filter(|end| end.role == role).map(|end| end.cpu_ns).sum();
     received.filter(|bytes| *bytes > 0).map(|bytes| cpu_ns as f64 / bytes as f64)
 }
 
-/// Messages that an end sent or received after the warm-up.
+/// Returns the number of messages that an end sent or received after the warm-up.
 fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
     let sends = (flow.direction == Direction::Up) == (role == End::Client);
     if sends {
@@ -94,43 +94,43 @@ fn messages(record: &FlowRecord, flow: &Flow, role: End) -> u64 {
     }
 }
 
-/// Messages sent per second, from the first send to the last.
+/// Returns the messages sent per second, from the first send to the last.
 pub(crate) fn sent_per_s(flow: &FlowRecord) -> Option<f64> {
     let sent = flow.sent.as_ref().filter(|sent| sent.over_ns > 0)?;
     Some(sent.messages as f64 * 1e9 / sent.over_ns as f64)
 }
 
-/// An end and the messages that it sent or received after the warm-up; `None` without messages.
+/// Returns an end and the number of messages it sent or received after the warm-up; `None` without messages.
 fn end_and_messages<'m>(flow: &Flow, measured: &'m Measured, role: End) -> Option<(&'m EndReport, f64)> {
     let messages = messages(measured.flow(&flow.id)?, flow, role);
     Some((measured.end(&flow.id, role)?, messages as f64)).filter(|_| messages > 0)
 }
 
-/// CPU time of an end per message, in ns.
+/// Returns the CPU time of an end per message, in ns.
 pub(crate) fn cpu_ns_per_message(flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
     let (end, messages) = end_and_messages(flow, measured, role)?;
     Some(end.cpu_ns as f64 / messages)
 }
 
-/// System calls of an end per message, both including the warm-up.
+/// Returns the system calls of an end per message; both counts include the warm-up.
 pub(crate) fn system_calls_per_message(flow: &Flow, measured: &Measured, role: End) -> Option<f64> {
     let calls = measured.end(&flow.id, role)?.system_calls?;
     let messages = messages_of_load(flow, measured, role)?;
     (messages > 0).then_some(calls as f64 / messages as f64)
 }
 
-/// Messages that an end sent or received, including the warm-up.
+/// Returns the number of messages that an end sent or received, including the warm-up.
 fn messages_of_load(flow: &Flow, measured: &Measured, role: End) -> Option<u64> {
     let warm_up = measured.end(&flow.id, role)?.warm_up_messages?;
     Some(messages(measured.flow(&flow.id)?, flow, role).saturating_add(warm_up))
 }
 
-/// Bytes against the direction of the case's flow per byte of messages received. Both include the warm-up; the former
-/// also the opening of the connection.
+/// Returns the bytes in the direction opposite to the flow per byte of messages received. Both counts include the
+/// warm-up; the opposite bytes also include the opening of the connection.
 ///
-/// An emulated link counts the bytes. Otherwise they are the segments without payload from the receiver of a TCP load
-/// (`tcpi_segs_out` minus `tcpi_data_segs_out`, linux/tcp.h) times their header size: too low with SACK, which does not
-/// count. `None` without either.
+/// On an emulated link, the link counts the bytes. Otherwise they are estimated as the segments without payload that
+/// the receiver of a TCP load sent (`tcpi_segs_out` minus `tcpi_data_segs_out`, linux/tcp.h) times their header size.
+/// This omits the SACK option. `None` if neither is known.
 pub(crate) fn reverse_share(flow: &Flow, measured: &Measured) -> Option<f64> {
     let receiver = match flow.direction {
         Direction::Up => End::Server,
@@ -173,16 +173,16 @@ fn pacing(flow: &Flow, rounds: &OverRounds<'_>) -> Option<PacingFigures> {
     })
 }
 
-/// Jain's fairness index: the square of the sum over n times the sum of the squares (Jain, Chiu and Hawe, DEC-TR-301,
-/// 1984). `None` below two values, and if all are 0.
+/// Computes Jain's fairness index: the square of the sum / (n times the sum of the squares) (Jain, Chiu and Hawe,
+/// DEC-TR-301, 1984). `None` for fewer than two values, and if all are 0.
 pub fn fairness(bytes: &[u64]) -> Option<f64> {
     let sum: f64 = bytes.iter().map(|bytes| *bytes as f64).sum();
     let squares: f64 = bytes.iter().map(|bytes| (*bytes as f64).powi(2)).sum();
     (bytes.len() > 1 && squares > 0.0).then(|| sum * sum / (bytes.len() as f64 * squares))
 }
 
-/// A round over time, over all rounds: goodput by the receiver's time line, CPU time by the ends' own. `None` if rounds
-/// are too short for two points.
+/// Computes the course of a round as medians over all rounds: goodput from the receiver's time line, CPU use from the
+/// time lines of the ends. `None` if the rounds are too short for two points.
 pub(crate) fn over_time(flow: &Flow, measured: &[&Measured]) -> Option<OverTime> {
     if !flow.load.is_one_way() {
         return None;
@@ -191,7 +191,7 @@ pub(crate) fn over_time(flow: &Flow, measured: &[&Measured]) -> Option<OverTime>
         measured.iter().filter_map(|measured| RoundTimeline::of(measured, &flow.id)).collect();
     let lasts_ns = median(&lines.iter().map(|line| line.lasts_ns as f64).collect::<Vec<_>>())?;
     let finest_ns = lines.iter().map(|line| line.interval_ns).max()?;
-    // A positive time.
+    // A positive number of ns.
     let width_ns = ((lasts_ns / MAX_POINTS as f64).ceil() as u64).next_multiple_of(finest_ns).max(finest_ns);
     let count = (lasts_ns as u64 / width_ns) as usize;
     if count < 2 {
@@ -202,12 +202,12 @@ pub(crate) fn over_time(flow: &Flow, measured: &[&Measured]) -> Option<OverTime>
     Some(OverTime { measured_from_ns: from as u64, moments: moments.collect() })
 }
 
-/// The sum; values from a file can overflow a u64.
+/// Sums as `f64`: values from a file can overflow a `u64`.
 fn sum(bytes: &[u64]) -> f64 {
     bytes.iter().map(|bytes| *bytes as f64).sum()
 }
 
-/// A round over time, from its first arrival on.
+/// One round over time, from its first arrival.
 struct RoundTimeline<'m> {
     interval_ns: u64,
     bytes: &'m [u64],
@@ -237,14 +237,14 @@ impl<'m> RoundTimeline<'m> {
         Some(sum(within) * 1e9 / width_ns as f64)
     }
 
-    /// The CPU use of an end as a share, in the interval of its own time line at `at_ns`.
+    /// Returns the CPU use of an end as a share, from the interval of its time line that contains `at_ns`.
     fn cpu(&self, end: usize, at_ns: u64) -> Option<f64> {
         let line = self.ends[end]?.cpu_time_line.as_ref()?;
         let at_ns = at_ns.checked_sub(self.measured_from_ns)?;
         let place = line.at_ns.partition_point(|end_ns| *end_ns <= at_ns);
         let (until_ns, cpu_ns) = (*line.at_ns.get(place)?, *line.cpu_ns.get(place)?);
         let from_ns = place.checked_sub(1).and_then(|before| line.at_ns.get(before)).copied().unwrap_or(0);
-        // After the last arrival an end waits for the other, which is not part of the load.
+        // After the last arrival, an end only waits for the other end: exclude that wait.
         let lasts_ns = self.lasts_ns.saturating_add(self.interval_ns);
         let until_ns = until_ns.min(lasts_ns.saturating_sub(self.measured_from_ns));
         (until_ns > from_ns).then(|| (cpu_ns as f64 / (until_ns - from_ns) as f64).min(1.0))
@@ -294,7 +294,7 @@ mod tests {
             let mut measured = Measured::default();
             measured.flows[0].received = Some(received);
             measured.ends[0].cpu_time_line = Some(line);
-            // It waits for the other end after the last arrival.
+            // After the last arrival, the end waits for the other end.
             let waiting = CpuTimeLine { at_ns: vec![2_000_000, 9_000_000], cpu_ns: vec![1_000_000, 1_000_000] };
             measured.ends.retain(|end| end.role != End::Server);
             let server = EndReport { role: End::Server, cpu_time_line: Some(waiting), ..EndReport::default() };

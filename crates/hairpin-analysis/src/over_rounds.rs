@@ -6,7 +6,7 @@ use hairpin_model::{Figure, FlowId, LatencyFigures, Measured, Percentiles, Round
 use crate::states::States;
 use crate::statistics::interval::{Over, median_over, span_s};
 
-/// Minimum samples of a case for a p99: ten beyond it.
+/// Minimum samples of a case for a p99: ten samples above it.
 pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;
 /// Minimum samples of a case for a p99.9.
 pub(crate) const SAMPLES_FOR_P999: u64 = 10_000;
@@ -20,10 +20,10 @@ pub(crate) struct OverRounds<'r> {
     over: Over,
 }
 
-/// Minimum rounds in a faster state to report it, if another state has more.
+/// Minimum rounds in a faster state to report it although another state has more rounds.
 const MIN_ROUNDS_IN_STATE: usize = 8;
 
-/// The index of the reported state: the fastest with enough rounds, or else the one with the most.
+/// Returns the index of the reported state: the fastest with enough rounds, or else the one with the most.
 pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
     let rounds = |place: usize| by_state[place].measured.len();
     let enough = (0..by_state.len()).find(|place| rounds(*place) >= MIN_ROUNDS_IN_STATE);
@@ -31,12 +31,12 @@ pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
 }
 
 impl<'r> OverRounds<'r> {
-    /// For a case that was never measured.
+    /// Returns the rounds of a case that was never measured.
     pub(crate) fn none() -> Self {
         Self { state: 0, share: 0.0, measured: Vec::new(), over: Over::seconds(0.0) }
     }
 
-    /// The rounds by state, without empty states, the fastest first.
+    /// Groups the rounds by state, fastest first, without empty states.
     pub(crate) fn by_state(kept: &[(&'r RoundRecord, &'r Measured)], states: &States, alpha: f64) -> Vec<Self> {
         let span_s = span_s(kept.iter().map(|(round, _)| round.started_ns));
         let of_state = |state: usize| {
@@ -53,7 +53,7 @@ impl<'r> OverRounds<'r> {
         (0..states.count().max(1)).filter_map(of_state).collect()
     }
 
-    /// The median over the rounds with such a value.
+    /// Returns the median over the rounds that have the value.
     pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
         let values: Vec<f64> = self.measured.iter().filter_map(|measured| of(measured)).collect();
         let figure = median_over(&values, self.over)?;
@@ -64,7 +64,7 @@ impl<'r> OverRounds<'r> {
         Some(Figure { why, ..figure })
     }
 
-    /// Percentiles of that flow; `None` if no round has them.
+    /// Returns the figures of that flow's percentiles; `None` if no round has them.
     pub(crate) fn latencies(
         &self,
         flow: &FlowId,
@@ -76,7 +76,7 @@ impl<'r> OverRounds<'r> {
         })
     }
 
-    /// Figures from each round's percentiles and number of samples; `None` if no round has any.
+    /// Computes figures from each round's number of samples and percentiles; `None` if no round has any.
     pub(crate) fn distribution(
         &self,
         of: impl Fn(&Measured) -> Option<(u64, Percentiles)>,

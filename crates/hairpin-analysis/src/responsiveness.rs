@@ -1,14 +1,14 @@
 //! Responsiveness: round trips per minute under working conditions, as defined by draft-ietf-ippm-responsiveness-09 for
 //! TCP without TLS ("For the TCP-Only Case"):
 //!
-//! - foreign: `60000 / ((TM(tcp_f) + TM(http_f)) / 2)`, of new connections: the time to connect, and the time from
+//! - foreign: `60000 / ((TM(tcp_f) + TM(http_f)) / 2)`, for new connections: the time to connect, and the time from
 //!   request to answer;
-//! - loaded: `60000 / TM(http_l)`, of requests on a connection of the load; without such requests the RTT estimated by
+//! - loaded: `60000 / TM(http_l)`, for requests on a connection of the load. Without such requests the RTT estimated by
 //!   TCP is used instead, as the draft allows;
-//! - responsiveness: the mean of both. `TM` is the mean of the smallest 95 %, times are in ms.
+//! - responsiveness: the mean of both. `TM` is the mean of the smallest 95 %; times are in ms.
 //!
-//! Differences from the draft: the probe's request and answer are bytes, not HTTP; the load has a given number of
-//! connections, and counts as steady after the ramp, while the draft adds connections until goodput is stable.
+//! Differences from the draft: the probe's request and answer are plain bytes, not HTTP; the load has a fixed number of
+//! connections and counts as steady after the ramp, while the draft adds connections until goodput is stable.
 
 use hairpin_model::flow::ConnectionUse;
 use hairpin_model::phases::{Phase, RESPONSIVENESS_DRAFT};
@@ -18,8 +18,8 @@ use hdrhistogram::Histogram;
 use crate::in_span::{loaded_states, loads};
 use crate::over_rounds::OverRounds;
 
-/// The share of values in a trimmed mean.
-const KEPT: f64 = 0.95;
+/// The share of values that a trimmed mean includes.
+const TRIMMED_SHARE: f64 = 0.95;
 const NS_PER_MINUTE: f64 = 60e9;
 
 pub(crate) fn trimmed(samples: &Samples, phases: &PhaseSamples, phase: Phase) -> Trimmed {
@@ -34,10 +34,10 @@ pub(crate) fn trimmed(samples: &Samples, phases: &PhaseSamples, phase: Phase) ->
     }
 }
 
-/// The mean of the smallest 95 % of the values.
+/// Returns the mean of the smallest 95 % of the values.
 fn trimmed_mean(values: &Histogram<u64>) -> f64 {
-    // A non-negative count.
-    let kept = ((values.len() as f64 * KEPT).ceil() as u64).max(1);
+    // Rounded up, at least one value.
+    let kept = ((values.len() as f64 * TRIMMED_SHARE).ceil() as u64).max(1);
     let (mut left, mut sum) = (kept, 0.0);
     for value in values.iter_recorded() {
         let counted = value.count_at_value().min(left);
@@ -50,14 +50,14 @@ fn trimmed_mean(values: &Histogram<u64>) -> f64 {
     sum / (kept - left).max(1) as f64
 }
 
-/// The responsiveness of a case over its rounds; `None` if no flow opens new connections under load.
+/// Computes the responsiveness of a case over its rounds; `None` if no flow opens a connection per message.
 pub(crate) fn figure(case: &Case, over_rounds: &OverRounds<'_>) -> Option<Responsiveness> {
     let foreign = case.flows.iter().find(|flow| flow.connection_use == ConnectionUse::PerMessage)?;
-    let figure = over_rounds.median(|measured| of_round(case, &foreign.id, measured))?;
+    let figure = over_rounds.median(|measured| round_rpm(case, &foreign.id, measured))?;
     Some(Responsiveness { figure, draft: RESPONSIVENESS_DRAFT.to_owned() })
 }
 
-fn of_round(case: &Case, foreign: &FlowId, measured: &Measured) -> Option<f64> {
+fn round_rpm(case: &Case, foreign: &FlowId, measured: &Measured) -> Option<f64> {
     let trimmed = |flow: &FlowId| measured.flow(flow)?.phases.as_ref()?.by_phase.loaded.trimmed;
     let new = trimmed(foreign)?;
     let foreign = per_minute((new.before_ns? + new.request_ns) / 2.0);
@@ -71,13 +71,13 @@ fn per_minute(round_trip_ns: f64) -> f64 {
     NS_PER_MINUTE / round_trip_ns.max(1.0)
 }
 
-/// The trimmed mean of the load's smoothed RTTs in the loaded phase, in ns; the longest of several loads.
+/// Returns the trimmed mean of the load's smoothed RTTs in the loaded phase, in ns; the maximum over several loads.
 fn estimated_by_tcp(measured: &Measured) -> Option<f64> {
     let of_load = |load: &FlowRecord| {
         let states = loaded_states(measured, load)?.filter(|state| state.round_trip_ns > 0);
         let mut times: Vec<f64> = states.map(|state| state.round_trip_ns as f64).collect();
         times.sort_by(f64::total_cmp);
-        let kept = ((times.len() as f64 * KEPT).ceil() as usize).min(times.len());
+        let kept = ((times.len() as f64 * TRIMMED_SHARE).ceil() as usize).min(times.len());
         (kept > 0).then(|| times[..kept].iter().sum::<f64>() / kept as f64)
     };
     loads(measured).filter_map(of_load).reduce(f64::max)
@@ -116,7 +116,7 @@ mod tests {
         let foreign = case.flows[2].id.clone();
         measured.flows[1].started_ns = Some(10);
         measured.flows[1].sent = Some(hairpin_model::one_way::Sent {
-            // The first was read during the ramp.
+            // The first state was read during the ramp.
             states: vec![state(0, 1), state(12, 100_000_000), state(15, 100_000_000)],
             ..Default::default()
         });
@@ -124,9 +124,9 @@ mod tests {
         phases.by_phase.loaded.trimmed =
             Some(Trimmed { before_ns: Some(50e6), request_ns: 150e6, latency_ns: 200e6 });
         measured.flows[2].phases = Some(phases);
-        // 60000 / 100 ms each.
-        assert_eq!(of_round(&case, &foreign, &measured), Some(600.0));
+        // 60000 / 100 ms for both parts.
+        assert_eq!(round_rpm(&case, &foreign, &measured), Some(600.0));
         measured.flows[1].sent.as_mut().unwrap().states[2].round_trip_ns = 300_000_000;
-        assert_eq!(of_round(&case, &foreign, &measured), Some(f64::midpoint(600.0, 300.0)));
+        assert_eq!(round_rpm(&case, &foreign, &measured), Some(f64::midpoint(600.0, 300.0)));
     }
 }

@@ -1,5 +1,5 @@
-//! From the samples of one round to its figures. Runs between rounds, so it must be quick: one pass over the histogram
-//! for each percentile, one partial sort over the raw columns.
+//! Computes the figures of a round from its samples. This runs between rounds, so it must be fast: one pass over the
+//! histogram per percentile, one partial sort of the raw columns.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::summary::EARLY_EXCHANGES;
@@ -10,15 +10,15 @@ use crate::drops;
 use crate::modes::modes;
 
 /// The number of equal parts in the course of a round.
-pub const PARTS: usize = 10;
-/// The early messages, 2 to 11; the steady state is the last half of the measured messages and must not overlap them.
-const EARLY: std::ops::Range<usize> = 1..11;
+pub const COURSE_PARTS: usize = 10;
+/// Indices of the early messages (2 to 11). They must not overlap the steady state, the last half of the messages.
+const EARLY_MESSAGES: std::ops::Range<usize> = 1..11;
 
-/// The figures of one round of `case`: percentiles from its histogram (nearest rank), the rest from the raw columns.
+/// Computes the figures of one round of `case`: percentiles from the histogram, others from the raw columns.
 ///
-/// For an evidence round every exchange is kept, for a timed one the first few. `duration_ns` is from the first
-/// measured message to the end of the last; if it is 0, the rate is 0. `link` is the record of the link between the
-/// ends, if it carried only this flow; `reliable` says whether the transport is reliable.
+/// Figures of an evidence round list every exchange, those of a timed round only the first few. `duration_ns` is the
+/// time from the first measured message to the end of the last; if it is 0, the rate is 0. `link` is the record of the
+/// link between the ends, if it carried only this flow; `reliable` says whether the transport is reliable.
 pub fn round_figures(
     case: &Case,
     purpose: Purpose,
@@ -28,11 +28,11 @@ pub fn round_figures(
     reliable: bool,
 ) -> RoundFigures {
     let answered = samples.latency.len();
-    // With millions of samples a growing list would need twice the memory.
+    // A list that grows would need twice the memory with millions of samples.
     let mut measured = Vec::with_capacity(samples.kept());
     measured.extend(samples.latencies_ns());
     let mut early: Vec<u64> =
-        samples.warm_up_latencies_ns().chain(measured.iter().copied()).take(EARLY.end).collect();
+        samples.warm_up_latencies_ns().chain(measured.iter().copied()).take(EARLY_MESSAGES.end).collect();
     let exchanges = match (case.primary().load.exchange(), purpose) {
         (_, Purpose::Traced | Purpose::Untraced) => usize::MAX,
         (Some(_), Purpose::Timed) => EARLY_EXCHANGES,
@@ -55,8 +55,8 @@ pub fn round_figures(
     }
 }
 
-/// Percentiles by nearest rank, as in HdrHistogram's `value_at_quantile`: the largest value in the bucket, at most 0.1
-/// % above the true value. All 0 for an empty histogram.
+/// Computes percentiles by nearest rank, as HdrHistogram's `value_at_quantile` does: the largest value in the bucket,
+/// at most 0.1 % above the true value. All are 0 for an empty histogram.
 pub fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
     let at = |quantile| histogram.value_at_quantile(quantile) as f64;
     if histogram.is_empty() {
@@ -75,26 +75,26 @@ pub fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
 fn cold_start(early: &mut [u64], measured: &[u64], samples: &Samples) -> Option<ColdStart> {
     let warm_up = samples.warm_up_latencies_ns().count();
     let steady_from = measured.len() / 2;
-    if early.len() < EARLY.end || warm_up + steady_from < EARLY.end {
+    if early.len() < EARLY_MESSAGES.end || warm_up + steady_from < EARLY_MESSAGES.end {
         return None;
     }
     let first_ns = early[0] as f64;
-    let early_ns = median_of(&mut early[EARLY])?;
+    let early_ns = median_of(&mut early[EARLY_MESSAGES])?;
     let steady_ns = median_of(&mut measured[steady_from..].to_vec())?;
     Some(ColdStart { first_ns, early_ns, steady_ns })
 }
 
 fn course(measured: &mut [u64]) -> Vec<f64> {
-    if measured.len() < PARTS {
+    if measured.len() < COURSE_PARTS {
         return Vec::new();
     }
     let length = measured.len();
-    (0..PARTS)
-        .filter_map(|part| median_of(&mut measured[part * length / PARTS..(part + 1) * length / PARTS]))
+    (0..COURSE_PARTS)
+        .filter_map(|part| median_of(&mut measured[part * length / COURSE_PARTS..(part + 1) * length / COURSE_PARTS]))
         .collect()
 }
 
-/// The median, reordering the values; `None` if there are none.
+/// Returns the median, reordering the values; `None` if there are none.
 fn median_of(values: &mut [u64]) -> Option<f64> {
     let (upper, even) = (values.len() / 2, values.len().is_multiple_of(2));
     if values.is_empty() {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_message_has_no_latency_and_shifts_no_part() {
+    fn a_lost_message_has_no_latency_and_does_not_shift_other_messages() {
         let mut samples = back_to_back(&[], &[100; 30]);
         for row in 0..10 {
             samples.fate[row] = Fate::Lost;
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn latencies_beyond_an_hour_are_an_hour() {
-        // Beyond an hour by less than the width of a bucket.
+        // Above an hour by less than the width of a bucket.
         let figures =
             round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[3_603_477_561_344]), 1, None, true);
         let hour = MAX_LATENCY_NS as f64;

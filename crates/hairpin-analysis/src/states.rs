@@ -1,10 +1,11 @@
-//! The states of the machine over a run, from the probe before and after each round.
+//! Detects the states of the machine during a run from the probe that runs before and after each round.
 //!
-//! The probe always does the same work. Its readings on each CPU are divided by their lower quartile; a round's
-//! slowdown is that of its slower end, the geometric mean of before and after. The rounds are split in two so as to
-//! explain the most variance (Otsu, "A threshold selection method from gray-level histograms", IEEE Transactions on
-//! Systems, Man, and Cybernetics 9, 1979). The split counts as two states only if they differ by [`APART`], each has at
-//! least a tenth of the rounds, and little variance remains within them; else the machine had one state.
+//! The probe always does the same work. Its times on each CPU are divided by their lower quartile. The slowdown of an
+//! end is the geometric mean before and after the round; the slower end determines that of the round. The rounds are
+//! split in two so as to explain the most variance (Otsu, "A threshold selection method from gray-level histograms",
+//! IEEE Transactions on Systems, Man, and Cybernetics 9, 1979). The split counts as two states only if they differ by
+//! [`MIN_STATE_RATIO`], each has at least a tenth of the rounds, and little variance remains within them. Else there is
+//! one state.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +14,11 @@ use hairpin_model::{EndReport, Machine, MachineState, Measured, Probe, RoundReco
 use crate::statistics::location::{mean, median, median_of_sorted};
 
 /// Minimum ratio of the slower state's probe time to the faster one's.
-pub const APART: f64 = 1.06;
+pub const MIN_STATE_RATIO: f64 = 1.06;
 /// Minimum share of rounds in each state.
 const MIN_SHARE: f64 = 0.1;
-/// Minimum share of the variance that two states must explain: a split of a normal distribution explains 0.64, of a
-/// uniform one 0.75.
-const EXPLAINED: f64 = 0.8;
+/// Minimum share of the variance that the split explains: for a normal distribution it is 0.64, for a uniform one 0.75.
+const MIN_EXPLAINED_SHARE: f64 = 0.8;
 /// Minimum number of rounds to distinguish states.
 const MIN_ROUNDS: usize = 16;
 
@@ -30,12 +30,12 @@ pub struct States {
 }
 
 impl States {
-    /// The states of the timed rounds of a run.
+    /// Detects the states from the timed rounds of a run.
     pub fn of(rounds: &[RoundRecord]) -> Self {
         let mut probed: Vec<(u32, Slowness)> = Vec::new();
-        let bases = bases(rounds);
+        let usual_probe_ns = usual_probe_ns(rounds);
         for round in rounds {
-            if let Some(slowness) = round.measured().and_then(|measured| slowness(measured, &bases)) {
+            if let Some(slowness) = round.measured().and_then(|measured| slowness(measured, &usual_probe_ns)) {
                 probed.push((round.number, slowness));
             }
         }
@@ -59,7 +59,7 @@ impl States {
         Self { machine: Machine { states, switches, waking_ns: median(&waking) }, of_round }
     }
 
-    /// The state of a round by number; the first state if it was not probed.
+    /// Returns the state of a round by its number; the first state if the round was not probed.
     pub fn of_round(&self, number: u32) -> usize {
         self.of_round.get(&number).copied().unwrap_or(0)
     }
@@ -72,9 +72,9 @@ impl States {
 /// The slowdown of the machine in a round.
 #[derive(Clone, Copy, Debug)]
 struct Slowness {
-    /// The logarithm of the probe's time over its usual time on that CPU.
+    /// Logarithm of the probe time / the usual probe time on that CPU.
     logarithm: f64,
-    /// The probe at the slower end.
+    /// Probe time at the slower end.
     probe_ns: f64,
 }
 
@@ -83,8 +83,8 @@ fn ends(measured: &Measured) -> impl Iterator<Item = (Option<usize>, Probe)> {
     [probe(measured.client()), measured.server().and_then(probe)].into_iter().flatten()
 }
 
-/// The lower quartile of the readings on each CPU, in ns.
-fn bases(rounds: &[RoundRecord]) -> BTreeMap<Option<usize>, f64> {
+/// Returns the lower quartile of the probe times on each CPU, in ns.
+fn usual_probe_ns(rounds: &[RoundRecord]) -> BTreeMap<Option<usize>, f64> {
     let mut readings: BTreeMap<Option<usize>, Vec<f64>> = BTreeMap::new();
     for (cpu, probe) in rounds.iter().filter_map(RoundRecord::measured).flat_map(ends) {
         readings.entry(cpu).or_default().extend([probe.before.max(1) as f64, probe.after.max(1) as f64]);
@@ -96,23 +96,23 @@ fn bases(rounds: &[RoundRecord]) -> BTreeMap<Option<usize>, f64> {
     readings.into_iter().filter_map(|(cpu, readings)| Some((cpu, quartile(readings)?))).collect()
 }
 
-fn slowness(measured: &Measured, bases: &BTreeMap<Option<usize>, f64>) -> Option<Slowness> {
+fn slowness(measured: &Measured, usual_probe_ns: &BTreeMap<Option<usize>, f64>) -> Option<Slowness> {
     let of_end = |(cpu, probe): (Option<usize>, Probe)| {
-        let base = bases.get(&cpu)?;
+        let base = usual_probe_ns.get(&cpu)?;
         let probe_ns = (probe.before.max(1) as f64 * probe.after.max(1) as f64).sqrt();
         Some(Slowness { logarithm: (probe_ns / base).ln(), probe_ns })
     };
     ends(measured).filter_map(of_end).max_by(|one, other| one.logarithm.total_cmp(&other.logarithm))
 }
 
-/// The logarithm above which a round is in the slower of two states; `None` if there is only one state.
+/// Returns the logarithm above which a round is in the slower of two states; `None` if there is only one state.
 fn threshold(logarithms: &[f64]) -> Option<f64> {
     if logarithms.len() < MIN_ROUNDS {
         return None;
     }
     let mut sorted = logarithms.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    // A few outliers are no state, but would dominate the variance.
+    // A few outliers are not a state, but would dominate the variance.
     let (low, high) = (at_share(&sorted, 0.02), at_share(&sorted, 0.98));
     sorted.iter_mut().for_each(|value| *value = value.clamp(low, high));
     let centre = mean(&sorted)?;
@@ -134,7 +134,7 @@ fn threshold(logarithms: &[f64]) -> Option<f64> {
     }
     let (between, below) = best?;
     let (fast, slow) = (median_of_sorted(&sorted[..below])?, median_of_sorted(&sorted[below..])?);
-    let are_two = slow - fast >= APART.ln() && between >= EXPLAINED * total;
+    let are_two = slow - fast >= MIN_STATE_RATIO.ln() && between >= MIN_EXPLAINED_SHARE * total;
     are_two.then(|| f64::midpoint(sorted[below - 1], sorted[below]))
 }
 
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back};
 
-    /// Rounds with these probe times in ns at both ends.
+    /// Rounds with these probe times, in ns, at both ends.
     fn probed(probes: &[u64]) -> Fixture {
         let mut fixture = Fixture::new();
         for (block, probe) in (0..).zip(probes) {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn one_level_is_one_state_and_a_few_spikes_are_no_state() {
+    fn one_level_is_one_state_and_a_few_spikes_are_not_a_state() {
         let one = |probes: Vec<u64>| States::of(&probed(&probes).rounds).machine.clone();
         let steady = one(about(85_000, 40).collect());
         assert_eq!((steady.states.len(), steady.switches, steady.states[0].rounds), (1, 0, 40));
@@ -202,7 +202,7 @@ mod tests {
             measured.ends[0].pinned_cpu = Some(0);
             let server = &mut measured.ends[1];
             server.pinned_cpu = Some(1);
-            // The second CPU is always slower, and another tenant slows it further in the last third.
+            // The second CPU is always slower. In the last third of the rounds, another tenant slows it further.
             let probe = if place >= 16 { 130_000 } else { 100_000 };
             server.probe_ns = Some(Probe { before: probe, after: probe });
         }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_a_probe_have_no_state() {
+    fn runs_without_a_probe_have_no_states() {
         let mut fixture = Fixture::new();
         fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 20]);
         let states = States::of(&fixture.rounds);

@@ -1,4 +1,4 @@
-//! The summary of a case over its rounds.
+//! Summarizes a case over its rounds.
 
 use hairpin_model::flow::{Direction, FlowRole};
 use hairpin_model::names::distinct;
@@ -15,7 +15,7 @@ use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
 use crate::{counters, exchanges, links, modes, one_way, open_loop, trace, under_load, valid_rounds};
 
-/// The summary of `case` from its rounds, the histogram of all their latencies, and that of the idle phase, if any;
+/// Summarizes `case` from its rounds and its histograms: of all latencies, and of the idle phase if there is one.
 /// `reliable` says whether its transport is reliable.
 pub(crate) fn summary(
     (case, reliable): (&Case, bool),
@@ -25,7 +25,7 @@ pub(crate) fn summary(
     states: &States,
     alpha: f64,
 ) -> CaseSummary {
-    let mut kept = valid_rounds::timed(rounds.iter().copied());
+    let mut kept = valid_rounds::timed_rounds(rounds.iter().copied());
     kept.sort_by_key(|(round, _)| round.number);
     let measured: Vec<&Measured> = kept.iter().map(|(_, measured)| *measured).collect();
     let by_state = OverRounds::by_state(&kept, states, alpha);
@@ -62,7 +62,7 @@ pub(crate) fn summary(
             case,
             over_rounds,
             idle.map(curve).unwrap_or_default(),
-            rounds.iter().filter_map(|round| phases_left_out(round)).collect(),
+            rounds.iter().filter_map(|round| omitted_for_phases(round)).collect(),
         ),
         ends: ends(case, &measured),
         valid: reasons.is_empty(),
@@ -74,7 +74,7 @@ pub(crate) fn summary(
     }
 }
 
-/// The flow over the rounds, with the histogram of all its latencies, if any.
+/// Summarizes a flow over the rounds; `latencies` is the histogram of all its latencies, if any.
 fn flow_summary(
     flow: &Flow,
     over_rounds: &OverRounds,
@@ -82,7 +82,7 @@ fn flow_summary(
     latencies: Option<&Histogram<u64>>,
 ) -> FlowSummary {
     let records = || measured.iter().filter_map(|measured| measured.flow(&flow.id));
-    // A round in which it failed has no figures of it.
+    // Rounds in which the flow failed have no record of it.
     let median = |of: &dyn Fn(&FlowRecord) -> f64| over_rounds.median(|measured| measured.flow(&flow.id).map(of));
     let latencies_of = |of: fn(&RoundFigures) -> Option<Percentiles>| over_rounds.latencies(&flow.id, of);
     let has_answers = flow.direction == Direction::RoundTrip;
@@ -105,8 +105,8 @@ fn flow_summary(
     }
 }
 
-fn phases_left_out(round: &RoundRecord) -> Option<RoundLeftOut> {
-    let why = under_load::why_left_out(round.measured()?)?;
+fn omitted_for_phases(round: &RoundRecord) -> Option<RoundLeftOut> {
+    let why = under_load::omission_reason(round.measured()?)?;
     Some(RoundLeftOut { round: round.number, purpose: round.order.purpose, why })
 }
 
@@ -137,7 +137,7 @@ fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> Rou
     }
 }
 
-/// The ends over the rounds; the client alone if nothing was measured.
+/// Summarizes the ends over the rounds; only the client if nothing was measured.
 fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
     let all = measured.iter().flat_map(|measured| measured.ends.iter().map(|end| (&end.flow, end.role)));
     let mut which = distinct(all);
@@ -159,7 +159,7 @@ fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
             cpu_seconds: reports.iter().map(|end| end.cpu_ns).fold(0, u64::saturating_add) as f64 / 1e9,
             effective_options: options.to_vec(),
             differing_options,
-            facts: counters::merged(reports.iter().map(|end| end.facts.as_slice())),
+            facts: counters::merge_facts(reports.iter().map(|end| end.facts.as_slice())),
         }
     };
     which.into_iter().map(end).collect()
@@ -187,10 +187,10 @@ fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Me
         reasons.push(Invalid::NoSamples);
     }
     if let (Some(asked_per_s), Some(reached)) =
-        (open_loop::asked_per_s(case), open_loop::share_reached(case, measured))
-        && reached < open_loop::SATURATED_BELOW
+        (open_loop::requested_per_s(case), open_loop::share_reached(case, measured))
+        && reached < open_loop::MIN_SHARE_REACHED
     {
-        let held_up = open_loop::held_up(case, measured);
+        let held_up = open_loop::why_blocked(case, measured);
         reasons.push(Invalid::Saturated { sent_per_s: asked_per_s * reached, asked_per_s, held_up });
     }
     reasons.extend(rounds_left_out(rounds, measured));
@@ -201,7 +201,7 @@ fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Me
     for FlowRecord { ledger, .. } in flows {
         lost += ledger.lost.values().sum::<u64>();
         duplicated += ledger.duplicated;
-        // One of a flow must not cancel one of another.
+        // A surplus in one flow must not cancel a deficit in another.
         unexplained += ledger.unexplained.abs();
     }
     if reliable && (unexplained != 0 || lost > 0 || duplicated > 0) {
@@ -210,17 +210,17 @@ fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Me
     reasons
 }
 
-/// Why too few rounds of a case are valid.
+/// Returns the reason if too few rounds of a case are valid.
 fn rounds_left_out(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<Invalid> {
-    if !valid_rounds::too_few(rounds.iter().copied()) {
+    if !valid_rounds::too_few_valid(rounds.iter().copied()) {
         return None;
     }
-    let mut left_out = measured.iter().filter_map(|measured| valid_rounds::left_out(measured));
+    let mut left_out = measured.iter().filter_map(|measured| valid_rounds::omission_reason(measured));
     let first = left_out.next()?;
     Some(Invalid::RoundsLeftOut { left_out: 1 + left_out.count() as u64, rounds: measured.len() as u64, first })
 }
 
-/// Each once: values after the rounds do not count.
+/// Lists each unmet option once; ignores the values that options had after the rounds.
 fn unmet_options(measured: &[&Measured]) -> Vec<Invalid> {
     let ends = measured.iter().flat_map(|measured| [Some(measured.client()), measured.server()]).flatten();
     let unmet = ends.flat_map(|end| end.options.iter().filter(|option| !option.met).map(|option| (end.role, option)));
@@ -230,8 +230,8 @@ fn unmet_options(measured: &[&Measured]) -> Vec<Invalid> {
     }))
 }
 
-/// The percentile curve: six quantiles for each power of ten of the remainder (0, 0.25, 0.5, 0.65, 0.75, 0.85, then
-/// 0.9, 0.925, ... 0.985, then 0.99, ...), as long as there are 1 / (1 - quantile) samples, and the maximum.
+/// Computes the percentile curve: six quantiles per power of ten of the remaining share (0, 0.25, 0.5, 0.65, 0.75,
+/// 0.85, then 0.9, 0.925, ... 0.985, then 0.99, ...) while there are 1 / (1 - quantile) samples, and the maximum.
 fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
     /// Remaining shares, relative to each power of ten.
     const REMAINING: &[f64] = &[1.0, 0.75, 0.5, 0.35, 0.25, 0.15];
@@ -249,7 +249,7 @@ fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
     quantiles.push(1.0);
     quantiles
         .into_iter()
-        // 0.999 instead of 0.9990000000000001.
+        // Write 0.9990000000000001 as 0.999.
         .map(|quantile| (quantile * 1e12).round() / 1e12)
         .map(|quantile| CurvePoint { quantile, latency_ns: latencies.value_at_quantile(quantile) as f64 })
         .collect()
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(reasons(&case, true, &[], &[&measured]).len(), 1);
         measured.flows[2].ledger = Ledger { received: 2, unexplained: -2, ..Ledger::default() };
         let both = Invalid::Unreliable { lost: 0, duplicated: 0, unexplained: 4 };
-        assert_eq!(reasons(&case, true, &[], &[&measured]), [both], "one does not cancel the other");
+        assert_eq!(reasons(&case, true, &[], &[&measured]), [both], "a deficit does not cancel a surplus");
         measured.flows[2].ledger = Ledger::default();
         measured.flows[1].role = FlowRole::Load;
         assert_eq!(reasons(&case, true, &[], &[&measured]).len(), 0, "a load is not judged");

@@ -1,9 +1,9 @@
-//! Reasons to omit a round that exist between two hosts only.
+//! Reasons to omit a round that exist only between two hosts.
 
 use hairpin_model::{LeftOut, Measured, fact, fact_names};
 
-/// Why a round between two hosts is omitted; `None` if it counts.
-pub(crate) fn left_out(measured: &Measured) -> Option<LeftOut> {
+/// Returns why a round between two hosts is omitted; `None` if it counts.
+pub(crate) fn omission_reason(measured: &Measured) -> Option<LeftOut> {
     let silent_ns = measured.flows.iter().filter_map(|flow| flow.sent.as_ref()?.no_feedback_ns).max();
     let overlapped = || measured.ends.iter().any(|end| fact::number(&end.facts, fact_names::OVERLAPPED).is_some());
     silent_ns

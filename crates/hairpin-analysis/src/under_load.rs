@@ -1,4 +1,4 @@
-//! Figures of a probe before, during and after a load: from a round's samples by phase to a case over its rounds.
+//! Computes the figures of a probe before, during and after a load, for one round and over the rounds of a case.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::phases::Phase;
@@ -8,42 +8,42 @@ use hairpin_model::{
     ProbePhase, ProbePhases, ProbeTimeLine, QueueBytes, RoundLeftOut, Samples, Span, UnderLoad,
 };
 
-use crate::in_span::{goodput, lasts_ns, loads, mean_latency, most_queue_bytes, part, queue_bytes, within};
+use crate::in_span::{goodput, intervals, length_ns, loads, max_queue_bytes, mean_latency, queue_bytes, slice};
 use crate::over_rounds::OverRounds;
 use crate::responsiveness;
 use crate::round_figures::percentiles;
 use crate::statistics::location::median;
 
-/// Number of points of a case over time.
-const MOMENTS: u64 = 150;
-/// Minimum rise of a latency that is still rising: as a ratio, and in ns; both must be exceeded.
-const STILL_RISING: (f64, f64) = (1.15, 5e6);
-/// Maximum deviation of a load's start and duration, as a share of the loaded phase.
-const OUT_OF_TIME: f64 = 0.1;
+/// Maximum number of points of a case over time.
+const MAX_MOMENTS: u64 = 150;
+/// Minimum rise of a latency that counts as still rising: ratio, and difference in ns; both must be exceeded.
+const MIN_RISE: (f64, f64) = (1.15, 5e6);
+/// Maximum delay of a load's start, and maximum shortfall of its duration, as a share of the loaded phase.
+const MAX_TIMING_ERROR: f64 = 0.1;
 /// Maximum median latency of an idle path: this multiple of the minimum latency, plus this time in ns.
-const IDLE_WITHIN: (f64, f64) = (3.0, 1e6);
+const MAX_IDLE_LATENCY: (f64, f64) = (3.0, 1e6);
 /// Maximum median of the bytes in the link's queue in the idle phase: two Ethernet packets.
-const IDLE_QUEUE_BYTES: f64 = 3028.0;
+const MAX_IDLE_QUEUE_BYTES: f64 = 3028.0;
 /// Maximum ratio of a recovered latency to the idle median.
-const RECOVERED_WITHIN: f64 = 2.0;
+const MAX_RECOVERED_RATIO: f64 = 2.0;
 
-/// Fills in the probe's figures by phase from its samples; other rounds stay unchanged. Saved figures are kept: their
-/// counts are not saved.
+/// Sets the probe's figures by phase from its samples; rounds without phases stay unchanged. Figures read from a file
+/// are kept, because the counts that they need are not saved.
 pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, samples: Option<&Samples>) {
     let Some((samples, phases)) = samples.and_then(|samples| Some((samples, samples.phases.as_ref()?))) else {
         return;
     };
-    let loaded_ns = spans.map_or(0.0, |spans| lasts_ns(spans.loaded));
+    let loaded_ns = spans.map_or(0.0, |spans| length_ns(spans.loaded));
     if loaded_ns > 0.0 {
         flow.figures.rate_per_s = samples.latency.len() as f64 * 1e9 / loaded_ns;
     }
-    // Changes between phases are not the course of a round.
+    // Changes between phases are not a trend within the round.
     flow.figures.cold_start = None;
     flow.figures.course_ns = Vec::new();
     if flow.phases.is_some() {
         return;
     }
-    let cause_left = cause_left(&flow.ledger, &phases.counts);
+    let uncounted_cause = uncounted_cause(&flow.ledger, &phases.counts);
     let by_phase = phases.counts.clone();
     let of = |phase: Phase| {
         let latency = phases.others.get(phase).as_ref().map_or(&samples.latency, |others| &others.latency);
@@ -51,28 +51,28 @@ pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, sampl
             samples: latency.len(),
             latency_ns: percentiles(latency),
             least_ns: if latency.is_empty() { 0.0 } else { latency.min() as f64 },
-            ledger: ledger(by_phase.get(phase), cause_left.as_deref()),
+            ledger: ledger(by_phase.get(phase), uncounted_cause.as_deref()),
             trimmed: Some(responsiveness::trimmed(samples, phases, phase)).filter(|_| !latency.is_empty()),
         }
     };
     flow.phases = Some(ProbePhases { by_phase: ByPhase::of(of), over_time: phases.over_time.clone() });
 }
 
-/// The only cause of losses that is not counted per message and phase; `None` if there are several such causes or none,
-/// if some losses have no cause, or if more losses remain than this cause has.
-fn cause_left(of_flow: &Ledger, counts: &ByPhase<PhaseCounts>) -> Option<String> {
-    let told: Vec<&String> = counts.each().flat_map(|(_, counts)| counts.lost.keys()).collect();
-    let mut left = of_flow.lost.iter().filter(|(cause, _)| !told.contains(cause));
+/// Returns the only cause of losses that is not counted per message and phase. `None` if there are no or several such
+/// causes, if some losses have no cause, or if the phases miss more messages than were lost by this cause.
+fn uncounted_cause(of_flow: &Ledger, counts: &ByPhase<PhaseCounts>) -> Option<String> {
+    let counted: Vec<&String> = counts.each().flat_map(|(_, counts)| counts.lost.keys()).collect();
+    let mut left = of_flow.lost.iter().filter(|(cause, _)| !counted.contains(cause));
     let (only, lost) = left.next()?;
     let of_phases: i64 = counts.each().map(|(_, counts)| ledger(counts, None).unexplained).sum();
     let is_sure = left.next().is_none() && of_flow.unexplained == 0;
     (is_sure && u64::try_from(of_phases).is_ok_and(|of_phases| of_phases <= *lost)).then(|| only.clone())
 }
 
-fn ledger(counts: &PhaseCounts, cause_left: Option<&str>) -> Ledger {
+fn ledger(counts: &PhaseCounts, uncounted_cause: Option<&str>) -> Ledger {
     let PhaseCounts { sent, received, late, lost, .. } = counts.clone();
     let mut ledger = Ledger { sent, received, late, lost, ..Ledger::default() }.closed();
-    if let (Some(cause), Ok(left)) = (cause_left, u64::try_from(ledger.unexplained))
+    if let (Some(cause), Ok(left)) = (uncounted_cause, u64::try_from(ledger.unexplained))
         && left > 0
     {
         ledger.lost.insert(cause.to_owned(), left);
@@ -80,8 +80,8 @@ fn ledger(counts: &PhaseCounts, cause_left: Option<&str>) -> Ledger {
     ledger.closed()
 }
 
-/// Why a round's phases are invalid; `None` if they are valid, and for rounds without phases.
-pub(crate) fn why_left_out(measured: &Measured) -> Option<LeftOut> {
+/// Returns why a round's phases are invalid; `None` if they are valid, and for rounds without phases.
+pub(crate) fn omission_reason(measured: &Measured) -> Option<LeftOut> {
     let spans = measured.phases.as_ref()?;
     let phases = measured.primary().phases.as_ref()?;
     let (idle, loaded) = (&phases.by_phase.idle, &phases.by_phase.loaded);
@@ -90,23 +90,23 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<LeftOut> {
     }
     let least_ns =
         phases.by_phase.each().map(|(_, phase)| phase.least_ns).filter(|ns| *ns > 0.0).fold(f64::INFINITY, f64::min);
-    let (times, above_ns) = IDLE_WITHIN;
+    let (times, above_ns) = MAX_IDLE_LATENCY;
     if let Some(bytes) = idle_queue_bytes(measured, spans.idle) {
-        if bytes > IDLE_QUEUE_BYTES {
+        if bytes > MAX_IDLE_QUEUE_BYTES {
             return Some(LeftOut::QueueNotIdle { bytes });
         }
     } else if idle.latency_ns.p50 > times * least_ns + above_ns {
         return Some(LeftOut::NotIdle { p50_ns: idle.latency_ns.p50, least_ns });
     }
-    let allowed_ns = OUT_OF_TIME * lasts_ns(spans.loaded);
+    let allowed_ns = MAX_TIMING_ERROR * length_ns(spans.loaded);
     for load in loads(measured) {
         let late_ns = load.started_ns.map_or(0, |started_ns| started_ns.saturating_sub(spans.ramp.from_ns));
         if late_ns as f64 > allowed_ns {
             return Some(LeftOut::LoadLate { late_ns });
         }
         let received_ns = load.received.as_ref().map_or(0.0, |received| received.over_ns as f64);
-        if received_ns + allowed_ns < lasts_ns(spans.loaded) {
-            return Some(LeftOut::LoadShort { received_ns, loaded_ns: lasts_ns(spans.loaded) });
+        if received_ns + allowed_ns < length_ns(spans.loaded) {
+            return Some(LeftOut::LoadShort { received_ns, loaded_ns: length_ns(spans.loaded) });
         }
     }
     if loads(measured).next().is_some() && loaded.samples > 0 {
@@ -115,14 +115,14 @@ pub(crate) fn why_left_out(measured: &Measured) -> Option<LeftOut> {
     None
 }
 
-/// The median of the bytes in the fuller queue of the link in the idle phase; `None` without a link's log.
+/// Returns the median bytes in the fuller queue of the link in the idle phase; `None` without a link's log.
 fn idle_queue_bytes(measured: &Measured, idle: Span) -> Option<f64> {
     let of = |direction: Direction| queue_bytes(measured, direction, idle);
     [Direction::Up, Direction::Down].into_iter().filter_map(of).reduce(f64::max)
 }
 
-/// The reason if the latency still rises in the loaded phase, as the ramp was too short: its second half is slower, and
-/// reaches a new maximum. An oscillating load, like CUBIC's, has reached its maximum before.
+/// Returns the reason if the latency still rises in the loaded phase because the ramp was too short: its second half is
+/// slower, and reaches a new maximum. An oscillating load, such as CUBIC, has reached its maximum before.
 fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<LeftOut> {
     let loaded = spans.loaded;
     let middle_ns = loaded.from_ns.midpoint(loaded.until_ns);
@@ -130,17 +130,17 @@ fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<LeftOut> 
     let [before, after] = [span(spans.ramp.from_ns, middle_ns), span(middle_ns, loaded.until_ns)];
     let mean = |span: Span| mean_latency(line, spans.idle.from_ns, span);
     let highest = |span: Span| {
-        let means = part(&line.mean_ns, within(spans.idle.from_ns, line.interval_ns, span));
+        let means = slice(&line.mean_ns, intervals(spans.idle.from_ns, line.interval_ns, span));
         means.iter().copied().fold(0.0, f64::max)
     };
     let (first_ns, second_ns) = (mean(span(loaded.from_ns, middle_ns))?, mean(after)?);
-    let (times, by_ns) = STILL_RISING;
+    let (times, by_ns) = MIN_RISE;
     let rises = |second: f64, first: f64| second > times * first && second - first > by_ns;
     (rises(second_ns, first_ns) && rises(highest(after), highest(before)))
         .then_some(LeftOut::LoadUnsteady { first_ns, second_ns })
 }
 
-/// Of the loads' directions, the one with the deepest queue in the loaded phase.
+/// Returns the direction of a load that has the deepest queue in the loaded phase.
 fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
     let spans = measured.phases.as_ref()?;
     let ways = case.loads().into_iter().map(|flow| flow.direction);
@@ -148,7 +148,7 @@ fn queue_direction(case: &Case, measured: &Measured) -> Option<Direction> {
     deepest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(way, _)| way)
 }
 
-/// The case over its rounds; `None` without a probe. `idle` is the percentile curve of the idle phase.
+/// Summarizes the case over its rounds; `None` without a probe. `idle` is the percentile curve of the idle phase.
 pub(crate) fn summary(
     case: &Case,
     over_rounds: &OverRounds<'_>,
@@ -186,7 +186,7 @@ pub(crate) fn summary(
     })
 }
 
-/// The increase of a figure of the probe's latency under load in a round, in ns.
+/// Returns by how much the load increases a figure of the probe's latency in a round, in ns.
 pub(crate) fn added_ns(measured: &Measured, of: fn(&Percentiles) -> f64) -> Option<f64> {
     let [idle, loaded] = [Phase::Idle, Phase::Loaded].map(|phase| {
         probe_phase(measured, phase).filter(|phase| phase.samples > 0).map(|phase| of(&phase.latency_ns))
@@ -218,7 +218,7 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
     };
     let p50 = over_rounds.median(|measured| queue_bytes(measured, queue_direction(case, measured)?, span(measured)?));
     let most = over_rounds.measured.iter().filter_map(|measured| {
-        most_queue_bytes(measured, queue_direction(case, measured)?, span(measured)?).map(|bytes| bytes as f64)
+        max_queue_bytes(measured, queue_direction(case, measured)?, span(measured)?).map(|bytes| bytes as f64)
     });
     let cpu_ns = |measured: &Measured, of: &dyn Fn(&hairpin_model::round::EndReport) -> Option<f64>| -> Option<f64> {
         measured.ends.iter().map(of).sum()
@@ -230,14 +230,14 @@ fn phase(case: &Case, over_rounds: &OverRounds<'_>, phase: Phase) -> PhaseFigure
         cpu: CpuFigures {
             used: over_rounds.median(|measured| {
                 let used = cpu_ns(measured, &|end| Some(end.phase_usage.as_ref()?.get(phase).cpu_ns as f64))?;
-                Some(used / lasts_ns(span(measured)?)).filter(|used| used.is_finite())
+                Some(used / length_ns(span(measured)?)).filter(|used| used.is_finite())
             }),
             probe_waited_ns: over_rounds.median(|measured| waited_ns_per_message(measured, phase)),
         },
     }
 }
 
-/// How long the ends of the probe waited for a CPU per message, in ns.
+/// Returns how long the ends of the probe waited for a CPU per message, in ns.
 pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option<f64> {
     let probe = &measured.primary().id;
     let ends = measured.ends.iter().filter(|end| end.flow == *probe);
@@ -246,25 +246,25 @@ pub(crate) fn waited_ns_per_message(measured: &Measured, phase: Phase) -> Option
     (sent > 0).then_some(waited? as f64 / sent as f64)
 }
 
-/// The increase of this wait under load, in ns.
+/// Returns by how much the load increases the wait for a CPU per message, in ns.
 pub(crate) fn added_wait_ns(measured: &Measured) -> Option<f64> {
     Some(waited_ns_per_message(measured, Phase::Loaded)? - waited_ns_per_message(measured, Phase::Idle)?)
 }
 
-/// Time from the load's end to the end of the last interval that it still slows, in ns. In such an interval and the one
-/// before it the mean latency exceeds [`RECOVERED_WITHIN`] times the idle median. `None` if that is the last interval,
-/// or if the median under load does not exceed this limit.
+/// Returns the time from the load's end to the end of the last interval that it still slows, in ns. An interval counts
+/// as slowed if the mean latencies in this and the previous interval exceed [`MAX_RECOVERED_RATIO`] times the idle
+/// median. `None` if the last interval is still slowed, or if the median under load does not exceed this limit.
 fn recovered_after_ns(measured: &Measured) -> Option<f64> {
     let spans = measured.phases.as_ref()?;
     let phases = measured.primary().phases.as_ref()?;
-    let bound_ns = RECOVERED_WITHIN * phases.by_phase.idle.latency_ns.p50;
+    let bound_ns = MAX_RECOVERED_RATIO * phases.by_phase.idle.latency_ns.p50;
     let (line, begin_ns) = (&phases.over_time, spans.idle.from_ns);
     if loads(measured).next().is_none() || bound_ns <= 0.0 || phases.by_phase.loaded.latency_ns.p50 <= bound_ns {
         return None;
     }
-    let range = within(begin_ns, line.interval_ns, spans.recovering);
+    let range = intervals(begin_ns, line.interval_ns, spans.recovering);
     let places = range.start as u64..;
-    let all = places.zip(part(&line.answered, range.clone())).zip(part(&line.mean_ns, range));
+    let all = places.zip(slice(&line.answered, range.clone())).zip(slice(&line.mean_ns, range));
     let (mut last_answered, mut last_slow, mut was_slow) = (None, None, true);
     for ((place, _), mean) in all.filter(|((_, count), _)| **count > 0) {
         let is_slow = *mean > bound_ns;
@@ -281,12 +281,12 @@ fn recovered_after_ns(measured: &Measured) -> Option<f64> {
     }
 }
 
-/// A case over the time of a round: medians over the rounds.
+/// Computes the case over the time of a round, as medians over the rounds.
 fn over_time(case: &Case, rounds: &[&Measured]) -> Option<LoadedOverTime> {
     let spans = rounds.iter().find_map(|measured| measured.phases.as_ref())?;
     let begin_ns = spans.idle.from_ns;
     let total_ns = spans.recovering.until_ns.checked_sub(begin_ns).filter(|total_ns| *total_ns > 0)?;
-    let width_ns = total_ns.div_ceil(MOMENTS).max(1);
+    let width_ns = total_ns.div_ceil(MAX_MOMENTS).max(1);
     let since = |ns: u64| ns.saturating_sub(begin_ns);
     let moments = (0..total_ns.div_ceil(width_ns)).map(|number| {
         let from_ns = begin_ns.saturating_add(number.saturating_mul(width_ns));

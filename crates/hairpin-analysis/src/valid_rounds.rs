@@ -1,45 +1,45 @@
 //! Selects the measured rounds of a case that count.
 //!
-//! A round whose link differed from its profile is no measurement of that link: the emulator was late by more than the
-//! stated bound, or had no room for packets ([`LinkRecord::why_invalid`]). It is listed, and omitted from every figure,
-//! comparison and curve. The same applies to a round under load with wrong phases, and to one between two hosts that
-//! another client's round disturbed, and to one with a flow that failed: the others ran without it. If less than half of a case's rounds remain, the case is invalid, and all of them
-//! are shown.
+//! A round whose link differed from its profile does not measure that link: the emulator was late by more than the
+//! stated bound, or had no room for packets ([`LinkRecord::why_invalid`]). Such a round is listed, but omitted from all
+//! figures, comparisons and curves. So are rounds under load with invalid phases, rounds between two hosts that another
+//! client disturbed, and rounds with a failed flow, as the other flows ran without it. If less than half of a case's
+//! rounds remain, the case is invalid, and all its rounds are shown.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
 
 use crate::{two_hosts, under_load};
 
-/// Why the round is omitted; `None` if it counts.
-pub(crate) fn left_out(measured: &Measured) -> Option<LeftOut> {
+/// Returns why the round is omitted; `None` if it counts.
+pub(crate) fn omission_reason(measured: &Measured) -> Option<LeftOut> {
     let failed = measured.failed_flows.first().map(|failed| LeftOut::FlowFailed { id: failed.id.clone() });
     failed
         .or_else(|| measured.link.as_ref().and_then(LinkRecord::why_invalid))
-        .or_else(|| two_hosts::left_out(measured))
-        .or_else(|| under_load::why_left_out(measured))
+        .or_else(|| two_hosts::omission_reason(measured))
+        .or_else(|| under_load::omission_reason(measured))
 }
 
-/// The timed rounds that make up a case's figures, in the order of `rounds`.
-pub(crate) fn timed<'r>(
+/// Returns the timed rounds that a case's figures are computed from, in the order of `rounds`.
+pub(crate) fn timed_rounds<'r>(
     rounds: impl Iterator<Item = &'r RoundRecord> + Clone,
 ) -> Vec<(&'r RoundRecord, &'r Measured)> {
-    let all_shown = too_few(rounds.clone());
+    let all_shown = too_few_valid(rounds.clone());
     let measured = rounds.filter_map(|round| Some((round, round.measured()?)));
-    measured.filter(|(_, measured)| all_shown || left_out(measured).is_none()).collect()
+    measured.filter(|(_, measured)| all_shown || omission_reason(measured).is_none()).collect()
 }
 
-/// The measured part of an evidence round that counts. Omitted rounds are never evidence, however few remain.
-pub(crate) fn evidence(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
-    round.measured_as(purpose).filter(|measured| left_out(measured).is_none())
+/// Returns the measurement of an evidence round if it counts. Omitted rounds are never evidence, however few remain.
+pub(crate) fn evidence_round(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
+    round.measured_as(purpose).filter(|measured| omission_reason(measured).is_none())
 }
 
-/// Whether less than half of the case's timed rounds remain.
-pub(crate) fn too_few<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool {
+/// Whether less than half of the case's timed rounds are valid.
+pub(crate) fn too_few_valid<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool {
     let (mut all, mut left) = (0, 0);
     for measured in rounds.filter_map(|round| round.measured()) {
         all += 1;
-        left += usize::from(left_out(measured).is_none());
+        left += usize::from(omission_reason(measured).is_none());
     }
     2 * left < all
 }
@@ -57,7 +57,7 @@ mod tests {
 
     const LATE: LeftOut = LeftOut::RelayLate { late_ns: 140_000, bound_ns: 100_000, tail_of: None };
 
-    /// Rounds of 1 ms with a punctual emulator, and of 9 ms with one that was 140 us late.
+    /// Rounds of 1 ms with the emulator on time, and rounds of 9 ms with the emulator 140 us late.
     fn fixture(on_time: u32, late: u32) -> Fixture {
         let mut fixture = Fixture::new();
         let case = over("delay=400us", Case::ping_pong("tcp"));
@@ -87,7 +87,7 @@ mod tests {
         let case = Case::ping_pong("tcp").with(|case| {
             case.flows.push(Flow { id: "second".into(), ..Flow::ping_pong("udp") });
         });
-        // The second flow fails in these rounds.
+        // The second flow fails in the rounds `failed`.
         for (failed, rounds, is_valid) in [(&[1][..], 2, true), (&[0, 2], 3, false), (&[0, 1, 2], 3, false)] {
             let mut fixture = Fixture::new();
             for block in 0..3 {

@@ -1,4 +1,4 @@
-//! A round that carries one flow of several: the ends of the path exist already, and it waits for the other flows.
+//! A round that carries one of several flows: it uses existing network namespaces and waits for the others.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -7,24 +7,24 @@ use hairpin_model::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const CONNECTED: u8 = b'+';
-/// Sent to its process once all flows are connected, followed by the time of that, in ns of their clock (8 bytes,
-/// little endian).
+/// Sent to the round's process once all flows are connected, followed by the time at which they were, in ns of the
+/// clock (8 bytes, little endian).
 pub(crate) const GO: u8 = b'>';
 
-/// How a round that carries one flow of several barrier the others. The network namespaces of its ends exist already.
+/// What a round that carries one of several flows needs: the existing network namespaces and its start time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Barrier {
     /// The client's network namespace, if it has one.
     pub(crate) client: Option<PathBuf>,
-    /// The server's, if it has one.
+    /// The server's network namespace, if it has one.
     pub(crate) server: Option<PathBuf>,
-    /// Time from all flows being connected to the beginning of its load, in ns.
+    /// Time between all flows being connected and the start of this flow's load, in ns.
     pub(crate) starts_after_ns: u64,
 }
 
 impl Barrier {
-    /// Reports that the ends are connected and the server's process, if it is one, and waits until all flows are
-    /// connected. Returns the time of that, in ns of the clock.
+    /// Reports that the ends are connected, with the process id of the server if it is a process, and waits until all
+    /// flows are connected. Returns the time at which they were, in ns of the clock.
     pub(crate) fn wait_for_all(&self, server: Option<u32>) -> Result<u64, Failure> {
         let mut output = io::stdout().lock();
         let mut said = vec![CONNECTED];
@@ -32,7 +32,7 @@ impl Barrier {
         let said = output.write_all(&said).and_then(|()| output.flush());
         match said.and_then(|()| read_go()) {
             Ok((GO, begin_ns)) => Ok(begin_ns),
-            _ => Err(Failure::new(FailureKind::Closed, "another flow of the round failed", "see its own cause")),
+            _ => Err(Failure::new(FailureKind::Closed, "another flow of the round failed", "see its failure")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One round from order to record.
+//! Runs one round, from its order to its record.
 
 use std::fmt;
 use std::io;
@@ -43,14 +43,14 @@ pub struct Engine {
     pub clock: RealClock,
     pub cpus: Cpus,
     pub server_program: PathBuf,
-    /// When the run began, on the clock.
+    /// When the run began, in ns of the clock.
     pub started_ns: u64,
     /// Set when the user ends the run: the current round stops early.
     pub stop: Arc<AtomicBool>,
     pub traces: Traces,
-    /// The run folder, if rounds over a link keep the link's log in its folder [`hairpin_model::link::LOGS`].
+    /// The run folder, if link logs are kept (in its folder [`hairpin_model::link::LOGS`]).
     pub link_logs: Option<PathBuf>,
-    /// Set if each round here carries one flow of several.
+    /// Set if each round here carries one of several flows.
     pub barrier: Option<Barrier>,
     /// The server of every round, if it is on another host.
     pub far: Option<Far>,
@@ -59,17 +59,17 @@ pub struct Engine {
 /// A server on another host.
 #[derive(Clone)]
 pub struct Far {
-    /// The address that flows connect to.
+    /// The address that the flows connect to.
     pub at: SocketAddr,
-    /// The credentials for `dial`. Secret.
+    /// The credentials that `dial` needs. Secret.
     pub credentials: String,
     /// Opens the control channel of a round.
     pub dial: Dial,
-    /// The binding of the flows' sockets. Sockets that `dial` opens are bound by its credentials.
+    /// The binding of the flows' sockets. `dial` takes the binding of its own sockets from its credentials.
     pub binding: Binding,
 }
 
-/// Opens a control channel to the server on another host, with these credentials.
+/// Opens a control channel to the server on another host, with the given credentials.
 pub type Dial = fn(&str) -> Result<Box<dyn Control>, Failure>;
 
 impl fmt::Debug for Far {
@@ -79,7 +79,7 @@ impl fmt::Debug for Far {
 }
 
 impl Engine {
-    /// An engine with a calibrated clock.
+    /// Creates an engine with a calibrated clock.
     pub fn new(server_program: PathBuf, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let clock = RealClock::calibrated();
         Ok(Self {
@@ -110,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// Waits until the run has lasted `elapsed_ns`, or until the user ends it.
+    /// Waits until `elapsed_ns` after the start of the run, or until the user ends the run.
     pub(crate) fn wait_until(&self, elapsed_ns: u64) {
         const SLICE_NS: u64 = 20_000_000;
         while !self.stop.load(Ordering::Relaxed) {
@@ -122,11 +122,11 @@ impl Engine {
         }
     }
 
-    /// Runs one round on the calling thread, which is pinned meanwhile. Any error makes a failed round, never a lost
-    /// run.
+    /// Runs one round on the calling thread, and pins the thread meanwhile. An error makes the round a failed one and
+    /// does not end the run.
     ///
-    /// It deliberately starts no thread: in a process of several threads the kernel counts references in every call on
-    /// a descriptor (`fdget`, fs/file.c), which costs a blocking round trip on one CPU 2 to 5 %.
+    /// It deliberately starts no thread: in a process with several threads the kernel counts references in every call
+    /// on a descriptor (`fdget`, fs/file.c), which makes a blocking round trip on one CPU 2 to 5 % slower.
     pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
         self.run_with(number, order, |host| match &self.far {
             None => Server::start(&self.server_program, order, host),
@@ -134,7 +134,7 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::run`], with a server anywhere that waits for its order behind `control`.
+    /// Like [`Engine::run`], with a server that waits for its order behind `control`.
     pub fn run_over(&self, number: u32, order: &RoundOrder, control: Box<dyn Control>) -> Finished {
         self.run_with(number, order, |_| Ok(Server::behind(control, order)))
     }
@@ -143,7 +143,7 @@ impl Engine {
         self.record(number, order, || attempt(self, number, order, serve))
     }
 
-    /// The result of a round that `attempt` runs.
+    /// Runs `attempt` and returns the result of the round.
     pub(crate) fn record(
         &self,
         number: u32,
@@ -154,13 +154,13 @@ impl Engine {
         let started_ns = self.elapsed_ns();
         let attempt = std::panic::catch_unwind(AssertUnwindSafe(attempt));
         let attempt = attempt.unwrap_or_else(|_| Err(panicked()));
-        // Unpin: work between rounds must not wait for the CPU of one end.
-        let freed = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
-        let attempt = attempt.and_then(|measured| freed.map(|()| measured));
+        // Unpin the thread: work between rounds must not wait for the CPU of one end.
+        let unpinned = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
+        let attempt = attempt.and_then(|measured| unpinned.map(|()| measured));
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
         let (outcome, samples, trace) = match attempt {
             Ok(Done { mut measured, samples, trace }) => {
-                // One flow of several reports it to the process that barrier them.
+                // One of several flows reports this to the process that joins the flows.
                 if self.barrier.is_none() {
                     measured.ends.iter_mut().for_each(|end| end.used_in_all = None);
                 }
@@ -189,11 +189,11 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
     })
 }
 
-/// Supplies the server of a round, which is to run on that host.
+/// Supplies the server of a round, which must run on the given host.
 trait Serve: FnOnce(&Host) -> Result<Server, Failure> {}
 impl<F: FnOnce(&Host) -> Result<Server, Failure>> Serve for F {}
 
-/// A round that ran.
+/// The result of a successful round.
 pub(crate) struct Done {
     pub(crate) measured: Measured,
     /// See [`Finished::samples`].
@@ -213,7 +213,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
         return Err(Failure::new(
             FailureKind::Unsupported,
             format!("a round of {} flows needs a process for each", order.case.flows.len()),
-            "run it apart",
+            "run it in its own process",
         ));
     }
     if let Some(barrier) = &engine.barrier {
@@ -225,18 +225,18 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
     one_flow(engine, order, (transport, &card), &mut path.link, namespaces, serve)
 }
 
-/// Prepared before the ends of a round: the path between them, and CPUs kept awake.
+/// What is prepared before the ends of a round start: the path between them, and CPUs kept awake.
 pub(crate) struct Prepared {
     pub(crate) link: Option<Link>,
-    /// The network namespaces of the client and of the server, if they have one.
+    /// The network namespaces of the client and of the server; `None` for an end without its own.
     pub(crate) namespaces: [Option<PathBuf>; 2],
-    // Both end with the round.
+    // Dropped at the end of the round, which ends both.
     _own: Option<OwnNamespace>,
     _awake: Option<keep_awake::KeptAwake>,
 }
 
 impl Prepared {
-    /// Opens the path before the calling thread is pinned, because the link and the server inherit its allowed CPUs.
+    /// Creates the path. Call it before pinning the calling thread: the link and the server inherit its allowed CPUs.
     pub(crate) fn open(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Self, Failure> {
         let awake = match order.case.ends.cpu_idle {
             CpuIdle::Deep => None,
@@ -255,7 +255,7 @@ impl Prepared {
     }
 }
 
-/// Runs a round of one flow: fresh ends in these network namespaces, the client's first.
+/// Runs a round of one flow: new ends in the network namespaces of the client and of the server.
 fn one_flow(
     engine: &Engine,
     order: &RoundOrder,
@@ -270,7 +270,7 @@ fn one_flow(
         AnsweredBy::Kernel => None,
         AnsweredBy::Server => Some(serve(&host(server))?),
     };
-    cpu::sharpen_timers();
+    cpu::reduce_timer_slack();
     let client = Client {
         binding: engine.far.as_ref().map_or_else(Binding::default, |far| far.binding),
         host: &host(client),
@@ -286,10 +286,10 @@ fn one_flow(
         Direction::RoundTrip => client.run().map(|ended| done(order, card, ended)),
         Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, card, ended)),
     };
-    done.map_err(|failure| explained(failure, server.as_mut(), link.take()))
+    done.map_err(|failure| with_causes(failure, server.as_mut(), link.take()))
 }
 
-/// The record of a load on the connection of a probe.
+/// The record of a load that shares the connection of a probe.
 fn shared_flow(order: &RoundOrder, card: &Card, setup_ns: u64, load: &SharedLoad) -> FlowRecord {
     let [client, server] = &load.streamed;
     let (flow, _) = one_way_flow(
@@ -310,13 +310,13 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
         measured: link.lost.get(&flow.id).map_or(0, |lost| lost.by_cause.values().sum()),
         in_warm_up: link.lost.get(&flow.id).map_or(0, |lost| lost.in_warm_up),
-        // Packets dropped for lack of memory are already among the link's losses.
+        // Packets dropped for lack of memory already count as dropped by the link.
         not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
     let facts = [report.facts.as_slice(), server.facts.as_slice()];
     let is_across = order.case.path.across.is_some();
     let (record, samples) = one_way_flow(flow, card, [&client, &of_server], facts, link_lost, is_across);
-    // Two hosts have two clocks, so times of both cannot be compared.
+    // Two hosts have two clocks, whose times cannot be compared.
     let samples = samples.filter(|_| !is_across);
     let samples_kept = samples.as_ref().map_or(0, |samples| samples.kept() as u64);
     let record = FlowRecord { samples_kept, setup_ns, started_ns: Some(started_ns), ..record };
@@ -342,7 +342,7 @@ fn ends_of(case: &Case, client: EndReport, server: Option<EndReport>) -> Vec<End
     std::iter::once(client).chain(server).collect()
 }
 
-/// The record of a one-way flow, and its samples. Each end, the client first, counted what it saw.
+/// The record of a one-way flow and its samples, from the counts of client and server.
 fn one_way_flow(
     flow: &Flow,
     card: &Card,
@@ -373,12 +373,12 @@ fn one_way_flow(
     (record, samples)
 }
 
-/// The samples of a one-way load from the reports of its receiver and sender; `None` if no message carried its time.
+/// The samples of a one-way load from the reports of its receiver and sender; `None` if no message carried a send time.
 fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
     let histogram = |times: &Times| {
         let mut counts = latency_histogram();
         for (value, count) in &times.counts {
-            // A report may contain anything: clamp values to the bounds.
+            // A report is not trusted: clamp its values to the valid range.
             counts.saturating_record_n((*value).clamp(1, MAX_LATENCY_NS), *count);
         }
         counts
@@ -403,7 +403,7 @@ fn one_way_samples(received: &Times, sent: &Times) -> Option<Samples> {
     })
 }
 
-/// The record of a round that ran.
+/// The result of a successful round.
 fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     let ClientEnd { client_result, setup_ns, mut report, noise, mut server, watched, link, load } = ended;
     let waited = Some(client_result.tally.waited_for_answers).filter(|waited| *waited > 0);
@@ -449,12 +449,12 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     Done { measured, samples: [(primary.id.clone(), samples)].into(), trace }
 }
 
-/// The server's own cause explains a broken wire better than the wire does. So does the cause of the link, which ends
-/// here.
-fn explained(failure: Failure, server: Option<&mut Server>, link: Option<Link>) -> Failure {
+/// Adds the causes that the server and the link report: they explain a broken wire better than its own error does. Ends
+/// the link.
+fn with_causes(failure: Failure, server: Option<&mut Server>, link: Option<Link>) -> Failure {
     let server = server.and_then(Server::own_cause);
     let link = link.and_then(|link| link.finish().map_or_else(Some, |end| let_nothing_through(&end.record)));
-    // Without repetitions of the failure itself.
+    // Omits repetitions of the failure itself.
     let more: Vec<Failure> = [server, link].into_iter().flatten().filter(|cause| *cause != failure).collect();
     more.into_iter().fold(failure, |failure, cause| {
         Failure::new(cause.kind, format!("{}; {}", failure.cause, cause.cause), cause.hint)
@@ -490,17 +490,17 @@ fn panicked() -> Failure {
     )
 }
 
-/// The failure of a round that did not end in time when asked to.
+/// The failure of a round that did not end in time after a request to end.
 fn given_up() -> Failure {
     Failure::new(
         FailureKind::Interrupted,
-        "it was ended while it waited for the other end",
+        "the round was ended while waiting for the other end",
         "after SIGINT the current round has 2 s to finish",
     )
 }
 
-/// On each of these signals the current round has 2 s to end in order. After that all waits of the process are
-/// abandoned, and the round fails.
+/// After one of these signals the current round has 2 s to end in order. Then all waits of the process are abandoned,
+/// and the round fails.
 pub fn bound_the_end(signals: &[i32]) -> io::Result<()> {
     ending::bound(signals)
 }

@@ -3,7 +3,7 @@
 use std::process::Child;
 use std::time::Duration;
 
-/// It has ended or is about to; on a busy machine that takes long. `None` if it still runs after a second.
+/// Waits up to a second for the process, which may take long to exit on a busy machine. `None` if it still runs.
 pub(crate) fn exit_status(child: &mut Child) -> Option<String> {
     for _ in 0..500 {
         match child.try_wait() {

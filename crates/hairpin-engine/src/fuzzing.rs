@@ -1,6 +1,6 @@
 //! Reads the input of this crate's fuzz targets.
 
-/// The unread part of an input. A read past its end returns zeros or nothing, so that every input is valid.
+/// The unread part of an input. Reads past the end return zeros or no bytes, so every input is valid.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -15,7 +15,7 @@ impl<'a> Input<'a> {
         bytes
     }
 
-    /// The next little-endian number of this many bytes.
+    /// The next little-endian number of `bytes` bytes.
     pub(crate) fn number(&mut self, bytes: usize) -> u64 {
         let mut whole = [0; 8];
         let bytes = self.bytes(bytes);
@@ -23,9 +23,9 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(whole)
     }
 
-    /// Bytes preceded by their length as a four-byte number. libFuzzer finds lengths by comparison if they have four
-    /// bytes, not if fewer.
-    pub(crate) fn counted(&mut self) -> &'a [u8] {
+    /// Bytes preceded by their length as a four-byte number. libFuzzer discovers a length by comparison only if it has
+    /// at least four bytes.
+    pub(crate) fn prefixed_bytes(&mut self) -> &'a [u8] {
         let length = self.number(4);
         self.bytes(usize::try_from(length).expect("four bytes"))
     }

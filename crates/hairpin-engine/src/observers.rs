@@ -1,4 +1,4 @@
-//! The lists of observers, and those of one end or of one round.
+//! The lists of observers, and the active observers of one end or one round.
 
 use hairpin_model::EndReport;
 
@@ -14,8 +14,8 @@ use crate::usage_by_phase::UsageByPhase;
 
 type Begin = fn(Context<'_>) -> Option<Box<dyn Observer>>;
 
-/// All observers; each decides which rounds and which ends it observes. The CPU time is the last to begin and the first
-/// to end, so that it does not include that of the others.
+/// All observers of an end; each decides which rounds and ends it observes. CPU time begins last and ends first, so
+/// that it excludes the CPU time of the others.
 const ALL: &[Begin] = &[
     boxed::<MachineNoise>,
     boxed::<Probing>,
@@ -28,7 +28,7 @@ const ALL: &[Begin] = &[
     boxed::<Usage>,
 ];
 
-/// Those of a whole round of several flows, or of one with phases, in the process that starts its flows.
+/// Observers of a whole round of several flows or with phases, in the process that starts the flows.
 const OF_ROUND: &[Begin] = &[boxed::<MachineNoise>, boxed::<UsageByPhase>];
 
 fn boxed<O: Observer + 'static>(context: Context<'_>) -> Option<Box<dyn Observer>> {
@@ -53,17 +53,17 @@ impl Observers {
         }
     }
 
-    /// The load of this end is over.
+    /// Ends the observers, at the end of this end's load.
     pub(crate) fn end(&mut self) {
         self.0.iter_mut().rev().for_each(|observer| observer.end());
     }
 
-    /// Adds all that was observed to the report.
+    /// Adds the observations of all observers to `report`.
     pub(crate) fn report(self, report: EndReport) -> Observations {
         self.added_to(Observations { report, ..Observations::default() })
     }
 
-    /// The same for a whole round, with the reports of its ends.
+    /// Like [`Observers::report`], for a whole round with the reports of its ends.
     pub(crate) fn report_of_round(self, ends: Vec<EndReport>) -> Observations {
         self.added_to(Observations { ends, ..Observations::default() })
     }

@@ -1,5 +1,5 @@
-//! The path between the ends of one round: the loopback, or a link that is created for the round and ends with it. For
-//! a case with kernel settings it is the loopback of the round's own network namespace.
+//! The path between the ends of one round: the loopback, or a link that exists only during the round. A case with
+//! kernel settings uses the loopback of a network namespace created for the round.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,18 +21,18 @@ use crate::links::{FlowMatch, LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, 
 use crate::placement::Cpus;
 use hairpin_loops::clock::RealClock;
 
-/// Longest time to hold back a farewell on a path that reorders, in ns.
+/// Maximum time to delay a farewell on a path that reorders, in ns.
 const MAX_HOLD_NS: u64 = 2_000_000_000;
-/// Longest silence to wait for on a path, in ns.
+/// Maximum silence to wait for on a path, in ns.
 const MAX_GAP_NS: u64 = 60_000_000_000;
-/// More than the headers of a packet.
+/// Upper limit of the headers of a packet, in bytes.
 const HEADERS_BYTES: u64 = 100;
-/// Deviations that count as the bound of an unbounded delay.
+/// Number of standard deviations taken as the maximum of an unbounded delay.
 const DEVIATIONS: u64 = 6;
 
 pub(crate) struct LinkSetup<'a> {
     pub(crate) traces: &'a Traces,
-    /// The run folder, if logs are kept.
+    /// The run folder, if link logs are kept.
     pub(crate) link_logs: Option<&'a Path>,
     pub(crate) clock: RealClock,
     pub(crate) cpus: &'a Cpus,
@@ -43,15 +43,15 @@ pub(crate) struct LinkSetup<'a> {
 pub(crate) struct Link {
     running: RunningLink,
     profile: Profile,
-    /// The digests of the traces that it replays, by name.
+    /// The digests of the traces that the link replays, by name.
     traces: BTreeMap<String, String>,
-    /// The name of its log in the run folder, if one is kept.
+    /// The name of the link's log in the run folder, if logs are kept.
     log_file: Option<String>,
 }
 
 impl Link {
-    /// Creates the link of the order; `None` if the case has none. The calling thread must not be pinned yet: the
-    /// link's process inherits its allowed CPUs.
+    /// Creates the link of the order; `None` if the case has none. Call it before pinning the calling thread: the
+    /// link's process inherits the allowed CPUs.
     pub(crate) fn open(setup: &LinkSetup<'_>, number: u32, order: &RoundOrder) -> Result<Option<Self>, Failure> {
         let case = &order.case;
         if !case.is_emulated() {
@@ -61,7 +61,7 @@ impl Link {
             Failure::new(
                 FailureKind::Unsupported,
                 format!("cannot read the link `{}`: {error}", case.path.link),
-                "`hairpin link list` shows the words",
+                "`hairpin link list` lists the words of a profile",
             )
         })?;
         let traces = setup.traces.of(&profile)?;
@@ -76,7 +76,7 @@ impl Link {
             profile: case.path.link.clone(),
             traces,
             seed: order.link_seed,
-            // A congestion control set by a route would override the case's option.
+            // A congestion control set on the route would override the case's option.
             congestion_control: (case.primary().options.get(OptionName::Congestion))
                 .map_or_else(tcp::default_congestion_control, str::to_owned),
             clock: setup.clock,
@@ -99,8 +99,8 @@ impl Link {
         &self.running.namespaces().near
     }
 
-    /// How much later a packet may arrive than a message sent at the same time, in ns: a farewell held back for this
-    /// time overtakes nothing.
+    /// Maximum time in ns by which a packet can arrive later than a packet sent at the same time. A farewell delayed by
+    /// this time overtakes nothing.
     pub(crate) fn overtaken_by_ns(&self) -> u64 {
         let path = &self.profile.up;
         let free = if path.delay.order == Order::Free { path.delay.spread_ns.saturating_mul(DEVIATIONS) } else { 0 };
@@ -108,7 +108,7 @@ impl Link {
         free.saturating_add(held).min(MAX_HOLD_NS)
     }
 
-    /// The round-trip time from its delays and their variation, without queues, in ns.
+    /// The round-trip time in ns from the link's delays and their variation, without queues.
     pub(crate) fn round_trip_ns(&self) -> u64 {
         let way = |path: &hairpin_link::profile::PathProfile| {
             let varies = path.delay.spread_ns.saturating_mul(DEVIATIONS);
@@ -118,7 +118,7 @@ impl Link {
         way(&self.profile.up).saturating_add(way(&self.profile.down))
     }
 
-    /// Ends the link after both ends are done.
+    /// Ends the link, after both ends have finished.
     pub(crate) fn finish(self) -> Result<LinkEnd, Failure> {
         let mut end = self.running.finish()?;
         end.record.traces = self.traces;
@@ -127,8 +127,8 @@ impl Link {
     }
 }
 
-/// Longest silence of a one-way load over the path of that case while messages are still in flight, in ns: the link's
-/// delay with its variation, the transmission time of a message, and the longest outage. 0 on the loopback, and at most
+/// Longest silence of a one-way load over the case's path while messages are still in flight, in ns: the link's delay
+/// with its variation, plus the transmission time of a message, plus the longest outage. 0 on the loopback; at most
 /// [`MAX_GAP_NS`].
 pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
     let Some(profile) = case.path.link.parse::<Profile>().ok().filter(|_| case.is_emulated()) else { return 0 };
@@ -141,40 +141,40 @@ pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
     [held_ns, send_ns, down_ns].into_iter().fold(delay_ns, u64::saturating_add).min(MAX_GAP_NS)
 }
 
-/// The network namespace of a round on the loopback whose case has kernel settings: writing them there changes nothing
-/// on the host.
+/// A network namespace for a round on the loopback whose case has kernel settings. Changing the settings there changes
+/// nothing on the host.
 pub(crate) struct OwnNamespace(File);
 
 impl OwnNamespace {
-    /// Creates it; `None` if the case has no settings, or has a link, which has its own namespaces.
+    /// Creates the namespace; `None` if the case has no settings, or has a link, which creates its own namespaces.
     pub(crate) fn open(case: &Case) -> Result<Option<Self>, Failure> {
         let needed = !case.sysctls.is_empty() && !case.is_emulated();
         needed.then(namespace::fresh).transpose().map(|made| made.map(Self))
     }
 
-    /// The path of the namespace, valid while this is held.
+    /// The path of the namespace, valid while `self` exists.
     pub(crate) fn path(&self) -> PathBuf {
         namespace::path_of(&self.0)
     }
 }
 
-/// The flows whose messages a link distinguishes: those over unreliable transports.
+/// The flows whose individual messages a link must recognize: those over unreliable transports.
 pub(crate) fn unreliable_flows(order: &RoundOrder) -> impl Iterator<Item = &Flow> {
     let may_be_lost = |flow: &&Flow| opening::transport(&flow.transport).is_ok_and(|known| !known.card().reliable);
     order.case.flows.iter().filter(may_be_lost)
 }
 
-/// The first server port of several flows over one link. All ports are free in its namespaces.
+/// The first server port of several flows over one link. All ports of the link's namespaces are free.
 const FIRST_PORT: u16 = 40_000;
 
-/// The server port of that flow, if it distinguishes the flow's messages from others; `None` if any port will do.
+/// The server port of `flow` if the link recognizes its messages by their port; `None` if any port will do.
 pub(crate) fn port_of(order: &RoundOrder, flow: &Flow) -> Option<u16> {
     let needs_one = order.case.is_emulated() && unreliable_flows(order).count() > 1;
     let (_, port) = order.case.flows.iter().zip(FIRST_PORT..).find(|(other, _)| other.id == flow.id)?;
     needs_one.then_some(port)
 }
 
-/// A round's log, as its name in the run folder and the open file; `None` if logs are not kept.
+/// Creates a round's log. Returns its name in the run folder and the open file; `None` if logs are not kept.
 fn log_of(folder: Option<&Path>, number: u32) -> Result<Option<(String, File)>, Failure> {
     let Some(folder) = folder else { return Ok(None) };
     let name = format!("{LOGS}/round-{number:06}.log");
@@ -188,8 +188,8 @@ fn log_of(folder: Option<&Path>, number: u32) -> Result<Option<(String, File)>, 
     Ok(Some((name, file)))
 }
 
-/// The offsets of the number in a message and in its answer: see [`hairpin_loops::message`], and for one-way loads
-/// [`hairpin_loops::driver::phase`].
+/// The offsets of the message number in a message and in its answer: see [`hairpin_loops::message`], and for one-way
+/// loads [`hairpin_loops::driver::phase`].
 fn numbered(flow: &Flow, port: Option<u16>) -> Numbered {
     let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");
     let (size, reply) = (flow.load.size_bytes(), flow.load.reply_size_bytes());
@@ -216,7 +216,7 @@ mod tests {
             let case = Case::of(Flow::stream("udp", 1_150, way)).with(|case| case.path.link = line.to_owned());
             longest_gap_ns(&case) / 1_000_000
         };
-        // 1 250 bytes at 100 kbit/s take 100 ms.
+        // 1 250 bytes take 100 ms at 100 kbit/s.
         let line = "up=100kbit down=10mbit delay=20ms+-5ms up.reorder=1%/7ms up.outage=100ms-400ms";
         assert_eq!(
             (gap_ms(line, Direction::Up), gap_ms(line, Direction::Down)),

@@ -1,4 +1,4 @@
-//! Which CPUs the two ends run on.
+//! Assigns CPUs to the two ends.
 
 use std::io;
 
@@ -13,9 +13,9 @@ pub struct Cpus {
     pub allowed: Vec<usize>,
     /// The client's CPU if the ends are on two CPUs.
     pub client: usize,
-    /// The server's CPU if the ends are on two CPUs, and that of both ends on the same CPU; `None` with a single CPU.
+    /// The server's CPU if the ends are on two CPUs, else the CPU of both ends; `None` if only one CPU is allowed.
     pub server: Option<usize>,
-    /// Whether the two are threads of one core; `None` if unknown.
+    /// Whether both CPUs are threads of one core; `None` if unknown.
     pub share_core: Option<bool>,
 }
 
@@ -25,7 +25,7 @@ impl Cpus {
         Ok(Self::among(&cpu::allowed()?, cpu::core_of))
     }
 
-    /// The same, with every pinned end on that CPU.
+    /// Returns a copy that pins every pinned end to `cpu`.
     pub fn only(&self, cpu: usize) -> Result<Self, Refused> {
         if self.allowed.contains(&cpu) {
             return Ok(Self { client: cpu, server: Some(cpu), share_core: None, ..self.clone() });
@@ -45,7 +45,7 @@ impl Cpus {
         Self { allowed: allowed.to_vec(), client, server, share_core }
     }
 
-    /// The CPU of an end (the client if `is_client`, else the server); `None` if it is not pinned.
+    /// The CPU of an end (the client if `is_client`, else the server); `None` if the end is not pinned.
     pub fn cpu_for_end(&self, ends: &EndSettings, is_client: bool) -> Option<usize> {
         match ends.cpus {
             WhichCpus::Same => self.cpu_for(ends.placement, is_client),
@@ -53,21 +53,21 @@ impl Cpus {
         }
     }
 
-    /// The CPUs for a second pair of ends: two others, as far as there are any, else the same.
+    /// The CPUs for a second pair of ends: two other CPUs as far as available, else the same ones.
     fn others(&self) -> Self {
         let own = [Some(self.client), self.server];
         let mut others = self.allowed.iter().copied().filter(|cpu| !own.contains(&Some(*cpu)));
-        // On two CPUs, a second pair that shares one CPU is on that of the first client.
+        // With two CPUs, a second pair that shares one CPU uses that of the first client.
         let server = others.next().unwrap_or(self.client);
         let client = others.next().or(self.server).unwrap_or(self.client);
         Self { client, server: Some(server), share_core: None, ..self.clone() }
     }
 
-    /// The CPU of an end of a case with these CPUs.
+    /// The CPU of an end with `placement`; `None` if the end is not pinned.
     pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
         match placement {
             Placement::Unpinned => None,
-            // In a trial both hosts may be the same machine.
+            // In a test both hosts may be the same machine.
             Placement::CrossCpu | Placement::Pinned if is_client => Some(self.client),
             Placement::CrossCpu | Placement::SameCpu | Placement::Pinned => Some(self.server.unwrap_or(self.client)),
         }
@@ -75,8 +75,8 @@ impl Cpus {
 }
 
 impl Cpus {
-    /// The CPU of a link's relay while the flows are placed like this: if possible one that no flow uses, else one that
-    /// the primary flow does not use, else that of its server. `None` if the primary flow is not pinned.
+    /// The CPU for the emulator of a link: if possible one that no flow uses, else one that the primary flow does not
+    /// use, else that of the primary flow's server. `None` if the primary flow is not pinned.
     pub fn cpu_for_relay(&self, primary: &EndSettings, flows: &[EndSettings]) -> Option<usize> {
         let of = |flow: &EndSettings| [true, false].map(|is_client| self.cpu_for_end(flow, is_client));
         let [Some(client), Some(server)] = of(primary) else { return None };
@@ -86,7 +86,7 @@ impl Cpus {
     }
 }
 
-/// Pins the calling thread to `cpu`, or allows it all of `allowed`.
+/// Pins the calling thread to `cpu`, or to all CPUs of `allowed` if `cpu` is `None`.
 pub fn place(cpu: Option<usize>, allowed: &[usize]) -> io::Result<()> {
     match cpu {
         Some(cpu) => cpu::pin(&[cpu]),

@@ -1,10 +1,10 @@
 //! The machine-state probe: a fixed piece of work, timed before and after each round on the CPU of each end.
 //!
 //! A shared core has states that last for seconds to minutes: another tenant of its caches slows down the same code,
-//! while the guest sees neither stolen time nor load. The work is 4-byte datagrams that a socket sends to itself over
-//! the loopback: this wakes no process and exercises a large part of the kernel. Medians over windows of 20 readings,
-//! one every 50 ms for 5 minutes, correlated with the round trip of a pipe and of UDP on the same CPU by 0.98; 1 000
-//! calls of `getppid` did so by 0.89 and 0.85, a Unix socket pair by 0.74 and 0.71.
+//! although the guest sees neither stolen time nor load. The work is sending 4-byte datagrams from a socket to itself
+//! over the loopback, which wakes no process and exercises a large part of the kernel. Medians over windows of 20
+//! readings (one every 50 ms for 5 minutes) correlated with the round trips of a pipe and of UDP on the same CPU by
+//! 0.98; those of 1 000 `getppid` calls by 0.89 and 0.85, and those of a Unix socket pair by 0.74 and 0.71.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -15,22 +15,22 @@ use hairpin_model::Probe;
 use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::Clock;
 
-/// Unmeasured datagrams at the beginning, which refill the caches.
+/// Datagrams before the timed ones, to refill the caches.
 const WARM_UP: u32 = 10;
-/// Timed parts, of which the median counts: an interrupt or a preemption within one part is not a state.
+/// Number of timed parts. The median part counts, so an interrupt or preemption during one part has no effect.
 const PARTS: usize = 9;
 const DATAGRAMS: u32 = 10;
-/// A reading is scaled to this number of parts.
+/// A reading is scaled to this number of parts, i.e. to 100 datagrams.
 const READING_PARTS: u64 = 10;
-/// Only ends a hang: no datagram to itself takes this long.
+/// Only ends a hang: a datagram to the same socket never takes this long.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A probe before and after a round, on the CPU of an end.
+/// Probes before and after a round, on the CPU of an end.
 pub(crate) struct Probing {
     clock: Box<dyn Clock>,
-    /// `None` if there is no such socket.
+    /// `None` if the socket could not be created.
     socket: Option<UdpSocket>,
-    /// `None` if it failed; the same for the second.
+    /// The reading before the round in ns; `None` if it failed. The same for `after`.
     before: Option<u64>,
     after: Option<u64>,
 }
@@ -76,7 +76,7 @@ fn exchange(socket: &UdpSocket) -> io::Result<()> {
     socket.recv(&mut bytes).map(drop)
 }
 
-/// The time for 100 datagrams at the pace of the median part, in ns.
+/// Returns the time for 100 datagrams in ns, from the median part.
 fn read(clock: &dyn Clock, exchange: &mut impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let mut exchanges = |count: u32| (0..count).try_for_each(|_| exchange());
     exchanges(WARM_UP)?;
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// Each reading is 1 us after the last; the third part takes a hundred times as long.
+    /// Advances 1 us per reading, except that the third part takes a hundred times as long.
     struct Uneven(Cell<u64>);
 
     impl Clock for Uneven {

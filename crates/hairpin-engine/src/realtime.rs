@@ -1,25 +1,25 @@
-//! Maps the kernel's stamps, which are CLOCK_REALTIME, to the engine's clock.
+//! Maps the kernel's CLOCK_REALTIME timestamps to the engine's clock.
 //!
-//! The engine's clock is read just before and just after CLOCK_REALTIME, which brackets a reading of the latter between
-//! two of the former. Two such brackets, one before the stamps and one after them, tie the clocks together; between
-//! them the map is linear. All processes of a machine share CLOCK_REALTIME, so one map serves the stamps of both ends.
+//! A bracket is a reading of CLOCK_REALTIME between two readings of the engine's clock. Two brackets, one before the
+//! timestamps and one after them, define the map, which is linear between them. All processes of a machine share
+//! CLOCK_REALTIME, so one map serves the timestamps of both ends.
 
 use serde::{Deserialize, Serialize};
 
 use hairpin_loops::clock::Clock;
 use hairpin_loops::time::realtime_ns;
 
-/// Readings, of which the narrowest bracket is kept.
+/// Number of readings, of which the narrowest bracket is kept.
 const READINGS: usize = 64;
 
-/// A reading of CLOCK_REALTIME between two of the engine's clock, in ns.
+/// A reading of CLOCK_REALTIME between two readings of the engine's clock, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bracket {
-    /// Read before CLOCK_REALTIME.
+    /// The engine's clock before reading CLOCK_REALTIME.
     pub engine_before_ns: u64,
-    /// In ns since 1970-01-01 UTC.
+    /// CLOCK_REALTIME, in ns since 1970-01-01 UTC.
     pub realtime_ns: u64,
-    /// Read after CLOCK_REALTIME.
+    /// The engine's clock after reading CLOCK_REALTIME.
     pub engine_after_ns: u64,
 }
 
@@ -43,7 +43,7 @@ impl Bracket {
     }
 }
 
-/// Maps CLOCK_REALTIME to the engine's clock, counted from an origin.
+/// Maps CLOCK_REALTIME to ns of the engine's clock since an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RealtimeMap {
     before: Bracket,
@@ -52,15 +52,15 @@ pub struct RealtimeMap {
 }
 
 impl RealtimeMap {
-    /// The map through two brackets. Engine times count from `origin_ns`, a time of the engine's clock.
+    /// The map through two brackets. Its results count from `origin_ns`, a time of the engine's clock.
     pub fn between(before: Bracket, after: Bracket, origin_ns: u64) -> Self {
         Self { before, after, origin_ns }
     }
 
-    /// The engine's time of a CLOCK_REALTIME in ns, in ns since the origin; 0 for times before the origin.
+    /// Converts a CLOCK_REALTIME in ns to engine time in ns since the origin; 0 for times before the origin.
     ///
-    /// Between the brackets it is linear, so a drift is spread evenly. Outside them, and if CLOCK_REALTIME was set back
-    /// between them, it uses the offset of the nearer bracket.
+    /// The map is linear between the brackets, which spreads a drift evenly. Outside them, and if CLOCK_REALTIME was
+    /// set back between them, it uses the offset of the nearer bracket.
     pub fn engine_ns(&self, realtime_ns: u64) -> u64 {
         let (low, high) = (&self.before, &self.after);
         let engine_ns = if (low.realtime_ns..high.realtime_ns).contains(&realtime_ns) {
@@ -80,8 +80,8 @@ impl RealtimeMap {
         u64::try_from(since_origin.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// Maximum error of a mapped time, in ns: half the width of the wider bracket plus the whole disagreement of the
-    /// two, because a step of CLOCK_REALTIME may be anywhere between them.
+    /// Maximum error of a mapped time, in ns: half the width of the wider bracket plus the difference between the two
+    /// offsets, because CLOCK_REALTIME may have been set at any time between them.
     pub fn error_ns(&self) -> u64 {
         let half_width = self.before.width_ns().max(self.after.width_ns()).div_ceil(2);
         let offset = |bracket: &Bracket| i128::from(bracket.middle_ns()) - i128::from(bracket.realtime_ns);

@@ -1,9 +1,9 @@
-//! A round in a process of its own, so that its client is as fresh as its server.
+//! Runs each round in its own process, so that the client is as new as its server.
 //!
-//! The memory layout of a program changes the cost of its calls by some percent for as long as it lives (Mytkowicz,
+//! The memory layout of a process changes the cost of its calls by some percent for its whole lifetime (Mytkowicz,
 //! Diwan, Hauswirth and Sweeney, "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009). If one
-//! process were the client of all rounds of a run, they would all share that error, and no interval over them could
-//! show it.
+//! process were the client of all rounds of a run, all rounds would share this error, and no confidence interval over
+//! the rounds could show it.
 //!
 //! The process is this program, started with a hidden command. It reads its job as a line of JSON, writes one byte when
 //! its signal handlers are installed, runs the round and writes the result. SIGTERM ends the round early.
@@ -40,17 +40,17 @@ use hairpin_loops::clock::RealClock;
 /// The hidden command that runs a round.
 pub const COMMAND: &str = "__round";
 
-/// Longest wait for a result before checking whether the user ended the run. Signals interrupt the wait too; this
-/// covers one that arrived just before.
-const LOOK_MS: i32 = 1000;
-/// Time for a round to write its result after everything was given up: its waits end within half a second, and a busy
+/// Interval between checks whether the user ended the run. A signal interrupts the wait too; the interval covers one
+/// that arrived just before the wait.
+const POLL_MS: i32 = 1000;
+/// Time for a round to write its result after the user ended the run: its waits end within half a second, and a busy
 /// machine needs the rest.
-const LAST_WORDS: Duration = Duration::from_secs(3);
-/// Time for the process to exit after its result.
-const LEAVE: Duration = Duration::from_secs(2);
+const RESULT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time for the process to exit after writing its result.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum bytes of a record, of a trace, and of a capture.
-const MAX_BYTES: u64 = 1 << 30;
-/// Maximum rows of samples: the maximum of `--keep-samples`.
+const MAX_PART_BYTES: u64 = 1 << 30;
+/// Maximum rows of samples, as for `--keep-samples`.
 const MAX_ROWS: usize = 10_000_000;
 /// Maximum flows of a case.
 const MAX_FLOWS: u64 = 64;
@@ -61,21 +61,21 @@ pub(crate) struct Job {
     pub(crate) order: RoundOrder,
     pub(crate) clock: RealClock,
     pub(crate) cpus: Cpus,
-    /// When the run began, on the clock.
+    /// When the run began, in ns of the clock.
     pub(crate) started_ns: u64,
-    /// The run folder, if the link's log is kept.
+    /// The run folder, if the link's logs are kept.
     pub(crate) link_logs: Option<PathBuf>,
-    /// The profile's line and the texts of the traces that it replays.
+    /// The profile's line, and the texts of the traces that the profile replays.
     pub(crate) traces: Option<(String, Named)>,
     /// Set if the round carries one of several flows.
     pub(crate) barrier: Option<Barrier>,
-    /// The address of a server on another host, the credentials for its control channel, and the binding of the flows'
+    /// The address of a server on another host, the credentials of its control channel, and the binding of the flows'
     /// sockets.
     pub(crate) far: Option<(SocketAddr, String, Binding)>,
 }
 
 impl Engine {
-    /// Runs one round in its own process. Any error makes a failed round, never a lost run.
+    /// Runs one round in its own process. An error makes the round a failed one and does not end the run.
     pub fn run_apart(&self, number: u32, order: &RoundOrder) -> Finished {
         self.wait_until(order.not_before_ns);
         if self.stop.load(Ordering::Relaxed) {
@@ -111,7 +111,7 @@ impl Engine {
         }
     }
 
-    /// Starts the process of one flow of several. Once its ends are connected, its round waits for the others.
+    /// Starts the process of one of several flows. Once its ends are connected, its round waits for the other flows.
     pub(crate) fn start_flow(
         &self,
         number: u32,
@@ -123,7 +123,7 @@ impl Engine {
 
     fn traces_of(&self, order: &RoundOrder) -> Result<Option<(String, Named)>, Failure> {
         let profile = Some(&order.case.path.link).filter(|_| order.case.is_emulated());
-        // The round itself reports an unreadable line.
+        // The round itself reports an unparsable line.
         let Some(profile) = profile.and_then(|line| line.parse::<Profile>().ok()) else { return Ok(None) };
         let traces = self.traces.of(&profile)?;
         Ok((!traces.is_empty()).then(|| (profile.to_string(), traces)))
@@ -133,7 +133,7 @@ impl Engine {
 /// The running process of a round. Dropping it ends the process.
 pub(crate) struct RoundProcess<'e> {
     child: Child,
-    /// Its job and, for one of several flows, the start of its load.
+    /// The standard input of the process, for its job and, with several flows, the start of its load.
     input: Option<ChildStdin>,
     answer: BufReader<Answer<'e>>,
 }
@@ -170,7 +170,7 @@ impl<'e> RoundProcess<'e> {
         this.write(line.as_bytes()).map_err(|error| failed("give its job to", &error))?;
         let ready = read_byte(&mut this.answer).and_then(|byte| match byte {
             READY => Ok(()),
-            _ => Err(invalid("it does not say that it is ready")),
+            _ => Err(invalid("it did not report that it is ready")),
         });
         ready.map_err(|error| this.failed(&error))?;
         Ok(this)
@@ -180,8 +180,8 @@ impl<'e> RoundProcess<'e> {
         self.input.as_mut().map_or(Err(io::ErrorKind::BrokenPipe.into()), |input| input.write_all(bytes))
     }
 
-    /// Waits until the ends of this flow are connected. Returns the ids of their processes, the client's first; the
-    /// server may have none.
+    /// Waits until the ends of this flow are connected. Returns the process ids of client and server; `None` for a
+    /// server that is not a process.
     pub(crate) fn connected(&mut self) -> Result<[Option<u32>; 2], Failure> {
         match self.answer.fill_buf().map(|bytes| bytes.first() == Some(&CONNECTED)) {
             Ok(true) => {
@@ -199,14 +199,14 @@ impl<'e> RoundProcess<'e> {
         }
     }
 
-    /// Reports that all flows were connected at `begin_ns`, from which their loads' starting times count.
+    /// Reports to the process that all flows were connected at `begin_ns`, from which the start times of loads count.
     pub(crate) fn begin(&mut self, begin_ns: u64) -> Result<(), Failure> {
         let mut said = vec![GO];
         said.extend(begin_ns.to_le_bytes());
         self.write(&said).map_err(|error| self.failed(&error))
     }
 
-    /// Waits up to `within_ms` for the result of the round; `None` if it is still running.
+    /// Waits up to `within_ms` for the result of the round; `None` if the round is still running.
     pub(crate) fn result(&mut self, within_ms: i32) -> Option<Result<(Measured, FlowSamples), Failure>> {
         let finished = self.has_finished(within_ms).and_then(|is| is.then(|| self.finished()).transpose());
         finished.transpose().map(|finished| match finished? {
@@ -224,12 +224,12 @@ impl<'e> RoundProcess<'e> {
         self.answer.get_mut().look(within_ms).map_err(|error| self.failed(&error))
     }
 
-    /// The result of the round.
+    /// Reads the result of the round.
     fn finished(&mut self) -> Result<Finished, Failure> {
         read_finished(&mut self.answer).map_err(|error| self.failed(&error))
     }
 
-    /// The failure of a round without a result.
+    /// Explains a round without a result.
     fn failed(&mut self, error: &io::Error) -> Failure {
         let unreadable = |how: &str| format!("the round's process cannot be read: {how}");
         let (kind, cause) = match error.kind() {
@@ -245,27 +245,27 @@ impl<'e> RoundProcess<'e> {
 
 impl Drop for RoundProcess<'_> {
     fn drop(&mut self) {
-        // The process ends when its input is closed.
+        // The process exits when its input is closed.
         drop(self.input.take());
-        leave(&mut self.child, if has_given_up() { Duration::ZERO } else { LEAVE });
+        leave(&mut self.child, if has_given_up() { Duration::ZERO } else { EXIT_TIMEOUT });
     }
 }
 
-/// The output of the process. Reading it forwards the user's wish to end.
+/// The output of the process. Reading it also forwards the user's request to end the run.
 struct Answer<'e> {
     output: ChildStdout,
     process: Process,
     stop: &'e AtomicBool,
-    /// It wrote its first byte, so SIGTERM does not kill it.
+    /// The process wrote its first byte, so its SIGTERM handler is installed.
     is_prepared: bool,
     is_asked: bool,
-    /// Well after the round's own deadline; `None` without one.
+    /// Well after the round's own deadline; `None` if the round has none.
     deadline: Option<Instant>,
-    /// When everything was first seen to be given up.
+    /// When the end of the program was first noticed.
     given_up_at: Option<Instant>,
 }
 
-/// A round ends by its own deadline. One that is stopped (SIGSTOP) cannot, and is ended after this time.
+/// A round ends by its own deadline. This later one ends a process that cannot, because it is stopped (SIGSTOP).
 fn deadline_of(order: &RoundOrder) -> Option<Instant> {
     let longest = Duration::from_nanos(order.deadline_ns)
         .saturating_add(Duration::from_nanos(order.timeout_ns).saturating_mul(10));
@@ -273,9 +273,9 @@ fn deadline_of(order: &RoundOrder) -> Option<Instant> {
 }
 
 impl Answer<'_> {
-    /// Waits a moment for something to read. Returns whether there is something.
+    /// Waits up to `at_most_ms` for output. Returns whether there is some.
     fn look(&mut self, at_most_ms: i32) -> io::Result<bool> {
-        let look_ms = if self.stop.load(Ordering::Relaxed) { LOOK_MS / 10 } else { LOOK_MS }.min(at_most_ms);
+        let look_ms = if self.stop.load(Ordering::Relaxed) { POLL_MS / 10 } else { POLL_MS }.min(at_most_ms);
         if process::readable(&self.output, look_ms)? {
             self.is_prepared = true;
             return Ok(true);
@@ -285,7 +285,7 @@ impl Answer<'_> {
             self.is_asked = true;
         }
         let is_over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        if is_over || has_given_up() && self.given_up_at.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
+        if is_over || has_given_up() && self.given_up_at.get_or_insert_with(Instant::now).elapsed() > RESULT_TIMEOUT {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(false)
@@ -294,12 +294,12 @@ impl Answer<'_> {
 
 impl Read for Answer<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while !self.look(LOOK_MS)? {}
+        while !self.look(POLL_MS)? {}
         self.output.read(into)
     }
 }
 
-/// The first byte: its signal handlers are installed.
+/// The first byte of the output: the signal handlers of the process are installed.
 pub(crate) const READY: u8 = b'!';
 pub(crate) fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Result<()> {
     write_part(to, &serde_json::to_vec(&finished.record)?)?;
@@ -406,7 +406,7 @@ fn write_part(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 fn read_part(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let length = read_number(from)?;
-    if length > MAX_BYTES {
+    if length > MAX_PART_BYTES {
         return Err(invalid("a part of it is too large"));
     }
     let mut bytes = Vec::new();

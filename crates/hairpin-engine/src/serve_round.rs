@@ -1,4 +1,4 @@
-//! The program as the process of a round.
+//! The main function of the process of a round.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::round_process::{Job, READY, write_finished};
 use crate::several_flows;
 use crate::system::{ending, process};
 
-/// Whether the flows of a round have their own processes, which this one starts.
-fn joins_flows(order: &RoundOrder) -> bool {
+/// Whether this process starts one process for each flow of the round.
+fn starts_flows(order: &RoundOrder) -> bool {
     order.case.flows.len() > 1 || order.phases.is_some()
 }
 
-/// Runs the program as a round: reads its job, runs it, writes the result. `parent` is the id of the process that
-/// started it; `dial` reaches a server on another host.
+/// Runs the program as the process of a round: reads its job, runs the round and writes the result. `parent` is the id
+/// of the process that started this one; `dial` reaches a server on another host.
 pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     if !process::die_with_parent(parent) {
-        return Err("the process that started this round is gone".to_owned());
+        return Err("the process that started this round has exited".to_owned());
     }
     process::ignore_the_terminal();
     let stop = Arc::new(AtomicBool::new(false));
@@ -31,13 +31,14 @@ pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     prepared.map_err(|error| format!("cannot prepare for signals: {error}"))?;
     let Job { number, order, clock, cpus, started_ns, link_logs, traces, barrier, far } = child::receive_order()?;
     let mut output = BufWriter::new(io::stdout().lock());
-    let unread = |error: io::Error| format!("cannot say what came of the round: {error}");
+    let unread = |error: io::Error| format!("cannot write the result of the round: {error}");
     output.write_all(&[READY]).and_then(|()| output.flush()).map_err(unread)?;
-    let program = std::env::current_exe().map_err(|error| format!("cannot tell this program's own file: {error}"))?;
+    let program =
+        std::env::current_exe().map_err(|error| format!("cannot find the path of this executable: {error}"))?;
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
     let far = far.map(|(at, credentials, binding)| Far { at, credentials, dial, binding });
     let engine = Engine { far, clock, cpus, server_program: program, started_ns, stop, traces, link_logs, barrier };
-    let finished = if joins_flows(&order) && engine.barrier.is_none() {
+    let finished = if starts_flows(&order) && engine.barrier.is_none() {
         several_flows::run(&engine, number, &order)
     } else {
         engine.run(number, &order)

@@ -1,8 +1,8 @@
-//! A round of several flows at once. Each has its own client and server, in their own processes, over one path.
+//! A round of several concurrent flows. Each flow has its own client and server, in their own processes, over one path.
 //!
-//! The ends of a flow know nothing of the others. Once all flows are connected they start together; each then has its
-//! own warm-up and ends by itself. If one fails then, the others continue. In a round with phases the probe runs through all
-//! phases, and the others from the second to the third: their warm-up is the ramp.
+//! The ends of a flow know nothing of other flows. Once all flows are connected they start together; each then has its
+//! own warm-up and ends independently. If one fails after the start, the others continue. In a round with phases the
+//! probe runs through all phases, and the others from the second to the third: the ramp is their warm-up.
 
 use hairpin_model::flow::{ConnectionUse, FlowRole};
 use hairpin_model::phases::Phase;
@@ -24,8 +24,8 @@ use crate::path::{Link, port_of};
 use crate::round_process::RoundProcess;
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// Longest wait of one check of the flows, in ms.
-const LOOK_MS: u64 = 1000;
+/// Interval between checks of the flows, in ms.
+const POLL_INTERVAL_MS: u64 = 1000;
 
 /// Runs a round of several flows, or of one with phases.
 pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished {
@@ -41,13 +41,13 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let groups = groups(&order.case);
     let is_one_of_several = groups.len() > 1;
     let flows = groups.into_iter().map(|group| {
-        let (alone, starts_after_ns) = of_group(order, &group);
+        let (alone, starts_after_ns) = order_for_group(order, &group);
         let barrier = Barrier { client: client.clone(), server: server.clone(), starts_after_ns };
         let process = engine.start_flow(number, &alone, barrier)?;
         Ok(FlowProcess { group, process, is_one_of_several })
     });
     let mut flows = flows.collect::<Result<Vec<FlowProcess<'_>>, Failure>>()?;
-    // Before the start nothing is measured: if a flow fails, those dropped here find their input closed.
+    // Nothing is measured before the start: if a flow fails, dropping the others closes their input, which ends them.
     let connected = flows.iter_mut().map(|flow| {
         let processes = flow.step(RoundProcess::connected)?;
         Ok(FlowProcesses { flow: flow.group.primary().id.clone(), processes })
@@ -57,7 +57,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     flows.iter_mut().try_for_each(|flow| flow.step(|process| process.begin(begin_ns)))?;
     let spans = order.phases.map(|lengths| lengths.spans(begin_ns + warm_up_ns(order)));
     observers.mark(Mark::Connected(&connected));
-    let ended = all_ended(flows, &bounds_ns(spans), clock, &mut observers);
+    let ended = wait_for_all(flows, &bounds_ns(spans), clock, &mut observers);
     observers.end();
     let link = path.link.take().map(Link::finish).transpose()?;
     let mut together = Measured {
@@ -99,22 +99,22 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         let samples_began_ns = spans.map(|_| begin_ns.saturating_sub(started_ns));
         LinkRecord { samples_began_ns, ..record }
     });
-    // A load under a probe is judged by its counts alone.
+    // The analysis uses only the counts of a load under a probe, so its samples are dropped.
     samples.retain(|id, _| together.flow(id).is_some_and(|flow| flow.role != FlowRole::Load));
     Ok(Done { measured: together, samples, trace: None })
 }
 
-/// The process of a flow, or of those that share its connection.
+/// The process of one flow, or of the flows that share a connection.
 struct FlowProcess<'e> {
-    /// Its part of the round's case.
+    /// The flows of this process, as a case.
     group: Case,
     process: RoundProcess<'e>,
-    /// Whether the round has other processes.
+    /// Whether the round has further processes.
     is_one_of_several: bool,
 }
 
 impl<'e> FlowProcess<'e> {
-    /// Does something with the process. If that fails, the cause names the flow.
+    /// Runs `step` on the process. If it fails, adds the flow's name to the cause.
     fn step<T>(&mut self, step: impl FnOnce(&mut RoundProcess<'e>) -> Result<T, Failure>) -> Result<T, Failure> {
         let of_several = Some(&self.group.primary().id).filter(|_| self.is_one_of_several);
         step(&mut self.process).map_err(|failure| match of_several {
@@ -124,11 +124,11 @@ impl<'e> FlowProcess<'e> {
     }
 }
 
-/// Adds the messages that the link lost to the ledgers of a flow and its phases: the flow's own processes do not know
-/// them.
+/// Adds the messages that the link dropped to the ledgers of a flow and of its phases. The flow's own processes do not
+/// know of them.
 fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut PhaseSamples>) {
     match &flow.sent {
-        // A ledger that covers the warm-up counts more messages sent than measured.
+        // A ledger that covers the warm-up counts more messages sent than were measured.
         Some(sent) => {
             let in_warm_up = if flow.ledger.sent > sent.messages { lost.in_warm_up } else { 0 };
             let all = lost.by_cause.values().sum::<u64>() + in_warm_up;
@@ -152,7 +152,7 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
     }
 }
 
-/// A case for each process: of the flows that share a connection, or of one flow.
+/// Splits the case into one per process: of the flows that share a connection, or of one flow.
 fn groups(case: &Case) -> Vec<Case> {
     let probe = case.primary();
     let shares = |flow: &Flow| {
@@ -164,29 +164,29 @@ fn groups(case: &Case) -> Vec<Case> {
     std::iter::once(together).chain(others.into_iter().map(|flow| case.alone(flow))).collect()
 }
 
-/// The order for only the flows of that group, and the time from all being connected to the beginning of their load, in
-/// ns.
-fn of_group(order: &RoundOrder, group: &Case) -> (RoundOrder, u64) {
+/// Returns the order for only the flows of `group`, and the time between all flows being connected and the start of
+/// their load, in ns.
+fn order_for_group(order: &RoundOrder, group: &Case) -> (RoundOrder, u64) {
     let flow = group.primary();
     let port = port_of(order, flow).unwrap_or(order.port);
     let alone = RoundOrder { case: group.clone(), port, not_before_ns: 0, ..order.clone() };
     let Some(lengths) = &order.phases else { return (alone, 0) };
     let starts_after_ns = warm_up_ns(order).saturating_add(lengths.before_ns(Phase::Ramp));
-    let alone = if flow.load.is_one_way() { of_load(alone, lengths) } else { alone };
+    let alone = if flow.load.is_one_way() { order_for_load(alone, lengths) } else { alone };
     (alone, starts_after_ns)
 }
 
-fn of_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
+fn order_for_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
     RoundOrder {
         warm_up: Extent::DurationNs(lengths.ramp),
         extent: Extent::DurationNs(lengths.loaded),
-        // Its times would be discarded.
+        // The samples of a load would be discarded.
         keep_samples: 0,
         ..order
     }
 }
 
-/// The beginning of each phase and the end of the last, in ns of the clock.
+/// The start of each phase and the end of the last, in ns of the clock.
 fn bounds_ns(spans: Option<ByPhase<Span>>) -> Vec<u64> {
     spans.map_or_else(Vec::new, |spans| {
         spans.each().map(|(_, span)| span.from_ns).chain([spans.recovering.until_ns]).collect()
@@ -195,9 +195,9 @@ fn bounds_ns(spans: Option<ByPhase<Span>>) -> Vec<u64> {
 
 type Results = (Measured, FlowSamples);
 
-/// The results of all processes, each with its part of the case. If one fails, the others continue to their end.
-/// Each phase that begins or ends meanwhile is marked.
-fn all_ended(
+/// Waits for all processes. Returns each result with its part of the case. If one fails, the others continue to their
+/// end. Marks the start and end of each phase meanwhile.
+fn wait_for_all(
     mut flows: Vec<FlowProcess<'_>>,
     mut bounds_ns: &[u64],
     clock: RealClock,
@@ -212,7 +212,7 @@ fn all_ended(
         }
         let left_ns = bounds_ns.first().map_or(u64::MAX, |bound_ns| bound_ns - now_ns);
         let running = results.iter().filter(|result| result.is_none()).count() as u64;
-        let look_ms = left_ns.div_ceil(1_000_000).min(LOOK_MS).div_ceil(running);
+        let look_ms = left_ns.div_ceil(1_000_000).min(POLL_INTERVAL_MS).div_ceil(running);
         let look_ms = i32::try_from(look_ms).unwrap_or(i32::MAX);
         for (flow, result) in flows.iter_mut().zip(&mut results).filter(|(_, result)| result.is_none()) {
             *result = flow.step(|process| process.result(look_ms).transpose()).transpose();

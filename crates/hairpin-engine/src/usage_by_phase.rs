@@ -1,5 +1,5 @@
-//! Usage of the processes of all ends in each phase of a round. It is read from outside, so that no end makes a call for
-//! it.
+//! Usage of the processes of all ends in each phase of a round. It is read from outside the processes, so the ends make
+//! no calls for it.
 
 use hairpin_model::trace::End;
 use hairpin_model::{ByPhase, EndReport, FlowId, PhaseUsage};
@@ -10,7 +10,7 @@ use crate::usage::of_process;
 /// Reads the usage at the bounds of the phases.
 pub(crate) struct UsageByPhase {
     processes: Vec<FlowProcesses>,
-    /// For each bound that has passed, the usage of each end so far.
+    /// For each phase boundary passed, the usage of each end until then.
     readings: Vec<Vec<(FlowId, End, PhaseUsage)>>,
 }
 
@@ -40,7 +40,7 @@ fn read(FlowProcesses { flow, processes }: &FlowProcesses) -> impl Iterator<Item
 }
 
 impl UsageByPhase {
-    /// The usage of an end by phase. If it had ended before a bound, its total counts there.
+    /// The usage of an end by phase. For a boundary after its end, uses its total.
     fn of(&self, report: &EndReport) -> Option<ByPhase<PhaseUsage>> {
         let read = |bound: usize| {
             let mut ends = self.readings.get(bound)?.iter();

@@ -1,5 +1,5 @@
-//! The time of a round trip that wakes another CPU each way, used only to scale plans for two CPUs. Machines differ in
-//! it by a factor of five, so a fixed figure would plan too few rounds or announce too short a run.
+//! The time of a round trip that wakes another CPU in each direction, used only to plan rounds on two CPUs. It differs
+//! between machines by a factor of five, so a fixed value would plan too few rounds or announce too short a run.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::sync::OnceLock;
@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use crate::placement::{Cpus, place};
 
-/// Assumed if it cannot be measured, in ns.
+/// Assumed round-trip time in ns if it cannot be measured.
 const UNKNOWN_NS: u64 = 60_000;
-/// Timed round trips, and those before them.
-const TIMED: usize = 60;
-const WARM_UP: usize = 20;
+/// Number of timed round trips, and of untimed ones before them.
+const TIMED_TRIPS: usize = 60;
+const WARM_UP_TRIPS: usize = 20;
 
-/// The median round trip of a byte through two pipes between threads on two CPUs, in ns. Measured once, at the first
-/// call, which takes some ms; the second thread has then ended.
+/// The median round trip of a byte through two pipes between threads on two CPUs, in ns. Measured at the first call,
+/// which takes some ms; the second thread has ended when it returns.
 pub(crate) fn round_trip_ns() -> u64 {
     static MEASURED: OnceLock<u64> = OnceLock::new();
     *MEASURED.get_or_init(|| measure().unwrap_or(UNKNOWN_NS))
@@ -39,17 +39,17 @@ fn measure() -> std::io::Result<u64> {
 }
 
 fn timed(mut to_server: PipeWriter, mut to_client: PipeReader) -> std::io::Result<u64> {
-    let mut took_ns = Vec::with_capacity(WARM_UP + TIMED);
+    let mut took_ns = Vec::with_capacity(WARM_UP_TRIPS + TIMED_TRIPS);
     let mut byte = [1];
-    for _ in 0..WARM_UP + TIMED {
+    for _ in 0..WARM_UP_TRIPS + TIMED_TRIPS {
         let began = Instant::now();
         to_server.write_all(&byte)?;
         to_client.read_exact(&mut byte)?;
         took_ns.push(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
-    let timed = &mut took_ns[WARM_UP..];
+    let timed = &mut took_ns[WARM_UP_TRIPS..];
     timed.sort_unstable();
-    Ok(timed[TIMED / 2])
+    Ok(timed[TIMED_TRIPS / 2])
 }
 
 #[cfg(test)]

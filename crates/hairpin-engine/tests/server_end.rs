@@ -225,7 +225,7 @@ fn a_udp_peer_that_answers_wrongly_is_detected() {
         for (answer, difference) in [
             (Answer::Garbage, "is not what was sent: "),
             (Answer::OneByteWrong, "byte 11 is 0x"),
-            (Answer::Short, "it has 5 bytes and not 12"),
+            (Answer::Short, "it has 5 bytes instead of 12"),
             // A receive has room for one byte more than an answer, to detect longer ones.
             (Answer::Long, "it has 13 bytes and not 12"),
         ] {

@@ -1,8 +1,8 @@
 //! How long an experiment lasts: rounds spread over a time budget.
 //!
-//! Rounds within seconds of each other are correlated, and the machine has states that last for seconds. So an ordinary
-//! experiment fills [`ORDINARY_NS`] and has at least [`MIN_BLOCKS`] blocks; if blocks are short it has more, up to
-//! [`MAX_BLOCKS`], starting at even intervals over the whole budget.
+//! Rounds within seconds of each other are correlated, and the machine has states that last for seconds. An ordinary
+//! experiment therefore fills [`ORDINARY_NS`] with at least [`MIN_BLOCKS`] blocks. If blocks are short, it runs more,
+//! up to [`MAX_BLOCKS`], at even intervals over the whole budget.
 
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::round::Purpose;
@@ -22,18 +22,18 @@ use crate::shared::{self, LASTS};
 pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
 /// Minimum blocks of an ordinary experiment.
 pub const MIN_BLOCKS: u64 = 8;
-/// Maximum blocks chosen by default: more would be too close together to add information.
+/// Maximum blocks of [`ORDINARY_NS`]: more would be too close together to add information.
 pub const MAX_BLOCKS: u64 = 100;
 /// Duration of a quick run, in ns.
 pub const QUICK_NS: u64 = 2 * SECOND_NS;
-/// Minimum blocks of a quick run: an interval needs as many.
+/// Minimum blocks of a quick run: a confidence interval needs 5.
 pub const QUICK_BLOCKS: u64 = 5;
 /// Maximum duration with `--until` but without `--at-most`, in ns.
 pub const MAX_UNTIL_NS: u64 = 60 * SECOND_NS;
-/// When intervals are computed with `--until`, in sixths of the maximum time: 10, 20, 40 and 60 s of 60 s.
-const LOOKS: [u64; 4] = [1, 2, 4, 6];
-/// Significance level of each of four looks, for 5 % in total (Pocock, "Group sequential methods in the design and
-/// analysis of clinical trials", Biometrika 64, 1977).
+/// When intervals are computed with `--until`, in sixths of the maximum time: after 10, 20, 40 and 60 s of 60 s.
+const LOOK_TIMES_SIXTHS: [u64; 4] = [1, 2, 4, 6];
+/// Significance level of each of the four interim analyses; 5 % in total (Pocock, "Group sequential methods in the
+/// design and analysis of clinical trials", Biometrika 64, 1977).
 pub const ALPHA_OF_A_LOOK: f64 = 0.0182;
 
 pub const ROUNDS: Knob = Knob::new("rounds", "NUMBER", KnobKind::Whole { min: 1, max: 10_000 })
@@ -44,10 +44,10 @@ pub const OVER: Knob = Knob::new("over", "TIME", LASTS)
     .print(|repeat| repeat.over_ns.map(duration_argument).into_iter().collect());
 
 pub const UNTIL: Knob = Knob::new("until", "SHARE", KnobKind::Share)
-    .help("Run until the 95 % interval of each p50 is within this share of it to either side, for instance 2%");
+    .help("Run until the 95 % interval of each p50 is within +-this share of it, for instance 2%");
 
 pub const AT_MOST: Knob = Knob::new("at-most", "TIME", LASTS)
-    .help("With --until: the maximum time; the intervals are computed four times in it")
+    .help("With --until: the maximum time; the intervals are computed four times")
     .or(&["60s"]);
 
 pub const QUICK: Knob = Knob::switch(
@@ -59,18 +59,18 @@ pub const QUICK: Knob = Knob::switch(
 pub struct Budget {
     /// Time over which rounds are spread, in ns; `None` runs them back to back.
     over_ns: Option<u64>,
-    /// Number of blocks, if the user gives it.
+    /// Number of blocks, if set by `--rounds`.
     blocks: Option<u64>,
-    fewest_blocks: u64,
-    /// Half-width to reach, as a share, and the maximum time, in ns.
+    min_blocks: u64,
+    /// `--until` and `--at-most`: interval half-width to reach, as a share of the p50, and the maximum time in ns.
     until: Option<(f64, u64)>,
 }
 
 impl Budget {
-    /// Reads the knobs of this file.
+    /// Reads the knobs defined in this file.
     ///
     /// # Errors
-    /// [`Refused`] if they contradict one another.
+    /// [`Refused`] if they contradict each other.
     pub fn read(knobs: &Knobs) -> Result<Self, Refused> {
         let (over_ns, rounds) = (knobs.value("over"), knobs.value("rounds"));
         let until: Option<f64> = knobs.value("until");
@@ -97,26 +97,26 @@ impl Budget {
                 (None, None, false) => Some(ORDINARY_NS),
             },
             blocks: rounds,
-            fewest_blocks: if quick { QUICK_BLOCKS } else { MIN_BLOCKS },
+            min_blocks: if quick { QUICK_BLOCKS } else { MIN_BLOCKS },
             until: until.map(|share| (share, at_most_ns)),
         })
     }
 
-    /// The next blocks of an experiment whose blocks take about `block_ns`; `None` if it has enough.
+    /// Returns the next blocks, given that a block takes about `block_ns`; `None` if the experiment has enough.
     pub fn next(&self, done: &Done<'_>, block_ns: u64) -> Option<Blocks> {
         let first = done.timed_blocks();
-        let Some((wanted, at_most_ns)) = self.until else {
+        let Some((target, at_most_ns)) = self.until else {
             return (first == 0).then(|| self.spread(Blocks::default(), self.over_ns, block_ns));
         };
-        if first > 0 && done.half_width.is_some_and(|widest| widest <= wanted) {
+        if first > 0 && done.half_width.is_some_and(|widest| widest <= target) {
             return None;
         }
         let begin_ns = done.elapsed_ns();
-        let look_ns = looks(at_most_ns).find(|look_ns| begin_ns < *look_ns)?;
+        let look_ns = look_times_ns(at_most_ns).find(|look_ns| begin_ns < *look_ns)?;
         Some(self.spread(Blocks { first, begin_ns, ..Blocks::default() }, Some(look_ns - begin_ns), block_ns))
     }
 
-    /// Upper bound of all blocks.
+    /// Returns the maximum number of rounds and duration.
     pub fn forecast(&self, cases: usize, block_ns: u64) -> Forecast {
         let over_ns = self.until.map_or(self.over_ns, |(_, at_most_ns)| Some(at_most_ns));
         let count = u64::from(self.spread(Blocks::default(), over_ns, block_ns).count);
@@ -125,36 +125,36 @@ impl Budget {
     }
 
     fn spread(&self, from: Blocks, over_ns: Option<u64>, block_ns: u64) -> Blocks {
-        let fewest = if from.first == 0 { self.fewest_blocks } else { 1 };
+        let min = if from.first == 0 { self.min_blocks } else { 1 };
         let fitting = over_ns.map_or(0, |over_ns| over_ns / block_ns.max(1));
-        // A longer budget gets more blocks.
-        let most = MAX_BLOCKS.max(over_ns.unwrap_or(0) / (ORDINARY_NS / MAX_BLOCKS));
-        let count = self.blocks.unwrap_or_else(|| fitting.clamp(fewest, most)).max(1);
+        // A longer budget gets proportionally more blocks.
+        let max = MAX_BLOCKS.max(over_ns.unwrap_or(0) / (ORDINARY_NS / MAX_BLOCKS));
+        let count = self.blocks.unwrap_or_else(|| fitting.clamp(min, max)).max(1);
         let apart_ns = over_ns.map_or(0, |over_ns| over_ns / count);
         Blocks { count: u32::try_from(count).unwrap_or(u32::MAX), apart_ns, ..from }
     }
 }
 
-/// When intervals are computed, in ns since the run began.
-fn looks(at_most_ns: u64) -> impl Iterator<Item = u64> {
-    LOOKS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
+/// When intervals are computed, in ns since the start of the run.
+fn look_times_ns(at_most_ns: u64) -> impl Iterator<Item = u64> {
+    LOOK_TIMES_SIXTHS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
 }
 
 impl Experiment {
-    /// The next rounds, given the results so far. Called until it returns [`Step::Done`].
+    /// Returns the next rounds, given the results so far. Called until it returns [`Step::Done`].
     ///
-    /// The first step announces the cases and the skipped ones; with `--trace`, evidence rounds come last. The same
-    /// arguments always give the same answer: every random choice comes from the knob `seed`.
+    /// The first step announces the cases and the skipped ones; with `--trace`, evidence rounds come last. The result
+    /// depends only on the arguments: the knob `seed` determines every random choice.
     ///
     /// # Errors
-    /// [`Refused`] if the knobs ask for something impossible; then nothing of this step has run.
+    /// [`Refused`] if the knobs ask for something impossible; then no round of this step has run.
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
         let (budget, seed, common) = (Budget::read(knobs)?, knobs.seed()?, shared::common(knobs));
         let traces = knobs.is_on("trace");
         let (planned, skipped) = (self.plan)(knobs, capabilities)?;
         let block_ns = estimate::block_ns(&planned, capabilities);
         let Some(blocks) = budget.next(done, block_ns) else {
-            if let Some(step) = self.refined(&budget, knobs, capabilities, &planned, done)? {
+            if let Some(step) = self.refine_step(&budget, knobs, capabilities, &planned, done)? {
                 return Ok(step);
             }
             return Ok(if traces { evidence::step(&planned, done.rounds, capabilities, seed) } else { Step::Done });
@@ -176,8 +176,8 @@ impl Experiment {
 }
 
 impl Experiment {
-    /// The rounds of cases that the results ask for, if any.
-    fn refined(
+    /// Returns the rounds of the cases that [`Experiment::refine`] adds, if any.
+    fn refine_step(
         &self,
         budget: &Budget,
         knobs: &Knobs,
@@ -190,8 +190,8 @@ impl Experiment {
         if more.is_empty() {
             return Ok(None);
         }
-        // The given or minimum number of rounds, back to back.
-        let count = u32::try_from(budget.blocks.unwrap_or(budget.fewest_blocks)).unwrap_or(u32::MAX);
+        // As many rounds as `--rounds` or the minimum, back to back.
+        let count = u32::try_from(budget.blocks.unwrap_or(budget.min_blocks)).unwrap_or(u32::MAX);
         let blocks = Blocks { first: done.timed_blocks(), count, ..Blocks::default() };
         let rounds = sequence::orders(&more, blocks, knobs.seed()?, shared::common(knobs))?;
         let cases = more.into_iter().map(|planned| planned.case).collect();
@@ -205,12 +205,12 @@ impl Done<'_> {
         timed.map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0)
     }
 
-    /// End of the last round, in ns since the run began.
+    /// End of the last round, in ns since the start of the run.
     fn elapsed_ns(&self) -> u64 {
-        self.rounds.iter().map(ended_ns).max().unwrap_or(0)
+        self.rounds.iter().map(round_end_ns).max().unwrap_or(0)
     }
 }
 
-fn ended_ns(record: &RoundRecord) -> u64 {
+fn round_end_ns(record: &RoundRecord) -> u64 {
     record.started_ns + record.measured().map_or(0, |measured| measured.noise.wall_ns)
 }

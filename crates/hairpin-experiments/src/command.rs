@@ -1,25 +1,25 @@
-//! Commands that repeat cases: the inverse of planning, from the same knobs.
+//! Commands that repeat cases: converts cases back to the flags from which they were planned.
 
 use hairpin_model::{Repeat, Run, path, shell};
 
 use crate::experiment::Experiment;
 use crate::knob::{Knob, KnobKind};
 
-/// The order of knobs in commands; `*` are the experiment's own.
-const ORDER: &str = "transport waiting placement ends * option sysctl link cpu-idle injected-fault replicate warmup over \
+/// Order of flags in commands; `*` stands for the experiment's own.
+const FLAG_ORDER: &str = "transport waiting placement ends * option sysctl link cpu-idle injected-fault replicate warmup over \
                      idle ramp duration recovery seed";
 
-/// The program of a run without a command line.
+/// Program name if the run has no recorded command line.
 const PROGRAM: &str = "hairpin";
 
-/// Flags that place the ends between two hosts.
-const OF_TWO_HOSTS: &[&str] = &["--to", "--bind", "--cpu", "--server-port"];
+/// Flags that select the server and place the ends of a run between two hosts.
+const ENDPOINT_FLAGS: &[&str] = &["--to", "--bind", "--cpu", "--server-port"];
 
-/// Fills in the commands of a run's counter-experiments, with its program, its seed, its phases and its server.
+/// Fills in the commands of a run's counter-experiments, with the run's program, seed, phases and server.
 pub fn fill_in(run: &mut Run, experiments: impl Iterator<Item = &'static Experiment> + Clone) {
     let program = run.command_line.first().and_then(|path| path.rsplit('/').next()).unwrap_or(PROGRAM).to_owned();
     let is_between_hosts = run.cases.iter().any(|row| row.case.host().is_some());
-    let server = if is_between_hosts { server(&run.command_line) } else { Vec::new() };
+    let server_flags = if is_between_hosts { server_flags(&run.command_line) } else { Vec::new() };
     for finding in &mut run.findings {
         let Some(experiment) = &mut finding.counter_experiment else { continue };
         let first = finding.cases.first().and_then(|id| run.rounds.iter().find(|round| round.case_id == *id));
@@ -27,14 +27,14 @@ pub fn fill_in(run: &mut Run, experiments: impl Iterator<Item = &'static Experim
         let (seed, cards) = (Some(run.seed), run.cards.clone());
         let repeat = Repeat { phases, seed, cards, ..experiment.repeat.clone() };
         if let Some(command) = words(&program, &repeat, experiments.clone()) {
-            experiment.command = shell::command(&[command, server.clone()].concat());
+            experiment.command = shell::command(&[command, server_flags.clone()].concat());
         }
     }
 }
 
-/// The words of the command that repeats these cases; `None` if no experiment does.
+/// Returns the words of the command that repeats these cases; `None` if no experiment repeats them.
 ///
-/// Knobs take the values of all cases, so it may run a few more combinations than there are cases.
+/// Each knob takes the values of all cases, so the command may run a few more combinations than there are cases.
 pub fn words(
     program: &str,
     repeat: &Repeat,
@@ -49,7 +49,7 @@ pub fn words(
 }
 
 fn rank(name: &str) -> Option<usize> {
-    let at = |name: &str| ORDER.split_whitespace().position(|known| known == name);
+    let at = |name: &str| FLAG_ORDER.split_whitespace().position(|known| known == name);
     at(name).or_else(|| at("*"))
 }
 
@@ -64,9 +64,9 @@ fn flags(knob: &Knob, values: Vec<String>) -> Vec<String> {
     }
 }
 
-/// The flags of a run's command line that place its ends. Without `--to` the environment names the server, also for the
-/// new command.
-fn server(command_line: &[String]) -> Vec<String> {
+/// Copies [`ENDPOINT_FLAGS`] from a run's command line. Without `--to` the environment names the server, also when
+/// the new command runs.
+fn server_flags(command_line: &[String]) -> Vec<String> {
     let value_of = |flag: &str| {
         command_line.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(flag)? {
             "" => command_line.get(at + 1).map(String::as_str),
@@ -78,7 +78,7 @@ fn server(command_line: &[String]) -> Vec<String> {
         let value = if flag == "--to" { path::server_in_command(value) } else { value };
         Some([flag, value].map(str::to_owned))
     };
-    OF_TWO_HOSTS.iter().filter_map(|flag| printed(flag)).flatten().collect()
+    ENDPOINT_FLAGS.iter().filter_map(|flag| printed(flag)).flatten().collect()
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
     use crate::experiments;
 
     fn printed(line: &str) -> String {
-        shell::command(&server(&shell::words(line)))
+        shell::command(&server_flags(&shell::words(line)))
     }
 
     #[test]

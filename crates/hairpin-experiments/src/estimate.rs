@@ -1,4 +1,4 @@
-//! Rough durations of rounds, used only to announce a run and to choose how many rounds fit its time.
+//! Rough durations of rounds, used only to announce a run and to choose how many rounds fit its time budget.
 
 use hairpin_model::{Case, CpuIdle, Extent, HostCapabilities, Load, Placement, RoughRoundTrip, RoundOrder, Waiting};
 
@@ -8,25 +8,25 @@ use crate::links;
 use crate::quantity::SECOND_NS;
 use crate::sequence::Planned;
 
-/// Overhead of a round: two processes, a connection, teardown, saving.
+/// Overhead of a round: starting two processes, a connection, teardown, saving.
 pub const OVERHEAD_NS: u64 = 6_000_000;
 
-/// Round trip of a blocking pipe on one CPU, which is part of `waking_round_trip_ns`.
+/// Round trip over a blocking pipe on one CPU, which `waking_round_trip_ns` includes.
 const PIPE_NS: u64 = 5_000;
 
-/// Assumed for a transport that this host does not have.
+/// Assumed round trip of a transport that this host does not have.
 pub const UNKNOWN: RoughRoundTrip = RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 };
 
-/// Cost of a copied byte, there and back.
+/// Cost of copying a byte, there and back, in ns.
 const BYTE_NS: u64 = 1;
 
-/// Cost of a connection, besides its round trip.
+/// Cost of a connection in addition to its round trip, in ns.
 const CONNECTION_NS: u64 = 20_000;
 
-/// Cost of a stream's write, besides its bytes.
+/// Cost of a write to a stream in addition to its bytes, in ns.
 const WRITE_NS: u64 = 1_000;
 
-/// Duration of a block of these cases, in ns.
+/// Duration of a block of these cases, one round each, in ns.
 pub fn block_ns(planned: &[Planned], capabilities: &HostCapabilities) -> u64 {
     let each = planned.iter().map(|planned| round_ns(&planned.case, [planned.warm_up, planned.extent], capabilities));
     each.fold(0, u64::saturating_add)
@@ -49,7 +49,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     let bytes = case.primary().load.size_bytes().saturating_add(case.primary().load.reply_size_bytes());
     let round_trip_ns =
         floor_ns(case, capabilities).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
-    // Saturates, which is enough for an estimate.
+    // The cast to u64 saturates, which is enough for an estimate.
     let each_ns = match case.primary().load {
         Load::Paced { rate_per_s, .. } | Load::Offered { offered_per_s: rate_per_s, .. } => {
             (SECOND_NS as f64 / rate_per_s) as u64
@@ -72,7 +72,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
 }
 
 impl Planned {
-    /// A case with the time-out that is given, else the one that its link needs.
+    /// Plans a case with the time-out of `--timeout`, else the default of its link.
     pub fn of(case: Case, warm_up: Extent, extent: Extent, knobs: &Knobs, capabilities: &HostCapabilities) -> Self {
         let timeout_ns = knobs.value("timeout").unwrap_or_else(|| links::timeout_ns(&case, capabilities));
         let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
@@ -80,8 +80,8 @@ impl Planned {
     }
 }
 
-/// Maximum duration of a round, in ns: a minute, ten times its estimate, and ten time-outs. A longer round waits for
-/// something that will not arrive.
+/// Maximum duration of a round, in ns: a minute plus ten times its estimate and ten time-outs. A round that takes
+/// longer waits for data that will not arrive.
 pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, capabilities: &HostCapabilities) -> u64 {
     const MIN_NS: u64 = 60 * SECOND_NS;
     let waits_ns = round_ns(case, extents, capabilities).saturating_add(timeout_ns).saturating_mul(10);

@@ -1,9 +1,9 @@
-//! Evidence rounds: a few exchanges of each case, or messages of an open loop, traced, and as many untraced, after the
-//! timed rounds.
+//! Evidence rounds: after the timed rounds, a few exchanges or open-loop messages of each case, once traced and once
+//! untraced.
 //!
-//! Their figures are not results. Traced rounds show why an exchange takes its time. Untraced ones differ only in the
-//! tracing, so the difference is the cost of observing. Their blocks have separate numbers, so that a comparison never
-//! pairs them with timed rounds.
+//! Their figures are not results. Traced rounds show why an exchange takes its time. Untraced rounds differ only in
+//! not being traced, so the difference is the cost of tracing. Blocks of evidence rounds have numbers of their own,
+//! so that a comparison never pairs them with timed rounds.
 
 use std::collections::BTreeMap;
 
@@ -17,38 +17,38 @@ use crate::exchange_time::window_ns;
 use crate::experiment::{Forecast, Step};
 use crate::links;
 use crate::possible;
-use crate::selection::several;
+use crate::selection::brief_list;
 use crate::sequence::{self, Common, Planned};
 
-/// Blocks of evidence rounds, each with a traced and an untraced round of every case. Cases with long exchanges over a
-/// link are only in the first.
+/// Blocks of evidence rounds, each with a traced and an untraced round of every case. Cases with long exchanges over
+/// a link run only in the first block.
 pub const BLOCKS: u32 = 3;
-/// Minimum duration of a long exchange, in ns.
-const LONG_NS: u64 = 250_000_000;
-/// Maximum cases that one run traces: the first ones of its plan.
+/// Minimum duration of an exchange that counts as long, in ns.
+const MIN_LONG_NS: u64 = 250_000_000;
+/// Maximum cases traced in one run: the first ones of its plan.
 pub const MAX_CASES: usize = 20;
-/// Duration of an evidence round if more than two windows fit.
-const LASTS_NS: u64 = 180_000_000;
-/// Minimum and maximum windows of an evidence round: the first of a connection, and some past it.
-const WINDOWS: (u64, u64) = (2, 5);
-/// Minimum and maximum messages of an evidence round of an open loop, and its duration in ns between these. Whether and
-/// when messages of a connection begin to wait for each other is random; then they continue to. Of rounds of 50 ms at
-/// 2000/s a third stalled, of rounds of 250 ms nine in ten.
-const MESSAGES: (u64, u64) = (3, 2000);
-const MESSAGES_LAST_NS: u64 = 400_000_000;
-/// Maximum delay of an acknowledgment (RFC 1122, 4.2.3.2), in ns: messages further apart never wait for each other.
-const ALONE_NS: f64 = 500e6;
+/// Target duration of an evidence round, in ns, if more than the minimum number of windows fit.
+const TARGET_NS: u64 = 180_000_000;
+/// Minimum and maximum windows of an evidence round: the first of a connection, which differs, and some after it.
+const WINDOW_RANGE: (u64, u64) = (2, 5);
+/// Minimum and maximum messages of an evidence round of an open loop. When the messages of a connection begin to wait
+/// for each other is random, and once begun it continues. At 2000 messages/s a third of the rounds of 50 ms stalled,
+/// and nine in ten of the rounds of 250 ms.
+const MESSAGE_RANGE: (u64, u64) = (3, 2000);
+const OPEN_LOOP_TARGET_NS: u64 = 400_000_000;
+/// Maximum delay of an acknowledgment in ns (RFC 1122, 4.2.3.2): messages further apart never wait for each other.
+const MAX_ACK_DELAY_NS: f64 = 500e6;
 /// Maximum writes traced in one round, unless two exchanges need more.
 const MAX_WRITES: u64 = 20_000;
 
-/// Whether a measured case has evidence rounds. Only TCP has segments and acknowledgments to see, of which nothing is
-/// known if they carry another framing; only data written while other data is in flight can wait for it; of an A/A pair
-/// only the first is traced.
+/// Whether a measured case gets evidence rounds. Only TCP has segments and acknowledgments to trace; transports with
+/// message boundaries add their own framing, which hides them. Only data written while other data is in flight can
+/// wait. Of an A/A pair only the first case is traced.
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card) && !candidate.card.boundaries;
     let may_wait = match case.primary().load {
         Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,
-        Load::Paced { rate_per_s, .. } => interval_ns(rate_per_s) < ALONE_NS,
+        Load::Paced { rate_per_s, .. } => interval_ns(rate_per_s) < MAX_ACK_DELAY_NS,
         Load::Exchange { .. } => true,
     };
     may_wait
@@ -57,8 +57,8 @@ pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
         && capabilities.candidate(&case.primary().transport).is_some_and(is_tcp)
 }
 
-/// The evidence rounds of those planned cases that were measured, in execution order, and the cases that are not traced
-/// with the reasons.
+/// Returns the evidence rounds of those planned cases that were measured, in execution order, and the cases that are
+/// not traced, with reasons.
 pub fn rounds(
     planned: &[Planned],
     done: &[RoundRecord],
@@ -73,7 +73,7 @@ pub fn rounds(
     orders(planned, order_of, capabilities, block_after(done), seed)
 }
 
-/// Duration of the evidence rounds if all cases are measured, in ns.
+/// Duration of the evidence rounds if all cases get measured, in ns.
 pub fn expected_ns(planned: &[Planned], common: Common, capabilities: &HostCapabilities) -> u64 {
     let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), capabilities, 0, 0);
     estimate::orders_ns(&orders, capabilities)
@@ -109,14 +109,14 @@ fn orders(
             not_before_ns: 0,
             ..order.clone()
         });
-        if window_ns < LONG_NS || !case.crosses_a_network() {
+        if window_ns < MIN_LONG_NS || !case.crosses_a_network() {
             quick.extend(both.clone());
         }
         templates.extend(both);
     }
     let skipped = left_out.first().map(|first| Skipped {
         transport: first.primary().transport.clone(),
-        case: Some(format!("the traces of {}", several(&left_out))),
+        case: Some(format!("the traces of {}", brief_list(&left_out))),
         reason: format!("only the first {MAX_CASES} cases of a plan are traced (hint: use fewer values at once)"),
     });
     let mut rounds = sequence::interleaved(&templates, first_block, 1, seed);
@@ -124,14 +124,14 @@ fn orders(
     (rounds, skipped.into_iter().collect())
 }
 
-/// Number of exchanges or messages of an evidence round, and the minimum duration of one, in ns.
+/// Returns the number of exchanges or messages in an evidence round, and the minimum duration of one in ns.
 fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
     match &case.primary().load {
         Load::Paced { rate_per_s, .. } => {
-            let (fewest, most) = MESSAGES;
-            // Bounded by ALONE_NS.
-            let interval_ns = interval_ns(*rate_per_s).clamp(1.0, ALONE_NS) as u64;
-            Some(((MESSAGES_LAST_NS / interval_ns).clamp(fewest, most), interval_ns.saturating_add(travel_ns)))
+            let (min, max) = MESSAGE_RANGE;
+            // At most MAX_ACK_DELAY_NS, so the cast is safe.
+            let interval_ns = interval_ns(*rate_per_s).clamp(1.0, MAX_ACK_DELAY_NS) as u64;
+            Some(((OPEN_LOOP_TARGET_NS / interval_ns).clamp(min, max), interval_ns.saturating_add(travel_ns)))
         }
         Load::Exchange { exchange, .. } => {
             let window_ns = window_ns(case, exchange, card, travel_ns);
@@ -147,13 +147,13 @@ fn interval_ns(rate_per_s: f64) -> f64 {
 
 /// Number of exchanges of one evidence round.
 fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
-    let (fewest, most) = WINDOWS;
-    let windows = (LASTS_NS / window_ns).clamp(fewest, most);
+    let (min, max) = WINDOW_RANGE;
+    let windows = (TARGET_NS / window_ns).clamp(min, max);
     let writes = exchange.writes.sizes().len() as u64;
-    (windows * exchange.pipeline).min((MAX_WRITES / writes).max(fewest))
+    (windows * exchange.pipeline).min((MAX_WRITES / writes).max(min))
 }
 
-/// The step after the timed rounds: the evidence, unless it is done.
+/// Returns the step after the timed rounds: the evidence rounds, or [`Step::Done`] if they have run.
 pub fn step(planned: &[Planned], done: &[RoundRecord], capabilities: &HostCapabilities, seed: u64) -> Step {
     if done.iter().any(|record| record.order.purpose != Purpose::Timed) {
         return Step::Done;
@@ -165,7 +165,7 @@ pub fn step(planned: &[Planned], done: &[RoundRecord], capabilities: &HostCapabi
     Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() }
 }
 
-/// The first unused block number.
+/// Returns the first unused block number.
 fn block_after(done: &[RoundRecord]) -> u32 {
     done.iter().map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0)
 }

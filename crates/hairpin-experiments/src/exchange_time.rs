@@ -1,16 +1,16 @@
 //! Rough durations of exchanges, used only to choose how many to run.
 //!
-//! The figures are from bare loops on a 2-CPU KVM guest with Linux 6.18 (HZ 250): 100 writes of 2 B and an answer of 4
-//! B take 44 ms with default options, 208 ms with a forgotten cork, 0.6 ms with one segment per write, and 0.05 to 0.15
-//! ms if all leave together. On other machines they change how many exchanges run, never the results.
+//! The figures are from bare loops on a 2-CPU KVM guest with Linux 6.18 (HZ 250): 100 writes of 2 B and an answer of
+//! 4 B take 44 ms with default options, 208 ms with a forgotten cork, 0.6 ms with one segment per write, and 0.05 to
+//! 0.15 ms if all leave together. On other machines they only change how many exchanges run, not the results.
 //!
-//! The unit is the *window*: the exchanges whose requests are written before the first answer is read, one without
-//! `--pipeline`. It may stall twice. Its requests stall once: the held part of the first waits for an acknowledgment,
-//! and all later data leaves with it. Its answers stall at the server: the second waits for the acknowledgment of the
-//! first, which the client delays because it has no more to write. Whether they stall depends on which end runs first,
-//! so one round has windows of 0.1 ms and of 44 ms.
+//! The unit is the *window*: the exchanges whose requests are written before the first answer is read; a single
+//! exchange without `--pipeline`. A window may stall twice. Its requests stall once: the held part of the first
+//! request waits for an acknowledgment, and all later data leaves with it. Its answers stall at the server: the
+//! second answer waits for the acknowledgment of the first, which the client delays because it has no more to write.
+//! Whether answers stall depends on which end runs first, so one round has windows of 0.1 ms and of 44 ms.
 //!
-//! Over a link a window takes one round trip, `travel_ns`, and another for each acknowledgment that it waits for. On
+//! Over a link, a window takes one round trip, `travel_ns`, plus one for each acknowledgment that it waits for. On
 //! the loopback `travel_ns` is 0.
 
 use hairpin_model::{Card, Case, Exchange, Extent, Remedy};
@@ -19,28 +19,28 @@ use crate::links;
 use crate::possible;
 use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
-/// Nagle's algorithm waits for an ACK that is delayed by `TCP_DELACK_MIN`, 40 ms (include/net/tcp.h), and a tick.
+/// Nagle's algorithm waits for an ACK that `TCP_DELACK_MIN` delays, 40 ms (include/net/tcp.h), plus a tick.
 pub const STALL_NS: u64 = 44_000_000;
-/// The probe timer releases a forgotten cork: `TCP_RTO_MIN`, 200 ms (include/net/tcp.h), and two ticks.
+/// The probe timer releases a forgotten cork after `TCP_RTO_MIN`, 200 ms (include/net/tcp.h), plus two ticks.
 pub const FORGOTTEN_CORK_NS: u64 = 208_000_000;
-/// From the last write to the answer, without a stall.
+/// Time from the last write to the answer, without a stall.
 pub const ROUND_TRIP_NS: u64 = 50_000;
-/// A write that leaves as its own segment, with the acknowledgment and the server's wake-up.
+/// Cost of a write that leaves as its own segment, including the acknowledgment and the server's wake-up.
 pub const SEGMENT_NS: u64 = 6_000;
-/// A write whose bytes leave together with others.
+/// Cost of a write whose bytes leave together with others.
 pub const WRITE_NS: u64 = 1_000;
 /// Overhead of a round: starting two processes, a connection, teardown, saving.
 pub const START_NS: u64 = 15_000_000;
 
-/// Warm-up if no CPU sleeps between exchanges.
-const SETTLED_NS: u64 = 10_000_000;
+/// Warm-up if no CPU sleeps between exchanges, in ns.
+const SETTLING_NS: u64 = 10_000_000;
 /// Minimum windows of a warm-up: the kernel acknowledges quickly at first, so the first windows of a connection differ.
 const MIN_WARM_UP_WINDOWS: u64 = 3;
 const MAX_WARM_UP_WINDOWS: u64 = 200;
-/// Longest warm-up of more than one window.
+/// Maximum warm-up of more than one window, in ns.
 const MAX_WARM_UP_NS: u64 = 150_000_000;
 
-/// Duration of a window once the connection is past its start, in ns.
+/// Duration of a window after the first ones of the connection, in ns.
 pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let writes = exchange.sizes_written().len() as u64;
     let alone = matches!(exchange.remedy, Remedy::Nodelay | Remedy::Quickack);
@@ -61,54 +61,54 @@ pub fn pauses_ns(exchange: &Exchange) -> u64 {
     exchange.gap_ns.saturating_mul(exchange.sizes_written().len() as u64 - 1)
 }
 
-/// When a forgotten cork is released, in ns. The probe timer is the retransmission time-out: on a young connection with
-/// long round trips, three of them (RFC 6298, section 2.2).
+/// Time after which a forgotten cork is released, in ns. The probe timer is the retransmission time-out: three round
+/// trips on a young connection with long round trips (RFC 6298, section 2.2).
 fn probe_timer_ns(travel_ns: u64) -> u64 {
     travel_ns.saturating_mul(3).max(FORGOTTEN_CORK_NS.saturating_add(travel_ns))
 }
 
-/// Longest time that Nagle's algorithm may hold a window at both ends together, in ns: until a delayed acknowledgment
-/// has crossed the link.
+/// Maximum time that Nagle's algorithm may hold a window at both ends together, in ns: until the delayed
+/// acknowledgment has crossed the link.
 fn nagle_ns(exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
-    let late = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
-    let late_ns = late.into_iter().map(|held| if held { STALL_NS.saturating_add(travel_ns) } else { 0 });
+    let holds = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
+    let holds_ns = holds.into_iter().map(|held| if held { STALL_NS.saturating_add(travel_ns) } else { 0 });
     // Without a delay, the rest of a request still waits for the acknowledgment to arrive.
     let is_acknowledged_at_once = exchange.remedy == Remedy::Quickack && exchange.sizes_written().len() > 1;
-    late_ns.fold(if is_acknowledged_at_once { travel_ns } else { 0 }, u64::saturating_add)
+    holds_ns.fold(if is_acknowledged_at_once { travel_ns } else { 0 }, u64::saturating_add)
 }
 
-/// Due to Nagle's algorithm at the client.
+/// Whether Nagle's algorithm holds requests at the client.
 fn requests_are_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = matches!(exchange.remedy, Remedy::Default | Remedy::Batch(_));
     waits && exchange.sizes_written().len() > 1 && possible::is_tcp(card)
 }
 
-/// Due to Nagle's algorithm at the server, if one answer follows another. After the pause of a forgotten cork the
-/// kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
+/// Whether Nagle's algorithm may hold answers at the server, which needs answers that follow each other. After the
+/// pause of a forgotten cork the kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
 fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = !matches!(exchange.remedy, Remedy::Nodelay | Remedy::CorkForgotten);
     waits && exchange.pipeline > 1 && possible::is_tcp(card)
 }
 
-/// The warm-up of a round in whole windows: as many as fit the settling time, 3 to 200, at most 150 ms, at least one.
-/// The settling time itself if the duration of a window is unpredictable.
+/// Returns the warm-up of a round in whole windows: 3 to 200 that fit the settling time, at most 150 ms but at least
+/// one window. If the duration of a window is unpredictable, returns the settling time itself.
 pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> Extent {
     let window_ns = window_ns(case, exchange, card, travel_ns);
-    let settled_ns = if cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLED_NS };
+    let settling_ns = if cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLING_NS };
     if answers_may_be_held(exchange, card) && !requests_are_held(exchange, card) {
-        return Extent::DurationNs(settled_ns);
+        return Extent::DurationNs(settling_ns);
     }
-    let wanted = (settled_ns / window_ns).clamp(MIN_WARM_UP_WINDOWS, MAX_WARM_UP_WINDOWS);
-    let bearable = (MAX_WARM_UP_NS / window_ns).max(1);
-    Extent::Count(wanted.min(bearable) * exchange.pipeline)
+    let wanted = (settling_ns / window_ns).clamp(MIN_WARM_UP_WINDOWS, MAX_WARM_UP_WINDOWS);
+    let max_windows = (MAX_WARM_UP_NS / window_ns).max(1);
+    Extent::Count(wanted.min(max_windows) * exchange.pipeline)
 }
 
-/// Estimated duration of a round, in ns, with its start.
+/// Estimated duration of a round with its start-up, in ns.
 pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let window_ns = window_ns(case, exchange, card, travel_ns);
     let windows = |extent: Extent| match extent {
         Extent::Count(count) => count.div_ceil(exchange.pipeline.max(1)),
-        // The exchange in flight at the end is finished.
+        // The round finishes the exchange in flight at its end.
         Extent::DurationNs(duration_ns) => duration_ns.div_ceil(window_ns),
     };
     let windows = extents.map(windows).into_iter().fold(0, u64::saturating_add);

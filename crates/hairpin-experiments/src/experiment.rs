@@ -6,26 +6,26 @@ use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::sequence::Planned;
 
-/// A question, and the rounds that answer it.
+/// A question, and how to plan the rounds that answer it.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// Command-line name, such as `round-trip`; its file is named after it.
+    /// Command-line name, such as `round-trip`; the source file has the same name.
     pub name: &'static str,
     pub question: &'static str,
-    /// Flags and their help derive from these.
+    /// Source of the flags and their help.
     pub knobs: &'static [Knob],
-    /// The rounds of a block. Deterministic in its arguments.
+    /// Returns the rounds of a block. Deterministic in its arguments.
     pub plan: fn(&Knobs, &HostCapabilities) -> Result<Planning, Refused>,
-    /// Whether a command of this experiment repeats the case; one experiment does.
+    /// Whether this experiment can repeat the case. Exactly one experiment can.
     pub repeats: fn(&Case) -> bool,
-    /// Adds cases depending on the results, once those planned before are done.
+    /// Adds cases depending on the results, once all cases planned before are measured.
     pub refine: Option<Refine>,
 }
 
-/// From the knobs, the first plan and the rounds done to more cases; an empty list ends the experiment.
+/// Returns more cases, given the knobs, the first plan and the rounds done; an empty list ends the experiment.
 pub type Refine = fn(&Knobs, &HostCapabilities, &[Planned], &[RoundRecord]) -> Result<Vec<Planned>, Refused>;
 
-/// The rounds of a block in plan order, and what cannot run.
+/// The rounds of a block in plan order, and the cases that cannot run.
 pub type Planning = (Vec<Planned>, Vec<Skipped>);
 
 /// The results so far.
@@ -33,16 +33,16 @@ pub type Planning = (Vec<Planned>, Vec<Skipped>);
 pub struct Done<'a> {
     /// The rounds in order of execution.
     pub rounds: &'a [RoundRecord],
-    /// Half the width of the widest p50 interval, as a share of the p50; `None` if a case has no interval.
+    /// Half the width of the widest p50 interval, as a share of that p50; `None` if a case has no interval yet.
     pub half_width: Option<f64>,
 }
 
 /// Expected size of an experiment, known before it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Forecast {
-    /// Without evidence rounds; the maximum if results decide.
+    /// Number of rounds without evidence rounds; the maximum if it depends on the results.
     pub rounds: u64,
-    /// Expected duration in ns, with evidence rounds.
+    /// Expected duration in ns, including evidence rounds.
     pub lasts_ns: u64,
     /// Traffic of the one-way loads.
     pub sends: PlannedTraffic,
@@ -50,14 +50,14 @@ pub struct Forecast {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Run these rounds in this order, then ask again.
+    /// Run these rounds in this order, then call [`Experiment::next`] again.
     Run {
         /// In plan order, the order of tables.
         cases: Vec<Case>,
         rounds: Vec<RoundOrder>,
-        /// Requested but not run, with the reasons.
+        /// Requested cases that cannot run, with reasons.
         skipped: Vec<Skipped>,
-        /// For all steps; set only in the first.
+        /// Forecast for all steps; set only in the first.
         forecast: Forecast,
     },
     /// The question is answered.

@@ -1,7 +1,7 @@
-//! The rates of a sweep, which looks for the highest offered load that is delivered.
+//! The rates of a sweep, which searches for the highest offered load that is delivered.
 //!
-//! The first sweep has a few rates, far apart. Then more are measured between the highest delivered rate and the next
-//! one that was not, until these are close.
+//! The first sweep has a few rates, far apart. Then rates between the highest delivered one and the lowest
+//! undelivered one above it are added, until these two are close.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::one_way::WHOLE;
@@ -11,43 +11,43 @@ use crate::links;
 use crate::sequence::Planned;
 
 pub const MAX_RATES: usize = 16;
-/// Rates of the first sweep if no link rate is known, messages/s.
-const LOCAL_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];
-/// Rates over a link, as shares of the message rate that it carries.
-const SHARES: [f64; 8] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0];
-/// IPv4 (RFC 791) and UDP (RFC 768) headers of a datagram, which the link carries too.
+/// Rates of the first sweep if the link rate is unknown, messages/s.
+const LOCAL_RATES_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];
+/// Rates of the first sweep over a link, as shares of the message rate that it carries.
+const LINK_RATE_SHARES: [f64; 8] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0];
+/// IPv4 (RFC 791) and UDP (RFC 768) headers of a datagram, which take part of the link's rate.
 const HEADER_BYTES: u64 = 28;
-/// The sweep ends when the rates around the knee are within this factor.
-const CLOSE: f64 = 1.2;
+/// The sweep ends when the rates on both sides of the knee are within this factor.
+const MAX_KNEE_RATIO: f64 = 1.2;
 
-/// The rates of the first sweep of a case, ascending.
+/// Returns the rates of the first sweep of a case, ascending.
 pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
     let way = usize::from(case.primary().direction == Direction::Down);
     let link_bits = links::between(case, capabilities).and_then(|link| link.bits_per_s[way]);
     match link_bits {
-        None => LOCAL_PER_S.to_vec(),
+        None => LOCAL_RATES_PER_S.to_vec(),
         Some(bits_per_s) => {
             let bits = (case.primary().load.size_bytes() + HEADER_BYTES) * 8;
             let carried_per_s = bits_per_s as f64 / bits as f64;
-            SHARES.iter().map(|share| round(share * carried_per_s)).collect()
+            LINK_RATE_SHARES.iter().map(|share| round(share * carried_per_s)).collect()
         }
     }
 }
 
-/// Rounds to three digits, which people can read and the next sweep finds again.
+/// Rounds to three significant digits, which are readable and which the next sweep repeats exactly.
 fn round(per_s: f64) -> f64 {
     let scale = 10_f64.powf((per_s.log10().floor() - 2.0).max(-3.0));
     (per_s / scale).round() * scale
 }
 
-/// More cases of the sweeps, from the rounds done so far.
-pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
+/// Returns the next case of each unfinished sweep, given the rounds done so far.
+pub fn refine_rates(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
     let mut sweeps: Vec<(Case, Vec<(f64, bool)>)> = Vec::new();
     let cases = planned.iter().map(|planned| &planned.case).chain(done.iter().map(|round| &round.order.case));
     let mut seen = std::collections::BTreeSet::new();
     for case in cases.filter(|case| case.replicate == 0 && seen.insert(case.id())) {
         let Some(per_s) = case.primary().load.rate_per_s() else { continue };
-        let Some(whole) = arrived_whole(case, done) else { continue };
+        let Some(whole) = is_delivered(case, done) else { continue };
         let apart = case.without_rate();
         match sweeps.iter_mut().find(|(sweep, _)| *sweep == apart) {
             Some((_, rates)) => rates.push((per_s, whole)),
@@ -57,17 +57,17 @@ pub fn refined(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
     sweeps.into_iter().filter_map(|(sweep, rates)| Some(sweep.at_rate(next_rate(rates)?))).collect()
 }
 
-/// The rate to measure next, between the highest rate up to which all were delivered and the next one measured. `None`
-/// if these are close, if all or none were delivered, or if there are enough rates.
+/// Returns the rate to measure next, between the highest rate up to which all were delivered and the next higher one
+/// measured. `None` if these are close, if all or none were delivered, or if there are enough rates.
 fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (Some(low), Some(high)) = knee::bracket(&rates) else { return None };
     let between = round((low * high).sqrt());
-    (rates.len() < MAX_RATES && high / low > CLOSE && between > low && between < high).then_some(between)
+    (rates.len() < MAX_RATES && high / low > MAX_KNEE_RATIO && between > low && between < high).then_some(between)
 }
 
-/// Whether the offered load of a case was delivered, by the median round; `None` if not measured.
-fn arrived_whole(case: &Case, done: &[RoundRecord]) -> Option<bool> {
+/// Whether the offered load of a case was delivered in the median round; `None` if not measured.
+fn is_delivered(case: &Case, done: &[RoundRecord]) -> Option<bool> {
     let id = case.id();
     let Load::Offered { offered_per_s, .. } = case.primary().load else { return None };
     let of_case = done.iter().filter(|round| round.case_id == id);
@@ -87,14 +87,14 @@ mod tests {
     fn a_sweep_closes_in_on_the_knee_and_ends() {
         // All rates up to 100 000 are delivered.
         let whole = |per_s: f64| per_s <= 1e5;
-        let mut rates: Vec<(f64, bool)> = LOCAL_PER_S.iter().map(|per_s| (*per_s, whole(*per_s))).collect();
+        let mut rates: Vec<(f64, bool)> = LOCAL_RATES_PER_S.iter().map(|per_s| (*per_s, whole(*per_s))).collect();
         while let Some(next) = next_rate(rates.clone()) {
             assert!(rates.iter().all(|(per_s, _)| *per_s != next), "{next} is measured once");
             rates.push((next, whole(next)));
         }
         let low = rates.iter().filter(|(_, whole)| *whole).map(|(per_s, _)| *per_s).fold(0.0, f64::max);
         let high = rates.iter().filter(|(_, whole)| !whole).map(|(per_s, _)| *per_s).fold(f64::INFINITY, f64::min);
-        assert!(low <= 1e5 && 1e5 < high && high / low <= CLOSE, "{low} to {high}");
+        assert!(low <= 1e5 && 1e5 < high && high / low <= MAX_KNEE_RATIO, "{low} to {high}");
         assert!(rates.len() <= MAX_RATES);
     }
 

@@ -1,4 +1,4 @@
-//! A knob: a setting as data, from which flags, help, checks and printed commands derive.
+//! A knob: a setting described as data, from which flags, help, checks and printed commands derive.
 
 use hairpin_model::{Options, Refused, Repeat, names, parse};
 
@@ -12,9 +12,9 @@ pub struct Knob {
     pub name: &'static str,
     /// Placeholder of the value in the help, in capitals; empty for a switch.
     pub value_name: &'static str,
-    /// Default values; empty if absence has its own meaning, which the help says.
+    /// Default values; empty if omitting the flag has its own meaning, which the help describes.
     pub default: &'static [&'static str],
-    /// One line of help: a capital first, no full stop at the end.
+    /// One line of help: starts with a capital, without a full stop.
     pub help: &'static str,
     pub kind: KnobKind,
     /// Takes a comma-separated list.
@@ -23,7 +23,7 @@ pub struct Knob {
     pub repeat: bool,
     /// Not shown in the help.
     pub hidden: bool,
-    /// Its values in a command that repeats cases: what [`KnobKind::read`] accepts. Without values it is omitted.
+    /// Returns the values for a command that repeats cases, as [`KnobKind::read`] accepts them. Empty omits the flag.
     pub print: fn(&Repeat) -> Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub enum KnobKind {
     Rate {
         max_per_s: f64,
     },
-    /// A rate, or this word.
+    /// Messages per second, up to this maximum, or this word.
     RateOr(&'static str, f64),
     /// Bits per second, or this word.
     BitRateOr(&'static str),
@@ -70,7 +70,7 @@ pub enum KnobKind {
     /// A number of messages or a duration, or this word.
     ExtentOr(&'static str),
     InjectedFault,
-    /// The writes of a request, such as `100x2` or `4,3210`; the comma is part of it.
+    /// The writes of a request, such as `100x2` or `4,3210`; the comma does not separate values.
     Writes,
     /// Remedies, or `all`.
     Remedy,
@@ -137,7 +137,6 @@ impl Knob {
         Self::new(name, "", KnobKind::Switch).help(help)
     }
 
-    /// Sets the help text.
     pub const fn help(mut self, help: &'static str) -> Self {
         self.help = help;
         self
@@ -155,19 +154,17 @@ impl Knob {
         self
     }
 
-    /// Allows the flag to be repeated.
     pub const fn repeat(mut self) -> Self {
         self.repeat = true;
         self
     }
 
-    /// Sets how a command that repeats cases has it.
+    /// Sets the function that prints the values for a command.
     pub const fn print(mut self, print: fn(&Repeat) -> Vec<String>) -> Self {
         self.print = print;
         self
     }
 
-    /// Hides it from the help.
     pub const fn hidden(mut self) -> Self {
         self.hidden = true;
         self

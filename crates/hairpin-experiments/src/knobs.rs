@@ -21,9 +21,9 @@ struct Entry {
 }
 
 impl Knobs {
-    /// Takes the values as typed, fills in defaults, and parses each value.
+    /// Reads the values as typed, fills in defaults, and parses each value.
     ///
-    /// Comma lists may be whole or split. A switch needs no value.
+    /// Lists may be comma-separated or already split. A switch needs no value.
     ///
     /// # Errors
     /// [`Refused`] for an unknown name, a name given twice, a missing or invalid value, or two values where one is
@@ -32,31 +32,31 @@ impl Knobs {
         knobs: &'static [Knob],
         given: impl IntoIterator<Item = (N, Vec<String>)>,
     ) -> Result<Self, Refused> {
-        let mut entries: Vec<Entry> = knobs.iter().map(Entry::by_default).collect();
+        let mut entries: Vec<Entry> = knobs.iter().map(Entry::with_defaults).collect();
         let known: Vec<&str> = knobs.iter().map(|knob| knob.name).collect();
         for (name, texts) in given {
             let name = names::find("knob", name.as_ref(), &known)?;
             let entry = entries.iter_mut().find(|entry| entry.knob.name == name).expect("found among their names");
-            entry.turn(texts).map_err(|refused| refused.while_reading(&format!("--{name}")))?;
+            entry.set(texts).map_err(|refused| refused.while_reading(&format!("--{name}")))?;
         }
         Ok(Self { entries })
     }
 
-    /// Whether the user gave it.
+    /// Whether the user set the knob.
     pub fn is_given(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.given)
     }
 
-    /// Its values, given or by default, without `all` and `auto`; empty if there is no such knob.
+    /// Returns the knob's values, given or by default, without `all` and `auto`; empty if the knob does not exist.
     ///
     /// # Panics
     /// If the knob is of another kind: a bug in the experiment.
     pub fn values<T: OfKnob>(&self, name: &str) -> Vec<T> {
-        let own = self.read(name).iter().filter(|value| !matches!(value, Value::Every | Value::Chosen));
-        own.map(|value| of(name, value)).collect()
+        let own = self.values_of(name).iter().filter(|value| !matches!(value, Value::Every | Value::Chosen));
+        own.map(|value| convert(name, value)).collect()
     }
 
-    /// Its first value.
+    /// Returns the knob's first value.
     ///
     /// # Panics
     /// As [`Knobs::values`].
@@ -64,23 +64,23 @@ impl Knobs {
         self.values(name).into_iter().next()
     }
 
-    /// Its values in the order given, without duplicates, `all` replaced by the argument `all`.
+    /// Returns the knob's values in the order given, without duplicates; `all` is replaced by the argument `all`.
     ///
     /// # Panics
     /// As [`Knobs::values`].
     pub fn choices<T: OfKnob>(&self, name: &str, all: &[T]) -> Vec<T> {
-        let of_value = |value: &Value| if *value == Value::Every { all.to_vec() } else { vec![of(name, value)] };
-        names::distinct(self.read(name).iter().flat_map(of_value))
+        let of_value = |value: &Value| if *value == Value::Every { all.to_vec() } else { vec![convert(name, value)] };
+        names::distinct(self.values_of(name).iter().flat_map(of_value))
     }
 
-    /// Whether `all` is among its values.
+    /// Whether `all` is among the knob's values.
     pub fn has_every(&self, name: &str) -> bool {
-        self.read(name).contains(&Value::Every)
+        self.values_of(name).contains(&Value::Every)
     }
 
-    /// Whether `auto`, or the knob's word for it, is given or the default.
+    /// Whether the knob's word for an automatic choice, such as `auto`, is among its values.
     pub fn has_chosen(&self, name: &str) -> bool {
-        self.read(name).contains(&Value::Chosen)
+        self.values_of(name).contains(&Value::Chosen)
     }
 
     /// Whether a switch is on.
@@ -91,43 +91,43 @@ impl Knobs {
         self.value(name).unwrap_or(false)
     }
 
-    /// The seed of all random choices.
+    /// Returns the seed of all random choices.
     ///
     /// # Errors
-    /// [`Refused`] without one: every random choice needs a recorded seed.
+    /// [`Refused`] without a seed: every random choice needs a recorded one.
     pub fn seed(&self) -> Result<u64, Refused> {
         self.value("seed").ok_or_else(|| Refused::new("no seed was given", "give one with --seed NUMBER"))
     }
 
-    /// Every knob that has a value, for the saved run.
+    /// Returns every knob that has a value, for the saved run.
     pub fn pairs(&self) -> Vec<(String, Vec<String>)> {
-        let turned = self.entries.iter().filter(|entry| !entry.texts.is_empty());
-        turned.map(|entry| (entry.knob.name.to_owned(), entry.texts.clone())).collect()
+        let with_values = self.entries.iter().filter(|entry| !entry.texts.is_empty());
+        with_values.map(|entry| (entry.knob.name.to_owned(), entry.texts.clone())).collect()
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.knob.name == name)
     }
 
-    fn read(&self, name: &str) -> &[Value] {
+    fn values_of(&self, name: &str) -> &[Value] {
         self.entry(name).map_or(&[], |entry| &entry.values)
     }
 }
 
-fn of<T: OfKnob>(name: &str, value: &Value) -> T {
+fn convert<T: OfKnob>(name: &str, value: &Value) -> T {
     T::of(value).unwrap_or_else(|| panic!("the experiment takes --{name} for another kind than {value:?}"))
 }
 
 impl Entry {
-    fn by_default(knob: &'static Knob) -> Self {
+    fn with_defaults(knob: &'static Knob) -> Self {
         let values = knob.default.iter().map(|text| knob.kind.read(text).expect("a default is of its knob's kind"));
         let texts = knob.default.iter().map(|text| (*text).to_owned()).collect();
         Self { knob, given: false, texts, values: values.collect() }
     }
 
-    fn turn(&mut self, texts: Vec<String>) -> Result<(), Refused> {
+    fn set(&mut self, texts: Vec<String>) -> Result<(), Refused> {
         if self.given && !self.knob.repeat {
-            return Err(Refused::new("it is given twice", "give it once"));
+            return Err(Refused::new("the flag is given twice", "give it once"));
         }
         let mut texts = if self.knob.many {
             texts.iter().flat_map(|text| text.split(',')).map(|text| text.trim().to_owned()).collect()
@@ -137,14 +137,14 @@ impl Entry {
         if texts.is_empty() {
             if self.knob.kind != KnobKind::Switch {
                 return Err(Refused::new(
-                    "it needs a value",
+                    "the flag needs a value",
                     format!("--{} {}", self.knob.name, self.knob.value_name),
                 ));
             }
             texts.push("on".to_owned());
         }
         if texts.len() > 1 && !self.knob.many && !self.knob.repeat {
-            return Err(Refused::new("it takes one value", "run it once per value"));
+            return Err(Refused::new("the flag takes one value", "run it once per value"));
         }
         let values: Vec<Value> = texts.iter().map(|text| self.knob.kind.read(text)).collect::<Result<_, _>>()?;
         if !self.given {

@@ -1,4 +1,4 @@
-//! Experiments: each is a question, and a pure function from its knobs and the results so far to the next rounds.
+//! Experiments: each has a question and a pure function from its knobs and the results so far to the next rounds.
 //!
 //! A new experiment is a new file in `experiments/` and a line in [`experiments::ALL`]. Command-line flags, `hairpin
 //! list` and the catalogue derive from its [`experiment::Experiment::knobs`].

@@ -1,10 +1,10 @@
-//! Links in a plan: which are requested, and how their round trip changes the defaults.
+//! Links in a plan: which ones are requested, and how their round-trip time changes the defaults.
 //!
-//! What suits the loopback, where a round trip takes microseconds, measures nothing or takes forever at 600 ms. So
-//! every default about time is scaled here by the round trip; values from the user are not. The number of rounds stays:
-//! intervals depend on it.
+//! Durations and counts that suit the loopback, where a round trip takes microseconds, measure nothing or take
+//! forever at 600 ms. So every default about time is scaled here by the round-trip time; values from the user are
+//! not. The number of rounds is not scaled, because intervals depend on it.
 //!
-//! Only what [`KnownLink`] has is known of a link: no jitter, no losses, and its queue only in time-outs.
+//! A plan knows only what [`KnownLink`] has: no jitter, no losses. The queue counts only in time-outs.
 
 use hairpin_model::case::{LOOPBACK, PathKind};
 use hairpin_model::flow::Direction;
@@ -14,25 +14,25 @@ use crate::knobs::Knobs;
 use crate::quantity::{MAX_TIMEOUT_NS, SECOND_NS};
 use crate::warm_up::WARM_UP_NS;
 
-/// Maximum measured time of a round over a link by default, in ns, unless [`MIN_MESSAGES`] take longer.
+/// Default maximum of the measured time of a round over a link, in ns, unless [`MIN_MESSAGES`] take longer.
 pub const LASTS_NS: u64 = SECOND_NS;
 /// Minimum messages of such a round.
 pub const MIN_MESSAGES: u64 = 2;
-/// Round trips for which exchanges are measured, up to [`LASTS_NS`].
-const TRAVELS: u64 = 20;
+/// Default measured time of exchanges, in round trips, up to [`LASTS_NS`].
+const DURATION_ROUND_TRIPS: u64 = 20;
 /// Time-out without a link, and minimum with one, in ns.
 pub const TIMEOUT_NS: u64 = 2 * SECOND_NS;
-/// Round trips in the time-out of a link: a lost segment is retransmitted after one to three, and a second loss doubles
-/// that (RFC 6298).
+/// Round trips in the time-out of a link: a lost segment is retransmitted after one to three, and each further loss
+/// doubles that time (RFC 6298).
 const TIMEOUT_ROUND_TRIPS: u64 = 10;
-/// The time-out also covers a wait that does not depend on the round trip: the first retransmission of a connection
-/// comes after 1 s (RFC 6298, section 2.1).
+/// Part of the time-out that does not depend on the round trip: the first retransmission of a connection is sent
+/// after 1 s (RFC 6298, section 2.1).
 const FIRST_RETRANSMISSION_NS: u64 = SECOND_NS;
 
 /// Allowance for creating and removing a link in a round, in ns; used for estimates only.
 pub const START_NS: u64 = 150_000_000;
 
-/// Sets the link of the case, and the other host if its server is there.
+/// Sets the link of the case, and the server's host `far` if it is another one.
 pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     case.path.name = link.name.filter(|_| link.line != LOOPBACK);
     case.path.link = link.line;
@@ -42,8 +42,8 @@ pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     }
 }
 
-/// If datagrams do not get through and the user allows a fallback, replaces unreliable transports. Returns the card of
-/// the one that then carries the case's first flow.
+/// Replaces unreliable transports if datagrams do not get through and the user allows a fallback. Returns the card of
+/// the transport that then carries the case's first flow; `None` if nothing was replaced.
 pub fn fall_back<'c>(case: &mut Case, capabilities: &'c HostCapabilities) -> Option<&'c Card> {
     let (to, evidence) = capabilities.far.as_ref()?.fallback.as_ref()?;
     let is_lost = |name: &str| capabilities.candidate(name).is_some_and(|candidate| !candidate.card.reliable);
@@ -56,7 +56,7 @@ pub fn fall_back<'c>(case: &mut Case, capabilities: &'c HostCapabilities) -> Opt
     Some(&capabilities.candidate(&case.primary().transport)?.card)
 }
 
-/// Every link of the knob `link`, in the order given, without duplicates.
+/// Returns every link of the knob `link`, in the order given, without duplicates.
 ///
 /// # Errors
 /// [`Refused`] for a link that cannot be parsed, with the reason.
@@ -73,7 +73,7 @@ pub fn asked(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Known
     Ok(links)
 }
 
-/// The link between the ends of the case; `None` on the loopback.
+/// Returns the link between the ends of the case; `None` on the loopback.
 pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink> {
     if case.is_emulated() {
         return (capabilities.links.read)(&case.path.link).ok();
@@ -93,13 +93,13 @@ pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink
 /// Travel time of a message of the case and its answer, in ns: the round-trip delay plus the bytes at the link's rates,
 /// without headers. 0 on the loopback.
 pub fn travel_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
-    between(case, capabilities).map_or(0, |link| on_the_way_ns(case, &link))
+    between(case, capabilities).map_or(0, |link| link_travel_ns(case, &link))
 }
 
-/// What the kernel buffers for one connection of a stream, in bytes; used for estimates only.
+/// Kernel send buffer of one connection of a stream, in bytes; used for estimates only.
 const SEND_BUFFER_BYTES: u64 = 128 << 10;
 
-/// How long a link takes to drain a stream's send buffers at the end, in ns. 0 on the loopback.
+/// Time that a link takes to drain a stream's send buffers at the end, in ns. 0 on the loopback.
 pub fn drain_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let flow = case.primary();
     let way = usize::from(flow.direction == Direction::Down);
@@ -110,7 +110,7 @@ pub fn drain_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     })
 }
 
-fn on_the_way_ns(case: &Case, link: &KnownLink) -> u64 {
+fn link_travel_ns(case: &Case, link: &KnownLink) -> u64 {
     let sizes = [case.primary().load.size_bytes(), case.primary().load.reply_size_bytes()];
     let sent_ns = sizes.into_iter().zip(link.bits_per_s).map(|(bytes, rate)| match rate {
         Some(bits_per_s) => saturated(u128::from(bytes) * 8 * u128::from(SECOND_NS) / u128::from(bits_per_s.max(1))),
@@ -123,30 +123,30 @@ fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Messages that a round of a closed loop measures: `most`, or what fits [`LASTS_NS`], but at least [`MIN_MESSAGES`].
-pub fn count(most: u64, travel_ns: u64) -> u64 {
-    fitting(LASTS_NS, travel_ns).clamp(MIN_MESSAGES.min(most), most)
+/// Messages per round of a closed loop: `max`, or what fits [`LASTS_NS`], but at least [`MIN_MESSAGES`].
+pub fn count(max: u64, travel_ns: u64) -> u64 {
+    round_trips_within(LASTS_NS, travel_ns).clamp(MIN_MESSAGES.min(max), max)
 }
 
-/// Their warm-up messages: `most`, or what fits the time in which CPUs settle, but at least one.
-pub fn warm_up_count(most: u64, travel_ns: u64) -> u64 {
-    fitting(WARM_UP_NS, travel_ns).clamp(1.min(most), most)
+/// Warm-up messages of such a round: `max`, or what fits [`WARM_UP_NS`], but at least one.
+pub fn warm_up_count(max: u64, travel_ns: u64) -> u64 {
+    round_trips_within(WARM_UP_NS, travel_ns).clamp(1.min(max), max)
 }
 
-fn fitting(time_ns: u64, travel_ns: u64) -> u64 {
+fn round_trips_within(time_ns: u64, travel_ns: u64) -> u64 {
     time_ns.checked_div(travel_ns).unwrap_or(u64::MAX)
 }
 
-/// How long a round measures exchanges, in ns: some round trips, at least `least_ns`, up to [`LASTS_NS`].
-pub fn duration_ns(least_ns: u64, travel_ns: u64) -> u64 {
-    travel_ns.saturating_mul(TRAVELS).clamp(least_ns, LASTS_NS.max(least_ns))
+/// Measured time of a round of exchanges, in ns: some round trips, at least `min_ns`, up to [`LASTS_NS`].
+pub fn duration_ns(min_ns: u64, travel_ns: u64) -> u64 {
+    travel_ns.saturating_mul(DURATION_ROUND_TRIPS).clamp(min_ns, LASTS_NS.max(min_ns))
 }
 
-/// Default time-out of an answer, in ns: ten round trips, full queues and a first retransmission, at least
+/// Default time-out of an answer, in ns: ten round trips plus a full queue and a first retransmission, at least
 /// [`TIMEOUT_NS`].
 pub fn timeout_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let Some(link) = between(case, capabilities) else { return TIMEOUT_NS };
-    let travels_ns = on_the_way_ns(case, &link).saturating_mul(TIMEOUT_ROUND_TRIPS);
+    let travels_ns = link_travel_ns(case, &link).saturating_mul(TIMEOUT_ROUND_TRIPS);
     let needed_ns = travels_ns.saturating_add(link.queue_ns).saturating_add(FIRST_RETRANSMISSION_NS);
     needed_ns.clamp(TIMEOUT_NS, MAX_TIMEOUT_NS)
 }

@@ -1,4 +1,4 @@
-//! Shared by experiments on one-way loads: knobs and the length of rounds.
+//! Knobs and round lengths shared by experiments with one-way loads.
 
 use hairpin_model::flow::{Direction, Ways};
 pub use hairpin_model::flow::{MESSAGE_BYTES, WRITE_BYTES};
@@ -16,7 +16,7 @@ use crate::shared::{self, AUTO};
 const DURATION_NS: u64 = 200_000_000;
 /// Default warm-up, in ns.
 const WARM_UP_NS: u64 = 100_000_000;
-/// Per flow.
+/// Maximum connections of a flow.
 pub const MAX_CONNECTIONS: u64 = 1000;
 
 pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
@@ -25,8 +25,8 @@ pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direct
     .or(&["up"])
     .print(|repeat| repeat.values("", |case| Some(case.primary().direction.to_string())));
 
-/// The case with its flow in that direction; for both ways with a second flow back.
-pub fn going(case: &Case, ways: Ways) -> Case {
+/// Returns the case with its flow in this direction; for both ways with a second flow back.
+pub fn in_direction(case: &Case, ways: Ways) -> Case {
     case.clone().with(|case| {
         case.primary_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
         if ways == Ways::Both {
@@ -80,12 +80,12 @@ pub const WARM_UP: Knob = Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
     .help("How long the load may stall, and the server may take to answer [default: 2s; more over a link]");
 
-/// Fewer than elsewhere: raw samples travel from the receiver to the client.
+/// Maximum samples are fewer than in other experiments, because samples travel from the receiver to the client.
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000 })
-    .help("Maximum of raw samples kept of each round; a histogram holds all")
+    .help("Maximum number of raw samples kept per round; a histogram holds all")
     .or(&["10000"]);
 
-/// How much a round sends and measures, if given.
+/// How much a round sends and measures, if set by the user.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
     pub extent: Option<Extent>,
@@ -101,18 +101,18 @@ impl Lengths {
         Ok(Self { extent: shared::extent(knobs, "count")?, warm_up: knobs.value(warm_up) })
     }
 
-    /// The case with these lengths; defaults are longer over a link.
+    /// Plans the case with these lengths; the defaults are longer over a link.
     pub fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
-        let lasts = |asked: Option<Extent>, least_ns| {
-            asked.unwrap_or(Extent::DurationNs(links::duration_ns(least_ns, travel_ns)))
+        let lasts = |asked: Option<Extent>, min_ns| {
+            asked.unwrap_or(Extent::DurationNs(links::duration_ns(min_ns, travel_ns)))
         };
         let (warm_up, extent) = (lasts(self.warm_up, WARM_UP_NS), lasts(self.extent, DURATION_NS));
         Planned::of(case, warm_up, extent, knobs, capabilities)
     }
 }
 
-/// Numbers of connections or streams.
+/// Reads a knob that takes numbers of connections or streams.
 pub fn counts(knobs: &Knobs, name: &str) -> Vec<u32> {
     let counts = knobs.values::<u64>(name);
     counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect()

@@ -1,4 +1,4 @@
-//! Checks which cases are possible here. An impossible case is refused with its reason, not run.
+//! Checks which cases are possible on these hosts. An impossible case is skipped with the reason.
 
 use hairpin_model::card::IPV4_MTU_BYTES;
 use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Pacing, Source};
@@ -11,18 +11,18 @@ use hairpin_model::{
 
 use crate::links;
 
-/// Whether `case`, whose primary flow uses a transport with that card, can be measured here.
+/// Whether `case` can be measured here. `card` describes the transport of its primary flow.
 ///
 /// # Errors
 /// The first reason why not, with a hint.
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     if case.primary().connection_use == ConnectionUse::Shared {
-        shared(case)?;
+        check_shared(case)?;
     }
     let primary = case.primary();
     check_alone(&case.alone(primary), card, capabilities)?;
     if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
-        return Err(why("each flow has processes of its own", "use --ends processes, or one direction"));
+        return Err(why("each flow runs in its own processes", "use --ends processes, or one direction"));
     }
     if case.is_under_load() && case.injected_fault.is_some() && !case.loads().is_empty() {
         return Err(why("a fault cannot be injected beside a load", "use --load none"));
@@ -39,10 +39,10 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     Ok(())
 }
 
-/// Requirements of a probe that shares the load's connection.
-fn shared(case: &Case) -> Result<(), WhyNot> {
+/// Checks the requirements of a probe that shares the load's connection.
+fn check_shared(case: &Case) -> Result<(), WhyNot> {
     let probe = case.primary();
-    let one = "a probe shares one connection with one load that goes as fast as it can";
+    let one = "a probe can share only one connection, of one load at full speed";
     let one_hint = "omit --connections and --load-rate, and use --load up or down";
     let load = match case.loads()[..] {
         [] => {
@@ -56,16 +56,16 @@ fn shared(case: &Case) -> Result<(), WhyNot> {
     };
     if load.transport != probe.transport {
         let hint = format!("use --transport {}, or --probe-connection own", load.transport);
-        return Err(why(format!("the load's connection is one of {}", load.transport), hint));
+        return Err(why(format!("the load's connection uses {}", load.transport), hint));
     }
     if !matches!(load.load, Load::Stream { .. }) || load.wires() > 1 {
         return Err(why(one, one_hint));
     }
     if probe.load.rate_per_s().is_none() {
-        return Err(why("its messages are written between others at a rate", "omit --closed-loop"));
+        return Err(why("a probe on a shared connection sends at a rate", "omit --closed-loop"));
     }
     if case.ends.waiting != Waiting::Block {
-        return Err(why("its ends sleep until the connection can be read or written", "use --waiting block"));
+        return Err(why("the ends of a shared connection block until they can read or write", "use --waiting block"));
     }
     if probe.load.size_bytes() < NUMBERED_BYTES || probe.load.size_bytes() > MAX_SHARED_BYTES {
         let sizes = format!("{NUMBERED_BYTES} B to {}", exact_bytes(MAX_SHARED_BYTES));
@@ -77,7 +77,7 @@ fn shared(case: &Case) -> Result<(), WhyNot> {
 /// The largest message on a shared connection, see [`frames`](../../hairpin-loops/src/shared/frames.rs).
 const MAX_SHARED_BYTES: u64 = 1 << 20;
 
-fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
+fn check_connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.primary();
     match flow.connection_use {
         ConnectionUse::PerMessage if !(card.many_connections && card.reliable) => {
@@ -95,28 +95,28 @@ fn connection(case: &Case, card: &Card) -> Result<(), WhyNot> {
 }
 
 fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
-    link(case, card, capabilities)?;
-    other_host(case, card, capabilities)?;
-    waiting(case, card)?;
+    check_link(case, card, capabilities)?;
+    check_other_host(case, card, capabilities)?;
+    check_waiting(case, card)?;
     match &case.primary().load {
-        Load::Exchange { exchange, .. } => small_writes(case, exchange, card)?,
-        Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => one_way(case, card)?,
-        Load::PingPong { .. } | Load::Paced { .. } => connection(case, card)?,
+        Load::Exchange { exchange, .. } => check_small_writes(case, exchange, card)?,
+        Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => check_one_way(case, card)?,
+        Load::PingPong { .. } | Load::Paced { .. } => check_connection(case, card)?,
     }
     match card.answered_by {
-        AnsweredBy::Kernel => answered_by_kernel(case)?,
-        AnsweredBy::Server => two_ends(case, card, capabilities)?,
+        AnsweredBy::Kernel => check_kernel_answer(case)?,
+        AnsweredBy::Server => check_two_ends(case, card, capabilities)?,
     }
-    sizes(case, card)?;
-    options(case, card, capabilities)?;
+    check_sizes(case, card)?;
+    check_options(case, card, capabilities)?;
     if case.ends.cpu_idle == CpuIdle::Shallow {
         capabilities.may_keep_cpus_awake.clone()?;
     }
     Ok(())
 }
 
-/// Checks whether emulated links work here before whether this transport can cross one.
-fn link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+/// Checks whether emulated links work here, then whether this transport can cross one.
+fn check_link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     if !case.is_emulated() {
         return Ok(());
     }
@@ -141,7 +141,7 @@ pub(crate) fn is_ipv6(card: &Card) -> bool {
 }
 
 /// Checks whether the transport reaches the server's host.
-fn other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+fn check_other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let Some(far) = capabilities.far.as_ref().filter(|_| case.path.across.is_some()) else { return Ok(()) };
     if card.reach != Reach::Network || card.answered_by == AnsweredBy::Kernel {
         return Err(why(
@@ -167,33 +167,33 @@ fn why(reason: impl Into<String>, hint: impl Into<String>) -> WhyNot {
     WhyNot::new(reason, hint)
 }
 
-fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
+fn check_waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if card.waitings.contains(&case.ends.waiting) {
         return Ok(());
     }
-    let taken: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
-    Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", taken.join(" or "))))
+    let known: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
+    Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", known.join(" or "))))
 }
 
-/// Header of a numbered message: [`number`](../../hairpin-loops/src/driver/phase.rs).
+/// Header of a message with a number: [`number`](../../hairpin-loops/src/driver/phase.rs).
 const NUMBERED_BYTES: u64 = 8;
 
-/// Header of a message that also has its time and a nonce for the receiver to quote:
+/// Header of a message with a number, its send time and a nonce that the receiver quotes back:
 /// [`nonce_of`](../../hairpin-loops/src/driver/messages.rs).
 const QUOTED_BYTES: u64 = 24;
 
-/// Maximum bytes of one call; both ends have room for them.
+/// Maximum bytes of one call; the buffers of both ends have this size.
 const MAX_BATCH_BYTES: u64 = 64 << 20;
 
-/// Requirements of a load without answers.
-fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
+/// Checks the requirements of a load without answers.
+fn check_one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let flow = case.primary();
     if card.answered_by == AnsweredBy::Kernel {
         return Err(why("the kernel answers each message, so no program receives a stream", "omit this transport"));
     }
     if case.ends.waiting == Waiting::Block {
         if !card.waitings.contains(&Waiting::Poll) {
-            return Err(why("it cannot wait for room, so a one-way load must spin", "use --waiting spin"));
+            return Err(why("it cannot wait for buffer space, so a one-way load must spin", "use --waiting spin"));
         }
         if flow.wires() > 1 {
             return Err(why(
@@ -209,8 +209,8 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if case.path.across.is_some() && !card.reliable && flow.load.size_bytes() < QUOTED_BYTES {
         return Err(why(
             format!(
-                "a sender of datagrams to another host goes on only while the receiver quotes what came, for which messages need \
-                 {QUOTED_BYTES} B"
+                "datagrams to another host carry a number that the receiver quotes back, and need at least \
+                 {QUOTED_BYTES} B for it"
             ),
             "use larger messages",
         ));
@@ -237,13 +237,13 @@ fn one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
         return Err(why("a fault is injected before an answer, and a one-way load has no answers", "use round-trip"));
     }
     match &flow.load {
-        Load::Stream { source: Source::File, .. } => from_a_file(case, card),
-        Load::Offered { pacing, .. } => paced(case, *pacing, card),
+        Load::Stream { source: Source::File, .. } => check_file_source(case, card),
+        Load::Offered { pacing, .. } => check_pacing(case, *pacing, card),
         _ => Ok(()),
     }
 }
 
-fn from_a_file(case: &Case, card: &Card) -> Result<(), WhyNot> {
+fn check_file_source(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if case.primary().options.get(OptionName::Zerocopy) == Some("on") {
         return Err(why("sendfile takes no MSG_ZEROCOPY", "use --source buffer, or omit the option zerocopy"));
     }
@@ -253,12 +253,12 @@ fn from_a_file(case: &Case, card: &Card) -> Result<(), WhyNot> {
     Err(why("it cannot send from a file", "use tcp, unix-stream or pipe, or --source buffer"))
 }
 
-fn paced(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> {
+fn check_pacing(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> {
     let share_a_cpu = case.ends.placement == Placement::SameCpu;
     match pacing {
         Pacing::Kernel if !card.options.contains(&OptionName::PacingRate) => Err(why(
-            "the kernel paces TCP only: of other transports the queue discipline `fq` would, which no loopback and no emulated \
-             link has",
+            "the kernel paces TCP only: other transports need the queue discipline `fq`, which neither the loopback \
+             nor an emulated link has",
             "use --pacing sleep+spin",
         )),
         Pacing::Spin if share_a_cpu => Err(why(
@@ -269,8 +269,8 @@ fn paced(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> {
     }
 }
 
-/// The kernel answers on the CPU that sends: there is no second end to place or configure.
-fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
+/// Checks a case that the kernel answers on the CPU that sends: there is no second end to place or configure.
+fn check_kernel_answer(case: &Case) -> Result<(), WhyNot> {
     if case.ends.placement == Placement::CrossCpu {
         return Err(why(
             "the kernel answers on the CPU that sends, so there is no second CPU",
@@ -292,7 +292,7 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
     Ok(())
 }
 
-/// CPUs that the ends of two flows need if each flow has its own.
+/// CPUs needed if the ends of each of two flows have their own CPUs.
 pub(crate) const fn cpus_of_two_pairs(placement: Placement) -> usize {
     match placement {
         Placement::CrossCpu => 4,
@@ -302,16 +302,16 @@ pub(crate) const fn cpus_of_two_pairs(placement: Placement) -> usize {
     }
 }
 
-fn two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+fn check_two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let one_cpu = capabilities.cpus.len() < 2;
     let (needed, may_use) = (cpus_of_two_pairs(case.ends.placement), capabilities.cpus.len());
     if case.ends.cpus == WhichCpus::Other && may_use < needed {
-        let reason = format!("it needs {needed} CPUs for CPUs of its own, and this process may use {may_use}");
+        let reason = format!("--load-cpu other needs {needed} CPUs, and this process may use {may_use}");
         return Err(why(reason, "use --load-cpu same"));
     }
     if case.ends.cpus == WhichCpus::Other && case.ends.placement == Placement::Unpinned {
         return Err(why(
-            "it is not pinned, so no CPUs are the others",
+            "its ends are not pinned, so no CPUs are known to be free",
             "use --load-cpu same, or another --placement",
         ));
     }
@@ -329,12 +329,12 @@ fn two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result
     Ok(())
 }
 
-/// Whether the transport packs and acknowledges segments as TCP does, and has the option `nodelay`.
+/// Whether the transport segments and acknowledges as TCP does, and has the option `nodelay`.
 pub fn is_tcp(card: &Card) -> bool {
     card.options.contains(&OptionName::Nodelay)
 }
 
-fn small_writes(case: &Case, exchange: &Exchange, card: &Card) -> Result<(), WhyNot> {
+fn check_small_writes(case: &Case, exchange: &Exchange, card: &Card) -> Result<(), WhyNot> {
     if card.boundaries {
         return Err(why(
             "it keeps message boundaries: each write is a message of its own",
@@ -351,7 +351,7 @@ fn small_writes(case: &Case, exchange: &Exchange, card: &Card) -> Result<(), Why
     {
         return Err(why(format!("it has no option `{option}`, which remedy `{remedy}` sets"), "use another remedy"));
     }
-    answers_in_flight(case, exchange.pipeline, card)
+    check_pipeline(case, exchange.pipeline, card)
 }
 
 fn option_of(remedy: Remedy) -> Option<OptionName> {
@@ -363,28 +363,28 @@ fn option_of(remedy: Remedy) -> Option<OptionName> {
     }
 }
 
-/// Unread answers that the buffers of any byte stream hold: half of a pipe's 64 KiB (pipe(7)).
+/// Bytes of unread answers that the buffers of any byte stream hold: half of a pipe's 64 KiB (pipe(7)).
 const ANSWERS_BYTES: u64 = 32 << 10;
-/// The same for a Unix socket, where each write also takes a `struct sk_buff`, rounded up (net/unix/af_unix.c): a
+/// Likewise for a Unix socket, where each write also takes a `struct sk_buff`, rounded up (net/unix/af_unix.c): a
 /// buffer of 208 KiB is full after 278 writes of 1 to 64 B, 93 of 1000 B, 44 of 4000 B.
 const UNIX_ANSWERS_BYTES: u64 = 128 << 10;
 
-/// The client reads no answer before its last request is written: a server that cannot write its answers stops reading,
-/// and both wait forever.
-fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyNot> {
+/// Checks that the answers of a pipeline fit the buffers. The client reads no answer before it has written its last
+/// request, so a server that cannot write its answers stops reading, and both wait forever.
+fn check_pipeline(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyNot> {
     if pipeline < 2 {
         return Ok(());
     }
     let reply = case.primary().load.reply_size_bytes();
     let of_sockets = card.options.contains(&OptionName::Sndbuf);
-    let (holds, each) = match of_sockets && !is_tcp(card) {
+    let (capacity, each) = match of_sockets && !is_tcp(card) {
         true => (UNIX_ANSWERS_BYTES, reply.saturating_mul(2).saturating_add(1 << 10)),
         false => (ANSWERS_BYTES, reply),
     };
     let buffers = [OptionName::Sndbuf, OptionName::Rcvbuf];
     let asked = buffers.iter().filter_map(|name| case.primary().options.get(*name)?.parse::<u64>().ok()).min();
-    let most = holds.min(asked.unwrap_or(u64::MAX)) / each;
-    if pipeline <= most {
+    let max_answers = capacity.min(asked.unwrap_or(u64::MAX)) / each;
+    if pipeline <= max_answers {
         return Ok(());
     }
     Err(why(
@@ -392,11 +392,11 @@ fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyN
             "{pipeline} unread answers of {} may not fit its buffers, so both ends could wait forever",
             exact_bytes(reply)
         ),
-        format!("use --pipeline {}, or a smaller --reply", most.max(1)),
+        format!("use --pipeline {}, or a smaller --reply", max_answers.max(1)),
     ))
 }
 
-fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
+fn check_sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let range = card.min_message_bytes..=card.max_message_bytes;
     let message = if case.primary().load.exchange().is_some() { "request" } else { "message" };
     for (what, size) in
@@ -411,12 +411,12 @@ fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
     Ok(())
 }
 
-fn options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+fn check_options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     for (name, value) in case.primary().options.iter() {
         if !card.options.contains(&name) {
-            let taken: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
+            let known: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
             let hint =
-                if taken.is_empty() { "omit --option".to_owned() } else { format!("it has {}", taken.join(", ")) };
+                if known.is_empty() { "omit --option".to_owned() } else { format!("it has {}", known.join(", ")) };
             return Err(why(format!("it has no option `{name}`"), hint));
         }
         let controls = &capabilities.congestion_controls;

@@ -1,4 +1,4 @@
-//! Rounds that check a claim: the cases of a pair differ in one thing, and both are measured in turn.
+//! Rounds that check a claim: the cases of a pair differ in one setting, and both are measured in turn.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, HostCapabilities, Remedy, RoundOrder, RoundRecord};
@@ -9,11 +9,11 @@ use crate::quantity::SECOND_NS;
 use crate::sequence;
 
 const ROUNDS: u64 = 10;
-/// Maximum duration of all rounds, in ns, unless [`MIN_ROUNDS`], one more than an interval needs, take longer.
+/// Maximum duration of all rounds, in ns, unless [`MIN_ROUNDS`] (one more than an interval needs) take longer.
 const LASTS_NS: u64 = 60 * SECOND_NS;
 const MIN_ROUNDS: u64 = QUICK_BLOCKS + 1;
 
-/// The rounds that check these pairs, as many as an interval needs and the time allows, and their duration in ns.
+/// Returns the rounds that check these pairs, up to ten of each case if time allows, and their duration in ns.
 pub fn rounds(
     pairs: &[[Case; 2]],
     like: &[RoundRecord],
@@ -27,10 +27,10 @@ pub fn rounds(
     (orders, blocks.saturating_mul(block_ns))
 }
 
-/// `blocks` blocks of every case of the pairs, from `first_block` on, interleaved in a seeded random order.
+/// Returns `blocks` blocks of every case of the pairs, starting at `first_block`, in seeded random order.
 ///
-/// A case in several pairs is measured once per block. Everything but the case is copied from the nearest timed round
-/// of `like`; without timed rounds the result is empty.
+/// A case that is in several pairs is measured once per block. Everything but the case is copied from the most
+/// similar timed round in `like`; without timed rounds the result is empty.
 pub fn orders(
     pairs: &[[Case; 2]],
     like: &[RoundRecord],
@@ -48,8 +48,8 @@ pub fn orders(
     sequence::interleaved(&templates, first_block, blocks, seed)
 }
 
-/// The timed round nearest to the case. Ties go to the shortest round, since the case may stall where the nearest does
-/// not; then to the first.
+/// Returns the timed round whose case is most similar. Among equals the shortest round, since the case may stall
+/// where the similar one does not; then the first.
 fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
     let timed = like.iter().map(|record| &record.order).filter(|order| order.purpose == Purpose::Timed);
     timed.min_by_key(|order| {

@@ -9,10 +9,10 @@ pub const DAY_NS: u64 = 86_400 * SECOND_NS;
 pub const MAX_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
 /// Maximum messages of a round.
 pub const MAX_MESSAGES: u64 = 10_000_000_000;
-/// Longest stall of an injected fault.
+/// Maximum stall of an injected fault.
 const MAX_STALL_NS: u64 = 10 * SECOND_NS;
 
-/// A whole number in a range, with an optional suffix `k` or `M`: `2000`, `2k`, `1_000`.
+/// Parses a whole number with an optional suffix `k` or `M`: `2000`, `2k`, `1_000`.
 ///
 /// # Errors
 /// [`Refused`] if it is not a whole number or out of range.
@@ -23,7 +23,7 @@ pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
         .ok_or_else(|| Refused::new(format!("`{text}` is not valid"), format!("a whole number from {min} to {max}")))
 }
 
-/// A number of bytes in a range.
+/// Parses a number of bytes.
 ///
 /// # Errors
 /// [`Refused`] if it is not a number of bytes or out of range.
@@ -35,7 +35,7 @@ pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     Err(Refused::new(format!("`{text}` is not valid"), format!("{} to {}", exact_bytes(min), exact_bytes(max))))
 }
 
-/// A switch: `on` or `off`.
+/// Parses `on` or `off`.
 ///
 /// # Errors
 /// [`Refused`] for any other word.
@@ -47,7 +47,7 @@ pub fn switch(text: &str) -> Result<bool, Refused> {
     }
 }
 
-/// A share between 0 and 1, such as `2%`.
+/// Parses a share between 0 and 1, such as `2%`.
 ///
 /// # Errors
 /// [`Refused`] if it is not a share or out of range.
@@ -59,7 +59,7 @@ pub fn share(text: &str) -> Result<f64, Refused> {
     Err(Refused::new(format!("`{text}` is not valid"), "a share above 0% and below 100%"))
 }
 
-/// A duration in nanoseconds in a range.
+/// Parses a duration to nanoseconds.
 ///
 /// # Errors
 /// [`Refused`] if it is not a duration or out of range.
@@ -73,7 +73,7 @@ pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused>
     Err(Refused::new(format!("`{text}` is not valid"), format!("a duration {from} up to {hours} h")))
 }
 
-/// Messages per second: at least one per day, at most `max_per_s`.
+/// Parses a rate in messages per second: at least one per day, at most `max_per_s`.
 ///
 /// # Errors
 /// [`Refused`] if it is not a rate or out of range.
@@ -85,7 +85,7 @@ pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
     Err(Refused::new(format!("`{text}` is not valid"), format!("from one message per day to {max_per_s} per second")))
 }
 
-/// A number of messages (`500`) or a duration (`40ms`); may be 0.
+/// Parses a number of messages (`500`) or a duration (`40ms`); may be 0.
 ///
 /// # Errors
 /// [`Refused`] if it is neither, or too large.
@@ -100,10 +100,10 @@ pub fn extent(text: &str) -> Result<Extent, Refused> {
     })
 }
 
-/// An injected fault: `sleep=5ms/100` sleeps 5 ms in every 100th message, `busy=1300ns` keeps the CPU busy in each.
+/// Parses an injected fault: `sleep=5ms/100` sleeps 5 ms in every 100th message, `busy=1300ns` spins in each message.
 ///
 /// # Errors
-/// [`Refused`] if it does not have that form, or stalls for more than 10 s.
+/// [`Refused`] if it has another form, or stalls for more than 10 s.
 pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
     let bad = || {
         Refused::new(
@@ -123,7 +123,7 @@ pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
     Ok(InjectedFault { stall_ns, every, sleeps })
 }
 
-/// The values of a kernel setting, `net.ipv4.tcp_sack=0,1`, without duplicates.
+/// Parses the values of a kernel setting, `net.ipv4.tcp_sack=0,1`; removes duplicates.
 ///
 /// # Errors
 /// [`Refused`] for an invalid name or a missing value.

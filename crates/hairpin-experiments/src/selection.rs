@@ -1,4 +1,4 @@
-//! From the request to the plan: the transports, the possible cases, and the skipped ones with reasons.
+//! Selects the requested transports and the possible cases, and notes why others are skipped.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ use crate::links;
 use crate::possible;
 use crate::sequence::Planned;
 
-/// The candidates of the knob `knob`, for instance `transport`, in the order given, without duplicates; all in the
-/// ladder's order for `all` or without a name.
+/// Returns the candidates that the knob `knob` (for instance `transport`) names, in the order given, without
+/// duplicates. With `all` or without a name, returns all, in the order of the host capabilities.
 ///
 /// # Errors
 /// [`Refused`] for an unknown name, with the nearest one.
@@ -30,8 +30,8 @@ pub fn candidates<'g>(
     Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())
 }
 
-/// Default transports of an experiment, which are over IPv4; their IPv6 counterparts if the server's host is reached
-/// over IPv6.
+/// Replaces the default transports of an experiment, which are over IPv4, by their IPv6 counterparts if the server's
+/// host is reached over IPv6.
 pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
     if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {
         return defaults;
@@ -44,21 +44,21 @@ pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabili
     defaults.into_iter().map(|own| over_ipv6(&own.card).unwrap_or(own)).collect()
 }
 
-/// The kind of both ends on a transport if `wanted` is requested.
+/// Returns the kind of both ends on a transport if `wanted` is requested.
 ///
-/// A kernel that answers has one end, reported as a process. A transport within one process runs as threads, unless the
-/// user explicitly asked for processes: then the case is impossible and says so.
-pub fn ends(card: &Card, wanted: EndKind, in_so_many_words: bool) -> EndKind {
+/// A transport that the kernel answers has one end, reported as a process. A transport within one process runs as
+/// threads, unless the user explicitly asked for processes; the case is then refused as impossible.
+pub fn ends(card: &Card, wanted: EndKind, is_explicit: bool) -> EndKind {
     if card.answered_by == AnsweredBy::Kernel {
         EndKind::Processes
-    } else if card.reach == Reach::Process && !in_so_many_words {
+    } else if card.reach == Reach::Process && !is_explicit {
         EndKind::Threads
     } else {
         wanted
     }
 }
 
-/// The possible cases that `planned` makes for these transports, and the reasons for the others.
+/// Returns the possible cases that `planned` makes for these transports, and the skipped ones with reasons.
 ///
 /// # Errors
 /// [`Refused`] if nothing is left to run.
@@ -67,27 +67,27 @@ pub fn possible_cases(
     capabilities: &HostCapabilities,
     planned: impl Fn(&Card) -> Vec<Planned>,
 ) -> Result<Planning, Refused> {
-    let mut sieve = CaseCollector::new(capabilities);
-    for candidate in sieve.runnable(candidates) {
-        planned(&candidate.card).into_iter().for_each(|planned| sieve.offer(&candidate.card, planned));
+    let mut collector = CaseCollector::new(capabilities);
+    for candidate in collector.runnable(candidates) {
+        planned(&candidate.card).into_iter().for_each(|planned| collector.offer(&candidate.card, planned));
     }
-    sieve.finish()
+    collector.finish()
 }
 
 /// Collects the possible cases, without duplicates, and the reasons for the others.
 #[derive(Debug)]
 pub struct CaseCollector<'g> {
     capabilities: &'g HostCapabilities,
-    kept: Vec<Planned>,
-    turned_away: Vec<(Case, WhyNot)>,
+    planned_cases: Vec<Planned>,
+    impossible: Vec<(Case, WhyNot)>,
     cannot_run: Vec<(&'static str, WhyNot)>,
     seen: HashSet<String>,
 }
 
 impl<'g> CaseCollector<'g> {
     pub fn new(capabilities: &'g HostCapabilities) -> Self {
-        let (kept, turned_away, cannot_run) = (Vec::new(), Vec::new(), Vec::new());
-        Self { capabilities, kept, turned_away, cannot_run, seen: HashSet::new() }
+        let (planned_cases, impossible, cannot_run) = (Vec::new(), Vec::new(), Vec::new());
+        Self { capabilities, planned_cases, impossible, cannot_run, seen: HashSet::new() }
     }
 
     /// Returns the candidates that can run here, and notes the reasons for the others.
@@ -102,43 +102,43 @@ impl<'g> CaseCollector<'g> {
         runnable
     }
 
-    /// Keeps the case if it is possible, else notes the reason. Ignores duplicates.
+    /// Adds the case if it is possible, else notes the reason. Ignores duplicates.
     pub fn offer(&mut self, card: &Card, mut planned: Planned) {
         let card = links::fall_back(&mut planned.case, self.capabilities).unwrap_or(card);
         if !self.seen.insert(planned.case.id()) {
             return;
         }
         match possible::check(&planned.case, card, self.capabilities) {
-            Ok(()) => self.kept.push(planned),
-            Err(why) => self.turned_away.push((planned.case, why)),
+            Ok(()) => self.planned_cases.push(planned),
+            Err(why) => self.impossible.push((planned.case, why)),
         }
     }
 
-    /// The planned and the skipped cases, the latter with one entry per transport and reason.
+    /// Returns the planned and the skipped cases, the latter with one entry per transport and reason.
     ///
     /// # Errors
     /// [`Refused`] if nothing is left to run.
     pub fn finish(self) -> Result<Planning, Refused> {
-        if self.kept.is_empty() {
+        if self.planned_cases.is_empty() {
             return Err(self.nothing_left());
         }
-        let mut skipped: Vec<Skipped> = self.cannot_run.iter().map(|(name, why)| whole(name, why)).collect();
+        let mut skipped: Vec<Skipped> = self.cannot_run.iter().map(|(name, why)| skip(name, why)).collect();
         for ((transport, why), cases) in self.groups() {
-            let still_runs = self.kept.iter().any(|planned| planned.case.primary().transport == transport);
-            let case = still_runs.then(|| several(&cases));
-            skipped.push(Skipped { case, ..whole(transport, why) });
+            let still_runs = self.planned_cases.iter().any(|planned| planned.case.primary().transport == transport);
+            let case = still_runs.then(|| brief_list(&cases));
+            skipped.push(Skipped { case, ..skip(transport, why) });
         }
-        Ok((self.kept, skipped))
+        Ok((self.planned_cases, skipped))
     }
 
     /// Impossible cases by transport and reason, in order of first appearance.
     fn groups(&self) -> Vec<((&str, &WhyNot), Vec<&Case>)> {
-        grouped(self.turned_away.iter().map(|(case, why)| ((case.primary().transport.as_str(), why), case)))
+        grouped(self.impossible.iter().map(|(case, why)| ((case.primary().transport.as_str(), why), case)))
     }
 
     fn nothing_left(&self) -> Refused {
         let of_transports = self.cannot_run.iter().map(|(name, why)| ((*name).to_owned(), why));
-        let of_cases = self.groups().into_iter().map(|((_, why), cases)| (several(&cases), why));
+        let of_cases = self.groups().into_iter().map(|((_, why), cases)| (brief_list(&cases), why));
         let reasons: Vec<(String, &WhyNot)> = of_transports.chain(of_cases).collect();
         match reasons.as_slice() {
             [] => Refused::new("no transport can be measured", "`hairpin list` shows what can run here"),
@@ -153,12 +153,12 @@ impl<'g> CaseCollector<'g> {
     }
 }
 
-fn whole(transport: &str, why: &WhyNot) -> Skipped {
+fn skip(transport: &str, why: &WhyNot) -> Skipped {
     Skipped { transport: transport.to_owned(), case: None, reason: why.to_string() }
 }
 
-/// Names cases briefly: the first, and how many more.
-pub(crate) fn several(cases: &[&Case]) -> String {
+/// Names cases briefly: the first, and the number of others.
+pub(crate) fn brief_list(cases: &[&Case]) -> String {
     match cases {
         [] => String::new(),
         [case] => case.label(),

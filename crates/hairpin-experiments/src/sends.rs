@@ -1,4 +1,4 @@
-//! Traffic of the rounds, which is announced, since a load without answers may fill a path.
+//! Forecast of the traffic of one-way loads. It is announced before a run, because such a load may fill a path.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{Extent, Flow, HostCapabilities, Load, PlannedTraffic};
@@ -7,21 +7,21 @@ use crate::links;
 use crate::quantity::SECOND_NS;
 use crate::sequence::Planned;
 
-/// Traffic of the one-way loads of `blocks` blocks of these cases, with warm-up.
+/// Returns the traffic of the one-way loads in `blocks` blocks of these cases, including warm-up.
 pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapabilities) -> PlannedTraffic {
     let mut sends = PlannedTraffic::default();
-    for one in planned {
+    for planned in planned {
         let mut at_full_speed_s: f64 = 0.0;
-        let link = links::between(&one.case, capabilities);
-        let extents = match &one.phases {
+        let link = links::between(&planned.case, capabilities);
+        let extents = match &planned.phases {
             Some(lengths) => [lengths.ramp, lengths.loaded].map(Extent::DurationNs),
-            None => [one.warm_up, one.extent],
+            None => [planned.warm_up, planned.extent],
         };
-        for flow in one.case.flows.iter().filter(|flow| flow.load.is_one_way()) {
+        for flow in planned.case.flows.iter().filter(|flow| flow.load.is_one_way()) {
             let way = usize::from(flow.direction == Direction::Down);
             let bits_per_s = link.as_ref().and_then(|link| link.bits_per_s[way]);
             let mut of_flow = PlannedTraffic::default();
-            extents.into_iter().for_each(|extent| add(&mut of_flow, flow, extent, bits_per_s));
+            extents.into_iter().for_each(|extent| add_traffic(&mut of_flow, flow, extent, bits_per_s));
             sends.bytes = sends.bytes.saturating_add(of_flow.bytes);
             // Flows of a case run at once.
             at_full_speed_s = at_full_speed_s.max(of_flow.at_full_speed_s);
@@ -34,9 +34,9 @@ pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapa
     }
 }
 
-/// Adds the traffic of a flow in a part of a round. A stream sends no more than the link carries; lost datagrams do not
-/// count.
-fn add(sends: &mut PlannedTraffic, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) {
+/// Adds the traffic of a flow in one part of a round. A stream sends no more than the link carries; retransmissions
+/// are not counted.
+fn add_traffic(sends: &mut PlannedTraffic, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) {
     let size_bytes = flow.load.size_bytes() as f64;
     let seconds = |duration_ns: u64| duration_ns as f64 / SECOND_NS as f64;
     let bytes = match (&flow.load, extent) {
@@ -52,7 +52,7 @@ fn add(sends: &mut PlannedTraffic, flow: &Flow, extent: Extent, bits_per_s: Opti
             bits_per_s as f64 / 8.0 * seconds(duration_ns)
         }
     };
-    // Saturates: such numbers need not be exact.
+    // The cast saturates: such large numbers need not be exact.
     sends.bytes = sends.bytes.saturating_add(bytes as u64);
 }
 
@@ -65,7 +65,7 @@ mod tests {
 
     fn sent(flow: Flow, extent: Extent, bits_per_s: Option<u64>) -> PlannedTraffic {
         let mut sends = PlannedTraffic::default();
-        add(&mut sends, &flow, extent, bits_per_s);
+        add_traffic(&mut sends, &flow, extent, bits_per_s);
         sends
     }
 

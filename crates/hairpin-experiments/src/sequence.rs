@@ -1,14 +1,14 @@
 //! The order of rounds: block by block, each with every case once, in a seeded random order.
 //!
-//! Slow changes of the machine then affect all cases alike, and rounds of one block are close in time, so comparisons
-//! may pair them.
+//! Slow changes of the machine then affect all cases alike. Rounds of one block are close in time, so comparisons may
+//! pair them.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, PhaseLengths, Refused, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Maximum rounds of a plan: as many as every command can read back.
+/// Maximum rounds of a plan: every command can read back a saved run of this size.
 pub const MAX_ROUNDS: u64 = 20_000;
 pub const MAX_CASES: u64 = 2000;
 
@@ -22,7 +22,7 @@ pub struct Planned {
     pub timeout_ns: u64,
     /// See [`crate::estimate::deadline_ns`].
     pub deadline_ns: u64,
-    /// Set if a load begins and ends during a probe.
+    /// Lengths of the phases if a load begins and ends during a probe.
     pub phases: Option<PhaseLengths>,
 }
 
@@ -30,7 +30,7 @@ pub struct Planned {
 pub struct Common {
     /// Maximum raw samples kept per round.
     pub keep_samples: u64,
-    /// Continue if an option was not granted.
+    /// Continue if the kernel did not grant an option.
     pub allow_unmet_options: bool,
     /// The port to listen on; 0 for any.
     pub port: u16,
@@ -41,13 +41,13 @@ pub struct Common {
 pub struct Blocks {
     pub first: u32,
     pub count: u32,
-    /// When the first begins, in ns since the run began.
+    /// When the first block begins, in ns since the start of the run.
     pub begin_ns: u64,
-    /// Interval between block starts, in ns; 0: back to back.
+    /// Interval between block starts, in ns; 0 runs blocks back to back.
     pub apart_ns: u64,
 }
 
-/// The orders of every planned case in these blocks.
+/// Returns the round orders of every planned case in these blocks.
 ///
 /// # Errors
 /// [`Refused`] if there would be more than [`MAX_ROUNDS`].
@@ -63,7 +63,7 @@ pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) ->
     Ok(spread(&templates, blocks, seed))
 }
 
-/// Every template once in each of these blocks, at their intervals.
+/// Returns every template once in each of these blocks, with their start times.
 pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundOrder> {
     let mut orders = interleaved(templates, blocks.first, blocks.count, seed);
     for order in &mut orders {
@@ -73,16 +73,16 @@ pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundO
     orders
 }
 
-/// Every template once in each of `blocks` blocks from `first_block` on, in that block's seeded random order.
+/// Returns every template once in each of `blocks` blocks from `first_block` on, in a seeded random order per block.
 ///
-/// The seed of links is `seed` plus the block's number: the same random events for all cases of a block, others in each
-/// block.
+/// The seed of emulated links is `seed` plus the block number: all cases of a block see the same random events, and
+/// each block sees different ones.
 pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed: u64) -> Vec<RoundOrder> {
     let numbers = (0..blocks).map(|number| first_block.saturating_add(number));
     let in_order = numbers.flat_map(|block| {
-        let places = permutation(templates.len(), seed, block);
-        places.into_iter().map(move |place| {
-            let template = &templates[place];
+        let indices = permutation(templates.len(), seed, block);
+        indices.into_iter().map(move |index| {
+            let template = &templates[index];
             let link_seed = if template.case.is_emulated() { seed.wrapping_add(u64::from(block)) } else { 0 };
             RoundOrder { block, link_seed, ..template.clone() }
         })
@@ -90,7 +90,7 @@ pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed
     in_order.collect()
 }
 
-/// The round of one case, in block 0.
+/// Returns the round order of one case, for block 0.
 pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
     RoundOrder {
         case: planned.case.clone(),
@@ -109,7 +109,7 @@ pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
     }
 }
 
-/// A random order of `0..len` that depends only on the seed and the block's number.
+/// Returns a random order of `0..len` that depends only on the seed and the block number.
 ///
 /// Fisher-Yates (Knuth, The Art of Computer Programming, volume 2, algorithm P), written out here because a seed's
 /// order is part of the saved run and must not change with a library's version.
@@ -124,7 +124,7 @@ pub fn permutation(len: usize, seed: u64, block: u32) -> Vec<usize> {
     order
 }
 
-/// A uniform number below `bound`, by rejection, so that all orders are equally likely.
+/// Returns a uniform number below `bound`, by rejection, so that all orders are equally likely.
 fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> usize {
     let unfair = u64::MAX - u64::MAX % bound;
     loop {

@@ -1,4 +1,4 @@
-//! Knobs that several experiments share, and the circumstances of a case that they set.
+//! Knobs that several experiments share, and the circumstances of a case, which these knobs set.
 
 use hairpin_model::case::LOOPBACK;
 use hairpin_model::flow::{ConnectionUse, Pacing};
@@ -16,7 +16,7 @@ use crate::quantity::{DAY_NS, MAX_TIMEOUT_NS};
 use crate::selection;
 use crate::sequence::{Common, MAX_CASES};
 
-/// The word for a value that is chosen case by case.
+/// The word for a value that the experiment chooses for each case.
 pub const AUTO: &str = "auto";
 
 /// Sizes of messages and answers.
@@ -39,18 +39,18 @@ pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Plac
     .help("Where ends run: same-cpu, cross-cpu, unpinned, or all; default over a link: same-cpu; --to: pinned, unpinned")
     .many()
     .or(&["same-cpu", "cross-cpu"])
-    // Between two hosts ends are pinned by default.
+    // Between two hosts, ends are pinned by default.
     .print(|repeat| repeat.values(Placement::Pinned.word(), |case| Some(case.ends.placement.to_string())));
 
 pub const ENDS: Knob = Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS))
-    .help("What both ends are: processes, threads, or all")
+    .help("Kind of both ends: processes, threads, or all")
     .many()
     .or(&["processes"])
     .print(|repeat| repeat.values("processes", |case| Some(case.ends.kind.to_string())));
 
 pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("Socket options, for instance congestion=cubic,sndbuf=4096; none; or all, each alone. Repeat it to compare sets")
 .repeat()
-.print(|repeat| repeat.values(NO_OPTIONS, own_options));
+.print(|repeat| repeat.values(NO_OPTIONS, option_argument));
 
 pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .help(
@@ -74,21 +74,21 @@ pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdl
 /// The seed of every random choice. The binary always passes one, drawn if the user gives none.
 pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })
     .help("Seed of the order of rounds, of links and of resampling [default: drawn, and recorded]")
-    // It repeats the random events of a link.
+    // Only the random events of a link depend on it.
     .print(|repeat| match repeat.seed {
         Some(seed) if repeat.cases.iter().any(Case::is_emulated) => vec![seed.to_string()],
         _ => Vec::new(),
     });
 
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: MAX_TIMEOUT_NS })
-    .help("How long an answer may take [default: 2s; over a link, if more, 10 round trips, its full queue and 1s]");
+    .help("Time-out of an answer [default: 2s; over a link, if longer, 10 round trips plus a full queue plus 1s]");
 
 pub const TRACE: Knob = Knob::new("trace", "ON_OFF", KnobKind::OnOff)
     .help("Trace each TCP case that may stall, in short rounds after the timed ones: on or off")
     .or(&["on"]);
 
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000_000 })
-    .help("Maximum of raw samples kept of each round; a histogram holds all")
+    .help("Maximum number of raw samples kept per round; a histogram holds all")
     .or(&["100000"]);
 
 pub const KEEP_LINK_LOG: Knob = Knob::switch(
@@ -96,8 +96,10 @@ pub const KEEP_LINK_LOG: Knob = Knob::switch(
     "Keep a log of each round over a link, with a line for each packet; writing it takes CPU time",
 );
 
-pub const ALLOW_UNMET_OPTIONS: Knob =
-    Knob::switch("allow-unmet-options", "Continue where the kernel grants another value of an option than asked");
+pub const ALLOW_UNMET_OPTIONS: Knob = Knob::switch(
+    "allow-unmet-options",
+    "Continue if the kernel sets a socket option to another value than requested",
+);
 
 pub const PORT: Knob = Knob::new("port", "NUMBER", KnobKind::Whole { min: 0, max: 65_535 })
     .help("Port to listen on; 0 lets the kernel choose")
@@ -107,24 +109,24 @@ pub const REPLICATE: Knob = Knob::switch("replicate", "Measure each case twice, 
     .hidden()
     .print(|repeat| repeat.values("", |case| (case.replicate != 0).then(|| "on".to_owned())));
 
-/// A fault in the server of every case: the canary.
+/// A fault in the server of every case, to check that Hairpin detects it.
 pub const INJECTED_FAULT: Knob = Knob::new("injected-fault", "FAULT", KnobKind::InjectedFault)
     .help("Stall the server, for instance sleep=5ms/100 or busy=1300ns")
     .hidden()
     .print(|repeat| repeat.values("", |case| Some(case.injected_fault?.to_string())));
 
-/// A fault in the server of the second case of each A/A pair: the calibration of "slower".
+/// A fault in the server of the second case of each A/A pair, to check that comparisons detect it.
 pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobKind::InjectedFault)
-    .help("The same, in the second of each A/A pair only")
+    .help("The same fault, only in the second case of each A/A pair")
     .hidden();
 
-/// The value of `--option` for the case.
-fn own_options(case: &Case) -> Option<String> {
+/// Returns the value of `--option` for the case; `None` if its options are not set by `--option`.
+fn option_argument(case: &Case) -> Option<String> {
     let flow = case.primary();
     let options = match flow.load {
         // A shared connection has the options of the load.
         _ if flow.connection_use == ConnectionUse::Shared => return None,
-        // The rate sets it.
+        // `--rate` sets the pacing rate.
         Load::Offered { pacing: Pacing::Kernel, .. } => flow.options.clone().without(OptionName::PacingRate),
         _ => flow.options.clone(),
     };
@@ -136,7 +138,7 @@ pub(crate) fn option_set(options: &Options) -> String {
     if set.is_empty() { NO_OPTIONS.to_owned() } else { set.join(",") }
 }
 
-/// `NAME=A,B`, each name once.
+/// Prints `NAME=A,B`, each name once.
 fn print_sysctls(repeat: &Repeat) -> Vec<String> {
     let names = names::distinct(repeat.cases.iter().flat_map(|case| case.sysctls.iter().map(|(name, _)| name)));
     let values = |name: &str| repeat.values("", |case| case.sysctls.get(name).map(str::to_owned)).join(",");
@@ -157,7 +159,7 @@ pub(crate) fn print_warm_up(repeat: &Repeat) -> Vec<String> {
     repeat.warm_up.map(argument).into_iter().collect()
 }
 
-/// Everything of a case except its load: every combination of these is measured.
+/// Everything about a case except its load. Every combination of these values is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Circumstances {
     waitings: Vec<Waiting>,
@@ -167,12 +169,12 @@ pub struct Circumstances {
     ends: Vec<EndKind>,
     ends_given: bool,
     links: Vec<KnownLink>,
-    /// The server's host, if it is another.
+    /// The server's host, if it is not this one.
     far: Option<FarHost>,
     option_sets: Vec<Options>,
     /// Options that `--option all` tries, each alone.
     trials: Vec<OptionName>,
-    /// The values of each kernel setting.
+    /// The values of each requested kernel setting.
     sysctls: Vec<Vec<Sysctls>>,
     cpu_idles: Vec<CpuIdle>,
     replicates: Vec<u8>,
@@ -181,7 +183,7 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
-    /// Reads the shared knobs. `tried` selects the options that `--option all` tries one by one.
+    /// Reads the shared knobs. `is_trial` selects the options that `--option all` tries one at a time.
     ///
     /// # Errors
     /// [`Refused`] for a link that cannot be parsed, and for a kernel setting that cannot be changed for a single
@@ -189,7 +191,7 @@ impl Circumstances {
     pub fn read(
         knobs: &Knobs,
         capabilities: &HostCapabilities,
-        tried: impl Fn(OptionName) -> bool,
+        is_trial: impl Fn(OptionName) -> bool,
     ) -> Result<Self, Refused> {
         refuse_across_hosts(knobs, capabilities)?;
         let every_option = knobs.has_every("option");
@@ -203,7 +205,7 @@ impl Circumstances {
         }
         let fault_in_replicate = knobs.value("replicate-fault");
         let replicates = if knobs.is_on("replicate") || fault_in_replicate.is_some() { vec![0, 1] } else { vec![0] };
-        let trials = OptionName::ALL.iter().copied().filter(|name| every_option && tried(*name));
+        let trials = OptionName::ALL.iter().copied().filter(|name| every_option && is_trial(*name));
         Ok(Self {
             waitings: knobs.choices("waiting", Waiting::ALL),
             waitings_given: !knobs.values::<Waiting>("waiting").is_empty() || knobs.has_every("waiting"),
@@ -223,12 +225,12 @@ impl Circumstances {
         })
     }
 
-    /// Refuses a plan before its cases are built, so that no huge list fills the memory. `own` has the number of values
-    /// of each thing that only the experiment combines.
+    /// Refuses a plan before its cases are built, so that a huge list cannot fill memory. `own_counts` is the number of
+    /// values of each setting that only the experiment combines.
     ///
     /// # Errors
     /// [`Refused`] if there would be more than [`MAX_CASES`].
-    pub fn refuse_too_many(&self, own: &[usize]) -> Result<(), Refused> {
+    pub fn refuse_too_many(&self, own_counts: &[usize]) -> Result<(), Refused> {
         let shared = [
             self.waitings.len().max(1),
             self.placements.len(),
@@ -239,7 +241,7 @@ impl Circumstances {
             self.replicates.len(),
         ];
         let settings = self.sysctls.iter().map(Vec::len);
-        let lengths = own.iter().chain(&shared).copied().chain(settings).map(|length| length as u64);
+        let lengths = own_counts.iter().chain(&shared).copied().chain(settings).map(|length| length as u64);
         let combinations = lengths.fold(1, u64::saturating_mul);
         if combinations <= MAX_CASES {
             return Ok(());
@@ -250,12 +252,12 @@ impl Circumstances {
         ))
     }
 
-    /// The explicitly requested options of every set.
+    /// Returns the explicitly requested options of every set.
     pub fn options_asked(&self) -> impl Iterator<Item = (OptionName, &str)> {
         self.option_sets.iter().flat_map(Options::iter)
     }
 
-    /// Every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
+    /// Combines every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
         let cases = each(cases, &self.links, |case, link| links::set(case, link, self.far.as_ref()));
         let cases = self.sysctls.iter().fold(cases, |cases, values| {
@@ -265,14 +267,14 @@ impl Circumstances {
         let cases = if self.waitings_given {
             each(&cases, &self.waitings, |case, waiting| case.ends.waiting = waiting)
         } else {
-            cases.into_iter().map(|case| case.with(|case| case.ends.waiting = own_waiting(case, card))).collect()
+            cases.into_iter().map(|case| case.with(|case| case.ends.waiting = default_waiting(case, card))).collect()
         };
-        let cases: Vec<Case> = cases.into_iter().flat_map(|case| self.placed(case, card)).collect();
+        let cases: Vec<Case> = cases.into_iter().flat_map(|case| self.with_placements(case, card)).collect();
         each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))
     }
 
-    /// The case with every placement. Without --placement, if no default suits it, both ends share a CPU.
-    fn placed(&self, case: Case, card: &Card) -> Vec<Case> {
+    /// Returns the case with every placement. Without `--placement`, if no default suits it, both ends share a CPU.
+    fn with_placements(&self, case: Case, card: &Card) -> Vec<Case> {
         let mut placed =
             each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
         if !self.placements_given {
@@ -284,7 +286,7 @@ impl Circumstances {
         placed
     }
 
-    /// Every case with every depth of CPU sleep, each followed by its replicate, if any.
+    /// Combines every case with every depth of CPU sleep, each followed by its replicate, if any.
     pub fn with_replicates(&self, cases: &[Case]) -> Vec<Case> {
         let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.ends.cpu_idle = cpu_idle);
         each(&cases, &self.replicates, |case, replicate| {
@@ -294,7 +296,7 @@ impl Circumstances {
         })
     }
 
-    /// The given sets; with `all` also the empty one, and each option of the card that has a trial value, alone.
+    /// Returns the given sets; for `all` also the empty set, and one for each option of the card with a trial value.
     fn options_for(&self, card: &Card) -> Vec<Options> {
         let mut sets = self.option_sets.clone();
         let of_card = self.trials.iter().filter(|name| card.options.contains(name));
@@ -304,20 +306,17 @@ impl Circumstances {
     }
 }
 
-/// Refuses knobs that only make sense if both ends are on one host.
+/// Refuses knobs that need both ends on one host.
 pub(crate) fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(), Refused> {
     if capabilities.far.is_none() {
         return Ok(());
     }
     let why = [
-        (
-            "link",
-            "an emulated link has both of its ends on one host, and the network between two hosts is a real one",
-        ),
-        ("sysctl", "kernel settings are changed on this host only, in a network namespace without the network"),
+        ("link", "an emulated link has both ends on one host, and the network between two hosts is real"),
+        ("sysctl", "kernel settings change on this host only, in a network namespace that does not reach the other"),
         ("port", "the ticket names the port of the server"),
-        ("ends", "the ends are processes of two hosts"),
-        ("cpu-idle", "only the CPUs of this host could be kept awake"),
+        ("ends", "the ends are processes on two hosts"),
+        ("cpu-idle", "only the CPUs of this host can be kept awake"),
     ];
     match why.into_iter().find(|(name, _)| knobs.is_given(name)) {
         Some((name, why)) => Err(Refused::new(
@@ -328,12 +327,12 @@ pub(crate) fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities
     }
 }
 
-/// The placements of both ends that exist on one host, or on two.
+/// Returns the requested placements, or the defaults, for one host or two.
 ///
 /// # Errors
-/// [`Refused`] for a placement that does not exist there.
+/// [`Refused`] for a placement that is not possible there.
 pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Placement>, Refused> {
-    let (possible, own) = match capabilities.far {
+    let (possible, hosts) = match capabilities.far {
         None => (&[Placement::SameCpu, Placement::CrossCpu, Placement::Unpinned][..], "one host"),
         Some(_) => (&[Placement::Pinned, Placement::Unpinned][..], "two hosts"),
     };
@@ -348,7 +347,7 @@ pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<
         Some(placement) => {
             let words: Vec<&str> = possible.iter().map(|placement| placement.word()).collect();
             Err(Refused::new(
-                format!("--placement {placement}: there is no such placement of ends on {own}"),
+                format!("--placement {placement} does not exist with {hosts}"),
                 format!("use {}", words.join(" or ")),
             ))
         }
@@ -356,8 +355,8 @@ pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<
     }
 }
 
-/// Every knob that has a value, for the saved run: between two hosts with the actual placements, and the server's host
-/// instead of a link.
+/// Returns every knob that has a value, for the saved run. Between two hosts it has the actual placements, and the
+/// server's host instead of a link.
 ///
 /// # Errors
 /// As [`placements`].
@@ -376,13 +375,13 @@ pub fn knobs_applied(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<V
     Ok(pairs)
 }
 
-/// The values of every requested kernel setting, if it can be changed here.
+/// Returns the values of every requested kernel setting, if it can be changed here.
 fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
     let settings: Vec<Vec<Sysctls>> = knobs.values("sysctl");
     let mut seen: Vec<&str> = Vec::new();
     for name in settings.iter().filter_map(|values| values.first()).flat_map(Sysctls::iter).map(|(name, _)| name) {
         if seen.contains(&name) {
-            let hint = format!("write all its values once: --sysctl {name}=A,B");
+            let hint = format!("list all values in one flag: --sysctl {name}=A,B");
             return Err(Refused::new(format!("--sysctl {name} is given twice"), hint));
         }
         (capabilities.may_set)(name).map_err(|why| Refused::new(why.reason, why.hint))?;
@@ -391,9 +390,9 @@ fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sys
     Ok(settings)
 }
 
-/// How the ends of a case wait without --waiting: one connection blocks, several are polled, and a transport without a
-/// descriptor spins.
-fn own_waiting(case: &Case, card: &Card) -> Waiting {
+/// Returns how the ends of a case wait without `--waiting`: one connection blocks, several are polled, and a
+/// transport without a file descriptor spins.
+fn default_waiting(case: &Case, card: &Card) -> Waiting {
     if !card.waitings.contains(&Waiting::Poll) {
         Waiting::Spin
     } else if case.primary().wires() > 1 {
@@ -403,8 +402,8 @@ fn own_waiting(case: &Case, card: &Card) -> Waiting {
     }
 }
 
-/// Whether a default placement suits the case: spinning needs two CPUs, a kernel that answers has one, and over a link
-/// the CPUs hardly matter.
+/// Whether a default placement suits the case: spinning needs two CPUs, the kernel answers on one CPU, and over a
+/// link two CPUs make hardly any difference.
 fn has_default_placement(case: &Case, card: &Card) -> bool {
     let by_kernel = card.answered_by == AnsweredBy::Kernel;
     match case.ends.placement {
@@ -414,7 +413,7 @@ fn has_default_placement(case: &Case, card: &Card) -> bool {
     }
 }
 
-/// Every case with every value.
+/// Combines every case with every value.
 pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) -> Vec<Case> {
     let with = |case: &Case, value: &V| {
         let mut case = case.clone();
@@ -424,10 +423,10 @@ pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) 
     cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect()
 }
 
-/// How much a round measures, by the knob `count` or by `duration`, if given.
+/// Returns how much a round measures, by the knob `count` or by `duration`, if given.
 ///
 /// # Errors
-/// [`Refused`] if both are.
+/// [`Refused`] if both are given.
 pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
     match (knobs.value(count), knobs.value("duration")) {
         (Some(_), Some(_)) => {

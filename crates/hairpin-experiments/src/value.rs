@@ -8,9 +8,9 @@ use hairpin_model::{
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// All values of a finite list: `all`.
+    /// All values of a finite list, written `all`.
     Every,
-    /// Chosen by the experiment for each case: `auto`.
+    /// Chosen by the experiment for each case, written `auto`.
     Chosen,
     Switch(bool),
     /// Index into the knob's list of words.
@@ -33,9 +33,9 @@ pub enum Value {
     Remedy(Remedy),
 }
 
-/// A type that the values of a knob kind convert to.
+/// A type that knob values convert to.
 pub trait OfKnob: Clone + PartialEq {
-    /// `None` if the knob is of another kind.
+    /// Converts the value; `None` if it is of another kind.
     fn of(value: &Value) -> Option<Self>;
 }
 

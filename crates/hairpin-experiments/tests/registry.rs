@@ -97,10 +97,10 @@ fn what_cannot_be_a_knob_is_refused() {
         Knobs::from_given(round_trip.knobs, [(name, texts)]).unwrap_err().to_string()
     };
     assert_eq!(refusal("sise", &["4"]), "unknown knob `sise` (hint: did you mean `size`?)");
-    assert_eq!(refusal("size", &[]), "--size: it needs a value (hint: --size BYTES)");
-    assert_eq!(refusal("rounds", &["1", "2"]), "--rounds: it takes one value (hint: run it once per value)");
+    assert_eq!(refusal("size", &[]), "--size: the flag needs a value (hint: --size BYTES)");
+    assert_eq!(refusal("rounds", &["1", "2"]), "--rounds: the flag takes one value (hint: run it once per value)");
     assert_eq!(refusal("size", &["0"]), "--size: `0` is not valid (hint: 1 B to 1 GiB)");
     let twice = [("rounds", vec!["1".to_owned()]), ("rounds", vec!["2".to_owned()])];
     let text = Knobs::from_given(round_trip.knobs, twice).unwrap_err().to_string();
-    assert_eq!(text, "--rounds: it is given twice (hint: give it once)");
+    assert_eq!(text, "--rounds: the flag is given twice (hint: give it once)");
 }

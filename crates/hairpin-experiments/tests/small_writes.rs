@@ -398,22 +398,22 @@ fn bad_values_are_refused_with_a_hint_before_anything_runs() {
         ),
         (
             &[("writes", "many")],
-            "--writes: `many` does not say what to write \
+            "--writes: `many` is not a valid write size \
              (hint: 100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes)",
         ),
         (
             &[("writes", "10001x1")],
-            "--writes: `10001x1` is no request that can be measured (hint: 1 to 10000 writes, 64 MiB together at most)",
+            "--writes: `10001x1` is not a valid request (hint: 1 to 10000 writes, at most 64 MiB in total)",
         ),
         (&[("remedy", "nodleay")], "--remedy: unknown remedy `nodleay` (hint: did you mean `nodelay`?)"),
         (
             &[("remedy", "default,batch=0")],
-            "--remedy: `batch=0` does not say how many writes go together \
+            "--remedy: `batch=0` is not a valid number of writes \
              (hint: 1 to 10000, for instance batch=10)",
         ),
         (
             &[("remedy", "batch=N")],
-            "--remedy: `batch=N` does not say how many writes go together \
+            "--remedy: `batch=N` is not a valid number of writes \
              (hint: 1 to 10000, for instance batch=10)",
         ),
         (&[("transport", "tpc")], "unknown transport `tpc` (hint: did you mean `tcp`?)"),

@@ -1,7 +1,7 @@
 //! Whether datagrams reach a server, and in which direction they are lost.
 //!
-//! The client says hello as a flow does. The counts at both ends distinguish the directions; those of the server arrive
-//! over control.
+//! The client sends hellos as a data flow does. The number of datagrams received at each end shows the direction; the
+//! server reports its number over the control connection.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::control::ControlError;
 use hairpin_model::{Binding, Failure};
-use hairpin_transports::{Cookie, HELLO_BYTES, challenged, confirm, hello_of};
+use hairpin_transports::{Cookie, HELLO_BYTES, confirm, encode_hello, parse_challenge};
 use ring::rand::{SecureRandom, SystemRandom};
 use socket2::Type;
 
-use crate::dial::{ControlConnection, bound};
+use crate::dial::{ControlConnection, open_socket};
 use crate::protocol::{Ask, DatagramsSeen};
 
-/// Hellos to send if no answer arrives.
-const HELLOS: u64 = 10;
-/// Shortest wait for the answer to each.
-const ANSWER: Duration = Duration::from_millis(100);
-/// Maximum queries for the confirmation.
-const LOOKS: u64 = 20;
+/// Maximum datagrams to send.
+const MAX_SENT: u64 = 10;
+/// Shortest wait for the answer to a hello.
+const MIN_ANSWER_TIMEOUT: Duration = Duration::from_millis(100);
+/// Maximum queries for the server's counts.
+const MAX_QUERIES: u64 = 20;
 /// Time-out for the server's answers over control.
-const TOLD: Duration = Duration::from_secs(10);
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Result of a trial.
+/// Result of a datagram trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramCheck {
     /// UDP port of the server.
@@ -37,7 +37,7 @@ pub struct DatagramCheck {
     pub seen: DatagramsSeen,
     /// Duration, in ns.
     pub lasted_ns: u64,
-    /// Whether ICMP reported that nothing receives at the port (RFC 792).
+    /// Whether an ICMP error reported that the port is closed (RFC 792).
     pub is_refused: bool,
 }
 
@@ -47,7 +47,7 @@ impl DatagramCheck {
         self.is_answered && self.seen.confirmed > 0
     }
 
-    /// The counts and their meaning, in one sentence.
+    /// States the counts and their meaning in one sentence.
     pub fn evidence(&self) -> String {
         let Self { port, sent, is_answered, seen, .. } = self;
         let within = format!("{:.1} s", self.lasted_ns as f64 / 1e9);
@@ -68,31 +68,32 @@ impl DatagramCheck {
     }
 }
 
-/// Tries datagrams, within the session of `known`.
+/// Tests whether datagrams arrive, as part of the session of `control`.
 ///
 /// # Errors
 /// The server does not answer over control, or no socket can be opened.
-pub fn check_datagrams(known: &mut ControlConnection, binding: Binding) -> Result<DatagramCheck, Failure> {
+pub fn check_datagrams(control: &mut ControlConnection, binding: Binding) -> Result<DatagramCheck, Failure> {
     let mut cookie = [0; 16];
     let random =
         SystemRandom::new().fill(&mut cookie).map_err(|_| io::Error::other("the system gives no random bytes"));
-    random.map_err(|error| failed(&error))?;
-    let seen = |known: &mut ControlConnection, ask: Ask| {
-        let told = known.frames.send_any(&ask).and_then(|()| known.frames.receive_any::<DatagramsSeen>(TOLD));
-        told.map_err(|error: ControlError| error.failure("the server"))
+    random.map_err(|error| check_failure(&error))?;
+    let query = |control: &mut ControlConnection, ask: Ask| {
+        let sent = control.frames.send_any(&ask);
+        let answer = sent.and_then(|()| control.frames.receive_any::<DatagramsSeen>(CONTROL_TIMEOUT));
+        answer.map_err(|error: ControlError| error.failure("the server"))
     };
-    seen(known, Ask::TryDatagrams(cookie))?;
-    let own = Cookie(cookie);
-    let (at, patience) = (known.at, ANSWER.max(2 * known.round_trip));
-    let socket = bound(at, Type::DGRAM, binding)?;
-    let mut trial = exchange_hellos(&socket.into(), at, &own, patience).map_err(|error| failed(&error))?;
-    // The last datagrams may still be in flight.
-    for _ in 0..LOOKS {
-        trial.seen = seen(known, Ask::DatagramsSeen(cookie))?;
+    query(control, Ask::TryDatagrams(cookie))?;
+    let (at, timeout) = (control.at, MIN_ANSWER_TIMEOUT.max(2 * control.round_trip));
+    let socket = open_socket(at, Type::DGRAM, binding)?;
+    let trial = exchange_hellos(&socket.into(), at, &Cookie(cookie), timeout);
+    let mut trial = trial.map_err(|error| check_failure(&error))?;
+    // The confirmations may still be in flight.
+    for _ in 0..MAX_QUERIES {
+        trial.seen = query(control, Ask::DatagramsSeen(cookie))?;
         if !trial.is_answered || trial.seen.confirmed > 0 {
             break;
         }
-        std::thread::sleep(patience / u32::try_from(LOOKS).unwrap_or(1));
+        std::thread::sleep(timeout / u32::try_from(MAX_QUERIES).unwrap_or(1));
     }
     Ok(trial)
 }
@@ -101,10 +102,10 @@ fn exchange_hellos(
     socket: &UdpSocket,
     at: SocketAddr,
     cookie: &Cookie,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<DatagramCheck> {
     socket.connect(at)?;
-    socket.set_read_timeout(Some(patience))?;
+    socket.set_read_timeout(Some(timeout))?;
     let began = Instant::now();
     let mut trial = DatagramCheck {
         port: at.port(),
@@ -114,10 +115,10 @@ fn exchange_hellos(
         lasted_ns: 0,
         is_refused: false,
     };
-    let mut datagram = hello_of(cookie).to_vec();
+    let mut datagram = encode_hello(cookie).to_vec();
     let mut confirmations = 0;
     // After an answer, send two confirmations: one may be lost.
-    while trial.sent < HELLOS && confirmations < 2 {
+    while trial.sent < MAX_SENT && confirmations < 2 {
         // Other errors come from a local firewall (`EPERM`) or a missing route.
         trial.is_refused |= socket.send(&datagram).is_err_and(|error| is_refused(&error));
         trial.sent += 1;
@@ -128,14 +129,14 @@ fn exchange_hellos(
         let mut answer = [0; HELLO_BYTES + 1];
         match socket.recv(&mut answer) {
             Ok(bytes) => {
-                if let Some(nonce) = challenged(&answer[..bytes], cookie) {
+                if let Some(nonce) = parse_challenge(&answer[..bytes], cookie) {
                     trial.is_answered = true;
                     datagram = confirm(cookie, &nonce).to_vec();
                 }
             }
             Err(error) if is_refused(&error) => {
                 trial.is_refused = true;
-                std::thread::sleep(patience);
+                std::thread::sleep(timeout);
             }
             Err(_) => {}
         }
@@ -148,10 +149,10 @@ fn is_refused(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
-fn failed(error: &io::Error) -> Failure {
+fn check_failure(error: &io::Error) -> Failure {
     Failure::new(
         error,
-        format!("cannot try whether datagrams come through: {error}"),
+        format!("cannot test whether datagrams arrive: {error}"),
         "is a limit of open files reached (ulimit -n)?",
     )
 }

@@ -18,9 +18,9 @@ use crate::ticket::Ticket;
 use crate::tls::Tls;
 
 /// Time-out for the connection, the handshake and the greeting together.
-const OPENING: Duration = Duration::from_secs(15);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Longest wait for other rounds that a server may ask for, in ms.
+/// Longest wait for the rounds of other clients that this client accepts, in ms.
 const MAX_WAIT_MS: u64 = 3_600_000;
 
 /// An authenticated connection to a server.
@@ -37,12 +37,12 @@ pub struct ControlConnection {
     pub round_trip: Duration,
 }
 
-/// Why there is no authenticated connection.
+/// Why a connection was not authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotKnown {
     /// The server refused, or the ticket has expired.
     Refused(Refused),
-    /// No server was reached, or a different one.
+    /// No server was reached, or it has another certificate.
     Failed(Failure),
 }
 
@@ -61,7 +61,7 @@ impl From<NotKnown> for Failure {
     }
 }
 
-/// Refuses a ticket that has expired by the clock of this host.
+/// Refuses a ticket that has expired according to this host's clock.
 fn refuse_expired(ticket: &Ticket, now_unix_s: u64) -> Result<(), Refused> {
     if now_unix_s < ticket.expires_unix_s {
         return Ok(());
@@ -77,17 +77,17 @@ fn refuse_expired(ticket: &Ticket, now_unix_s: u64) -> Result<(), Refused> {
     ))
 }
 
-/// Opens a connection to the server of the ticket.
+/// Opens an authenticated connection to the server of the ticket.
 ///
 /// # Errors
-/// The ticket has expired; no server, or a different one, answers at its address; the server refuses.
+/// The ticket has expired, the server is unreachable or has another certificate, or it refuses the client.
 pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<ControlConnection, NotKnown> {
     refuse_expired(ticket, now_unix_s()).map_err(NotKnown::Refused)?;
-    let deadline = Instant::now() + OPENING;
-    let (socket, at, round_trip) = connected(ticket, deadline, binding)?;
-    let mut tls = over_tls(ticket, socket)?;
-    tls.shake_hands_until(deadline).map_err(|error| no_handshake(ticket, &error))?;
-    let exporter = tls.exporter().map_err(|error| failed(ticket, "prove that it is known to", &error.to_string()))?;
+    let deadline = Instant::now() + OPEN_TIMEOUT;
+    let (socket, at, round_trip) = connect(ticket, deadline, binding)?;
+    let mut tls = start_tls(ticket, socket)?;
+    tls.handshake_until(deadline).map_err(|error| handshake_failure(ticket, &error))?;
+    let exporter = tls.exporter().map_err(|error| server_failure(ticket, "authenticate to", &error.to_string()))?;
     let mut frames = Frames::over(tls, MAX_REPORT_BYTES);
     let greeting = Greeting {
         version: VERSION,
@@ -96,18 +96,18 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Contr
         proof: Base64(proof(&ticket.secret, Role::Client, &exporter).to_vec()),
         purpose,
     };
-    let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
-    frames.send_any(&greeting).map_err(unheard)?;
+    let control_failure = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
+    frames.send_any(&greeting).map_err(control_failure)?;
     let mut left = deadline.saturating_duration_since(Instant::now());
-    let mut answer = frames.receive_any(left).map_err(unheard)?;
+    let mut answer = frames.receive_any(left).map_err(control_failure)?;
     if let Answer::Waiting { most_ms } = answer {
-        left = OPENING + Duration::from_millis(most_ms.min(MAX_WAIT_MS));
-        answer = frames.receive_any(left).map_err(unheard)?;
+        left = OPEN_TIMEOUT + Duration::from_millis(most_ms.min(MAX_WAIT_MS));
+        answer = frames.receive_any(left).map_err(control_failure)?;
     }
     match answer {
         Answer::Welcome { version: VERSION, tool, proof, session } => {
             if !is_proof(&ticket.secret, Role::Server, &exporter, &proof.0) {
-                return Err(failed(ticket, "trust", "it does not know the secret of the ticket").into());
+                return Err(server_failure(ticket, "trust", "it does not know the secret of the ticket").into());
             }
             let here = frames.carrier().socket().local_addr().ok().map(|here| here.ip());
             Ok(ControlConnection { frames, at, here, session, tool, round_trip })
@@ -123,7 +123,7 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Contr
             "use the same version of Hairpin at both ends",
         ))),
         Answer::Waiting { .. } => {
-            Err(failed(ticket, "begin a round at", "it lets the round wait again and again").into())
+            Err(server_failure(ticket, "begin a round at", "it makes the round wait more than once").into())
         }
         Answer::Refused { what, hint } => Err(NotKnown::Refused(Refused::new(
             format!("the server at {} refuses: {}", ticket.address(), printable(&what)),
@@ -132,15 +132,15 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Contr
     }
 }
 
-fn over_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
+fn start_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
     let config = identity::client_config(ticket.fingerprint);
     let connection = config.and_then(|config| ClientConnection::new(config, identity::name()));
-    let connection = connection.map_err(|error| failed(ticket, "speak TLS with", &error.to_string()))?;
-    Tls::over(socket, connection).map_err(|error| failed(ticket, "speak TLS with", &error.to_string()))
+    let connection = connection.map_err(|error| server_failure(ticket, "speak TLS with", &error.to_string()))?;
+    Tls::over(socket, connection).map_err(|error| server_failure(ticket, "speak TLS with", &error.to_string()))
 }
 
-/// Connects to the first address of the host that answers.
-fn connected(
+/// Tries the addresses of the host in turn. Returns the socket, the address that answered and the connect time.
+fn connect(
     ticket: &Ticket,
     deadline: Instant,
     binding: Binding,
@@ -155,13 +155,13 @@ fn connected(
             )
         })?
         // A local address works with one IP version only.
-        .filter(|address: &SocketAddr| binding.address.is_none_or(|own| own.is_ipv4() == address.is_ipv4()))
+        .filter(|address: &SocketAddr| binding.address.is_none_or(|local| local.is_ipv4() == address.is_ipv4()))
         .collect();
     let mut last = None;
     for (tried, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
-        let socket = bound(*address, Type::STREAM, binding)?;
+        let socket = open_socket(*address, Type::STREAM, binding)?;
         let began = Instant::now();
         match socket.connect_timeout(&(*address).into(), share.max(Duration::from_millis(1))) {
             Ok(()) => return Ok((socket.into(), *address, began.elapsed())),
@@ -170,12 +170,12 @@ fn connected(
     }
     let Some((address, error)) = last else {
         return Err(match binding.address {
-            Some(own) => Failure::new(
+            Some(local) => Failure::new(
                 FailureKind::Unreachable,
-                format!("{} has no address of the version of IP of {own}", ticket.host),
-                "give an address of the other version to --bind, or an interface",
+                format!("{} has no address of the same IP version as {local}", ticket.host),
+                "give --bind an address of the other IP version, or an interface",
             ),
-            None => failed(ticket, "find", "its name has no address"),
+            None => server_failure(ticket, "find", "its name has no address"),
         });
     };
     let hint = match error.kind() {
@@ -186,7 +186,7 @@ fn connected(
             "no answer at all: a firewall may drop the packets; open the port for TCP and UDP"
         }
         io::ErrorKind::AddrNotAvailable if binding.ports.is_some() => {
-            "each connection needs a port, which is free a minute after it was closed: give --bind a larger range"
+            "each connection needs a port, and a closed one stays in use for a minute: give --bind a larger range"
         }
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
             "is there a route to it (`ip route get`), and is it up? a firewall may say so too"
@@ -195,15 +195,17 @@ fn connected(
     };
     let kind = FailureKind::from(&error);
     let error = match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => format!("no answer for {} s", OPENING.as_secs()),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            format!("no answer for {} s", OPEN_TIMEOUT.as_secs())
+        }
         _ => error.to_string(),
     };
     Err(Failure::new(kind, format!("cannot connect to {address}: {error}"), hint))
 }
 
-/// Opens a socket for `to`, bound as `binding` says.
-pub(crate) fn bound(to: SocketAddr, sort: Type, binding: Binding) -> Result<Socket, Failure> {
-    let socket = Socket::new(Domain::for_address(to), sort, None).map_err(|error| {
+/// Opens a socket for `to` and binds it to the local address of `binding`.
+pub(crate) fn open_socket(to: SocketAddr, kind: Type, binding: Binding) -> Result<Socket, Failure> {
+    let socket = Socket::new(Domain::for_address(to), kind, None).map_err(|error| {
         Failure::new(
             &error,
             format!("cannot open a socket: {error}"),
@@ -214,27 +216,27 @@ pub(crate) fn bound(to: SocketAddr, sort: Type, binding: Binding) -> Result<Sock
     Ok(socket)
 }
 
-fn no_handshake(ticket: &Ticket, error: &io::Error) -> Failure {
+fn handshake_failure(ticket: &Ticket, error: &io::Error) -> Failure {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
         Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => Failure::new(
             FailureKind::Refused,
             format!("the server at {} is another one than that of the ticket", ticket.address()),
-            "its key is new, or another server answers there: get a new ticket from `hairpin serve`",
+            "its key was replaced, or another server answers there: get a new ticket from `hairpin serve`",
         ),
         _ if error.kind() == io::ErrorKind::TimedOut => {
-            failed(ticket, "speak TLS with", &format!("no answer for {} s", OPENING.as_secs()))
+            server_failure(ticket, "speak TLS with", &format!("no answer for {} s", OPEN_TIMEOUT.as_secs()))
         }
         _ if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => Failure::new(
             FailureKind::Closed,
             format!("the server at {} closed the connection", ticket.address()),
             "is it a `hairpin serve`, or overloaded?",
         ),
-        _ => failed(ticket, "speak TLS with", &error.to_string()),
+        _ => server_failure(ticket, "speak TLS with", &error.to_string()),
     }
 }
 
-fn failed(ticket: &Ticket, operation: &str, cause: &str) -> Failure {
+fn server_failure(ticket: &Ticket, operation: &str, cause: &str) -> Failure {
     Failure::new(
         FailureKind::Other,
         format!("cannot {operation} the server at {}: {cause}", ticket.address()),

@@ -1,4 +1,4 @@
-//! The server's self-signed certificate; a ticket has its fingerprint.
+//! The server's self-signed certificate. A ticket contains its fingerprint.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use rustls::version::TLS13;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use serde::{Deserialize, Serialize};
 
-/// Name in the certificate, and the only one that clients ask for.
-const NAME: &str = "hairpin";
-/// ALPN protocol (RFC 7301). It has no version, so that ends of different versions connect and report both.
-const PROTOCOL: &[u8] = b"hairpin";
+/// Server name in the certificate, and the only one that clients request.
+const SERVER_NAME: &str = "hairpin";
+/// ALPN protocol (RFC 7301). It has no version, so that ends of different versions can connect and report both.
+const ALPN_PROTOCOL: &[u8] = b"hairpin";
 
-/// A certificate and its private key, both DER.
+/// A certificate and its private key, both in DER.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Identity {
     certificate: Vec<u8>,
@@ -30,7 +30,7 @@ impl Identity {
     /// # Errors
     /// The system gives no random bytes.
     pub fn make() -> Result<Self, rcgen::Error> {
-        let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
+        let made = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
         Ok(Self { certificate: made.cert.der().to_vec(), key: made.signing_key.serialize_der() })
     }
 
@@ -39,7 +39,7 @@ impl Identity {
         fingerprint(&self.certificate)
     }
 
-    /// TLS of the server: version 1.3, no resumption, no early data.
+    /// TLS configuration of the server: version 1.3, no resumption, no early data.
     ///
     /// # Errors
     /// The key is invalid, or does not belong to the certificate.
@@ -52,18 +52,18 @@ impl Identity {
             .with_single_cert(chain, key)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![ALPN_PROTOCOL.to_vec()];
         Ok(Arc::new(config))
     }
 }
 
-/// TLS of a client that accepts only the server with that fingerprint.
+/// TLS configuration of a client that accepts only the certificate with that fingerprint.
 ///
 /// # Errors
-/// The library has no TLS 1.3.
+/// The TLS library does not support TLS 1.3.
 pub fn client_config(fingerprint: [u8; 32]) -> Result<Arc<ClientConfig>, Error> {
     let provider = provider();
-    let pinned = Pinned { fingerprint, provider: Arc::clone(&provider) };
+    let pinned = PinnedVerifier { fingerprint, provider: Arc::clone(&provider) };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
@@ -71,13 +71,13 @@ pub fn client_config(fingerprint: [u8; 32]) -> Result<Arc<ClientConfig>, Error> 
         .with_no_client_auth();
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![ALPN_PROTOCOL.to_vec()];
     Ok(Arc::new(config))
 }
 
-/// Server name that the client asks for.
+/// Server name that the client requests.
 pub fn name() -> ServerName<'static> {
-    ServerName::try_from(NAME).expect("it is a name of a host")
+    ServerName::try_from(SERVER_NAME).expect("a valid DNS name")
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -88,14 +88,14 @@ fn fingerprint(certificate: &[u8]) -> [u8; 32] {
     digest(&SHA256, certificate).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Accepts only the certificate that a ticket names.
+/// Accepts only the certificate whose fingerprint is in the ticket.
 #[derive(Debug)]
-struct Pinned {
+struct PinnedVerifier {
     fingerprint: [u8; 32],
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Pinned {
+impl ServerCertVerifier for PinnedVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -117,7 +117,7 @@ impl ServerCertVerifier for Pinned {
         _certificate: &CertificateDer<'_>,
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.2 is not spoken".to_owned()))
+        Err(Error::General("TLS 1.2 is not supported".to_owned()))
     }
 
     fn verify_tls13_signature(

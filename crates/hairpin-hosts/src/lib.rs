@@ -1,4 +1,4 @@
-//! Two hosts: how client and server find and authenticate each other.
+//! How a client and a server on two hosts find and authenticate each other.
 #![forbid(unsafe_code)]
 
 pub mod datagram_check;

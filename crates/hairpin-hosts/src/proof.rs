@@ -1,5 +1,5 @@
-//! Proof that an end knows the secret of a ticket, without sending it: an HMAC over the exporter of this TLS connection
-//! (RFC 9266) and the role of the end. A proof is valid for one connection and one end only.
+//! Proof that an end knows the secret of a ticket, without sending the secret: an HMAC over the end's role and the
+//! exporter of the TLS connection (RFC 9266). A proof is valid for one connection and one end only.
 
 use ring::hmac;
 
@@ -38,7 +38,7 @@ pub fn is_proof(secret: &Secret, role: Role, exporter: &Exporter, given: &[u8]) 
     hmac::verify(&key, &[role.word(), exporter].concat(), given).is_ok()
 }
 
-/// The public name of a ticket: 8 hexadecimal digits that reveal nothing of its secret.
+/// Returns the public name of a ticket: 8 hexadecimal digits that do not reveal the secret.
 pub fn ticket_id(secret: &Secret) -> String {
     let tag = tag(secret, &[b"hairpin/1 name of the ticket"]);
     tag.as_ref()[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()

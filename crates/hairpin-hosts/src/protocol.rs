@@ -1,4 +1,4 @@
-//! Messages between a client and `hairpin serve` before a round: who the client is, and what it may do.
+//! Messages between a client and `hairpin serve` outside a round: authentication, limits and datagram trials.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hairpin_model::{Environment, Limits};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Major version of the protocol between hosts. Another one is refused, and the error names both. Within a major
-/// version messages only gain fields, so all Hairpins that share it work together.
+/// Major version of the protocol between hosts. A client with another version is refused, and the error names both
+/// versions. Within a major version messages only gain fields, so that all its releases work together.
 pub const VERSION: u32 = 1;
 
-/// Largest message before the client is known, in bytes.
+/// Maximum size of a message from an unauthenticated client, in bytes.
 pub const MAX_STRANGER_BYTES: usize = 4 << 10;
 
 /// Bytes in base64.
@@ -37,7 +37,7 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
-/// Fields that a client's first message has in every version.
+/// The fields of a client's first message that exist in every version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AnyGreeting {
     /// See [`Greeting::version`].
@@ -54,7 +54,7 @@ pub struct Greeting {
     pub version: u32,
     /// Name and version of the client's Hairpin, for the log.
     pub tool: String,
-    /// Public name of its ticket.
+    /// Public name of the client's ticket.
     pub ticket: String,
     /// Proof that the client knows the ticket's secret.
     pub proof: Base64,
@@ -64,26 +64,26 @@ pub struct Greeting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// Reports what the server can do and allows, and holds a place for the rounds of one run.
+    /// A session for the rounds of one run. The server answers with [`ServerInfo`].
     Session,
     /// One round of that session, or one flow of a round.
     Round(u64),
 }
 
-/// What the server reports about its host and the ticket when a session begins.
+/// Describes the server, its host and the ticket's limits; sent when a session begins.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerInfo {
-    /// Environment of its host, as a run records it.
+    /// Environment of the server's host, as recorded in the run.
     pub environment: Environment,
-    /// Names of the transports that can run there.
+    /// Names of the transports that can run on the server's host.
     pub transports: Vec<String>,
-    /// Names of the transports that its program adds to the built-in ones.
+    /// Names of the transports that the server's program adds to the built-in ones.
     pub own_transports: Vec<String>,
-    /// Congestion controls that its processes may set.
+    /// Congestion controls that the server's processes may set.
     pub congestion_controls: Vec<String>,
     pub limits: Limits,
-    /// Bytes that the ticket has used today (UTC).
+    /// Payload bytes that the ticket has used today (UTC).
     pub used_bytes: u64,
     /// When the ticket expires, in seconds since 1970.
     pub expires_unix_s: u64,
@@ -95,9 +95,9 @@ pub struct ServerInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Accept datagrams with that cookie for a while, to see whether they arrive.
+    /// Count datagrams with that cookie until the session ends, to test whether they arrive.
     TryDatagrams([u8; 16]),
-    /// Report the datagrams received with that cookie.
+    /// Report how many datagrams with that cookie were received.
     DatagramsSeen([u8; 16]),
 }
 
@@ -106,7 +106,7 @@ pub enum Ask {
 pub struct DatagramsSeen {
     /// Hellos received, each of which was answered.
     pub hellos: u64,
-    /// Confirmations of these answers.
+    /// Confirmations received, which the client sends after an answer.
     pub confirmed: u64,
 }
 
@@ -123,7 +123,7 @@ pub enum Answer {
         proof: Base64,
         session: u64,
     },
-    /// The client is accepted; its round waits for those of other clients. Another answer follows.
+    /// The client is accepted, and its round waits for the rounds of other clients. Another answer follows.
     Waiting {
         /// Longest wait, in ms.
         most_ms: u64,
@@ -186,25 +186,25 @@ mod tests {
         ]
     }
 
-    /// Replaces the leaf at `place`, in depth-first order. The error is how many places are left to count.
-    fn put(value: &mut Value, place: usize, leaf: &Value) -> Result<(), usize> {
+    /// Replaces leaf number `index` in depth-first order. With fewer leaves, fails with `index` minus their number.
+    fn put(value: &mut Value, index: usize, leaf: &Value) -> Result<(), usize> {
         let children: Vec<&mut Value> = match value {
             Value::Array(values) if !values.is_empty() => values.iter_mut().collect(),
             Value::Object(values) if !values.is_empty() => values.values_mut().collect(),
-            _ if place == 0 => {
+            _ if index == 0 => {
                 *value = leaf.clone();
                 return Ok(());
             }
-            _ => return Err(place - 1),
+            _ => return Err(index - 1),
         };
-        let mut place = place;
+        let mut index = index;
         for child in children {
-            match put(child, place, leaf) {
+            match put(child, index, leaf) {
                 Ok(()) => return Ok(()),
-                Err(rest) => place = rest,
+                Err(rest) => index = rest,
             }
         }
-        Err(place)
+        Err(index)
     }
 
     fn leaf() -> impl Strategy<Value = Value> {
@@ -222,7 +222,7 @@ mod tests {
         ]
     }
 
-    /// Parses the text as each message, and uses the result as a host does at first.
+    /// Parses the text as each message type, and evaluates the limits and figures of the result as a host does.
     fn read(text: &[u8]) -> Result<(), TestCaseError> {
         drop((serde_json::from_slice::<AnyGreeting>(text), serde_json::from_slice::<Greeting>(text)));
         drop((serde_json::from_slice::<Answer>(text), serde_json::from_slice::<Ask>(text)));
@@ -249,8 +249,8 @@ mod tests {
             puts in proptest::collection::vec((0..120_usize, leaf()), 1..4),
         ) {
             let mut message = which.get(&messages()).clone();
-            for (place, leaf) in puts {
-                let _ = put(&mut message, place, &leaf);
+            for (index, leaf) in puts {
+                let _ = put(&mut message, index, &leaf);
             }
             read(message.to_string().as_bytes())?;
         }
@@ -258,13 +258,13 @@ mod tests {
         #[test]
         fn no_message_with_another_byte_or_end_panics(
             which in any::<prop::sample::Index>(),
-            place in any::<prop::sample::Index>(),
+            index in any::<prop::sample::Index>(),
             byte in any::<u8>(),
             end in any::<prop::sample::Index>(),
         ) {
             let mut text = which.get(&messages()).to_string().into_bytes();
-            let place = place.index(text.len());
-            text[place] = byte;
+            let index = index.index(text.len());
+            text[index] = byte;
             read(&text)?;
             read(&text[..end.index(text.len())])?;
         }

@@ -7,17 +7,17 @@ use hairpin_model::Refused;
 use crate::ticket::host_and_port;
 
 const SCHEME: &str = "ssh://";
-/// Longest user name (`LOGIN_NAME_MAX` of Linux).
-const MAX_USER: usize = 255;
+/// Longest user name in bytes (`LOGIN_NAME_MAX` of Linux).
+const MAX_USER_BYTES: usize = 255;
 
-/// A host to reach over ssh: an address, or a name that DNS or the user's ssh configuration knows.
+/// A host to reach over ssh: an address, or a name in DNS or in the user's ssh configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SshHost {
-    /// User name there; `None`: ssh decides.
+    /// User name on the host; `None`: from the ssh configuration.
     pub user: Option<String>,
     /// Name or address.
     pub host: String,
-    /// Port of the ssh server; `None`: ssh decides.
+    /// Port of the ssh server; `None`: from the ssh configuration.
     pub port: Option<u16>,
 }
 
@@ -27,25 +27,25 @@ impl SshHost {
         text.starts_with(SCHEME)
     }
 
-    /// Reads `ssh://[USER@]HOST[:PORT]`. No accepted part is an option of ssh or special to a shell.
+    /// Parses `ssh://[USER@]HOST[:PORT]`. Rejects parts that ssh would read as an option or that a shell would expand.
     ///
     /// # Errors
     /// A part is missing or has invalid characters. The error does not repeat the text, which may contain a password.
     pub fn parse(text: &str) -> Result<Self, Refused> {
         let refused =
             |what: &str| Refused::new(format!("not a host over ssh: {what}"), "ssh://[USER@]HOST[:PORT]".to_owned());
-        let place = text.strip_prefix(SCHEME).ok_or_else(|| refused("it does not begin with ssh://"))?;
-        let place = place.strip_suffix('/').unwrap_or(place);
-        let (user, place) = place.rsplit_once('@').map_or((None, place), |(user, place)| (Some(user), place));
+        let rest = text.strip_prefix(SCHEME).ok_or_else(|| refused("it does not begin with ssh://"))?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
         if user.is_some_and(|user| user.contains(':')) {
-            return Err(refused("it takes no password, as ssh has to log in there without one"));
+            return Err(refused("it must not contain a password: ssh has to log in without one"));
         }
         if user.is_some_and(|user| !is_user(user)) {
-            return Err(refused("the user is empty, begins with `-`, or has letters that no user has"));
+            return Err(refused("the user name is empty, begins with `-`, or has invalid characters"));
         }
-        let (host, port) = host_and_port(place).filter(|(host, _)| is_host(host)).ok_or_else(|| {
-            refused("the host is missing, begins with `-`, or has letters that no host has, or the port is no number from 1 to 65535")
-        })?;
+        let (host, port) = host_and_port(rest)
+            .filter(|(host, _)| is_host(host))
+            .ok_or_else(|| refused("the host is missing or invalid, or the port is not from 1 to 65535"))?;
         Ok(Self { user: user.map(str::to_owned), host, port })
     }
 }
@@ -63,10 +63,10 @@ impl fmt::Display for SshHost {
 
 fn is_user(text: &str) -> bool {
     let fits = |letter: u8| letter.is_ascii_alphanumeric() || b"._-+".contains(&letter);
-    !text.is_empty() && text.len() <= MAX_USER && !text.starts_with('-') && text.bytes().all(fits)
+    !text.is_empty() && text.len() <= MAX_USER_BYTES && !text.starts_with('-') && text.bytes().all(fits)
 }
 
-/// Whether a valid host of a ticket is valid for ssh too: its options begin with `-` and its tokens with `%`.
+/// Whether a host that is valid in a ticket is also valid for ssh, whose options begin with `-` and tokens with `%`.
 fn is_host(text: &str) -> bool {
     !text.starts_with('-') && (text.contains(':') || !text.contains('%'))
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_an_option_or_mean_something_to_a_shell_is_refused() {
+    fn options_of_ssh_and_shell_metacharacters_are_refused() {
         for text in [
             "ssh://",
             "ssh:///",
@@ -122,7 +122,7 @@ mod tests {
             assert!(SshHost::parse(text).is_err(), "{text:?}");
         }
         let refused = SshHost::parse("ssh://me:secret@lab").unwrap_err().to_string();
-        assert!(refused.contains("it takes no password") && !refused.contains("secret"), "{refused}");
+        assert!(refused.contains("it must not contain a password") && !refused.contains("secret"), "{refused}");
     }
 
     proptest! {

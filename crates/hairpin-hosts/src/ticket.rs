@@ -1,9 +1,9 @@
-//! The ticket that `hairpin serve` prints: one word with which client and server find and authenticate each other.
+//! The ticket that `hairpin serve` prints: one word with the address, the certificate's fingerprint and a secret.
 //!
 //! `host:port#` and 82 characters: base64 without padding (RFC 4648, section 5) of a version (1 byte), the SHA-256
 //! fingerprint of the server's certificate (32), the secret (16), the expiry (8, seconds since 1970, big endian), and a
-//! checksum (4). The checksum is the lower half of FNV-1a over all text before it. It detects every single wrong
-//! character: each step of that function is one to one in 32 bits.
+//! checksum (4). The checksum is the lower half of FNV-1a over all text before it. It detects every error in a single
+//! character, since each step of FNV-1a is a bijection of the lower 32 bits.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -22,12 +22,12 @@ const PAYLOAD_BYTES: usize = 1 + 32 + 16 + 8;
 const PAYLOAD_LETTERS: usize = 76;
 /// Characters of the checksum in base64.
 const CHECKSUM_LETTERS: usize = 6;
-/// Longest host name (RFC 1035, section 2.3.4).
-const MAX_HOST: usize = 253;
+/// Longest host name, in characters (RFC 1035, section 2.3.4).
+const MAX_HOST_LETTERS: usize = 253;
 /// Longest ticket, in characters.
-const MAX_LETTERS: usize = MAX_HOST + "[]:65535#".len() + PAYLOAD_LETTERS + CHECKSUM_LETTERS;
+const MAX_LETTERS: usize = MAX_HOST_LETTERS + "[]:65535#".len() + PAYLOAD_LETTERS + CHECKSUM_LETTERS;
 
-/// The secret that authenticates the client. It is printed only in a ticket, and never sent.
+/// The secret with which both ends authenticate. It is printed only in a ticket, and never sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 
@@ -47,7 +47,7 @@ pub struct Ticket {
     /// SHA-256 of the server's certificate.
     pub fingerprint: [u8; 32],
     pub secret: Secret,
-    /// First second in which it is no longer valid, since 1970-01-01 UTC.
+    /// First second in which the ticket is no longer valid, since 1970-01-01 UTC.
     pub expires_unix_s: u64,
 }
 
@@ -62,7 +62,7 @@ impl Ticket {
         format!("{text}{}", URL_SAFE_NO_PAD.encode(checksum(&text)))
     }
 
-    /// `host:port`, with brackets around an IPv6 address.
+    /// Returns `host:port`, with brackets around an IPv6 address.
     pub fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -71,32 +71,32 @@ impl Ticket {
         }
     }
 
-    /// The ticket without its secret, for logs and saved command lines.
+    /// Returns the ticket without its secret, for logs and saved command lines.
     pub fn redacted(&self) -> String {
         format!("{}#...", self.address())
     }
 
-    /// Host and port of `host:port`; `None` if invalid.
+    /// Parses `host:port`; `None` if invalid.
     pub fn parse_address(text: &str) -> Option<(String, u16)> {
         let (host, port) = host_and_port(text)?;
         Some((host, port?))
     }
 
-    /// Reads a ticket.
+    /// Parses a ticket.
     ///
     /// # Errors
-    /// The text is not a ticket, has a wrong character, or has another version.
+    /// The text is not a ticket, its checksum is wrong, or it has another version.
     pub fn parse(text: &str) -> Result<Self, Refused> {
-        let not_one = |why: &str| {
+        let invalid = |why: &str| {
             Refused::new(format!("not a ticket: {why}"), "copy the whole word that `hairpin serve` printed")
         };
         if text.len() > MAX_LETTERS || !text.is_ascii() {
-            return Err(not_one("it is too long, or has letters that no ticket has"));
+            return Err(invalid("it is too long, or has invalid characters"));
         }
-        let (address, letters) = text.split_once('#').ok_or_else(|| not_one("it has no `#`"))?;
+        let (address, letters) = text.split_once('#').ok_or_else(|| invalid("it has no `#`"))?;
         if letters.len() != PAYLOAD_LETTERS + CHECKSUM_LETTERS {
             let expected = PAYLOAD_LETTERS + CHECKSUM_LETTERS;
-            return Err(not_one(&format!("it has {} letters after the `#`, not {expected}", letters.len())));
+            return Err(invalid(&format!("it has {} characters after the `#`, not {expected}", letters.len())));
         }
         let (before, sum) = text.split_at(text.len() - CHECKSUM_LETTERS);
         if URL_SAFE_NO_PAD.decode(sum).ok().as_deref() != Some(&checksum(before)[..]) {
@@ -105,18 +105,18 @@ impl Ticket {
                 "copy it again; `hairpin serve --advertise HOST` prints one with another host",
             ));
         }
-        let payload = URL_SAFE_NO_PAD.decode(&letters[..PAYLOAD_LETTERS]).map_err(|_| not_one("it is not base64"))?;
-        let (host, port) = Self::parse_address(address).ok_or_else(|| not_one("no host and port before the `#`"))?;
-        let [version, rest @ ..] = payload.as_slice() else { return Err(not_one("it is empty")) };
+        let payload = URL_SAFE_NO_PAD.decode(&letters[..PAYLOAD_LETTERS]).map_err(|_| invalid("it is not base64"))?;
+        let (host, port) = Self::parse_address(address).ok_or_else(|| invalid("no host and port before the `#`"))?;
+        let [version, rest @ ..] = payload.as_slice() else { return Err(invalid("it is empty")) };
         if *version != VERSION {
             return Err(Refused::new(
                 format!("the ticket has version {version}; this Hairpin knows version {VERSION}"),
                 "use the same version of Hairpin at both ends",
             ));
         }
-        let (fingerprint, rest) = rest.split_first_chunk().ok_or_else(|| not_one("it is too short"))?;
-        let (secret, rest) = rest.split_first_chunk().ok_or_else(|| not_one("it is too short"))?;
-        let (expires, _) = rest.split_first_chunk().ok_or_else(|| not_one("it is too short"))?;
+        let (fingerprint, rest) = rest.split_first_chunk().ok_or_else(|| invalid("it is too short"))?;
+        let (secret, rest) = rest.split_first_chunk().ok_or_else(|| invalid("it is too short"))?;
+        let (expires, _) = rest.split_first_chunk().ok_or_else(|| invalid("it is too short"))?;
         Ok(Self {
             host,
             port,
@@ -127,15 +127,15 @@ impl Ticket {
     }
 }
 
-/// Replaces each ticket in a command line by [`Ticket::redacted`].
+/// Replaces each ticket in a command line by `host:port#...`.
 pub fn redacted(words: &[String]) -> Vec<String> {
-    let one = |word: &String| {
-        // Blanks around a ticket are allowed.
+    let redact = |word: &String| {
+        // White space around a ticket is allowed.
         let word = &word.trim().to_owned();
         let (before, value) = word.split_once('=').map_or(("", word.as_str()), |(flag, value)| {
             if flag.starts_with("--") { (&word[..=flag.len()], value) } else { ("", word.as_str()) }
         });
-        // A mistyped ticket still has most of a secret.
+        // Even an invalid ticket may contain most of a secret.
         match value.trim_start().split_once('#') {
             Some((address, letters)) if Ticket::parse_address(address).is_some() && !letters.is_empty() => {
                 format!("{before}{address}#...")
@@ -143,10 +143,10 @@ pub fn redacted(words: &[String]) -> Vec<String> {
             _ => word.clone(),
         }
     };
-    words.iter().map(one).collect()
+    words.iter().map(redact).collect()
 }
 
-/// Host and port of `host:port` or `host`; `None` if invalid. An IPv6 address is in brackets.
+/// Parses `host:port` or `host`; `None` if invalid. An IPv6 address must be in brackets.
 pub fn host_and_port(address: &str) -> Option<(String, Option<u16>)> {
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if !address.ends_with(']') => {
@@ -159,12 +159,12 @@ pub fn host_and_port(address: &str) -> Option<(String, Option<u16>)> {
         Some(inner) => Some(inner).filter(|inner| inner.contains(':')),
         None => Some(host).filter(|host| !host.contains(':')),
     }?;
-    let may_stand = |letter: u8| letter.is_ascii_alphanumeric() || b".-_:%".contains(&letter);
-    let is_host = !host.is_empty() && host.len() <= MAX_HOST && host.bytes().all(may_stand);
+    let is_valid = |letter: u8| letter.is_ascii_alphanumeric() || b".-_:%".contains(&letter);
+    let is_host = !host.is_empty() && host.len() <= MAX_HOST_LETTERS && host.bytes().all(is_valid);
     is_host.then(|| (host.to_owned(), port))
 }
 
-/// The lower half of 64-bit FNV-1a (draft-eastlake-fnv).
+/// Returns the lower half of 64-bit FNV-1a (draft-eastlake-fnv).
 fn checksum(text: &str) -> [u8; 4] {
     let hash = hairpin_model::digest::fnv1a(text.bytes());
     let [.., a, b, c, d] = hash.to_be_bytes();
@@ -201,10 +201,10 @@ mod tests {
     #[test]
     fn one_wrong_letter_anywhere_is_detected() {
         let word = ticket("192.0.2.7").word();
-        for place in 0..word.len() {
+        for index in 0..word.len() {
             for other in ["x", "7", "-", "A"] {
                 let mut wrong = word.clone();
-                wrong.replace_range(place..=place, other);
+                wrong.replace_range(index..=index, other);
                 if wrong != word {
                     assert!(Ticket::parse(&wrong).is_err(), "{wrong}");
                 }
@@ -223,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ticket_is_refused_with_the_reason() {
+    fn a_text_that_is_not_a_ticket_is_refused_with_the_reason() {
         let why = |text: &str| Ticket::parse(text).unwrap_err().what;
         assert_eq!(why("lab:7420"), "not a ticket: it has no `#`");
-        assert_eq!(why("lab:7420#abc"), "not a ticket: it has 3 letters after the `#`, not 82");
+        assert_eq!(why("lab:7420#abc"), "not a ticket: it has 3 characters after the `#`, not 82");
         assert!(why(&"x".repeat(10_000)).contains("too long"));
         let mut newer =
             URL_SAFE_NO_PAD.decode(&ticket("lab").word()["lab:7420#".len()..][..PAYLOAD_LETTERS]).unwrap();
@@ -260,7 +260,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_like_a_ticket_panics(host in "[\\[\\]a-z0-9.:%-]{0,40}", letters in "[A-Za-z0-9_-]{80,84}") {
+        fn no_text_similar_to_a_ticket_panics(host in "[\\[\\]a-z0-9.:%-]{0,40}", letters in "[A-Za-z0-9_-]{80,84}") {
             let _ = Ticket::parse(&format!("{host}#{letters}"));
         }
     }

@@ -1,4 +1,4 @@
-//! Messages over TLS over TCP.
+//! Control messages over TLS over TCP.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,12 +11,12 @@ use socket2::{SockRef, TcpKeepalive};
 use crate::linux::wait::{WaitFor, wait_for};
 use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
 
-/// Time without an acknowledgment from the other kernel that ends the connection (`TCP_USER_TIMEOUT`, tcp(7)).
-const SILENCE: Duration = Duration::from_secs(15);
-/// Interval of the keepalive probes.
-const PROBE: Duration = Duration::from_secs(5);
+/// The connection fails if data stay unacknowledged for this long (`TCP_USER_TIMEOUT`, tcp(7)).
+const USER_TIMEOUT: Duration = Duration::from_secs(15);
+/// Interval between keepalive probes.
+const KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// A TLS connection over a non-blocking socket. Pending TLS data is sent whenever the connection is used.
+/// A TLS connection over a non-blocking socket. Each call sends pending TLS data.
 pub struct Tls {
     socket: TcpStream,
     connection: Connection,
@@ -24,20 +24,21 @@ pub struct Tls {
     left_bytes: u64,
 }
 
-/// More bytes were received than allowed.
+/// Error kind if more bytes were received than allowed.
 pub const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
 impl Tls {
-    /// Over a connected socket, before the handshake.
+    /// Wraps a connected socket. The handshake follows.
     ///
     /// # Errors
-    /// The socket cannot be made non-blocking.
+    /// A socket option cannot be set.
     pub fn over(socket: TcpStream, connection: impl Into<Connection>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         let options = SockRef::from(&socket);
-        options.set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE).with_retries(2))?;
-        options.set_tcp_user_timeout(Some(SILENCE))?;
+        options
+            .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE).with_retries(2))?;
+        options.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
         Ok(Self { socket, connection: connection.into(), left_bytes: u64::MAX })
     }
 
@@ -45,19 +46,19 @@ impl Tls {
         &self.socket
     }
 
-    /// Limits the bytes received from now on, including those of TLS itself; more are [`TOO_MUCH`].
-    pub fn take_up_to(&mut self, bytes: u64) {
+    /// Limits the bytes received from now on, including TLS overhead. Further bytes cause the error [`TOO_MUCH`].
+    pub fn limit_received(&mut self, bytes: u64) {
         self.left_bytes = bytes;
     }
 
     /// Continues the handshake as far as possible without waiting. Returns whether it is complete.
     ///
     /// # Errors
-    /// The other end closed, or sent invalid TLS.
-    pub fn shake_hands(&mut self) -> io::Result<bool> {
+    /// The other end closed the connection, or sent invalid TLS.
+    pub fn handshake(&mut self) -> io::Result<bool> {
         self.send_pending()?;
         while self.connection.is_handshaking() {
-            match self.take_in() {
+            match self.receive_tls() {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => self.send_pending()?,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -70,9 +71,9 @@ impl Tls {
     /// Completes the handshake before `deadline`.
     ///
     /// # Errors
-    /// As [`Tls::shake_hands`], and [`io::ErrorKind::TimedOut`].
-    pub fn shake_hands_until(&mut self, deadline: Instant) -> io::Result<()> {
-        while !self.shake_hands()? {
+    /// As [`Tls::handshake`], and [`io::ErrorKind::TimedOut`].
+    pub fn handshake_until(&mut self, deadline: Instant) -> io::Result<()> {
+        while !self.handshake()? {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -83,19 +84,19 @@ impl Tls {
         Ok(())
     }
 
-    /// Sends a close notification and waits up to `within` for the other end to close. Discards data received
-    /// meanwhile: closing a socket with unread bytes resets the connection, and the other end might lose the last data.
+    /// Sends a close notification and waits up to `within` for the other end to close. Discards data received until
+    /// then: closing a socket with unread bytes resets the connection, and the other end might lose the last data.
     pub fn close(&mut self, within: Duration) {
         self.connection.send_close_notify();
         let sent = self.send_pending().and_then(|()| self.socket.shutdown(Shutdown::Write));
         let deadline = Instant::now() + within;
-        let mut thrown_away = [0; 4096];
+        let mut discarded = [0; 4096];
         while sent.is_ok() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || !wait_for(&self.socket, WaitFor::Input, left).unwrap_or(false) {
                 return;
             }
-            match self.socket.read(&mut thrown_away) {
+            match self.socket.read(&mut discarded) {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -104,7 +105,7 @@ impl Tls {
         }
     }
 
-    /// Channel binding of this connection (RFC 9266), once the handshake is complete.
+    /// Returns the channel binding of this connection (RFC 9266).
     ///
     /// # Errors
     /// The handshake is not complete.
@@ -112,33 +113,33 @@ impl Tls {
         self.connection.export_keying_material([0; EXPORTER_BYTES], EXPORTER_LABEL, Some(&[]))
     }
 
-    /// Receives and decrypts data. Returns the number of bytes, 0 at the end.
-    fn take_in(&mut self) -> io::Result<usize> {
-        let count = self.connection.read_tls(&mut self.socket).map_err(explained)?;
+    /// Receives and decrypts data. Returns the number of bytes received; 0 if the other end has closed.
+    fn receive_tls(&mut self) -> io::Result<usize> {
+        let count = self.connection.read_tls(&mut self.socket).map_err(explain)?;
         self.left_bytes = self.left_bytes.checked_sub(count as u64).ok_or(TOO_MUCH)?;
         if let Err(error) = self.connection.process_new_packets() {
-            // Tells the other end why, if it still listens.
+            // Sends the TLS alert, if the connection still works.
             drop(self.send_pending());
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
         Ok(count)
     }
 
-    /// Sends encrypted data as far as there is room.
+    /// Sends encrypted data until none is left or the socket buffer is full.
     fn send_pending(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(explained(error)),
+                Err(error) => return Err(explain(error)),
             }
         }
         Ok(())
     }
 
-    /// Whether there is decrypted data.
-    fn has_text(&mut self) -> bool {
+    /// Whether decrypted data can be read.
+    fn has_plaintext(&mut self) -> bool {
         self.connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
     }
 }
@@ -148,11 +149,11 @@ impl Read for Tls {
         loop {
             match self.connection.reader().read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Closed without a TLS notification.
+                // The other end closed without a close notification.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
-            self.take_in()?;
+            self.receive_tls()?;
         }
     }
 }
@@ -162,7 +163,7 @@ impl Write for Tls {
         self.send_pending()?;
         match self.connection.writer().write(bytes)? {
             0 if !bytes.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
-            taken => self.send_pending().map(|()| taken),
+            written => self.send_pending().map(|()| written),
         }
     }
 
@@ -174,7 +175,7 @@ impl Write for Tls {
 
 impl Carrier for Tls {
     fn readable(&mut self, at_most_ms: i32) -> io::Result<bool> {
-        if self.has_text() {
+        if self.has_plaintext() {
             return Ok(true);
         }
         self.send_pending()?;
@@ -186,12 +187,12 @@ impl Carrier for Tls {
     }
 }
 
-/// Explains errors that a silent host causes.
-fn explained(error: io::Error) -> io::Error {
+/// Explains errors caused by a host that does not respond.
+fn explain(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            let silence_s = SILENCE.as_secs();
-            io::Error::new(error.kind(), format!("its host acknowledged nothing for {silence_s} s ({error})"))
+            let timeout_s = USER_TIMEOUT.as_secs();
+            io::Error::new(error.kind(), format!("its host acknowledged nothing for {timeout_s} s ({error})"))
         }
         _ => error,
     }
@@ -242,8 +243,8 @@ mod tests {
         let (mut client, mut server) = (client(one, identity.fingerprint()), server(other, &identity));
         std::thread::scope(|scope| {
             let deadline = Instant::now() + PATIENT;
-            let server = scope.spawn(|| server.shake_hands_until(Instant::now() + PATIENT));
-            client.shake_hands_until(deadline).unwrap();
+            let server = scope.spawn(|| server.handshake_until(Instant::now() + PATIENT));
+            client.handshake_until(deadline).unwrap();
             server.join().unwrap().unwrap();
         });
         [client, server]
@@ -280,8 +281,8 @@ mod tests {
         let (mut client, mut server) = (client(one, [0; 32]), server(other, &identity));
         std::thread::scope(|scope| {
             let deadline = Instant::now() + PATIENT;
-            let server = scope.spawn(|| server.shake_hands_until(Instant::now() + PATIENT));
-            let error = client.shake_hands_until(deadline).unwrap_err();
+            let server = scope.spawn(|| server.handshake_until(Instant::now() + PATIENT));
+            let error = client.handshake_until(deadline).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
             assert!(server.join().unwrap().is_err(), "the server fails too");
         });
@@ -292,7 +293,7 @@ mod tests {
         let [mut stranger, other] = sockets();
         let mut server = server(other, &Identity::make().unwrap());
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-        let error = server.shake_hands_until(Instant::now() + PATIENT).unwrap_err();
+        let error = server.handshake_until(Instant::now() + PATIENT).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! The built-in profiles and the sources of their figures.
 //!
-//! A figure is published, derived from published ones, or our own choice; [`Builtin::because`] says which. Sources give
-//! round-trip times and a profile gives each direction, so delays are half of them.
+//! A figure is published, derived from published figures, or our own choice; [`Builtin::because`] says which. Sources
+//! give round-trip times and a profile gives each direction, so the delays are half of the published values.
 
 use crate::profile::Profile;
 
@@ -12,7 +12,7 @@ pub struct Builtin {
     pub summary: &'static str,
     /// The canonical line of the profile.
     pub line: &'static str,
-    /// Source of each figure.
+    /// The source of each figure.
     pub because: &'static str,
 }
 
@@ -52,7 +52,7 @@ const LOOPBACK: Builtin = Builtin {
     name: "loopback",
     summary: "the kernel's own loopback, with no relay",
     line: "loopback",
-    because: "No figure: packets take the kernel's own path, and nothing of Hairpin is on it.",
+    because: "No figures: packets take the kernel's own path, without Hairpin.",
 };
 
 const DATACENTER: Builtin = Builtin {
@@ -106,10 +106,10 @@ const WAN_CROSS_CITY: Builtin = Builtin {
     name: "wan-cross-city",
     summary: "two cities 1000 km apart, round trip 21 ms",
     line: "rate=100mbit queue=256KiB loss=0.01% delay=10.5ms±500us",
-    because: "Delay: 1000 km times 2.1 over the speed of light in fibre, 200 km a ms, which Bozkurt et al. (Dissecting \
-              latency in the Internet's fiber infrastructure, 2018) give as the rule of thumb: 10.5 ms each way. \
-              Claim A12 puts a WAN at 10 to 100 ms. Distance, rate, loss and jitter are our choice; the queue is \
-              rate times round trip.",
+    because: "Delay: 1000 km times 2.1 over the speed of light in fibre, 200 km per ms, which Bozkurt et al. \
+              (Dissecting latency in the Internet's fiber infrastructure, 2018) give as the rule of thumb: 10.5 ms \
+              each way. Claim A12 puts a WAN at 10 to 100 ms. Distance, rate, loss and jitter are our choice; the \
+              queue is rate times round trip.",
 };
 
 const HOME_UPLINK: Builtin = Builtin {
@@ -223,7 +223,7 @@ mod tests {
     fn the_home_uplink_has_the_published_loss_of_a_blast_and_of_a_paced_stream() {
         assert!((lost_percent(43.28) - 95.88).abs() < 0.02, "{}", lost_percent(43.28));
         assert!((lost_percent(0.623) - 0.015).abs() < 0.015, "{}", lost_percent(0.623));
-        // Only near the published 20.93 and 44.29, as the profile's text says.
+        // Only near the published 20.93 and 44.29, as the profile's text states.
         assert!((lost_percent(0.812) - 18.2).abs() < 0.1, "{}", lost_percent(0.812));
         assert!((lost_percent(1.181) - 42.9).abs() < 0.1, "{}", lost_percent(1.181));
     }

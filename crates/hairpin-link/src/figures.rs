@@ -1,4 +1,4 @@
-//! The figures of one direction of a link. A profile gives them, and the stages are built from them.
+//! The figures of one direction of a link, from which the stages are built.
 
 use hairpin_model::words;
 
@@ -8,7 +8,7 @@ use crate::quantity::Share;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathProfile {
     pub outages: Vec<Outage>,
-    /// The rate or trace that packets wait for, and the queue limit.
+    /// The rate or trace that packets wait for, and the limit of the queue.
     pub bottleneck: Bottleneck,
     pub loss: Loss,
     /// Share of packets in which one bit is flipped.
@@ -24,13 +24,13 @@ words! {
     pub enum Shape: "kind of jitter" {
         Uniform = "uniform",
         Normal = "normal",
-        /// Pareto of shape 3; the spread is the standard deviation.
+        /// Pareto with shape 3. The spread is the standard deviation.
         Pareto = "pareto",
     }
 }
 
 words! {
-    /// Whether a packet with a shorter delay may overtake another.
+    /// Whether a packet with a shorter delay may overtake an earlier packet.
     pub enum Order: "order" {
         /// No overtaking.
         Kept = "kept",
@@ -41,7 +41,7 @@ words! {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// Delay in ns; the centre if it varies.
+    /// Delay in ns; the centre of the distribution if the delay varies.
     pub base_ns: u64,
     /// Variation in ns; 0 for a constant delay.
     pub spread_ns: u64,
@@ -58,20 +58,20 @@ impl Default for Delay {
 /// The losses of a direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// Probability of each packet, independently.
+    /// Probability that a packet is lost, independently of the others.
     pub random: Share,
     pub burst: Option<GilbertElliott>,
-    /// Numbers of the packets to lose, from 0.
+    /// Numbers of the packets to drop, counted from 0.
     pub packets: Numbers,
-    /// The same by number among the packets that carry data, from 1.
+    /// Numbers of the data packets to drop. Only packets that carry data are counted, from 1.
     pub data_packets: Numbers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GilbertElliott {
-    /// p: the probability that a good medium is bad for the next packet.
+    /// p: the probability that the medium changes from good to bad after a packet.
     pub turns_bad: Share,
-    /// r: the probability that a bad medium is good for the next packet.
+    /// r: the probability that the medium changes from bad to good after a packet.
     pub turns_good: Share,
     /// 1 - h: the probability that a packet is lost in the bad state.
     pub lost_when_bad: Share,
@@ -86,7 +86,7 @@ pub struct Outage {
     pub until_ns: u64,
 }
 
-/// Share of packets that are held back, and for how long.
+/// The share of packets that are held back, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reorder {
     pub share: Share,
@@ -107,7 +107,7 @@ pub struct Bottleneck {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     pub packets: Option<u64>,
-    /// Bytes of IP packets.
+    /// Limit in bytes of IP packets.
     pub bytes: Option<u64>,
 }
 
@@ -120,13 +120,13 @@ impl Bottleneck {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codel {
-    /// Acceptable wait in ns. RFC 8289 recommends 5 to 10 % of the interval.
+    /// Acceptable waiting time in ns. RFC 8289 recommends 5 to 10 % of the interval.
     pub target_ns: u64,
-    /// Time for which the wait may exceed the target, in ns: about the longest round trip through the queue.
+    /// How long the waiting time may exceed the target, in ns: about the longest round trip through the queue.
     pub interval_ns: u64,
 }
 
 impl Codel {
-    /// Recommendation of RFC 8289 for internet paths (sections 4.2 and 4.3).
+    /// The recommendation of RFC 8289 for internet paths (sections 4.2 and 4.3).
     pub const RECOMMENDED: Self = Self { target_ns: 5_000_000, interval_ns: 100_000_000 };
 }

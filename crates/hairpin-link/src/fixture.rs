@@ -6,7 +6,7 @@ use crate::link::Link;
 use crate::packet::{Fate, Outcome, Packet};
 use crate::simulate::{Arrival, simulate};
 
-/// Seed of all tests that are not about seeds.
+/// The seed of all tests that do not test seeds.
 pub(crate) const SEED: u64 = 20_261_121;
 
 pub(crate) fn link(line: &str) -> Link {
@@ -14,7 +14,7 @@ pub(crate) fn link(line: &str) -> Link {
     Link::new(&profile, SEED, &[]).unwrap()
 }
 
-/// Packets of the `Up` direction from `(time, size)`, numbered from 0. Those larger than 52 bytes carry data.
+/// Packets of the `Up` direction from `(time, size)`, numbered from 0. Packets larger than 52 bytes carry data.
 pub(crate) fn packets(times_and_sizes: impl IntoIterator<Item = (u64, u32)>) -> Vec<Arrival> {
     let packet = |(number, (at_ns, size_bytes))| Arrival {
         at_ns,
@@ -29,12 +29,12 @@ pub(crate) fn stream(count: u64, gap_ns: u64) -> Vec<Arrival> {
     packets((0..count).map(|number| (number * gap_ns, 1500)))
 }
 
-/// Outcomes of the packets, in order of time.
+/// The outcomes of the packets, in order of time.
 pub(crate) fn fates(line: &str, arrivals: &[Arrival]) -> Vec<Outcome> {
     simulate(&mut link(line), arrivals).into_iter().map(|line| line.outcome).collect()
 }
 
-/// Packets that leave: `(number, due time)`, in order of time.
+/// The packets that leave, as `(number, due time)`, in order of time.
 pub(crate) fn departures(outcomes: &[Outcome]) -> Vec<(u64, u64)> {
     let leaves = |outcome: &Outcome| match outcome.fate {
         Fate::Leaves { due_ns, .. } => Some((outcome.number, due_ns)),
@@ -43,7 +43,7 @@ pub(crate) fn departures(outcomes: &[Outcome]) -> Vec<(u64, u64)> {
     outcomes.iter().filter_map(leaves).collect()
 }
 
-/// Dropped packets: `(number, time, reason)`, in order of time.
+/// The dropped packets, as `(number, time, reason)`, in order of time.
 pub(crate) fn drops(outcomes: &[Outcome]) -> Vec<(u64, u64, &'static str)> {
     let dropped = |outcome: &Outcome| match outcome.fate {
         Fate::Leaves { .. } | Fate::Inside { .. } => None,
@@ -52,16 +52,16 @@ pub(crate) fn drops(outcomes: &[Outcome]) -> Vec<(u64, u64, &'static str)> {
     outcomes.iter().filter_map(dropped).collect()
 }
 
-/// Asserts that a count of `trials` independent chances is within five standard deviations of its mean. The seed is
-/// fixed; 1 in 1.7 million counts is farther away.
+/// Asserts that the count of successes in `trials` independent trials is within five standard deviations of its mean.
+/// The seed is fixed; 1 in 1.7 million counts would be outside.
 pub(crate) fn assert_binomial(count: usize, trials: u64, chance: f64) {
     let (count, trials) = (count as f64, trials as f64);
     let deviation = (trials * chance * (1.0 - chance)).sqrt();
     assert!((count - trials * chance).abs() <= 5.0 * deviation, "{count} of {trials}, expected {}", trials * chance);
 }
 
-/// Kolmogorov-Smirnov: the largest distance between a sample's distribution and a closed form, times the square root of
-/// the sample size; 1 in 1000 samples exceeds 1.95.
+/// The Kolmogorov-Smirnov statistic: the largest distance between a sample's distribution and a closed form, times the
+/// square root of the sample size. 1 in 1000 samples exceeds 1.95.
 pub(crate) fn distance(mut values: Vec<f64>, closed_form: impl Fn(f64) -> f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let count = f64::from(u32::try_from(values.len()).unwrap());

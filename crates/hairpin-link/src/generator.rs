@@ -1,11 +1,11 @@
-//! Seeded random numbers: a stream for each stage and direction, and in it separate numbers for each packet.
+//! Seeded random numbers. Each stage and direction has its own stream, with separate numbers for each packet.
 //!
-//! A packet's numbers depend only on the seed, the direction, the stage and the packet. A stage that is added, or one
-//! that drops a packet, therefore changes no other choice.
+//! A packet's numbers depend only on the seed, the direction, the stage and the packet. So adding a stage, or dropping
+//! a packet in one stage, changes no other choice.
 //!
-//! The generators are xoshiro256++ and, for seeding, SplitMix64 (Blackman and Vigna, ACM TOMS 47(4), 2021). Only the
-//! floating-point operations that IEEE 754 rounds correctly are used (+, -, *, /, square root): library logarithms
-//! differ between machines, so the one here is written out.
+//! The generators are xoshiro256++ and, for seeding, SplitMix64 (Blackman and Vigna, ACM TOMS 47(4), 2021). Only
+//! floating-point operations that IEEE 754 rounds correctly are used (+, -, *, /, square root). Library logarithms
+//! differ between machines, so this file implements its own.
 
 use hairpin_model::link::Direction;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -29,7 +29,7 @@ impl Generator {
         Self { stream: Xoshiro256PlusPlus::seed_from_u64(seed ^ hash).next_u64() }
     }
 
-    /// The random numbers of one packet; those of its copy differ.
+    /// The random numbers of one packet. A copy has different ones.
     pub fn draws_for(&self, packet: &InFlight) -> Draws {
         let key = packet.packet.number.wrapping_mul(2).wrapping_add(u64::from(packet.copy));
         Draws(Xoshiro256PlusPlus::seed_from_u64(self.stream.wrapping_add(key)))
@@ -41,12 +41,12 @@ impl Generator {
 pub struct Draws(Xoshiro256PlusPlus);
 
 impl Draws {
-    /// True with probability `share`, to within 2^-64.
+    /// Returns true with probability `share`, to within 2^-64.
     pub fn happens(&mut self, share: Share) -> bool {
         u128::from(self.0.next_u64()) < share.of_u64_range()
     }
 
-    /// A whole number from 0 to `bound` - 1, all equally probable to within `bound` / 2^64; 0 if `bound` is 0.
+    /// A whole number from 0 to `bound` - 1. Probabilities are equal to within `bound` / 2^64. 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.0.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).expect("less than the bound")
@@ -58,8 +58,8 @@ impl Draws {
         steps / 9_007_199_254_740_992.0
     }
 
-    /// A normal number of mean 0 and standard deviation 1, by the polar method (Marsaglia and Bray, SIAM Review 6(3),
-    /// 1964).
+    /// A normally distributed number with mean 0 and standard deviation 1, by the polar method (Marsaglia and Bray,
+    /// SIAM Review 6(3), 1964).
     pub fn normal(&mut self) -> f64 {
         loop {
             let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
@@ -70,15 +70,15 @@ impl Draws {
         }
     }
 
-    /// A Pareto number of shape 3, shifted and scaled to mean 0 and standard deviation 1; at least -0.577.
+    /// A Pareto number with shape 3, shifted and scaled to mean 0 and standard deviation 1; at least -0.577.
     ///
-    /// U^(-1/3) has mean 3/2 and variance 3/4. The shape is that of iproute2's table for netem (netem/pareto.c).
+    /// U^(-1/3) has mean 3/2 and variance 3/4. iproute2's table for netem has the same shape (netem/pareto.c).
     pub fn pareto(&mut self) -> f64 {
         (1.0 / cube_root(self.unit()) - 1.5) / 0.75_f64.sqrt()
     }
 }
 
-/// ln x for a normal, positive x: x = m 2^e with m near 1, and ln m = 2 artanh((m - 1) / (m + 1)) by its series.
+/// ln x for a normal, positive x: x = m 2^e with m near 1, and ln m = 2 artanh((m - 1) / (m + 1)) as a series.
 fn natural_logarithm(x: f64) -> f64 {
     const MANTISSA: u64 = (1 << 52) - 1;
     let bits = x.to_bits();
@@ -92,7 +92,7 @@ fn natural_logarithm(x: f64) -> f64 {
     2.0 * s * series + f64::from(exponent) * std::f64::consts::LN_2
 }
 
-/// The cube root of a normal, positive x by Newton's method, from an estimate whose exponent is a third of that of x.
+/// The cube root of a normal, positive x by Newton's method. The first estimate has a third of x's exponent.
 fn cube_root(x: f64) -> f64 {
     let estimate = f64::from_bits(x.to_bits() / 3 + 0x2aa0_0000_0000_0000);
     (0..6).fold(estimate, |y, _| (2.0 * y + x / (y * y)) / 3.0)
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(first(generator(), 0, 0), numbers[0]);
     }
 
-    /// Values of an earlier build: a saved seed must always give the same fates.
+    /// These values are from an earlier build: a saved seed must always give the same fates.
     #[test]
     fn a_seed_means_the_same_on_every_machine_and_in_every_version() {
         let mut draws = generator().draws_for(&packet(5, 0));

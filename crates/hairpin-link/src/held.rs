@@ -6,21 +6,21 @@ use std::collections::BinaryHeap;
 use crate::packet::InFlight;
 use crate::stage::{Held, Outbox, Stage};
 
-/// Packets for which memory is reserved in advance.
-const ROOM: usize = 4096;
+/// Number of packets for which memory is reserved in advance.
+const RESERVED_PACKETS: usize = 4096;
 
-/// When packets leave.
+/// Decides when packets leave.
 pub(crate) trait Due: Send {
-    /// `None` if the packet is not held.
+    /// The time at which the packet leaves; `None` if it is not held.
     fn due_ns(&mut self, packet: &InFlight, now_ns: u64) -> Option<u64>;
 
-    /// Minimum time in the stage.
+    /// Minimum time that a packet spends in the stage, in ns.
     fn least_ns(&self) -> u64 {
         0
     }
 }
 
-/// Packets by due time; those due at the same time in order of arrival.
+/// Packets ordered by due time; packets due at the same time are in order of arrival.
 pub(crate) struct Holding<D> {
     due: D,
     /// `(due time, sequence number, packet)`; sequence numbers are unique.
@@ -31,7 +31,7 @@ pub(crate) struct Holding<D> {
 
 impl<D: Due> Holding<D> {
     pub(crate) fn new(due: D) -> Self {
-        Self { due, heap: BinaryHeap::with_capacity(ROOM), came: 0, bytes: 0 }
+        Self { due, heap: BinaryHeap::with_capacity(RESERVED_PACKETS), came: 0, bytes: 0 }
     }
 }
 

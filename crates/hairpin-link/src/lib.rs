@@ -1,12 +1,12 @@
 //! The link emulator: packets and time in, packets and fates out.
 //!
 //! - A [`profile::Profile`] is one line of text: `delay=23.5ms±1ms up=5.5mbit queue=64KiB loss=0.1%`.
-//!   [`builtin::ALL`] lists those that have a name.
-//! - A [`link::Link`] is two [`path::Path`]s, `up` and `down`, made from a profile and a seed.
-//! - A path is a sequence of stages. [`stages::ALL`] lists them in the order in which packets pass them.
+//!   [`builtin::ALL`] lists the built-in profiles.
+//! - A [`link::Link`] is two [`path::Path`]s, `up` and `down`, built from a profile and a seed.
+//! - A path is a sequence of stages. [`stages::ALL`] lists them in the order in which packets pass through them.
 //! - [`simulate`] runs a link on a manual clock; [`log`] formats the fate of each packet.
 //!
-//! This crate has no clock, files, sockets or threads. Time is an argument, in whole nanoseconds since the link
+//! This crate uses no clock, files, sockets or threads. Time is an argument, in whole nanoseconds since the link
 //! started. The same profile, seed, packets and times give the same fates, byte for byte, on every machine.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -1,4 +1,4 @@
-//! A link: two paths, made from a profile and a seed.
+//! A link: two paths, built from a profile and a seed.
 
 use hairpin_model::link::Direction;
 use hairpin_model::{Hint, LateBoundsNs, LatenessNs, LinkRecord};
@@ -21,8 +21,8 @@ pub struct Link {
 /// Error of [`Link::new`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// The figures contradict each other; those of a parsed profile never do.
-    #[error("the link profile `{line}` cannot be: {problem}{}", Hint(.hint))]
+    /// The figures contradict each other. This never happens with a parsed profile.
+    #[error("the link profile `{line}` is impossible: {problem}{}", Hint(.hint))]
     Contradiction { line: String, problem: String, hint: String },
     /// A trace that the profile replays was not given.
     #[error(
@@ -32,7 +32,7 @@ pub enum LinkError {
 }
 
 impl Link {
-    /// A link at time 0. `traces` has those that [`Profile::traces`] names, by name.
+    /// Creates a link at time 0. `traces` contains the traces that [`Profile::traces`] lists, by name.
     pub fn new(profile: &Profile, seed: u64, traces: &[(String, Trace)]) -> Result<Self, LinkError> {
         if let Some((_, contradiction)) = profile.contradiction() {
             let (problem, hint) = (contradiction.problem, contradiction.hint);
@@ -71,12 +71,12 @@ impl Link {
         self.path_mut(direction).arrive(packet, now_ns);
     }
 
-    /// When to call [`Link::advance`] next: the earlier event of both directions; `None` if both are empty.
+    /// When to call [`Link::advance`] next: the earlier event of both directions; `None` if the link is empty.
     pub fn next_event_ns(&self) -> Option<u64> {
         [&self.up, &self.down].into_iter().filter_map(Path::next_event_ns).min()
     }
 
-    /// Advances both directions: first the outcomes of `up`, then those of `down`, each in order of time.
+    /// Advances both directions. Appends first the outcomes of `up`, then those of `down`, each in order of time.
     pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Outcome>) {
         self.up.advance(now_ns, out);
         self.down.advance(now_ns, out);

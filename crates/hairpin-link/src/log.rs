@@ -1,7 +1,7 @@
 //! The log of a link: one line per packet or copy.
 //!
-//! Columns: direction, number, copy, size in bytes, arrived, due, released, fate; times in ns since the link started,
-//! `-` if there is none. Packets still inside at the end come last, by number, `up` before `down`. For instance
+//! Columns: direction, number, copy, size in bytes, arrived, due, released, fate. Times are in ns since the link
+//! started; `-` means no time. Packets still inside at the end come last, by number, `up` before `down`. For example:
 //!
 //! ```text
 //! up 17 0 1500 1000000 24500000 24500013 left
@@ -16,10 +16,10 @@ use hairpin_model::link::Direction;
 
 use crate::packet::{Fate, Outcome};
 
-/// The first line of a log file: the names of the columns.
+/// The first line of a log file, with the names of the columns.
 pub const HEADER: &str = "# direction number copy size_bytes arrived_ns due_ns released_ns fate";
 
-/// One log line: the fate of a packet or copy. `Display` writes no line end.
+/// One log line: the fate of a packet or copy. `Display` writes no newline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLine {
     pub outcome: Outcome,
@@ -28,7 +28,7 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    /// The line of an outcome that happened exactly when due.
+    /// The line of an outcome that happened exactly when it was due.
     pub fn exact(outcome: Outcome) -> Self {
         let released_ns = match outcome.fate {
             Fate::Leaves { due_ns, .. } => Some(due_ns),

@@ -6,12 +6,12 @@ use crate::quantity::whole;
 
 pub const MAX_RANGES: usize = 10_000;
 
-/// A set of numbers, as sorted ranges that neither overlap nor touch.
+/// A set of numbers, as sorted ranges that neither overlap nor are adjacent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers(Vec<(u64, u64)>);
 
 impl Numbers {
-    /// Parses `3,10-12`; ranges include both ends. Numbers below `least` are refused.
+    /// Parses `3,10-12`; ranges include both ends. Refuses numbers below `least`.
     pub fn read(text: &str, least: u64) -> Result<Self, Refused> {
         let ranges = text.split(',').map(|part| range(part, least)).collect::<Result<Vec<_>, _>>()?;
         if ranges.len() > MAX_RANGES {
@@ -21,7 +21,7 @@ impl Numbers {
         Ok(Self::from_ranges(ranges))
     }
 
-    /// The set of all numbers in these ranges, ends included.
+    /// The set of all numbers in these ranges, which include both ends.
     pub fn from_ranges(mut ranges: Vec<(u64, u64)>) -> Self {
         ranges.retain(|(first, last)| first <= last);
         ranges.sort_unstable();
@@ -40,7 +40,7 @@ impl Numbers {
         self.0.get(before).is_some_and(|(first, _)| *first <= number)
     }
 
-    /// As a profile shows it; `None` if empty.
+    /// The set as a profile shows it; `None` if it is empty.
     pub fn shown(&self) -> Option<String> {
         let range = |(first, last): &(u64, u64)| {
             if first == last { first.to_string() } else { format!("{first}-{last}") }
@@ -51,12 +51,12 @@ impl Numbers {
 
 fn range(text: &str, least: u64) -> Result<(u64, u64), Refused> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let hint = "numbers and ranges with commas between, for instance 3,10-12";
+    let hint = "numbers and ranges separated by commas, for instance 3,10-12";
     let number = |text| whole(text).map_err(|bad| Refused::new(bad.what, hint));
     let (first, last) = (number(first)?, number(last)?);
     if first < least {
         return Err(Refused::new(
-            format!("`{text}` counts from below {least}"),
+            format!("`{text}` contains numbers below {least}"),
             format!("the first is number {least}"),
         ));
     }

@@ -4,31 +4,31 @@ use hairpin_model::link::Direction;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Packet {
-    /// Number in order of arrival in its direction, from 0; random choices depend on it.
+    /// Number in order of arrival in its direction, from 0. Random choices depend on it.
     pub number: u64,
-    /// Size of the IP packet in bytes: IP header and all that follows, no link header.
+    /// Size of the IP packet in bytes, including the IP header but no link header.
     pub size_bytes: u32,
-    /// Whether it carries transport payload; a pure TCP ACK does not.
+    /// Whether the packet carries transport payload; a pure TCP ACK does not.
     pub carries_data: bool,
 }
 
-/// A packet, or its copy, between two stages.
+/// A packet or its copy, between two stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InFlight {
     pub packet: Packet,
     /// 0 for the packet itself, 1 for its copy.
     pub copy: u8,
-    /// Number of outcomes of this packet number: 1, or 2 once it has been copied.
+    /// Number of outcomes with this packet number: 1, or 2 once the packet was copied.
     pub outcomes: u8,
     /// Number among the packets that carry data, from 1; `None` for other packets.
     pub data_number: Option<u64>,
     /// Arrival at the link, in ns.
     pub arrived_ns: u64,
-    /// The bit that was flipped, counted from the first bit of the IP header (the most significant of its byte).
+    /// The flipped bit, if any, counted from the first bit of the IP header (the most significant bit of its byte).
     pub corrupted_bit: Option<u32>,
-    /// Rank by entry into the current stage. Set by the path.
+    /// Order of entry into the current stage. Set by the path.
     pub turn: u64,
-    /// Entry into the current stage, in ns. Set by the path.
+    /// Time of entry into the current stage, in ns. Set by the path.
     pub entered_ns: u64,
 }
 
@@ -40,40 +40,40 @@ pub struct Outcome {
     pub number: u64,
     /// 0 for the packet itself, 1 for its copy.
     pub copy: u8,
-    /// Number of outcomes of this packet number. After the last one, the bytes of the packet are no longer needed.
+    /// Number of outcomes with this packet number. After the last one, the bytes of the packet are no longer needed.
     pub outcomes: u8,
     /// Size of the IP packet in bytes.
     pub size_bytes: u32,
-    /// Whether it carries transport payload.
+    /// Whether the packet carries transport payload.
     pub carries_data: bool,
     /// Arrival at the link, in ns.
     pub arrived_ns: u64,
     pub fate: Fate,
 }
 
-/// What happened to a packet. `Inside` only if it had not left the link.
+/// What happened to a packet. `Inside` only if the packet had not left the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Leaves {
         due_ns: u64,
-        /// The bit to flip before release, counted from the first bit of the IP header: byte `bit / 8`, mask
+        /// The bit to flip before release, if any, counted from the first bit of the IP header: byte `bit / 8`, mask
         /// `0x80 >> (bit % 8)`.
         corrupted_bit: Option<u32>,
     },
     Dropped {
         at_ns: u64,
         stage: &'static str,
-        /// One of the stage's reasons.
+        /// One of the reasons on the stage's card.
         reason: &'static str,
     },
     Inside {
-        /// When it will leave, in ns; `None` while a later stage may change that.
+        /// When the packet will leave, in ns; `None` while a later stage may change that.
         due_ns: Option<u64>,
     },
 }
 
 impl Fate {
-    /// When the packet was due or dropped, in ns. For a packet inside: when it will be due, or `u64::MAX` if unknown.
+    /// When the packet left or was dropped, in ns. For a packet inside: when it will leave, or `u64::MAX` if unknown.
     pub fn at_ns(&self) -> u64 {
         match self {
             Self::Leaves { due_ns, .. } => *due_ns,

@@ -9,14 +9,14 @@ use crate::stage::{Held, Outbox, Site, Stage};
 use crate::stages;
 use crate::timeline::Timeline;
 
-/// Maximum drops that are listed individually; the others are only counted.
-const DROPS_LISTED: usize = 1000;
+/// Maximum drops that are listed individually. Further drops are only counted.
+const MAX_LISTED_DROPS: usize = 1000;
 
 /// One direction of a link.
 ///
-/// Pass every packet to [`Path::arrive`], ask [`Path::next_event_ns`] when something can next leave, and fetch
-/// departures and drops with [`Path::advance`]. Calls may be late: events inside happen at their own exact times, in
-/// order, whenever the call comes.
+/// Pass every packet to [`Path::arrive`], call [`Path::next_event_ns`] for the time at which something can leave next,
+/// and fetch departures and drops with [`Path::advance`]. Calls may be late: events inside happen in order at their own
+/// exact times, regardless of the time of the call.
 pub struct Path {
     direction: Direction,
     stations: Vec<Station>,
@@ -24,9 +24,9 @@ pub struct Path {
     queue: Option<usize>,
     /// Latest time of any call or event.
     now_ns: u64,
-    /// Outcomes not fetched yet, in order of time.
+    /// Outcomes not yet fetched, in order of time.
     ready: Vec<Outcome>,
-    /// Packets in transit to the next stage; empty between calls.
+    /// Packets on their way to the next stage; empty between calls.
     moving: Vec<InFlight>,
     outbox: Outbox,
     data_packets: u64,
@@ -41,7 +41,7 @@ struct Station {
     name: &'static str,
     figures: String,
     stage: Box<dyn Stage>,
-    /// Minimum time that a packet still needs after this stage.
+    /// Minimum time that a packet still needs after this stage, in ns.
     least_after_ns: u64,
     ledger: StageCounts,
     highest_turn_out: u64,
@@ -68,7 +68,7 @@ struct PathCounts {
 }
 
 impl Path {
-    /// Builds the stages that the figures ask for, in the order of [`stages::ALL`].
+    /// Builds the stages that the figures require, in the order of [`stages::ALL`].
     pub fn new(figures: &PathProfile, site: &Site<'_>) -> Self {
         let mut stations: Vec<Station> = stages::ALL
             .iter()
@@ -89,21 +89,21 @@ impl Path {
             direction: site.direction,
             queue: stations.iter().position(|station| station.name == stages::queue::CARD.name),
             now_ns: 0,
-            ready: Vec::with_capacity(DROPS_LISTED),
+            ready: Vec::with_capacity(MAX_LISTED_DROPS),
             moving: Vec::with_capacity(4),
             outbox: Outbox::default(),
             data_packets: 0,
             counts: PathCounts::default(),
             timeline: Timeline::new(stations.len()),
-            drops: Vec::with_capacity(DROPS_LISTED),
+            drops: Vec::with_capacity(MAX_LISTED_DROPS),
             drops_unlisted: 0,
             stations,
         }
     }
 
-    /// A packet arrives. A time before that of the latest call counts as the time of that call.
+    /// Handles the arrival of a packet. A time before that of the latest call counts as the time of that call.
     ///
-    /// Events due by then happen first: a packet that leaves the queue at the same instant makes room.
+    /// Events due by then happen first: a packet that leaves the queue at the same time makes room.
     pub fn arrive(&mut self, packet: Packet, now_ns: u64) {
         self.run(now_ns);
         self.data_packets += u64::from(packet.carries_data);
@@ -120,13 +120,13 @@ impl Path {
             turn: 0,
             entered_ns: self.now_ns,
         });
-        self.carry(0);
+        self.pass_on_from(0);
     }
 
-    /// When to call [`Path::advance`] next, in ns; nothing leaves before. `None` if the path is empty.
+    /// When to call [`Path::advance`] next, in ns; nothing leaves earlier. `None` if the path is empty.
     ///
-    /// Exact once the next packet to leave has entered the last stage that takes time. Before that it may be early, and
-    /// `advance` then returns nothing.
+    /// The time is exact once the next packet to leave has entered the last stage that delays packets. Before that it
+    /// may be too early, and `advance` then returns nothing.
     pub fn next_event_ns(&self) -> Option<u64> {
         if !self.ready.is_empty() {
             return Some(self.now_ns);
@@ -137,18 +137,18 @@ impl Path {
         events.min().map(|next_ns| next_ns.max(self.now_ns))
     }
 
-    /// Advances to `now_ns`, and appends departures and drops to `out` in order of time.
+    /// Advances to `now_ns` and appends departures and drops to `out`, in order of time.
     pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Outcome>) {
         self.run(now_ns);
         out.append(&mut self.ready);
     }
 
-    /// Number of packets and copies inside, without those whose outcome was not fetched yet.
+    /// Number of packets and copies inside, excluding those whose outcomes are not yet fetched.
     pub fn inside(&self) -> u64 {
         self.stations.iter().map(|station| station.stage.holds().packets).sum()
     }
 
-    /// Appends each packet and copy inside to `out`, by number. The due time is known once it is in the last stage.
+    /// Appends each packet and copy inside to `out`, by number. Its due time is known once it is in the last stage.
     pub fn each_inside(&self, out: &mut Vec<Outcome>) {
         let first = out.len();
         for (after, station) in (0..).zip(self.stations.iter().rev()) {
@@ -160,7 +160,7 @@ impl Path {
         out[first..].sort_by_key(|outcome| (outcome.number, outcome.copy));
     }
 
-    /// What the queue holds now, including the packet being sent; `None` without a queue.
+    /// What the queue holds now, including the packet being sent; `None` if the path has no queue.
     pub fn queue_depth(&self) -> Option<Held> {
         self.queue.map(|queue| self.stations[queue].stage.holds())
     }
@@ -196,13 +196,13 @@ impl Path {
         }
     }
 
-    /// Runs every event up to `now_ns`, earliest first; of simultaneous ones, the one farthest along the path first.
+    /// Runs every event up to `now_ns`, earliest first. Of simultaneous events, the one in the latest stage runs first.
     fn run(&mut self, now_ns: u64) {
         while let Some((at, next_ns)) = self.earliest().filter(|(_, next_ns)| *next_ns <= now_ns) {
             self.now_ns = self.now_ns.max(next_ns);
             self.stations[at].stage.act(self.now_ns, &mut self.outbox);
-            self.settle(at);
-            self.carry(at + 1);
+            self.count_outputs(at);
+            self.pass_on_from(at + 1);
         }
         self.now_ns = self.now_ns.max(now_ns);
     }
@@ -212,8 +212,8 @@ impl Path {
         events.filter_map(|(at, station)| Some((at, station.stage.next_ns()?))).min_by_key(|(_, next_ns)| *next_ns)
     }
 
-    /// Moves packets through the stages from `first` on, as far as they get now.
-    fn carry(&mut self, first: usize) {
+    /// Moves packets through the stages from `first` on, as far as they can go now.
+    fn pass_on_from(&mut self, first: usize) {
         for at in first..self.stations.len() {
             if self.moving.is_empty() {
                 return;
@@ -227,7 +227,7 @@ impl Path {
                     &mut self.outbox,
                 );
             }
-            self.settle(at);
+            self.count_outputs(at);
         }
         for packet in self.moving.drain(..) {
             self.counts.out += 1;
@@ -239,8 +239,8 @@ impl Path {
         }
     }
 
-    /// Counts the packets that stage `at` is done with; those that passed are in `moving`.
-    fn settle(&mut self, at: usize) {
+    /// Counts the packets that left stage `at`. Those that passed it are in `moving`.
+    fn count_outputs(&mut self, at: usize) {
         let station = &mut self.stations[at];
         for (packet, reason) in self.outbox.dropped.drain(..) {
             station.ledger.count_drop(reason);
@@ -248,7 +248,7 @@ impl Path {
             let fate = Fate::Dropped { at_ns: self.now_ns, stage: station.name, reason };
             let outcome = outcome(self.direction, &packet, fate);
             self.ready.push(outcome);
-            if self.drops.len() < DROPS_LISTED {
+            if self.drops.len() < MAX_LISTED_DROPS {
                 self.drops.push(outcome);
             } else {
                 self.drops_unlisted += 1;

@@ -1,7 +1,7 @@
-//! The quantities of a profile: exact decimal numbers with a unit, as whole numbers of the smallest unit.
+//! The quantities in a profile: exact decimal numbers with a unit, stored as whole numbers of the smallest unit.
 //!
-//! Nothing is rounded: `23.5ms` is 23 500 000 ns, and a figure finer than the smallest unit is refused. A displayed
-//! quantity therefore parses to the same quantity.
+//! Nothing is rounded: `23.5ms` is 23 500 000 ns, and a value finer than the smallest unit is refused. So a displayed
+//! quantity parses to the same quantity.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ impl Share {
     pub const NONE: Self = Self(0);
     pub const ALL: Self = Self(1_000_000_000);
 
-    /// `None` above one.
+    /// `None` if above one.
     pub fn billionths(billionths: u32) -> Option<Self> {
         (billionths <= Self::ALL.0).then_some(Self(billionths))
     }
@@ -25,7 +25,7 @@ impl Share {
         self.0
     }
 
-    /// From 0 to 1.
+    /// The probability, from 0 to 1.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 1e9
     }
@@ -36,7 +36,7 @@ impl Share {
     }
 }
 
-/// Without `m`, which looks like a milli, and longer ones.
+/// Without `m` (which could mean milli) and without units longer than `min`.
 const TIME: &[Unit] =
     &[("ms", 1_000_000), ("us", 1_000), ("µs", 1_000), ("ns", 1), ("min", 60_000_000_000), ("s", 1_000_000_000)];
 const SHOWN_TIME: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
@@ -82,7 +82,7 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
     Ok(rate)
 }
 
-/// The rate in bits, if `text` gives it in bytes (`1MB/s`) or in a unit that can mean bits or bytes.
+/// A hint to write the rate in bits, if `text` is in bytes (`1MB/s`) or in a unit that can mean bits or bytes.
 fn bits_for(text: &str) -> Option<String> {
     let bytes = text.strip_suffix("/s").unwrap_or(text);
     if bytes.ends_with('B') {
@@ -146,14 +146,14 @@ pub fn shown_share(share: Share) -> String {
     shown(u64::from(share.0), PERCENT, "0%")
 }
 
-/// A number of bytes as a profile shows it: in the largest power of 1024 that divides it.
+/// A number of bytes as a profile shows it, in the largest power of 1024 that divides it.
 pub fn shown_bytes(bytes: u64) -> String {
     let unit = BYTE_UNITS[..3].iter().find(|(_, scale)| bytes > 0 && bytes.is_multiple_of(*scale));
     let (spelling, scale) = unit.copied().unwrap_or(("B", 1));
     format!("{}{spelling}", bytes / scale)
 }
 
-/// The exact decimal in the largest unit that does not exceed the value.
+/// The exact decimal, in the largest unit that does not exceed the value.
 fn shown(value: u64, units: &[Unit], zero: &str) -> String {
     if value == 0 {
         return zero.to_owned();
@@ -170,7 +170,7 @@ fn shown(value: u64, units: &[Unit], zero: &str) -> String {
     text + spelling
 }
 
-/// The requirements for a value.
+/// What a valid value must fulfil.
 struct What {
     quantity: &'static str,
     units: &'static [Unit],

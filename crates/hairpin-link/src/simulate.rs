@@ -1,4 +1,4 @@
-//! A link on a manual clock.
+//! Runs a link on a manual clock.
 
 use hairpin_model::link::Direction;
 
@@ -14,9 +14,9 @@ pub struct Arrival {
     pub packet: Packet,
 }
 
-/// Runs the link until it is empty. Returns the fate of every packet, in order of time (`up` first at the same time).
+/// Runs the link until it is empty. Returns the fate of every packet in order of time, `up` first at equal times.
 ///
-/// Arrivals are sorted by time; simultaneous ones keep their order.
+/// Arrivals are sorted by time; simultaneous arrivals keep their order.
 pub fn simulate(link: &mut Link, arrivals: &[Arrival]) -> Vec<LogLine> {
     let mut arrivals = arrivals.to_vec();
     arrivals.sort_by_key(|arrival| arrival.at_ns);

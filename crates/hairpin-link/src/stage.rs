@@ -8,15 +8,15 @@ use crate::packet::InFlight;
 use crate::trace::Trace;
 use crate::word::Word;
 
-/// One stage of a path: decides the fate of each packet, and when.
+/// One stage of a path. Decides what happens to each packet, and when.
 ///
 /// Times are ns since the link started, and calls are in order of time. A stage's behaviour depends only on its
 /// parameters, its generator, and the packets that arrived.
 pub trait Stage: Send {
-    /// Takes a packet that arrives now: passes it on, drops it, or holds it.
+    /// Handles a packet that arrives now: passes it on, drops it or holds it.
     fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox);
 
-    /// Time of the stage's own next event; `None` while it holds nothing.
+    /// Time of the stage's next event; `None` while the stage holds nothing.
     fn next_ns(&self) -> Option<u64> {
         None
     }
@@ -30,12 +30,12 @@ pub trait Stage: Send {
         Held::default()
     }
 
-    /// Reports each packet and copy that it holds, with the time at which it will pass it on, in ns, if known.
+    /// Reports each packet and copy that the stage holds and, if known, when it will leave the stage, in ns.
     fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
         let _ = tell;
     }
 
-    /// Minimum time that a packet spends in it, in ns. From it a path computes when something can next leave.
+    /// Minimum time that a packet spends in the stage, in ns. From it the path computes when something can leave next.
     fn least_delay_ns(&self) -> u64 {
         0
     }
@@ -44,9 +44,9 @@ pub trait Stage: Send {
 /// Packets that a stage holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Including copies.
+    /// Number of packets, including copies.
     pub packets: u64,
-    /// Size of their IP packets.
+    /// Total size of their IP packets.
     pub bytes: u64,
 }
 
@@ -65,12 +65,12 @@ impl Outbox {
         self.passed.push(packet);
     }
 
-    /// Drops the packet, for a reason in one word (`full`).
+    /// Drops the packet for a reason of one word (`full`).
     pub fn drop(&mut self, packet: InFlight, reason: &'static str) {
         self.dropped.push((packet, reason));
     }
 
-    /// Passes the packet, and a copy right behind it. A copy is not copied again.
+    /// Passes the packet and, directly behind it, a copy. A copy is not copied again.
     pub fn pass_twice(&mut self, packet: InFlight) {
         if packet.outcomes > 1 {
             return self.pass(packet);
@@ -87,7 +87,7 @@ impl Outbox {
     }
 }
 
-/// The context of a stage, besides its own figures.
+/// The context of a stage, other than its own figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     /// Maximum packet size of the link in bytes.
@@ -99,35 +99,35 @@ pub struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// The generator of the stage of that name; no other stage or direction draws the same numbers.
+    /// The generator of stage `stage`. No other stage or direction draws the same numbers.
     pub fn generator(&self, stage: &str) -> Generator {
         Generator::new(self.seed, self.direction, stage)
     }
 }
 
-/// An impossible figure, or two that contradict each other.
+/// An impossible figure, or two figures that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// The word of the profile at fault.
+    /// The word of the profile that is at fault.
     pub word: &'static str,
     pub problem: String,
     pub hint: String,
 }
 
-/// Describes a stage, and how to build it from the figures of a direction.
+/// Describes a stage and how to build it from the figures of a direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Card {
-    /// Name in records and logs; its file is named after it.
+    /// Name in records and logs. The stage's file has the same name.
     pub name: &'static str,
-    /// What it models, in one line.
+    /// What the stage models, in one line.
     pub models: &'static str,
-    /// The profile's words for it.
+    /// The profile's words for the stage.
     pub words: &'static [Word],
     pub reasons: &'static [&'static str],
     /// Finds impossible or contradictory figures.
     pub check: fn(&PathProfile, mtu_bytes: u32) -> Option<Contradiction>,
-    /// The figures in words; `None` if they ask for no such stage.
+    /// A description of the figures; `None` if they do not require the stage.
     pub figures: fn(&PathProfile, mtu_bytes: u32) -> Option<String>,
-    /// Builds the stage; `None` if the figures ask for none.
+    /// Builds the stage; `None` if the figures do not require it.
     pub build: fn(&PathProfile, &Site<'_>) -> Option<Box<dyn Stage>>,
 }

@@ -1,32 +1,32 @@
-//! Counts of one direction over time, in a bounded number of equal intervals.
+//! Counts of one direction by time interval, in a bounded number of equal intervals.
 
 use hairpin_model::LinkTimeline;
 
 use crate::stage::Held;
 
-const INTERVALS: usize = 256;
+const MAX_INTERVALS: usize = 256;
 
 /// Initial length of an interval: 1 ms.
 const FIRST_INTERVAL_NS: u64 = 1_000_000;
 
-/// Counts by interval. When there are too many intervals, each pair is merged.
+/// Counts by interval. When there are too many intervals, pairs are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     interval_ns: u64,
     begun: usize,
-    entered: [u64; INTERVALS],
-    out: [u64; INTERVALS],
-    /// By stage, in path order.
-    dropped: Vec<[u64; INTERVALS]>,
-    packets_max: [u64; INTERVALS],
-    bytes_max: [u64; INTERVALS],
-    out_bytes: [u64; INTERVALS],
-    /// Bytes in the queue times ns.
-    byte_ns: [u128; INTERVALS],
+    entered: [u64; MAX_INTERVALS],
+    out: [u64; MAX_INTERVALS],
+    /// Drops by stage, in path order.
+    dropped: Vec<[u64; MAX_INTERVALS]>,
+    packets_max: [u64; MAX_INTERVALS],
+    bytes_max: [u64; MAX_INTERVALS],
+    out_bytes: [u64; MAX_INTERVALS],
+    /// Integral of the queue's depth over time, in bytes times ns.
+    byte_ns: [u128; MAX_INTERVALS],
     standing: Held,
-    /// Time up to which `byte_ns` includes the queue's depth.
+    /// Time until which `byte_ns` includes the queue's depth, in ns.
     integrated_ns: u64,
-    /// Time of the latest event.
+    /// Time of the latest event, in ns.
     latest_ns: u64,
 }
 
@@ -35,13 +35,13 @@ impl Timeline {
         Self {
             interval_ns: FIRST_INTERVAL_NS,
             begun: 0,
-            entered: [0; INTERVALS],
-            out: [0; INTERVALS],
-            dropped: vec![[0; INTERVALS]; stages],
-            packets_max: [0; INTERVALS],
-            bytes_max: [0; INTERVALS],
-            out_bytes: [0; INTERVALS],
-            byte_ns: [0; INTERVALS],
+            entered: [0; MAX_INTERVALS],
+            out: [0; MAX_INTERVALS],
+            dropped: vec![[0; MAX_INTERVALS]; stages],
+            packets_max: [0; MAX_INTERVALS],
+            bytes_max: [0; MAX_INTERVALS],
+            out_bytes: [0; MAX_INTERVALS],
+            byte_ns: [0; MAX_INTERVALS],
             standing: Held::default(),
             integrated_ns: 0,
             latest_ns: 0,
@@ -76,16 +76,16 @@ impl Timeline {
     /// Adds the queue's depth until `now_ns` to `byte_ns`.
     fn integrate(&mut self, now_ns: u64) {
         while self.integrated_ns < now_ns {
-            let at = usize::try_from(self.integrated_ns / self.interval_ns).unwrap_or(INTERVALS - 1);
+            let at = usize::try_from(self.integrated_ns / self.interval_ns).unwrap_or(MAX_INTERVALS - 1);
             let ends_ns = (at as u64 + 1).saturating_mul(self.interval_ns).min(now_ns);
             self.byte_ns[at] += u128::from(self.standing.bytes) * u128::from(ends_ns - self.integrated_ns);
             self.integrated_ns = ends_ns;
         }
     }
 
-    /// Index of the interval of `now_ns`. New intervals start with the queue's current depth.
+    /// Index of the interval that contains `now_ns`. New intervals start with the queue's current depth.
     fn at(&mut self, now_ns: u64) -> usize {
-        while now_ns / self.interval_ns >= INTERVALS as u64 {
+        while now_ns / self.interval_ns >= MAX_INTERVALS as u64 {
             self.halve();
         }
         self.latest_ns = self.latest_ns.max(now_ns);
@@ -100,7 +100,7 @@ impl Timeline {
 
     /// Merges each pair of intervals.
     fn halve(&mut self) {
-        let sum = |values: &mut [u64; INTERVALS]| join(values, |first, second| first + second);
+        let sum = |values: &mut [u64; MAX_INTERVALS]| join(values, |first, second| first + second);
         sum(&mut self.entered);
         sum(&mut self.out);
         self.dropped.iter_mut().for_each(sum);
@@ -112,7 +112,7 @@ impl Timeline {
         self.interval_ns = self.interval_ns.saturating_mul(2);
     }
 
-    /// Mean queue depth over the elapsed part of an interval; the current depth if nothing has elapsed.
+    /// Mean queue depth over the elapsed part of an interval, in bytes; the current depth if nothing has elapsed.
     fn mean_bytes(&self, at: usize) -> u64 {
         let begin_ns = at as u64 * self.interval_ns;
         let over_ns = self.integrated_ns.saturating_sub(begin_ns).min(self.interval_ns);
@@ -121,7 +121,7 @@ impl Timeline {
     }
 
     pub(crate) fn record(&self, stages: impl Iterator<Item = &'static str>) -> LinkTimeline {
-        let begun = |values: &[u64; INTERVALS]| values[..self.begun].to_vec();
+        let begun = |values: &[u64; MAX_INTERVALS]| values[..self.begun].to_vec();
         let mut whole = self.clone();
         whole.integrate(self.latest_ns);
         let dropped = stages.zip(&self.dropped).filter(|(_, counts)| counts.iter().any(|count| *count > 0));
@@ -138,11 +138,11 @@ impl Timeline {
     }
 }
 
-fn join<T: Copy + Default>(values: &mut [T; INTERVALS], both: impl Fn(T, T) -> T) {
-    for at in 0..INTERVALS / 2 {
+fn join<T: Copy + Default>(values: &mut [T; MAX_INTERVALS], both: impl Fn(T, T) -> T) {
+    for at in 0..MAX_INTERVALS / 2 {
         values[at] = both(values[2 * at], values[2 * at + 1]);
     }
-    values[INTERVALS / 2..].fill(T::default());
+    values[MAX_INTERVALS / 2..].fill(T::default());
 }
 
 #[cfg(test)]

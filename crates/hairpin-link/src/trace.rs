@@ -1,8 +1,8 @@
 //! A trace of sending opportunities, in the format of mahimahi (Netravali et al., USENIX ATC 2015; mm-link(1)).
 //!
-//! A trace has lines of whole milliseconds, not decreasing. Each line is one opportunity to send 1500 bytes at that
-//! time after the start; a time given twice is two opportunities. After the last line the trace restarts, offset by its
-//! time.
+//! Each line of a trace is a whole number of milliseconds, not less than the line before: an opportunity to send 1500
+//! bytes at that time after the start. A time given twice is two opportunities. After its last line the trace restarts,
+//! offset by the time of that line.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use hairpin_model::Hint;
 
 pub(crate) const OPPORTUNITY_BYTES: u32 = 1500;
 
-/// Times at which packets can leave.
+/// The times at which packets can leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// In ms, not decreasing; the last is the period and above 0.
+    /// In ms, not decreasing. The last is the period, and above 0.
     pub(crate) opportunities_ms: Arc<[u64]>,
 }
 
@@ -21,9 +21,9 @@ pub struct Trace {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the trace, `{word}`: {problem}{}", Hint(.hint))]
 pub struct BadTrace {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The text of the line, shortened.
+    /// The content of the line, shortened.
     pub word: String,
     pub problem: &'static str,
     pub hint: &'static str,
@@ -53,7 +53,7 @@ impl Trace {
             opportunities_ms.push(u64::from(at_ms));
         }
         match opportunities_ms.last() {
-            None => Err(bad(1, "", "there is no line")),
+            None => Err(bad(1, "", "the trace is empty")),
             Some(0) => Err(bad(opportunities_ms.len(), "0", "the trace takes no time, so it cannot repeat")),
             Some(_) => Ok(Self { opportunities_ms: opportunities_ms.into() }),
         }
@@ -83,7 +83,7 @@ mod tests {
         assert!(said("1\n\n3\n").starts_with("line 2 of the trace, ``: not a whole number"));
         assert!(said("5\n4\n").starts_with("line 2 of the trace, `4`: earlier than the line before"));
         assert!(said("4294967296").starts_with("line 1 of the trace, `4294967296`: more than"));
-        assert!(said("").starts_with("line 1 of the trace, ``: there is no line"));
+        assert!(said("").starts_with("line 1 of the trace, ``: the trace is empty"));
         assert!(said("0\n0\n").starts_with("line 2 of the trace, `0`: the trace takes no time"));
     }
 

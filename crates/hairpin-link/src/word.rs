@@ -1,20 +1,20 @@
-//! A word of the profile language.
+//! Describes the words of the profile language.
 
 use crate::figures::PathProfile;
 use hairpin_model::Refused;
 
-/// A word of a profile, `NAME=VALUE`: how to read it into a direction's figures, and how to show it.
+/// A word of a profile, `NAME=VALUE`: how to read it into the figures of a direction, and how to display them.
 #[derive(Clone, Copy, Debug)]
 pub struct Word {
     pub name: &'static str,
     pub example: &'static str,
-    /// Its meaning in one line, with units.
+    /// The meaning of the word in one line, with units.
     pub says: &'static str,
     /// Parses a value into the figures.
     pub read: fn(&mut PathProfile, &str) -> Result<(), Refused>,
-    /// The value as a profile shows it; `None` if the figures are as if the word were absent.
+    /// The value as a profile shows it; `None` if the figures are the same as without the word.
     pub shown: fn(&PathProfile) -> Option<String>,
-    /// What it needs to have an effect, if anything.
+    /// What the word needs to have an effect, if anything.
     pub about: Option<Requirement>,
 }
 
@@ -26,6 +26,6 @@ pub struct Requirement {
     /// Example of a word that provides it.
     pub example: &'static str,
     pub there: fn(&PathProfile) -> bool,
-    /// Resets the figures as if the word were absent.
+    /// Resets the figures to what they are without the word.
     pub clear: fn(&mut PathProfile),
 }

@@ -182,7 +182,7 @@ fn a_wrong_value_is_pointed_at_with_the_right_unit() {
     assert_said(
         "queue=1packets,2packets rate=1mbit",
         "1packets,2packets",
-        "`1packets,2packets` gives two limits of one kind",
+        "`1packets,2packets` gives two limits of the same kind",
         "one in bytes, one in packets, or both: 64KiB,100packets",
     );
 }

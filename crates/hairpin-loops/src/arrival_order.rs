@@ -1,39 +1,39 @@
-//! The arrival order of numbered messages, in the terms of RFC 4737: a message is reordered if one sent later arrived
-//! before it (section 3.3, `s < NextExp`), and only the first of several copies counts (section 3.1).
+//! The arrival order of numbered messages, as RFC 4737 defines it: a message is reordered if one sent later arrived
+//! before it (section 3.3, `s < NextExp`). Of several copies only the first counts (section 3.1).
 
 use hairpin_model::Case;
 
 use super::driver::window::{Arrival, Window};
 
-/// Counts of a receiver whose messages are numbered from 0.
+/// Counts at a receiver whose messages are numbered from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrivalOrder {
     window: Window,
-    /// Messages that arrived after one sent later.
+    /// Messages that arrived after one that was sent later.
     pub reordered: u64,
     /// Repeated arrivals of a message.
     pub duplicated: u64,
 }
 
 impl ArrivalOrder {
-    /// Whether messages of the case can be reordered: datagrams between two hosts.
+    /// Whether messages of the case can be reordered. Only datagrams between two hosts can.
     pub fn may_differ(case: &Case, lossy: bool) -> bool {
         lossy && case.path.across.is_some()
     }
 
-    /// Counts the arrival of a message.
+    /// Counts the arrival of message number `sequence`.
     #[inline]
     pub fn note(&mut self, sequence: u64) {
         match self.window.note(sequence) {
             Arrival::InOrder => {}
-            // One that is too old may be a copy, but counts as reordered.
+            // A message that is too old may be a copy, but counts as reordered.
             Arrival::Reordered | Arrival::TooOld => self.reordered += 1,
             Arrival::Duplicate => self.duplicated += 1,
         }
     }
 
-    /// Like [`ArrivalOrder::note`], with the lowest bytes of the number, at the start of a message of `size` bytes: of
-    /// all matching numbers, the nearest to the expected one.
+    /// Like [`ArrivalOrder::note`], for a message of `size` bytes that begins with the low bytes of its number. Of all
+    /// numbers with these low bytes, takes the one nearest to the expected number.
     #[inline]
     pub fn note_lowest(&mut self, message: &[u8], size: u64) {
         let numbered = usize::try_from(size).map_or(8, |size| size.clamp(1, 8));

@@ -1,4 +1,4 @@
-//! The basis of every client: its parameters, its recorder, and when an extent is used up.
+//! What all clients share: the parameters, the recorder, and the test whether an extent is complete.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,33 +8,33 @@ use hairpin_model::{ByPhase, Extent, RoundOrder, Span};
 use super::undamaged;
 use crate::recorder::Recorder;
 
-/// Consecutive time-outs that end a round: otherwise a peer that is alive but does not answer would keep it for ever.
+/// Consecutive time-outs that end a round. Without this limit a live peer that never answers would keep it forever.
 pub(super) const MAX_TIME_OUTS: u32 = 10;
 
-/// The parameters of a client, besides its wire.
+/// The parameters of a client, other than its wire.
 pub struct Client<'a, C> {
-    /// The only clock of the client.
+    /// The only clock that the client reads.
     pub clock: &'a C,
     pub order: &'a RoundOrder,
-    /// The transport may lose messages: a time-out is then a loss and not a failure.
+    /// The transport may lose messages: a time-out is then a loss, not a failure.
     pub lossy: bool,
-    /// The transport keeps message boundaries: one receive is one answer.
+    /// The transport keeps message boundaries: each receive returns one answer.
     pub boundaries: bool,
-    /// The phases of the round, in ns of the clock; `None` for a round without.
+    /// The phases of the round, in ns of the clock; `None` if the round has no phases.
     pub phases: Option<ByPhase<Span>>,
     /// Set when the user ends the run.
     pub stop: &'a AtomicBool,
 }
 
 impl<C> Client<'_, C> {
-    /// Whether answers must contain the bytes that were sent: see [`undamaged`].
+    /// Whether answers must contain exactly the bytes that were sent: see [`undamaged`].
     pub(super) fn is_undamaged(&self) -> bool {
         !(self.lossy && undamaged::may_be_damaged(&self.order.case))
     }
 }
 
-/// A recorder for the order: room for every message if their number is known and below the limit, and for a warm-up of
-/// at most a quarter of the limit. A traced round keeps the whole warm-up, because a trace shows it.
+/// A recorder for the order. Has room for every message if their number is known and below the limit, and for a warm-up
+/// of at most a quarter of the limit. For a traced round it keeps the whole warm-up, because a trace shows it.
 pub(super) fn recorder<C>(client: &Client<'_, C>, open_loop: bool) -> Recorder {
     let order = client.order;
     let wanted = match (order.warm_up, order.extent) {
@@ -42,14 +42,14 @@ pub(super) fn recorder<C>(client: &Client<'_, C>, open_loop: bool) -> Recorder {
         _ => u64::MAX,
     };
     let rows = |count: u64| usize::try_from(count).expect("the limit fits memory");
-    // The warm-up continues until the server measures too: messages beyond its count are not kept.
+    // The warm-up lasts until the server measures too: messages beyond the ordered number are not kept.
     let asked = if let Extent::Count(warm_up) = order.warm_up { warm_up } else { u64::MAX };
     let most = if order.purpose == Purpose::Traced { order.keep_samples } else { order.keep_samples / 4 };
     let warm_up = most.min(asked);
     Recorder::new(rows(wanted.min(order.keep_samples)), rows(warm_up), open_loop).in_phases(client.phases)
 }
 
-/// Whether an extent is used up after `count` messages and `elapsed_ns`.
+/// Whether an extent is complete after `count` messages and `elapsed_ns`.
 #[inline]
 pub(super) fn is_done(extent: Extent, count: u64, elapsed_ns: u64) -> bool {
     match extent {

@@ -1,4 +1,4 @@
-//! The client's result, and how answers that arrive after its loop are added.
+//! The client's result, and how answers that arrive after the loop are added to it.
 
 use hairpin_model::samples::Fate;
 use hairpin_model::{ExchangeCounts, Failure};
@@ -10,7 +10,7 @@ use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
 
-/// Maximum farewells before an answer.
+/// Maximum farewells received before an answer.
 const FAREWELLS: u32 = 8;
 
 #[derive(Debug)]
@@ -19,19 +19,19 @@ pub struct ClientResult {
     pub tally: Tally,
     /// When the first message was sent, in ns of the engine's clock.
     pub origin_ns: u64,
-    /// From the first measured message to the end of the last, in ns.
+    /// Time from the first measured message to the end of the last one, in ns.
     pub duration_ns: u64,
-    /// The user ended it early.
+    /// The user ended the round early.
     pub interrupted: bool,
-    /// Counts of the measured exchanges, if the pattern has exchanges.
+    /// Counts of the measured exchanges; only of a load that consists of exchanges.
     pub exchange_counts: Option<ExchangeCounts>,
-    /// Answers that may still arrive.
+    /// Tracks answers that may still arrive.
     pub late_replies: LateReplies,
 }
 
 impl ClientResult {
-    /// Receives the answers that have arrived, without waiting, on a transport with boundaries. False if the other end
-    /// is gone and its last answers were received.
+    /// Receives the answers that have arrived, without waiting, on a transport with boundaries. Returns false if the
+    /// other end has closed and all of its answers were received.
     pub fn take_late_replies<C: Clock>(&mut self, clock: &C, wire: &mut dyn Wire) -> Result<bool, Failure> {
         let newest = self.late_replies.next.saturating_sub(1);
         let mut closed = 0;
@@ -39,7 +39,7 @@ impl ClientResult {
             match wire.try_receive(&mut self.late_replies.reply) {
                 Ok(Some(len)) => self.late_reply(len, newest, clock.now_ns())?,
                 Ok(None) => return Ok(true),
-                // The farewell may have overtaken an answer, and arrive several times.
+                // The farewell may have overtaken an answer, and may arrive several times.
                 Err(WireError::Closed) if closed < FAREWELLS => closed += 1,
                 Err(WireError::Closed) => return Ok(false),
                 Err(error) => return Err(broken("receive a late answer, the last one being to", newest, &error)),
@@ -60,7 +60,7 @@ impl ClientResult {
             self.tally.answered_again(sequence);
             return Ok(());
         };
-        // In a round that the user ended, answers can still arrive in time here.
+        // In a round that the user ended, answers that arrive here can still be in time.
         let in_time = received_ns.saturating_sub(sent_ns) <= *in_time_ns;
         self.tally.answered(sequence, measured, in_time);
         let fate = if in_time { Fate::Received } else { Fate::Late };

@@ -1,8 +1,8 @@
-//! The only clock.
+//! The only clock of the program.
 //!
 //! On x86-64 with a constant time stamp counter that the kernel itself uses as its clock source, a read is one RDTSC
-//! and a multiplication (about 10 ns); otherwise it is CLOCK_MONOTONIC. Its cost, resolution and calibration error are
-//! measured and saved in the run's environment.
+//! and one multiplication (about 10 ns). Otherwise the clock is CLOCK_MONOTONIC. Its cost, resolution and calibration
+//! error are measured and saved in the run's environment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::linux::system::time::{kernel_source, monotonic_ns, ticks};
 
-/// A monotonic time in ns since an arbitrary moment in the past.
+/// A monotonic clock, in ns since an arbitrary time in the past.
 pub trait Clock {
     fn now_ns(&self) -> u64;
 
-    /// Returns as soon as possible after that time; at once if it has passed.
+    /// Returns as soon as possible after `until_ns`; at once if that has passed.
     fn sleep_until(&self, until_ns: u64);
 
     /// Like [`Clock::sleep_until`], but busy-waits.
@@ -28,14 +28,14 @@ pub trait Clock {
     }
 }
 
-/// Time before its end at which a sleep turns into spinning, in ns: waking takes tens of microseconds.
-const SPUN_NS: u64 = 60_000;
+/// How long before its end a sleep changes to spinning, in ns: waking takes tens of microseconds.
+const SPIN_NS: u64 = 60_000;
 
-/// Duration of the comparison of the tick rate with CLOCK_MONOTONIC, in ns.
+/// How long the tick rate is compared with CLOCK_MONOTONIC, in ns.
 const CALIBRATION_NS: u64 = 20_000_000;
 
-/// The machine's clock. The server gets the client's: the counter is the same on all CPUs, and another calibration
-/// would take 20 ms per round.
+/// The machine's clock. The server uses the client's calibration: the counter is the same on all CPUs, and another
+/// calibration would take 20 ms per round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealClock {
     origin_ticks: u64,
@@ -47,7 +47,7 @@ pub struct RealClock {
 }
 
 impl RealClock {
-    /// Chooses the source and calibrates it (20 ms).
+    /// Chooses the clock source and calibrates it, which takes 20 ms.
     pub fn calibrated() -> Self {
         if !counter_is_trusted() {
             return Self { origin_ticks: 0, origin_ns: 0, scale: 1 << 32, error_ppm: 0.0, counts_ticks: false };
@@ -69,7 +69,7 @@ impl RealClock {
         Self { origin_ticks: first.ticks, origin_ns: first.ns, scale, error_ppm, counts_ticks: true }
     }
 
-    /// Facts about the clock; resolution and cost are measured now (about 1 ms).
+    /// Facts about the clock. Measures resolution and cost, which takes about 1 ms.
     pub fn facts(&self) -> ClockFacts {
         const READS: usize = 2000;
         let mut steps: Vec<u64> = Vec::with_capacity(READS);
@@ -106,7 +106,7 @@ impl Clock for RealClock {
         if !self.counts_ticks {
             return monotonic_ns();
         }
-        // The counters of two CPUs may differ by a few ticks: this must not wrap.
+        // The counters of two CPUs may differ by a few ticks, so this subtraction must not wrap.
         let elapsed = ticks().saturating_sub(self.origin_ticks);
         #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
         let elapsed_ns = ((u128::from(elapsed) * u128::from(self.scale)) >> 32) as u64;
@@ -115,14 +115,14 @@ impl Clock for RealClock {
 
     fn sleep_until(&self, until_ns: u64) {
         let left_ns = until_ns.saturating_sub(self.now_ns());
-        if left_ns > SPUN_NS {
-            std::thread::sleep(Duration::from_nanos(left_ns - SPUN_NS));
+        if left_ns > SPIN_NS {
+            std::thread::sleep(Duration::from_nanos(left_ns - SPIN_NS));
         }
         self.spin_until(until_ns);
     }
 }
 
-/// A pair of readings, the closest of several, with the width of the bracket around the monotonic one.
+/// Simultaneous readings of both clocks: the narrowest of several brackets, with its width.
 struct Bracket {
     ticks: u64,
     ns: u64,
@@ -146,7 +146,7 @@ fn counter_is_trusted() -> bool {
     cfg!(target_arch = "x86_64") && kernel_source() == "tsc"
 }
 
-/// A clock that only moves when a test advances it: exact numbers, no sleeping.
+/// A clock that advances only when a test advances it, for exact numbers without sleeping.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
@@ -183,7 +183,7 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
-        // Both clocks are read around the same moment: the kernel's second reading must not be earlier than ours by
+        // Both clocks are read at about the same time: the kernel's second reading must not precede this clock's by
         // more than the calibration error since the origin.
         let before = monotonic_ns();
         let ours = clock.now_ns();
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_sleep_is_never_too_short() {
         let clock = RealClock::calibrated();
-        for nap_ns in [0, 1, SPUN_NS, 3 * SPUN_NS] {
+        for nap_ns in [0, 1, SPIN_NS, 3 * SPIN_NS] {
             let until_ns = clock.now_ns() + nap_ns;
             clock.sleep_until(until_ns);
             assert!(clock.now_ns() >= until_ns, "{nap_ns}");

@@ -1,6 +1,6 @@
-//! Shared parts of the closed loops: warm-up and round, numbered messages, and verification of their answers.
+//! Shared parts of the closed loops: warm-up and round, message numbers, and verification of answers.
 //!
-//! An answer is verified after it was stamped, outside the timed part.
+//! An answer is verified after its arrival was timestamped, outside the timed part.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -19,14 +19,14 @@ use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
 
-/// A closed loop, between two turns.
+/// The state of a closed loop between two turns.
 pub(super) struct ClosedLoop<'a, C> {
     pub(super) client: &'a Client<'a, C>,
     pub(super) message: Message,
     reply: Vec<u8>,
     recorder: Recorder,
     tally: Tally,
-    /// Number of the next message.
+    /// The number of the next message.
     sequence: u64,
     measuring: bool,
     /// Answers that take longer than this are late, in ns.
@@ -36,13 +36,13 @@ pub(super) struct ClosedLoop<'a, C> {
     time_outs: u32,
 }
 
-/// Number of unanswered messages remembered; an answer to an older one counts as duplicated.
-const REMEMBERED: usize = 256;
-/// The same across a link, which may hold many.
-const REMEMBERED_OF_A_LINK: usize = 1 << 16;
+/// Number of unanswered messages remembered. An answer to an older message counts as duplicated.
+const MAX_REMEMBERED: usize = 256;
+/// The same for a link, which may hold many packets.
+const MAX_REMEMBERED_ON_LINK: usize = 1 << 16;
 
 impl<'a, C: Clock> ClosedLoop<'a, C> {
-    /// A loop in which the sender pauses `pauses_ns` before an answer can arrive.
+    /// Creates a loop in which the sender pauses for `pauses_ns` before an answer can arrive.
     pub(super) fn new(client: &'a Client<'a, C>, pauses_ns: u64) -> Self {
         let case = &client.order.case;
         let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
@@ -50,7 +50,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         Self {
             client,
             message: Message::new(size, reply_size),
-            // One byte more if a message could be too long, to detect it.
+            // One extra byte to detect messages that are too long, if the transport keeps boundaries.
             reply: patterned(reply_size + usize::from(client.boundaries)),
             recorder: recorder(client, false),
             tally: Tally::of(client),
@@ -58,16 +58,16 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             measuring: false,
             in_time_ns: client.order.timeout_ns.saturating_add(pauses_ns),
             unanswered: VecDeque::with_capacity(if case.crosses_a_network() {
-                REMEMBERED_OF_A_LINK
+                MAX_REMEMBERED_ON_LINK
             } else {
-                REMEMBERED
+                MAX_REMEMBERED
             }),
             time_outs: 0,
         }
     }
 
-    /// Runs the warm-up and the round. A `turn` gets the number of messages that its phase has left, and returns its
-    /// end time.
+    /// Runs the warm-up and the round. `turn` is passed the number of messages left in the phase, and returns its end
+    /// time.
     pub(super) fn run<W: Wire + ?Sized, T>(
         mut self,
         wire: &mut W,
@@ -103,7 +103,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
                 return Err(overdue(order, self.sequence));
             }
             let left = match (self.measuring, order.warm_up, order.extent) {
-                // Until the server measures the warm-up continues, one message at a time.
+                // Until the server measures, the warm-up continues one message at a time.
                 (false, Extent::Count(wanted), _) => wanted.saturating_sub(self.sequence).max(1),
                 (true, _, Extent::Count(wanted)) => wanted - self.recorder.measured(),
                 _ => u64::MAX,
@@ -119,22 +119,22 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, late_replies })
     }
 
-    /// The number of the message to send now; it is written into the message.
+    /// Writes the number of the next message into the message. Returns the number.
     #[inline]
     pub(super) fn number(&mut self) -> u64 {
         self.message.number(self.sequence);
         self.sequence
     }
 
-    /// Counts a message that was sent.
+    /// Counts a sent message.
     #[inline]
-    pub(super) fn has_sent(&mut self) {
+    pub(super) fn count_sent(&mut self) {
         self.sequence += 1;
         *(if self.measuring { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
     }
 
-    /// Receives the answer to the message in `self.message`. Returns its arrival, or `None` if it was not in time on a
-    /// lossy transport.
+    /// Receives the answer to the message in `self.message`. Returns the arrival time, or `None` if the answer was not
+    /// in time on a lossy transport.
     #[inline(always)]
     pub(super) fn take_answer<W: Wire + ?Sized>(
         &mut self,
@@ -147,7 +147,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
                 Ok(len) => {
                     let received_ns = self.client.clock.now_ns();
                     if self.reply[..len] == *self.message.expected() {
-                        self.answered(sequence, sent_ns, received_ns);
+                        self.record_answer(sequence, sent_ns, received_ns);
                         return Ok(Some(received_ns));
                     }
                     self.late_reply(sequence, len, received_ns)?;
@@ -166,7 +166,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     }
 
     #[inline]
-    fn answered(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) {
+    fn record_answer(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) {
         let in_time = received_ns - sent_ns <= self.in_time_ns;
         let fate = if in_time { Fate::Received } else { Fate::Late };
         self.time_outs = 0;
@@ -174,8 +174,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns, fate });
     }
 
-    /// Handles an answer to an earlier message, which timed out (late) or was already answered (duplicated); anything
-    /// else is garbage.
+    /// Handles an answer to an earlier message: late if that message timed out, duplicated if it was already answered.
+    /// Anything else is garbage.
     fn late_reply(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
         let reply = &self.reply[..len];
         if let Some(difference) = self.message.difference(reply) {
@@ -200,7 +200,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         Ok(())
     }
 
-    /// Gives up a message; its answer may still arrive.
+    /// Gives up waiting for an answer, which may still arrive.
     fn give_up(&mut self, sequence: u64, sent_ns: u64) {
         if self.unanswered.len() == self.unanswered.capacity() {
             self.unanswered.pop_front();
@@ -209,7 +209,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns: 0, fate: Fate::Lost });
     }
 
-    /// Receives until the answer is complete: one call if the transport keeps boundaries.
+    /// Receives until the answer is complete. A transport with boundaries needs one call.
     #[inline(always)]
     fn receive_whole<W: Wire + ?Sized>(&mut self, wire: &mut W) -> Result<usize, WireError> {
         let mut len = wire.receive(&mut self.reply)?;
@@ -220,7 +220,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     }
 }
 
-/// The counters of a wire so far.
+/// Readings of a wire's counters.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     segments: Option<Segments>,

@@ -1,8 +1,8 @@
 //! One connection per message: connect, send, receive the answer, close (like netperf's TCP_CRR).
 //!
-//! A message is due when opening its connection begins, and sent when it is open. So lateness is the connect time,
-//! service time is from request to answer, and latency is both. Connections are opened one at a time, at a rate;
-//! messages that become due during the previous one are skipped.
+//! A message is due when opening its connection begins, and sent when the connection is open. So lateness is the
+//! connect time, service time is the time from request to answer, and latency is the sum of both. Connections are
+//! opened one after the other, at a given rate; messages that become due during the previous connection are skipped.
 
 use std::sync::atomic::Ordering;
 
@@ -20,10 +20,10 @@ use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::Stamps;
 
-/// Longest sleep before a message and between two checks whether the user ended the run, in ns.
+/// Longest sleep before a message, and maximum interval between checks whether the user ended the run, in ns.
 const MAX_SLEEP_NS: u64 = 20_000_000;
 
-/// Opens a connection; `None` on a time-out.
+/// Opens a connection. Returns `None` on a time-out.
 pub trait Connect: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
 impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Connect for F {}
 
@@ -69,12 +69,12 @@ pub fn run<C: Clock>(
         }
         message.number(sequence);
         let due_ns = clock.now_ns();
-        // Messages that became due during the previous one are skipped.
+        // Skip messages that became due during the previous one.
         let passed = (due_ns - next_ns) / apart_ns.max(1);
         next_ns = next_ns.saturating_add((passed + 1).saturating_mul(apart_ns));
         *(if measuring { &mut tally.sent } else { &mut tally.warm_up_sent }) += 1;
         let wire = connect()?;
-        // If the connection timed out, the minimum time that it took.
+        // After a connect time-out: the minimum time that the connection would have taken.
         let sent_ns = clock.now_ns();
         let answered = match wire {
             Some(mut wire) => exchange(&mut *wire, &message, &mut reply, sequence)?,
@@ -103,7 +103,7 @@ pub fn run<C: Clock>(
     Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
 }
 
-/// Sends the message and receives its answer; false on a time-out.
+/// Sends the message and receives its answer. Returns false on a time-out.
 fn exchange(wire: &mut dyn Wire, message: &Message, reply: &mut [u8], sequence: u64) -> Result<bool, Failure> {
     wire.send(message.request()).map_err(|error| broken("send", sequence, &error))?;
     let mut len = 0;
@@ -121,11 +121,11 @@ fn exchange(wire: &mut dyn Wire, message: &Message, reply: &mut [u8], sequence: 
     garbage(sequence, &difference, true).map(|()| true)
 }
 
-/// Accepts a connection; `None` when it is time to check the marks.
+/// Accepts a connection. Returns `None` when it is time to check the marks.
 pub trait Accept: FnMut() -> Result<Option<Box<dyn Wire>>, Failure> {}
 impl<F: FnMut() -> Result<Option<Box<dyn Wire>>, Failure>> Accept for F {}
 
-/// Answers one message of `size` bytes on each connection, with `reply_size` bytes, until the load is over. Returns the
+/// Answers one message of `size` bytes on each connection with `reply_size` bytes, until the load is over. Returns the
 /// number of messages.
 pub fn serve(
     mut accept: impl Accept,
@@ -146,7 +146,7 @@ pub fn serve(
         let Some(mut wire) = accept()? else { continue };
         let mut len = 0;
         while len < size {
-            // A client that is gone or silent is not the server's problem.
+            // The server ignores clients that disconnected or sent nothing.
             match wire.receive(&mut buffer[len..size]) {
                 Ok(some) => len += some,
                 Err(_) => break,
@@ -174,7 +174,7 @@ mod tests {
 
     const RATE_PER_S: f64 = 1000.0;
 
-    /// The samples of three messages. Each connection takes that many ns, and opens or times out.
+    /// The samples of three messages. Each connection attempt takes the given time in ns, and succeeds or times out.
     fn samples(connects: &[(u64, bool)]) -> (ClientResult, hairpin_model::samples::Samples) {
         let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
         let order = order(Load::PLAIN.paced(RATE_PER_S), 3, 0);

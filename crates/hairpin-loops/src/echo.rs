@@ -1,4 +1,4 @@
-//! The server: returns each message, its beginning, or more, by the order.
+//! The server: answers each message with the message itself, its beginning, or a longer answer, as ordered.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use super::message::patterned;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
 
-/// The parameters of a server, besides its wire.
+/// The parameters of a server, other than its wire.
 pub struct Echo<'a, C> {
-    /// For the turnaround and for injected faults.
+    /// Used to measure the turnaround and to inject faults.
     pub clock: &'a C,
     pub case: &'a Case,
     /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
-    /// Whether its messages move without system calls.
+    /// Whether the transport moves messages without system calls.
     pub cpu_only: bool,
     pub warm_up: Extent,
     /// Whether to record the arrival order, because messages can be reordered.
@@ -43,11 +43,11 @@ impl<C: Clock> OverWire for Echoing<'_, C> {
 /// The result of a server.
 #[derive(Debug)]
 pub struct Answered {
-    /// How long messages were held, if stamped.
+    /// How long messages were held; `None` if not measured.
     pub turnaround: Option<Turnaround>,
-    /// Number of messages.
+    /// Number of messages answered.
     pub count: u64,
-    /// Their arrival order, if recorded.
+    /// The messages' arrival order, if recorded.
     pub order: Option<ArrivalOrder>,
 }
 
@@ -69,11 +69,11 @@ impl<C: Clock> Echo<'_, C> {
         if acknowledges_quickly {
             acknowledge_quickly(wire, number)?;
         }
-        // Without a warm-up no message arrives before both ends count.
-        let mut told = if self.warm_up == Extent::Count(0) { marks.wait()? } else { Notice::Nothing };
+        // Without a warm-up, no message arrives before both ends count.
+        let mut notice = if self.warm_up == Extent::Count(0) { marks.wait()? } else { Notice::Nothing };
         let mut measuring = false;
         loop {
-            match told {
+            match notice {
                 Notice::Stop => break,
                 Notice::Measure if !measuring => {
                     turnaround = turnaround.map(|_| TurnaroundCounter::default());
@@ -92,7 +92,7 @@ impl<C: Clock> Echo<'_, C> {
             {
                 self.hold(injected_fault);
             }
-            // Before the send: the peer may run on this very CPU as soon as the call wakes it.
+            // Recorded before the send: the peer may run on this CPU as soon as the call wakes it.
             if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
                 counter.record(self.clock.now_ns() - begin_ns);
             }
@@ -105,18 +105,18 @@ impl<C: Clock> Echo<'_, C> {
                 order.note_lowest(&buffer, size as u64);
             }
             marks.moved(number * size as u64, number * reply_size as u64)?;
-            told = if measuring { Notice::Nothing } else { marks.look()? };
+            notice = if measuring { Notice::Nothing } else { marks.look()? };
         }
         Ok(Answered { turnaround: turnaround.map(TurnaroundCounter::finish), count: number, order })
     }
 
-    /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one if both ends spin on
-    /// memory: then the server does not stamp.
+    /// Two clock reads take a few per mille of a round trip with system calls, but a tenth of one if both ends spin on
+    /// memory. In the latter case the server does not measure the turnaround.
     fn stamps_turnaround(&self) -> bool {
         self.case.injected_fault.is_some() || !(self.cpu_only && self.case.ends.waiting == Waiting::Spin)
     }
 
-    /// False if the other end is gone, or if the load is over: the farewell of the wire may have been lost.
+    /// Returns false if the other end has closed or the load is over, since the wire's farewell may have been lost.
     #[inline(always)]
     fn receive_whole<W: Wire + ?Sized>(
         &self,
@@ -136,8 +136,7 @@ impl<C: Clock> Echo<'_, C> {
                     }
                 }
                 Err(WireError::Closed) => return Ok(false),
-                // Silence is the client's problem; the server checks whether the load is over, or the client was
-                // stopped.
+                // The client handles silence; the server checks whether the load is over or the client was stopped.
                 Err(WireError::TimedOut { .. }) if marks.look()? != Notice::Stop => {}
                 Err(WireError::TimedOut { .. }) => return Ok(false),
                 Err(error) => return Err(broken("receive", number, &error)),

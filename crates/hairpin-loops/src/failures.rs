@@ -1,4 +1,4 @@
-//! Why an end gives up its round.
+//! Reasons for an end to give up its round.
 
 use hairpin_model::{Failure, FailureKind, RoundOrder};
 use hairpin_transports::WireError;
@@ -8,17 +8,17 @@ use super::client::MAX_TIME_OUTS;
 /// A wire's error as the cause of a failed round.
 pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
     let hint = match error {
-        WireError::Closed => "the other end ended early; see its own cause, if any",
+        WireError::Closed => "the other end ended early; see the cause it reported",
         WireError::TimedOut { .. } => {
             "is the path down, or the other end stopped? a longer --timeout allows a slower one"
         }
         WireError::Refused => "is a queue discipline of the path full? send more slowly",
-        WireError::System { .. } => "the error of the system names what it refused",
+        WireError::System { .. } => "the system error states the reason",
     };
     Failure::new(error, format!("cannot {what} message {sequence}: {error}"), hint)
 }
 
-/// An answer that differs from what was sent: a failure, unless the link may have damaged it.
+/// Handles an answer that differs from what was sent: a failure, unless the link may have damaged it.
 pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Result<(), Failure> {
     if !is_undamaged {
         return Ok(());
@@ -26,11 +26,11 @@ pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Re
     Err(Failure::new(
         FailureKind::Unexpected,
         format!("the answer to message {sequence} is not what was sent: {difference}"),
-        "does another program than Hairpin's server answer?",
+        "is a program other than Hairpin's server answering?",
     ))
 }
 
-/// Ends a round whose messages are all lost.
+/// The failure of a round of whose last messages none was answered.
 pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
     Failure::new(
         FailureKind::TimedOut,
@@ -42,7 +42,7 @@ pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
     )
 }
 
-/// Ends a round that exceeds its deadline.
+/// The failure of a round that exceeds its deadline.
 pub(super) fn overdue(order: &RoundOrder, sequence: u64) -> Failure {
     Failure::new(
         FailureKind::TimedOut,
@@ -50,7 +50,7 @@ pub(super) fn overdue(order: &RoundOrder, sequence: u64) -> Failure {
             "message {sequence} was not sent before the deadline of the round, {} s",
             order.deadline_ns / 1_000_000_000
         ),
-        "do most answers come just before the time-out? lower --timeout, or measure fewer messages (--count)"
+        "do most answers arrive just before the time-out? lower --timeout, or measure fewer messages (--count)"
             .to_owned(),
     )
 }

@@ -1,10 +1,10 @@
-//! Answers that arrive after the loop: to messages that it gave up, or duplicates.
+//! Answers that arrive after the loop: to messages that the loop gave up, or duplicates.
 
 use std::collections::BTreeMap;
 
 use super::message::Message;
 
-/// A message that was given up; its answer may still arrive.
+/// A message that was given up. Its answer may still arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
     pub(super) sequence: u64,
@@ -13,20 +13,20 @@ pub(super) struct Unanswered {
     pub(super) measured: bool,
 }
 
-/// The state needed to recognize such answers.
+/// What is needed to recognize answers that arrive after the loop.
 #[derive(Debug)]
 pub struct LateReplies {
     pub(super) message: Message,
     pub(super) reply: Vec<u8>,
     pub(super) unanswered: BTreeMap<u64, Unanswered>,
-    /// One more than the number of the last message.
+    /// The number of the last message plus one.
     pub(super) next: u64,
     pub(super) in_time_ns: u64,
     pub(super) is_undamaged: bool,
 }
 
 impl LateReplies {
-    /// For a loop whose next message would have been number `next`.
+    /// For a loop that would have sent message number `next` next.
     pub(super) fn new(
         message: Message,
         reply: Vec<u8>,

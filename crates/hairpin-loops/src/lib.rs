@@ -1,9 +1,9 @@
-//! All code that runs per message: the only clock, the recorder that stamps, and the loops of both ends. It is a
-//! separate crate because only this code needs full optimisation; everything else runs once per round.
+//! All code that runs per message: the only clock, the recorder of timestamps, and the loops of both ends. It is a
+//! separate crate because only this code needs full optimization; everything else runs once per round.
 //!
 //! The client runs a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]); the server is [`echo`].
-//! They only know a wire and a clock, so the same code runs on a manual clock in tests. One-way loads over many wires
-//! are in [`driver`].
+//! They know only a wire and a clock, so tests run the same code on a manual clock. One-way loads over many wires are
+//! in [`driver`].
 
 pub mod arrival_order;
 mod client;

@@ -1,26 +1,26 @@
-//! The moments between which both ends count: they agree on them outside the wire, so that counts need not be divided
+//! The marks between which both ends count. The ends agree on them outside the wire, so counts need not be divided
 //! between warm-up and measurement afterwards.
 //!
 //! The client continues its warm-up until the server has confirmed that it measures. So no message waits for the
-//! agreement, and between the two marks the loops only make the calls of the case. If a ticket limits a client, the
-//! server also reads the clock at each message, and reports ten times per second.
+//! agreement, and between the two marks the loops make only the calls of the case. If a ticket limits a client, the
+//! server also reads the clock at each message and reports progress ten times per second.
 
 use hairpin_model::Failure;
 
 pub trait ClientMarks {
-    /// Whether the next message is measured. Called between messages from the end of the warm-up on until it returns
-    /// true; the first call asks the server. Without a warm-up `waits` is set, and it waits for the answer, as the
-    /// first message is measured.
+    /// Returns whether the next message is measured. Called between messages after the ordered warm-up until it returns
+    /// true; the first call sends the request to the server. Without a warm-up `waits` is set, and the call waits for
+    /// the server's confirmation, as the first message is measured.
     fn may_measure(&mut self, waits: bool) -> Result<bool, Failure>;
 
-    /// The last measured message is complete.
+    /// Called when the last measured message is complete.
     fn end(&mut self);
 }
 
-/// The client's notice to a server.
+/// A notice from the client to its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// None yet.
+    /// No notice yet.
     Nothing,
     /// From now on everything is measured.
     Measure,
@@ -29,8 +29,8 @@ pub enum Notice {
 }
 
 pub trait ServerMarks {
-    /// The client's notice since the last call; never waits. Called after each message of the warm-up, and whenever
-    /// nothing arrived for a while.
+    /// Returns the client's notice since the last call; never waits. Called after each message of the warm-up, and
+    /// whenever nothing arrived for a while.
     fn look(&mut self) -> Result<Notice, Failure>;
 
     /// Like [`ServerMarks::look`], but waits for a notice: before the first message if there is no warm-up.
@@ -45,7 +45,7 @@ pub trait ServerMarks {
     }
 }
 
-/// The marks of an end whose other end does not count: the kernel, or a script.
+/// The marks of an end whose other end does not count, such as the kernel or a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -57,7 +57,7 @@ impl ClientMarks for Alone {
     fn end(&mut self) {}
 }
 
-/// A server without control measures from the first message on, and only stops with its wire.
+/// A server without control measures from the first message on, and stops only when its wire is closed.
 impl ServerMarks for Alone {
     fn look(&mut self) -> Result<Notice, Failure> {
         Ok(Notice::Nothing)

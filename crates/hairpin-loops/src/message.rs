@@ -1,6 +1,6 @@
-//! The content of a message: its sequence number in the first bytes (as many of 8 as fit), then a fixed pattern.
+//! The content of a message: its sequence number in the first bytes (8, or as many as fit), then a fixed pattern.
 
-/// The pattern's byte at `index`.
+/// The byte of the pattern at `index`.
 #[inline]
 fn pattern(index: usize) -> u8 {
     #[expect(clippy::cast_possible_truncation, reason = "the pattern repeats every 256 bytes on purpose")]
@@ -13,8 +13,8 @@ pub fn patterned(len: usize) -> Vec<u8> {
     (0..len).map(pattern).collect()
 }
 
-/// The message being sent and the answer that it must get: the beginning of the message, continued by the pattern if it
-/// is longer.
+/// The message being sent and its expected answer: the beginning of the message, followed by the pattern if the answer
+/// is longer than the message.
 #[derive(Debug)]
 pub struct Message {
     bytes: Vec<u8>,
@@ -24,15 +24,15 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of `size` bytes whose answer has `reply_size` bytes.
+    /// Creates a message of `size` bytes whose answer has `reply_size` bytes.
     pub fn new(size: usize, reply_size: usize) -> Self {
         Self { bytes: patterned(size.max(reply_size)), size, reply_size, numbered: size.min(8) }
     }
 
-    /// Writes the sequence number, as many bytes as fit.
+    /// Writes the sequence number into the message, or as many of its low bytes as fit.
     #[inline]
     pub fn number(&mut self, sequence: u64) {
-        // Byte by byte: a copy of unknown length would be a call.
+        // Byte by byte: copying a variable length would need a function call.
         for (byte, new) in self.bytes.iter_mut().take(self.numbered).zip(sequence.to_le_bytes()) {
             *byte = new;
         }
@@ -48,13 +48,13 @@ impl Message {
         &self.bytes[..self.reply_size]
     }
 
-    /// Number of answer bytes that hold the sequence number.
+    /// Number of bytes of an answer that hold the sequence number.
     pub fn numbered_reply(&self) -> usize {
         self.numbered.min(self.reply_size)
     }
 
-    /// The sequence number in an answer (numbers are truncated to the bytes that fit): the largest number up to
-    /// `newest` whose low bytes are those of the answer.
+    /// The sequence number in an answer: the largest number up to `newest` whose low bytes are those of the answer,
+    /// which holds as many as fit. `None` if there is no such number.
     pub fn sequence_of(&self, reply: &[u8], newest: u64) -> Option<u64> {
         let width = self.numbered_reply();
         if width == 8 {
@@ -68,14 +68,14 @@ impl Message {
         newest.checked_sub(behind)
     }
 
-    /// What is wrong with an answer, apart from its number.
+    /// Describes how an answer differs from the expected one, ignoring its number; `None` if it does not.
     pub fn difference(&self, reply: &[u8]) -> Option<String> {
         if reply.len() != self.reply_size {
-            return Some(format!("it has {} bytes and not {}", reply.len(), self.reply_size));
+            return Some(format!("it has {} bytes instead of {}", reply.len(), self.reply_size));
         }
         let from = self.numbered_reply();
         let wrong = (from..reply.len()).find(|index| reply[*index] != self.bytes[*index])?;
-        Some(format!("byte {wrong} is {:#04x} and not {:#04x}", reply[wrong], self.bytes[wrong]))
+        Some(format!("byte {wrong} is {:#04x} instead of {:#04x}", reply[wrong], self.bytes[wrong]))
     }
 }
 
@@ -108,6 +108,6 @@ mod tests {
         assert_eq!(message.difference(&reply), None);
         reply[11] ^= 0xff;
         assert!(message.difference(&reply).unwrap().starts_with("byte 11 is"));
-        assert_eq!(message.difference(&reply[..5]).unwrap(), "it has 5 bytes and not 12");
+        assert_eq!(message.difference(&reply[..5]).unwrap(), "it has 5 bytes instead of 12");
     }
 }

@@ -1,7 +1,7 @@
 //! The client in an open loop: messages are sent when they are due, regardless of answers.
 //!
-//! Latency counts from when a message was due, so a stall shows in every message that it delayed (no coordinated
-//! omission). Service time, from the actual send, and the lateness of the generator are recorded as well.
+//! Latency counts from the due time, so a stall shows in every message that it delayed (no coordinated omission).
+//! Service time, counted from the actual send, and the lateness of the generator are recorded too.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::recorder::{Recorder, Stamps};
 /// Maximum messages in flight; a power of two.
 const MAX_IN_FLIGHT: usize = 1 << 16;
 
-/// Longest single wait, so that Ctrl-C is noticed, in ns.
+/// Longest single wait in ns. Bounds the reaction time to Ctrl-C.
 const MAX_WAIT_NS: u64 = 50_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,21 +36,21 @@ struct InFlight {
     answered: bool,
 }
 
-/// One open loop.
+/// The state of one open loop.
 struct Paced<'a, C> {
     client: &'a Client<'a, C>,
     message: Message,
     reply: Vec<u8>,
-    /// Bytes of a partial answer, if the transport keeps no boundaries.
+    /// Bytes received of a partial answer, if the transport keeps no boundaries.
     partial: usize,
     recorder: Recorder,
     tally: Tally,
     timetable: Timetable,
-    /// By sequence number modulo its length; holds the messages from `oldest` to `next`.
+    /// Indexed by sequence number modulo the length; holds the messages from `oldest` to `next`.
     flying: Vec<InFlight>,
     next: u64,
     oldest: u64,
-    /// The last message that had to wait for room.
+    /// The last message that had to wait because too many were in flight.
     held_up: Option<u64>,
     last_progress_ns: u64,
 }
@@ -82,9 +82,9 @@ pub fn run<C: Clock>(
             break false;
         }
         if now_ns >= due_ns && this.has_room() {
-            // Behind schedule: receive answers first. Otherwise their stamps would be late, and in the end both ends
-            // would wait for room in each other's direction.
-            if !has_listened && this.take(wire)? {
+            // Behind schedule: receive answers first. Otherwise their arrival times would be late, and eventually both
+            // ends would wait for the other to read.
+            if !has_listened && this.receive_available(wire)? {
                 continue;
             }
             // The warm-up ends by the clock, even if the generator cannot keep up.
@@ -92,14 +92,14 @@ pub fn run<C: Clock>(
                 && is_done(client.order.warm_up, this.next, now_ns - origin_ns)
                 && marks.may_measure(client.order.warm_up == Extent::Count(0))?
             {
-                // The extent counts from the timetable, not from now: a late generator gains no time by it.
+                // The extent counts from the timetable, not from now, so a late generator does not get extra time.
                 this.recorder.begin_measuring();
                 (measuring, begin_ns, first) = (true, due_ns, this.next);
             }
             this.send(wire, due_ns, measuring)?;
             has_listened = false;
         } else {
-            this.listen(wire, due_ns)?;
+            this.receive_until(wire, due_ns)?;
             has_listened = true;
         }
     };
@@ -116,8 +116,8 @@ pub fn run<C: Clock>(
     Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
 }
 
-/// A generator that cannot keep up ends a round of a given duration one time-out after it: messages still due are not
-/// sent, and the round reports that it did not reach its rate.
+/// Whether a generator that cannot keep up must end its round, which is one time-out after the ordered duration.
+/// Messages still due are not sent, and the round reports that it did not reach its rate.
 fn is_overdue(order: &RoundOrder, elapsed_ns: u64) -> bool {
     matches!(order.extent, Extent::DurationNs(wanted) if elapsed_ns > wanted.saturating_add(order.timeout_ns))
 }
@@ -150,7 +150,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         usize::try_from(sequence % self.flying.len() as u64).expect("a remainder of a usize")
     }
 
-    /// Whether another message may be in flight; gives up the oldest unanswered one once it has timed out.
+    /// Whether another message may be in flight. Gives up the oldest unanswered message if it has timed out.
     fn has_room(&mut self) -> bool {
         if self.next - self.oldest < self.flying.len() as u64 {
             return true;
@@ -179,30 +179,30 @@ impl<'a, C: Clock> Paced<'a, C> {
         Ok(())
     }
 
-    /// Receives an answer if there is one, or waits for one until `until_ns`.
-    fn listen(&mut self, wire: &mut dyn Wire, until_ns: u64) -> Result<(), Failure> {
+    /// Receives an answer if one is available, else waits for one until `until_ns`.
+    fn receive_until(&mut self, wire: &mut dyn Wire, until_ns: u64) -> Result<(), Failure> {
         let now_ns = self.client.clock.now_ns();
         if self.client.order.case.ends.waiting != Waiting::Spin {
-            // A due message without room waits for an answer, not for its time.
+            // A due message that must not be in flight yet waits for an answer, not for its due time.
             let wait_ns = if until_ns > now_ns { until_ns - now_ns } else { MAX_WAIT_NS };
             let at_most = Duration::from_nanos(wait_ns.min(MAX_WAIT_NS));
             if !wire.wait(at_most).map_err(|error| broken("wait for the answer to", self.oldest, &error))? {
                 return self.check_silence();
             }
         }
-        if self.take(wire)? { Ok(()) } else { self.check_silence() }
+        if self.receive_available(wire)? { Ok(()) } else { self.check_silence() }
     }
 
-    /// Receives without waiting; false if nothing arrived.
-    fn take(&mut self, wire: &mut dyn Wire) -> Result<bool, Failure> {
+    /// Receives without waiting. Returns false if nothing arrived.
+    fn receive_available(&mut self, wire: &mut dyn Wire) -> Result<bool, Failure> {
         match wire.try_receive(&mut self.reply[self.partial..]) {
-            Ok(Some(len)) => self.took(len).map(|()| true),
+            Ok(Some(len)) => self.on_bytes(len).map(|()| true),
             Ok(None) => Ok(false),
             Err(error) => Err(broken("receive the answer to", self.oldest, &error)),
         }
     }
 
-    /// On a reliable transport, no answer within the time-out is a failure.
+    /// Fails on a reliable transport if no answer arrived within the time-out.
     fn check_silence(&self) -> Result<(), Failure> {
         if self.client.lossy || self.oldest == self.next {
             return Ok(());
@@ -216,8 +216,8 @@ impl<'a, C: Clock> Paced<'a, C> {
         Err(broken("receive the answer to", self.oldest, &WireError::TimedOut { operation: "receive", after }))
     }
 
-    /// Stamps a received answer once it is complete.
-    fn took(&mut self, len: usize) -> Result<(), Failure> {
+    /// Timestamps a received answer once it is complete.
+    fn on_bytes(&mut self, len: usize) -> Result<(), Failure> {
         let received_ns = self.client.clock.now_ns();
         self.last_progress_ns = received_ns;
         let len = self.partial + len;
@@ -241,7 +241,7 @@ impl<'a, C: Clock> Paced<'a, C> {
             self.tally.answered_again(sequence);
             return Ok(());
         }
-        self.answered(flying, received_ns);
+        self.record_answer(flying, received_ns);
         self.flying[slot].answered = true;
         while self.oldest < self.next && self.flying[self.slot(self.oldest)].answered {
             self.oldest += 1;
@@ -249,7 +249,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         Ok(())
     }
 
-    fn answered(&mut self, flying: InFlight, received_ns: u64) {
+    fn record_answer(&mut self, flying: InFlight, received_ns: u64) {
         let InFlight { sequence, due_ns, sent_ns, measured, .. } = flying;
         let in_time = received_ns.saturating_sub(sent_ns) <= self.client.order.timeout_ns;
         self.tally.answered(sequence, measured, in_time);
@@ -257,14 +257,14 @@ impl<'a, C: Clock> Paced<'a, C> {
         self.recorder.record_as(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
     }
 
-    /// Waits for the answers still in flight, at most the time-out after the last send.
+    /// Waits for the answers still in flight, until one time-out after the last send.
     fn drain(&mut self, wire: &mut dyn Wire) -> Result<(), Failure> {
         let until_ns = self.client.clock.now_ns() + self.client.order.timeout_ns;
         while self.oldest < self.next && self.client.clock.now_ns() < until_ns {
             if self.client.stop.load(Ordering::Relaxed) {
                 break;
             }
-            self.listen(wire, until_ns)?;
+            self.receive_until(wire, until_ns)?;
         }
         Ok(())
     }
@@ -281,7 +281,7 @@ impl<'a, C: Clock> Paced<'a, C> {
             })
     }
 
-    /// Records every unanswered message before `end` as lost.
+    /// Records every unanswered message with a number below `end` as lost.
     fn give_up_to(&mut self, end: u64) {
         while self.oldest < end {
             let InFlight { sequence, due_ns, sent_ns, measured, answered } = self.flying[self.slot(self.oldest)];

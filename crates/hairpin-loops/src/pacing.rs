@@ -1,6 +1,6 @@
 //! Due times of the messages of an open loop.
 
-/// The timetable of a fixed rate: message `k` is due `k / rate` after the start, regardless of the others.
+/// The timetable of a fixed rate: message `k` is due `k / rate` after the start, independently of the other messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Timetable {
     start_ns: u64,

@@ -1,13 +1,13 @@
-//! Counts by phase of a round: a message belongs to the phase in which it was due.
+//! Counts by phase of a round. A message belongs to the phase in which it was due.
 
 use hairpin_model::phases::Phase;
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS};
 use hairpin_model::{ByPhase, PhaseCounts, PhaseHistograms, PhaseSamples, ProbeTimeLine, Span, Stamps};
 
 /// Maximum intervals of a probe's time line.
-const INTERVALS: u64 = 400;
+const MAX_INTERVALS: u64 = 400;
 
-/// Counts the messages of a round by phase; the recorder itself has the latencies of the loaded phase.
+/// Counts the messages of a round by phase. Latencies of the loaded phase are in the recorder itself.
 #[derive(Debug)]
 pub(crate) struct PhaseRecorder {
     spans: ByPhase<Span>,
@@ -21,18 +21,18 @@ pub(crate) struct PhaseRecorder {
 impl PhaseRecorder {
     pub(crate) fn new(spans: ByPhase<Span>, open_loop: bool) -> Self {
         let total_ns = spans.recovering.until_ns.saturating_sub(spans.idle.from_ns);
-        let intervals = usize::try_from(INTERVALS).unwrap_or(usize::MAX);
+        let intervals = usize::try_from(MAX_INTERVALS).unwrap_or(usize::MAX);
         Self {
             spans,
             others: ByPhase::of(|phase| (phase != Phase::Loaded).then(|| PhaseHistograms::new(open_loop))),
             counts: ByPhase::default(),
-            interval_ns: total_ns.div_ceil(INTERVALS).max(1),
+            interval_ns: total_ns.div_ceil(MAX_INTERVALS).max(1),
             answered: vec![0; intervals],
             sum_ns: vec![0; intervals],
         }
     }
 
-    /// Counts a message. Returns the histograms of its phase, `None` for those of the recorder.
+    /// Counts a message. Returns the histograms of its phase; `None` means those of the recorder.
     pub(crate) fn count(&mut self, stamps: &Stamps, was_counted: bool) -> Option<&mut PhaseHistograms> {
         let phase = self.spans.at(stamps.due_ns);
         let counts = self.counts.get_mut(phase);

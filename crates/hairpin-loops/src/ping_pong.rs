@@ -1,4 +1,4 @@
-//! The client in a closed loop: a message, its answer, the next message.
+//! The client in a closed loop: it sends the next message after the answer to the previous one.
 //!
 //! The clock is read twice per message: when the send call begins and when the answer is complete.
 
@@ -34,14 +34,14 @@ impl<C: Clock> OverWire for PingPong<'_, C> {
     }
 }
 
-/// Sends one message and takes its answer.
+/// Sends one message and receives its answer.
 #[inline(always)]
 fn turn<C: Clock, W: Wire + ?Sized>(closed_loop: &mut ClosedLoop<'_, C>, wire: &mut W) -> Result<u64, Failure> {
     let clock = closed_loop.client.clock;
     let sequence = closed_loop.number();
     let sent_ns = clock.now_ns();
     wire.send(closed_loop.message.request()).map_err(|error| broken("send", sequence, &error))?;
-    closed_loop.has_sent();
+    closed_loop.count_sent();
     let received_ns = closed_loop.take_answer(wire, sequence, sent_ns)?;
     Ok(received_ns.unwrap_or_else(|| clock.now_ns()))
 }

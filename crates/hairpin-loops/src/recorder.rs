@@ -1,7 +1,7 @@
-//! The recorder: the only place that stamps.
+//! The recorder of timestamps: all rows of samples are written here.
 //!
 //! It writes one row per message into memory that was reserved and touched before the round, so the loop allocates
-//! nothing and causes no page fault. Beyond its capacity only the histograms continue, so its memory is bounded for any
+//! nothing and causes no page faults. When the rows are full only the histograms continue, so memory is bounded for any
 //! duration.
 
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS};
@@ -11,7 +11,7 @@ use crate::clock::{Clock, RealClock};
 use crate::phases::PhaseRecorder;
 pub use hairpin_model::samples::Stamps;
 
-/// Collects the stamps of one round.
+/// Collects the timestamps of one round.
 #[derive(Debug)]
 pub struct Recorder {
     rows: Vec<Stamps>,
@@ -21,14 +21,14 @@ pub struct Recorder {
     measuring: bool,
     measured: u64,
     first_ns: Option<u64>,
-    /// In a round with phases those of the loaded one.
+    /// In a round with phases, the histograms of the loaded phase.
     histograms: PhaseHistograms,
     phases: Option<Box<PhaseRecorder>>,
 }
 
 impl Recorder {
-    /// A recorder for `capacity` rows, at most `warm_up_capacity` of them from the warm-up. `open_loop`: due and sent
-    /// times differ.
+    /// Creates a recorder for `capacity` rows, at most `warm_up_capacity` of them from the warm-up. In an `open_loop`
+    /// due and sent times differ.
     pub fn new(capacity: usize, warm_up_capacity: usize, open_loop: bool) -> Self {
         let nothing = Stamps { sequence: 0, due_ns: 0, sent_ns: 0, received_ns: 0, fate: Fate::Lost };
         // Filled and cleared, so that the pages exist before the first message.
@@ -53,20 +53,20 @@ impl Recorder {
         Self { phases, ..self }
     }
 
-    /// Ends the warm-up: from here on records count.
+    /// Ends the warm-up: the messages recorded from now on are measured.
     pub fn begin_measuring(&mut self) {
         self.measuring = true;
         self.warm_up = self.rows.len();
     }
 
-    /// Records one message of the current phase.
+    /// Records one message of the current phase of warm-up and measurement.
     #[inline]
     pub fn record(&mut self, stamps: Stamps) {
         self.record_as(stamps, self.measuring);
     }
 
-    /// Records one message sent in the warm-up or after it. A warm-up message answered after the warm-up is skipped:
-    /// the leading rows are the warm-up, and the rest is measured.
+    /// Records a message that was sent in the warm-up or, if `measured`, after it. Skips a warm-up message answered
+    /// after the warm-up: the first rows must be the warm-up, and the rest measured.
     #[inline]
     pub fn record_as(&mut self, stamps: Stamps, measured: bool) {
         if self.first_ns.is_none() && stamps.fate != Fate::Lost {
@@ -85,7 +85,7 @@ impl Recorder {
         }
     }
 
-    /// Changes a message recorded as lost into one that arrived late.
+    /// Changes a message that was recorded as lost into one that arrived late.
     pub fn arrived_late(&mut self, stamps: Stamps, measured: bool) {
         match self.rows.iter_mut().rev().find(|row| row.sequence == stamps.sequence) {
             Some(row) => *row = stamps,
@@ -94,17 +94,17 @@ impl Recorder {
         }
     }
 
-    /// Measured messages so far.
+    /// Number of measured messages so far.
     pub fn measured(&self) -> u64 {
         self.measured
     }
 
-    /// Service time of the very first message, in ns; 0 if none was answered.
+    /// Service time of the first message of the warm-up, in ns; 0 if none was answered.
     pub fn first_message_ns(&self) -> u64 {
         self.first_ns.unwrap_or(0)
     }
 
-    /// Counts a message. `was_counted`: it was counted as lost, but has arrived.
+    /// Counts a message. `was_counted`: it was already counted as lost, but has now arrived.
     fn count(&mut self, stamps: &Stamps, was_counted: bool) {
         let own = self.phases.as_mut().and_then(|phases| phases.count(stamps, was_counted));
         let PhaseHistograms { latency, service, lateness } = own.unwrap_or(&mut self.histograms);
@@ -121,7 +121,7 @@ impl Recorder {
         }
     }
 
-    /// The samples, with times since `origin_ns`. The kept rows enter the histograms here, outside the loop.
+    /// Returns the samples, with times since `origin_ns`. Adds the kept rows to the histograms here, outside the loop.
     pub fn finish(mut self, origin_ns: u64) -> Samples {
         let rows = std::mem::take(&mut self.rows);
         for stamps in rows.iter().skip(self.warm_up) {
@@ -134,16 +134,16 @@ impl Recorder {
     }
 }
 
-/// The cost of stamping on this machine.
+/// The cost of timestamping on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// One clock read, in ns.
+    /// Time for one clock read, in ns.
     pub clock_read_ns: f64,
-    /// One sample: both clock reads and the row, in ns.
+    /// Time for one sample (two clock reads and a row), in ns.
     pub sample_ns: f64,
 }
 
-/// Measures the cost of one sample: the median of 200 batches of 1 000 samples, recorded as by the closed loop.
+/// Measures the cost of a sample: the median of 200 batches of 1 000 samples, recorded as in the closed loop.
 pub fn cost() -> Cost {
     const BATCH: u32 = 1_000;
     let clock = RealClock::calibrated();
@@ -188,7 +188,7 @@ impl TurnaroundCounter {
         self.max_ns = self.max_ns.max(held_ns);
     }
 
-    /// The counts, without trailing empty powers.
+    /// Returns the counts, without trailing empty powers of two.
     pub fn finish(self) -> Turnaround {
         let used = self.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
         Turnaround { counts: self.counts[..used].to_vec(), total_ns: self.total_ns, max_ns: self.max_ns }

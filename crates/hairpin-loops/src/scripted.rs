@@ -1,4 +1,4 @@
-//! A wire for tests: it answers by a script and advances the manual clock, so every number is exact.
+//! A wire for tests. It answers by a script and advances the manual clock, so every number is exact.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -10,14 +10,14 @@ use hairpin_transports::{Segments, Stream, Wire, WireError};
 
 use crate::clock::{Clock, ManualClock};
 
-/// The fate of one message.
+/// What happens to one message.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
-    /// Answered this many ns after the send.
+    /// Answered this many ns after it was sent.
     After(u64),
     /// Not answered.
     Never,
-    /// Answered twice, this many ns after the send.
+    /// Answered twice, this many ns after it was sent.
     Twice(u64),
     /// Answered after this many ns, with the last byte changed.
     Garbled(u64),
@@ -37,7 +37,7 @@ pub enum ScriptedCall {
     Receive(usize),
 }
 
-/// Additions for a stream: messages are sent in pieces, and the calls are recorded.
+/// Additional state of a stream: messages are sent in pieces, and the calls are recorded.
 pub struct Script {
     request_bytes: usize,
     reply_bytes: usize,
@@ -57,7 +57,7 @@ pub struct ScriptedWire {
 }
 
 impl ScriptedWire {
-    /// A wire that does `acts` in turn; a receive without an answer times out after `timeout_ns`.
+    /// Creates a wire that applies `acts` in turn. A receive without an answer times out after `timeout_ns`.
     pub fn new(clock: &ManualClock, acts: &[Act], timeout_ns: u64) -> Self {
         Self {
             clock: clock.clone(),
@@ -70,12 +70,12 @@ impl ScriptedWire {
         }
     }
 
-    /// Sets the duration of sends.
+    /// Sets how long sends take.
     pub fn with_slow_sends(self, send_takes_ns: u64) -> Self {
         Self { send_takes_ns, ..self }
     }
 
-    /// Makes it a stream: a message is complete after `request_bytes`, and its answer is its beginning.
+    /// Makes the wire a stream: a message is complete after `request_bytes`, and its answer is its beginning.
     pub fn in_pieces(self, request_bytes: usize, reply_bytes: usize) -> Self {
         let script = Script { request_bytes, reply_bytes, piece: Vec::new(), made: Vec::new() };
         Self { script: Some(script), ..self }
@@ -201,7 +201,7 @@ impl Stream for ScriptedWire {
         Ok(())
     }
 
-    /// Every send is a segment, every answer is a pure ACK.
+    /// Each send counts as a segment, each answer as a pure ACK.
     fn segments(&self) -> Option<Segments> {
         let count = |wanted: fn(&ScriptedCall) -> bool| {
             u64::try_from(self.made().iter().filter(|(_, made)| wanted(made)).count()).expect("a length")

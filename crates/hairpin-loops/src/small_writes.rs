@@ -1,7 +1,7 @@
-//! The client in a closed loop of exchanges: a request in several writes, its answer, the next request.
+//! The client in a closed loop of exchanges: it sends a request in several writes, then the next one after the answer.
 //!
-//! An exchange is timed from the beginning of its first write, before the actions of its remedy, to the end of its
-//! answer. With several in flight all their requests are written, then all their answers are read.
+//! An exchange is timed from the beginning of its first write, before the calls of its remedy, to the end of its
+//! answer. With several exchanges in flight all their requests are written, then all their answers are read.
 
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ pub fn run<C: Clock>(
     }
     let mut writer = Writer::new(client, exchange);
     let pauses_ns = exchange.gap_ns.saturating_mul(writer.calls() - 1).saturating_mul(exchange.pipeline);
-    // When each exchange in flight began.
+    // Start time of each exchange in flight.
     let mut began_ns = Vec::with_capacity(usize::try_from(exchange.pipeline.min(MAX_RESERVED)).expect("it is small"));
     ClosedLoop::new(client, pauses_ns).run(wire, marks, |closed_loop, wire, left| {
         began_ns.clear();
@@ -50,7 +50,7 @@ pub fn run<C: Clock>(
 const MAX_RESERVED: u64 = 1 << 16;
 
 impl<C: Clock> ClosedLoop<'_, C> {
-    /// Writes `count` requests back to back; fewer if the user ends the run meanwhile. Returns the number of the first.
+    /// Writes `count` requests back to back, fewer if the user ends the run. Returns the number of the first.
     fn write_requests(
         &mut self,
         wire: &mut dyn Wire,
@@ -64,17 +64,17 @@ impl<C: Clock> ClosedLoop<'_, C> {
             let parts = writer.parts_of(self.message.request());
             let sent_ns = self.client.clock.now_ns();
             let whole = writer.write(wire, self.message.request(), &parts);
-            writer.parts = emptied(parts);
-            if !whole.map_err(|error| unsent(sequence, &error, count))? {
+            writer.parts = reuse_allocation(parts);
+            if !whole.map_err(|error| send_failure(sequence, &error, count))? {
                 break;
             }
-            self.has_sent();
+            self.count_sent();
             began_ns.push(sent_ns);
         }
         Ok(first)
     }
 
-    /// Receives the answers to the requests that began at these times. Returns the arrival of the last.
+    /// Receives the answers to the requests that began at `began_ns`. Returns the arrival time of the last answer.
     fn take_answers(&mut self, wire: &mut dyn Wire, first: u64, began_ns: &[u64]) -> Result<u64, Failure> {
         let mut last_ns = None;
         for (sequence, sent_ns) in (first..).zip(began_ns) {
@@ -85,7 +85,7 @@ impl<C: Clock> ClosedLoop<'_, C> {
     }
 }
 
-fn unsent(sequence: u64, error: &WireError, in_flight: u64) -> Failure {
+fn send_failure(sequence: u64, error: &WireError, in_flight: u64) -> Failure {
     let mut failure = broken("send", sequence, error);
     if in_flight > 1 && matches!(error, WireError::TimedOut { .. }) {
         "both ends may be waiting for room for each other; fewer requests in flight (--pipeline) need less of it"
@@ -94,18 +94,18 @@ fn unsent(sequence: u64, error: &WireError, in_flight: u64) -> Failure {
     failure
 }
 
-/// Writes requests by the remedy.
+/// Writes requests as the remedy prescribes.
 struct Writer<'a, C> {
     client: &'a Client<'a, C>,
     remedy: Remedy,
     gap_ns: u64,
-    /// Sizes of the program's writes.
+    /// Sizes of the program's writes, in bytes.
     sizes: Vec<usize>,
-    /// Number of them per call.
+    /// Number of writes per call.
     together: usize,
-    /// Buffer to copy them together.
+    /// Buffer in which writes are combined for one call.
     copied: Vec<u8>,
-    /// Buffer for the parts of a request's `writev`. They are made before timing, as they are not part of the call.
+    /// Memory for the parts of a request's `writev`. They are filled before timing, as they are not part of the call.
     parts: Vec<IoSlice<'static>>,
 }
 
@@ -136,10 +136,10 @@ impl<'a, C: Clock> Writer<'a, C> {
         u64::try_from(self.sizes.len().div_ceil(self.together)).expect("a length")
     }
 
-    /// The parts for the `writev` of a request, if the remedy is one.
+    /// The parts for the `writev` of a request; empty unless the remedy uses `writev`.
     #[inline]
     fn parts_of<'b>(&mut self, request: &'b [u8]) -> Vec<IoSlice<'b>> {
-        let mut parts = emptied(std::mem::take(&mut self.parts));
+        let mut parts = reuse_allocation(std::mem::take(&mut self.parts));
         if self.remedy == Remedy::Writev {
             let mut rest = request;
             parts.extend(self.sizes.iter().map(|size| IoSlice::new(split(&mut rest, *size))));
@@ -147,7 +147,7 @@ impl<'a, C: Clock> Writer<'a, C> {
         parts
     }
 
-    /// Writes one request. False if the user ended the run before it was complete.
+    /// Writes one request. Returns false if the user ended the run before the request was complete.
     fn write(&mut self, wire: &mut dyn Wire, request: &[u8], parts: &[IoSlice<'_>]) -> Result<bool, WireError> {
         match self.remedy {
             Remedy::Writev => return stream(wire).send_vectored(parts).map(|()| true),
@@ -172,7 +172,7 @@ impl<'a, C: Clock> Writer<'a, C> {
         Ok(true)
     }
 
-    /// Waits for the gap between two writes; false if the user ended the run.
+    /// Waits for the gap between two writes. Returns false if the user ended the run.
     #[inline]
     fn pause(&self) -> bool {
         if self.gap_ns == 0 {
@@ -184,7 +184,7 @@ impl<'a, C: Clock> Writer<'a, C> {
     }
 }
 
-/// Splits `bytes` bytes off the front.
+/// Splits off and returns the first `bytes` bytes.
 #[inline]
 fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     let (front, after) = rest.split_at(bytes);
@@ -192,7 +192,7 @@ fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     front
 }
 
-/// Copies the writes one by one, like a program that collects them.
+/// Copies the writes one by one into `copied`, like a program that collects its writes.
 #[inline]
 fn copy_together<'a>(sizes: &[usize], bytes: &[u8], copied: &'a mut [u8]) -> &'a [u8] {
     let mut end = 0;
@@ -204,7 +204,7 @@ fn copy_together<'a>(sizes: &[usize], bytes: &[u8], copied: &'a mut [u8]) -> &'a
 }
 
 /// Reuses the memory for slices of another lifetime: collecting a vector's own items keeps its allocation.
-fn emptied<'a>(mut parts: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
+fn reuse_allocation<'a>(mut parts: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
     parts.clear();
     parts.into_iter().map(|_| IoSlice::new(&[])).collect()
 }

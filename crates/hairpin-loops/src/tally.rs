@@ -1,4 +1,4 @@
-//! The counts of one end, and the ledger from both ends' counts.
+//! The counts of one end, and the ledger computed from both ends' counts.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use hairpin_model::{Fact, Ledger, Streamed, Way, fact_names};
 use super::arrival_order::ArrivalOrder;
 use super::client::Client;
 
-/// Counts of the client; the warm-up is counted separately.
+/// Counts of the client. Messages of the warm-up are counted separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Messages sent after the warm-up.
@@ -27,18 +27,18 @@ pub struct Tally {
     pub warm_up_late: u64,
     /// Repeated answers to warm-up messages.
     pub warm_up_duplicated: u64,
-    /// Arrival order of answers, including the warm-up, if they can be reordered.
+    /// Arrival order of answers, including the warm-up; `None` if answers cannot be reordered.
     pub order: Option<ArrivalOrder>,
 }
 
 impl Tally {
-    /// The tally of a client before its load.
+    /// Creates the tally of a client before its load.
     pub(super) fn of<C>(client: &Client<'_, C>) -> Self {
         let may_differ = ArrivalOrder::may_differ(&client.order.case, client.lossy);
         Self { order: may_differ.then(ArrivalOrder::default), ..Self::default() }
     }
 
-    /// Counts the first answer to a message. `measured`: it was sent after the warm-up.
+    /// Counts the first answer to a message, which was sent after the warm-up if `measured`.
     #[inline]
     pub fn answered(&mut self, sequence: u64, measured: bool, in_time: bool) {
         if let Some(order) = &mut self.order {
@@ -53,20 +53,20 @@ impl Tally {
         *count += 1;
     }
 
-    /// Counts a repeated answer by the number of its message; warm-up messages have the first numbers.
+    /// Counts a repeated answer. Message `sequence` tells its phase, since warm-up messages have the first numbers.
     #[inline]
     pub fn answered_again(&mut self, sequence: u64) {
         let in_warm_up = sequence < self.warm_up_sent;
         *(if in_warm_up { &mut self.warm_up_duplicated } else { &mut self.duplicated }) += 1;
     }
 
-    /// Closes the ledger with the kernel counters of both ends, and with those of the link.
+    /// Computes the ledger from the kernel counters of both ends and those of the link.
     ///
-    /// These counters do not know when the warm-up ended. If the warm-up lost anything, the ledger therefore includes
-    /// it; otherwise it has only the measured messages. On a reliable transport dropped data was sent again, so drops
-    /// of sockets and the link are not causes of loss.
+    /// The kernel counters do not separate the warm-up. So the ledger includes the warm-up if that lost anything;
+    /// otherwise it covers only the measured messages. A reliable transport retransmits, so drops of sockets and of the
+    /// link are no causes of loss there.
     ///
-    /// `link_lost` has the messages that the link kept from being answered, by cause. A full receive buffer counts
+    /// `link_lost` contains the messages whose answers the link prevented, by cause. A full receive buffer counts
     /// packets, and the link may have copied or damaged some. No counter distinguishes these from messages, so every
     /// count is kept as it is, and any excess makes `unexplained` negative ([`Ledger::may_count_copies`]).
     pub fn ledger(
@@ -82,15 +82,15 @@ impl Tally {
         let (up, down) = self.ways(server).unzip();
         if !reliable {
             let network =
-                [(ledger::NETWORK_UP, up, overflown(server)), (ledger::NETWORK_DOWN, down, overflown(client))];
+                [(ledger::NETWORK_UP, up, buffer_drops(server)), (ledger::NETWORK_DOWN, down, buffer_drops(client))];
             lost.extend(
                 network
                     .into_iter()
                     .filter_map(|(cause, way, overflown)| Some((cause.to_owned(), way?.missing(overflown)))),
             );
             lost.extend(link_lost.into_iter().flatten().map(|(cause, count)| (cause.clone(), *count)));
-            lost.insert(format!("{}-server", ledger::RECEIVE_BUFFER), overflown(server));
-            lost.insert(format!("{}-client", ledger::RECEIVE_BUFFER), overflown(client));
+            lost.insert(format!("{}-server", ledger::RECEIVE_BUFFER), buffer_drops(server));
+            lost.insert(format!("{}-client", ledger::RECEIVE_BUFFER), buffer_drops(client));
             lost.retain(|_, count| *count > 0);
         }
         Ledger {
@@ -108,11 +108,11 @@ impl Tally {
 
     /// Counts by direction, if the server is on another host and reports how many messages it answered.
     ///
-    /// The server answers duplicates too, and answers in order of arrival. The duplicates and reordering that it saw
-    /// happened on the way up; subtracting them from the client's counts leaves those of the way down.
+    /// The server answers duplicates too, and answers in order of arrival. The duplicates and reordering that the
+    /// server counted happened on the way up; subtracting them from the client's counts gives those of the way down.
     fn ways(&self, server: &[Fact]) -> Option<(Way, Way)> {
         fact::number(server, fact_names::ANSWERED)?;
-        let of_server = |name| counted(server, name);
+        let of_server = |name| counter_value(server, name);
         let sent = self.sent + self.warm_up_sent;
         let (copied, overtaken) = (of_server(fact_names::DUPLICATED_UP), of_server(fact_names::REORDERED_UP));
         let arrived = of_server(fact_names::ANSWERED).saturating_sub(copied).min(sent);
@@ -129,9 +129,9 @@ impl Tally {
 }
 
 /// The ledger of a one-way load. Each cause has its own counter: the receiver's buffer, the sender's calls that the
-/// kernel refused, queue disciplines and devices of both hosts, and the link between them.
+/// kernel refused, queueing disciplines and devices of both hosts, and the link between them.
 ///
-/// Only the link distinguishes the warm-up's messages. If the warm-up lost anything elsewhere, the ledger includes it.
+/// Only the link separates the warm-up's messages. If the warm-up lost any elsewhere, the ledger includes the warm-up.
 pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>, link: LinkLosses) -> Ledger {
     let (from, to) = (sender.counted, receiver.counted);
     let warm_up_lost = to.warm_up_received + link.in_warm_up != from.warm_up_sent;
@@ -163,9 +163,9 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
     .closed()
 }
 
-/// The ledger of a one-way load between two hosts: losses that neither kernel counted are losses in between. The
-/// counters of queue disciplines and devices include all traffic of the interfaces, so they count only up to the
-/// missing messages.
+/// The ledger of a one-way load between two hosts. Losses that neither kernel counted happened between the hosts. The
+/// counters of queueing disciplines and devices include all traffic of the interfaces, so they count only up to the
+/// number of missing messages.
 pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>) -> Ledger {
     let mut ledger = one_way_ledger(reliable, sender, receiver, LinkLosses::default());
     let (from, to) = (sender.counted, receiver.counted);
@@ -192,11 +192,11 @@ pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: 
     ledger.closed()
 }
 
-/// The counts of one end of a one-way load, and of its kernel.
+/// The counts of one end of a one-way load, and of the end's kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct OneWayEnd<'a> {
     pub counted: &'a Streamed,
-    /// The counters of its kernel.
+    /// The counters of the end's kernel.
     pub facts: &'a [Fact],
 }
 
@@ -205,17 +205,17 @@ pub struct OneWayEnd<'a> {
 pub struct LinkLosses {
     pub measured: u64,
     pub in_warm_up: u64,
-    /// Packets of the whole load for which the relay's own sockets had no room.
+    /// Packets of the whole load for which the emulator's own sockets had no room.
     pub not_carried: u64,
 }
 
-fn counted(facts: &[Fact], name: &str) -> u64 {
+fn counter_value(facts: &[Fact], name: &str) -> u64 {
     // A kernel's count of packets.
     fact::number(facts, name).unwrap_or(0.0) as u64
 }
 
-/// Packets for which an end's receive buffer had no room.
-fn overflown(facts: &[Fact]) -> u64 {
+/// Packets for which the receive buffer of an end had no room.
+fn buffer_drops(facts: &[Fact]) -> u64 {
     ledger::counted_by_kernel(ledger::RECEIVE_BUFFER, facts)
 }
 
@@ -225,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// The ledger if `received` of 20 messages and `warm_up` of 10 warm-up messages arrived.
+    /// The ledger if `received` of 20 measured messages and `warm_up` of 10 warm-up messages arrived.
     fn one_way(received: u64, warm_up: u64, link: LinkLosses, facts: [&[Fact]; 2]) -> Ledger {
         let refused = Sent { messages: 20, refused: 1, ..Sent::default() };
         let sender = Streamed { sent: 20, warm_up_sent: 10, departures: Some(refused), ..Streamed::default() };
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn counters_are_never_reduced() {
-        // Of 20 messages the link lost 2, and 12 were answered: 6 are missing, but the buffers had no room for 9
+        // Of 20 messages the link lost 2, and 12 were answered, so 6 are missing. But the buffers had no room for 9
         // packets.
         let tally = Tally { sent: 20, received: 12, ..Tally::default() };
         let (echo, client) =
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
     }
 
-    /// The order of messages of which `count` arrived after a later one.
+    /// The arrival order if `count` messages arrived after a later one.
     fn reordered(count: u64) -> Option<ArrivalOrder> {
         let mut order = ArrivalOrder::default();
         std::iter::once(count).chain(0..count).for_each(|number| order.note(number));

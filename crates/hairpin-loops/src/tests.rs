@@ -64,7 +64,7 @@ fn a_round_whose_messages_are_all_lost_ends_and_one_whose_answers_are_late_does_
 #[test]
 fn a_round_ends_at_its_deadline() {
     for load in [Load::PLAIN, Load::PLAIN.paced(1e9 / 50_000.0)] {
-        // They take 5 s: without a deadline the round ends well.
+        // The messages take 5 s: without a deadline the round would succeed.
         let order = RoundOrder { deadline_ns: 2_000_000_000, ..order(load, 100_000, 0) };
         let failure = travel(&order, &[Act::After(50_000)], false).unwrap_err();
         let cause = "was not sent before the deadline of the round, 2 s";
@@ -122,7 +122,7 @@ fn silence_and_garbage_fail_a_lossless_round() {
 
 #[test]
 fn an_open_loop_sends_on_time_whatever_has_come_back() {
-    // One message every 1000 ns; the second takes 3500 ns, the others 100.
+    // One message every 1000 ns. The second is answered after 3500 ns, the others after 100 ns.
     let order = order(Load::PLAIN.paced(1e6), 5, 0);
     let client_result =
         travel(&order, &[Act::After(100), Act::After(3500), Act::After(100), Act::After(100), Act::After(100)], true)
@@ -145,15 +145,15 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
     assert_eq!((client_result.tally.sent, client_result.tally.received), (130, 130));
     assert_eq!(client_result.tally.waited_for_answers, 2);
     let samples = client_result.recorder.finish(client_result.origin_ns);
-    // One byte distinguishes 256 numbers, so 128 may be in flight: message 128, due at 128 ns, waits for the first
-    // answer at 500 ns and gets its own at 1000 ns.
+    // One byte distinguishes 256 numbers, so 128 messages may be in flight. Message 128, due at 128 ns, waits for the
+    // first answer at 500 ns and is answered at 1000 ns.
     let row = samples.sequence.iter().position(|sequence| *sequence == 128).unwrap();
     assert_eq!((samples.due_ns[row], samples.sent_ns[row], samples.received_ns[row]), (128, 500, 1000));
     assert_eq!(samples.lateness.unwrap().max(), 372);
     assert_eq!(samples.latency.max(), 872);
 }
 
-/// A client_result over a wire on which each send takes one and a half times the gap between messages, so that the generator
+/// The result of a loop over a wire on which each send takes 1.5 times the gap between messages, so that the generator
 /// never catches up.
 fn travel_behind_time(order: &RoundOrder) -> ClientResult {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
@@ -196,7 +196,7 @@ fn a_generator_that_cannot_keep_up_ends_one_time_out_after_its_round() {
     let order = order(Load::PLAIN.paced(1e6), 0, 0);
     let order = RoundOrder { extent: Extent::DurationNs(4 * TIMEOUT_NS), ..order };
     let client_result = travel_behind_time(&order);
-    // 4 000 messages are due in 4 ms; a send takes 1.5 us, so after 5 ms it has sent 3 334 and gives up.
+    // 4 000 messages are due in 4 ms. A send takes 1.5 us, so the generator has sent 3 334 after 5 ms and gives up.
     assert_eq!((client_result.tally.sent, client_result.tally.received), (3334, 3334));
 }
 
@@ -205,7 +205,7 @@ fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
     let order = order(Load::PLAIN.paced(1e6), 4, 0);
     let order = RoundOrder { warm_up: Extent::DurationNs(6000), ..order };
     let client_result = travel_behind_time(&order);
-    // Within 6000 ns six messages are due, and four are sent.
+    // Six messages are due within 6000 ns, and four are sent.
     assert_eq!((client_result.tally.warm_up_sent, client_result.tally.sent), (4, 4));
     let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!((samples.warm_up, samples.due_ns[4], samples.sent_ns[4]), (4, 4000, 6000));

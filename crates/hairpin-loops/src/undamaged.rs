@@ -1,9 +1,9 @@
-//! Messages that a link has damaged without failing the checksum.
+//! Messages that a link damaged without failing the checksum.
 //!
-//! The checksum of UDP and ICMP has 16 bits and is a sum (RFC 1071): in a fragmented datagram, two flipped bits cancel
-//! if they are at the same position of a 16-bit word, one 1 and the other 0. The link's record counts such a message as
-//! lost. So both ends drop it, as the kernel would with a better checksum: the client if an answer differs from what
-//! was sent, the server with a wire that returns undamaged messages only.
+//! The checksum of UDP and ICMP is a 16-bit sum (RFC 1071): in a fragmented datagram, two flipped bits cancel if they
+//! are at the same position of a 16-bit word, one 1 and the other 0. The link's record counts such a message as lost,
+//! so both ends drop it, as the kernel would with a better checksum. The client drops an answer that differs from what
+//! was sent; the server uses a wire that returns only undamaged messages.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use hairpin_transports::{Wire, WireError};
 
 use super::message::Message;
 
-/// Whether the link of the case flips bits. On a reliable transport damaged data is sent again.
+/// Whether the link of the case flips bits and the transport is unreliable: a reliable one retransmits damaged data.
 pub fn may_be_damaged(case: &Case) -> bool {
     case.is_emulated() && case.path.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())
 }
 
-/// Checks whether a message of the case is undamaged.
+/// Returns a check whether a message of the case is undamaged.
 pub fn is_whole(case: &Case) -> impl FnMut(&[u8]) -> bool + Send {
     let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
     let message = Message::new(size, size);
     move |received| message.difference(received).is_none()
 }
 
-/// A wire with boundaries that returns only the accepted messages.
+/// A wire with boundaries that returns only messages accepted by `takes`.
 pub struct Filtered<'w, F> {
     wire: &'w mut dyn Wire,
     takes: F,
 }
 
 impl<'w, F: FnMut(&[u8]) -> bool> Filtered<'w, F> {
-    /// `takes` sees every received message.
+    /// `takes` is called with every received message.
     pub fn new(wire: &'w mut dyn Wire, takes: F) -> Self {
         Self { wire, takes }
     }

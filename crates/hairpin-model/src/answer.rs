@@ -1,4 +1,4 @@
-//! The answer to the question that a run asked: statements, as the analysis found them. The report has their words.
+//! The answer to a run's question, as statements from the analysis. `hairpin-report` writes their text.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,14 @@ use crate::phases::Phase;
 use crate::summary::Verdict;
 use crate::words;
 
-/// Two cases that are neighbours by the figure that they are ranked by, compared by one figure.
+/// Two cases with adjacent ranks, compared by one figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Pair {
-    /// Which figure.
+    /// The figure that is compared.
     pub figure: ComparedBy,
     /// The identity of the better case: with the lower p50, or the higher rate or goodput.
     pub a: String,
-    /// The identity of the other.
+    /// The identity of the worse case.
     pub b: String,
     /// How `b` compares with `a`, corrected for the number of pairs.
     pub verdict: Verdict,
@@ -24,37 +24,38 @@ pub struct Pair {
     pub ratio: Figure,
 }
 
-/// What helps most against stalls of small writes.
+/// The remedy that helps most against stalls of small writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct BestRemedy {
-    /// The identity of the case that moves most bytes a millisecond with a remedy.
+    /// The identity of the case with a remedy that moves the most bytes per millisecond.
     pub case: String,
-    /// The identities of the cases with another remedy from which no difference was found.
+    /// The identities of the cases with other remedies for which no difference from `case` was found.
     pub no_difference: Vec<String>,
-    /// Its bytes a millisecond over those with default options; null where these were not measured.
+    /// Bytes per millisecond of `case` / bytes per millisecond with default options; null if the latter was not
+    /// measured.
     pub speed_up: Option<Figure>,
 }
 
 words! {
     /// The CPU that limits a goodput.
     pub enum BusyCpu: "CPU" {
-        /// That of both ends.
+    /// Both ends run on this CPU.
         Shared = "shared",
         Sender = "sender",
         Receiver = "receiver",
     }
 }
 
-/// The gain of a batch over one message per call.
+/// The gain from sending batches instead of one message per call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct BatchGain {
     /// The case with the batch.
     pub case: String,
-    /// Its rate over that of one message per call; null if no difference was found.
+    /// Rate with the batch / rate with one message per call; null if no difference was found.
     pub ratio: Option<Figure>,
 }
 
-/// One thing that an answer says. Cases are given by their identities; their figures are in the summaries.
+/// One statement of an answer. Cases are given by their identities; the summaries have their figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Statement {
@@ -62,97 +63,100 @@ pub enum Statement {
     NothingMeasured,
     /// No case has usable figures.
     NothingUsable,
-    /// No case with usable figures can be ranked; whether some are in an open loop, and some have an injected fault.
+    /// No case with usable figures can be ranked. The fields tell whether any is an open loop, and whether any has an
+    /// injected fault.
     NotRanked { open_loop: bool, injected_fault: bool },
     /// The figures of the only case.
     Single { case: String },
-    /// A finding that explains a figure of that case.
+    /// A finding that explains a figure of `case`.
     Finding { code: String, case: String },
-    /// The best case by the figure of its kind, and those without a difference found from it. The verdict is `faster` for
-    /// a winner, `cannot-tell` if no difference was found, and null if the best has no interval.
+    /// The best case by the figure of its kind, and the cases for which no difference from it was found. The verdict is
+    /// `faster` for a winner, `cannot-tell` if no difference was found, and null if the best case has no interval.
     Best { cases: Vec<String>, verdict: Option<Verdict> },
-    /// The fastest round trip over each path, and those without a difference found from it.
+    /// For each path, the case with the fastest round trip, and the cases for which no difference from it was found.
     BestOverPaths { paths: Vec<Vec<String>> },
-    /// The reference transport, and its p50 over that of the fastest case, which waits and is placed alike or not.
+    /// The reference transport, and its p50 / p50 of the fastest case. `same_conditions`: both wait in the same way and
+    /// have the same placement.
     Reference { case: String, ratio: f64, same_conditions: bool },
     /// The best remedy, which is faster than default options.
     Remedy { default: String, best: String },
-    /// No remedy is proved to be faster than default options; whether each has an interval, null if none was measured.
+    /// No remedy is proved to be faster than default options. `have_intervals`: each remedy has an interval; null if
+    /// none was measured.
     NoRemedy { default: String, have_intervals: Option<bool> },
     /// The only remedy, without default options to compare it with.
     OnlyRemedy { case: String },
     /// The fastest remedies, without default options to compare them with.
     FastestRemedies { cases: Vec<String> },
-    /// The remedies without a difference found from the best.
+    /// The remedies for which no difference from the best was found.
     EqualRemedies { cases: Vec<String> },
-    /// A remedy that is not compared, since it lacks the pauses of the others.
+    /// A remedy that is not compared because it omits pauses that the others have.
     WithoutPauses { case: String },
     /// Remedies slower than default options.
     SlowerRemedies { cases: Vec<String> },
-    /// The same writes with default options over other transports.
+    /// Cases with the same writes and default options over other transports.
     OtherTransports { cases: Vec<String> },
-    /// The same exchange over each other path: with default options, and with the best remedy if one is faster.
+    /// For each other path, the same exchange with default options, and with the best remedy if one is faster.
     OtherPaths { paths: Vec<Vec<String>> },
     /// The gain of the largest batch, for the fastest case of each transport.
     Batches { messages: u64, gains: Vec<BatchGain> },
     /// The one-way latency at the highest message rate, and with one message per call.
     LatencyAtRate { case: String, unbatched: Option<String> },
-    /// The CPU time of each end.
+    /// CPU time of each end.
     CpuTime { case: String },
-    /// A CPU without time to spare.
+    /// A fully used CPU.
     BusyCpu { case: String, cpu: BusyCpu },
     /// The goodput of each direction.
     BothWays { case: String },
-    /// Connections or streams that share the path unevenly.
+    /// Connections or streams share the path unevenly.
     Unfair { case: String },
-    /// Losses by cause, of the cases of one transport.
+    /// Losses by cause, for the cases of one transport.
     Lost { cases: Vec<String> },
-    /// The knee of the sweep of that case.
+    /// The knee of the sweep to which `case` belongs.
     Knee { case: String },
-    /// The greatest loss at a rate that counts as delivered.
+    /// The case with the highest loss among the rates that count as delivered.
     LostBelowKnee { case: String },
     /// The rate with the highest power, if it is not the knee of the sweep.
     HighestPower { case: String },
     /// No case delivered this rate.
     NoneDelivered { per_s: f64 },
-    /// Sends not as even as they should be: the median gap over the requested one, and the share of gaps below half of it;
-    /// null if negligible.
+    /// Sends are less even than requested: median gap / requested gap, and the share of gaps shorter than half the
+    /// requested gap; each null if negligible.
     Uneven { case: String, median_gap: Option<f64>, below_half: Option<f64> },
-    /// What the only load makes of the median round trip of a probe: `slower`, `faster`, or `cannot-tell`; null without an
-    /// interval.
+    /// Effect of the only load on the median round trip of a probe: `slower`, `faster`, or `cannot-tell`; null without
+    /// an interval.
     Load { case: String, verdict: Option<Verdict> },
-    /// Several loads, the lowest latency first; those that add least, empty if some have no interval; and those that add
-    /// most, empty if no difference was found.
+    /// Several loads, lowest latency first. `least`: the loads that add the least latency, empty if any has no
+    /// interval. `most`: those that add the most, empty if no difference was found.
     Loads { cases: Vec<String>, least: Vec<String>, most: Vec<String> },
     /// Goodput and responsiveness of the only load.
     LoadGets { case: String },
     /// Responsiveness under each load.
     Responsiveness { cases: Vec<String> },
-    /// The difference between the phases without a load; the verdict as that of a load.
+    /// The difference between the phases of a case without a load. The verdict is as in `Load`.
     WithoutLoad { case: String, verdict: Option<Verdict> },
     /// Losses of a probe in one phase.
     ProbeLost { case: String, phase: Phase },
 }
 
-/// The answer. All its texts are ASCII but for the names that its user gave.
+/// The answer. Its texts are ASCII, except for names given by the user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Answer {
-    /// The words of the first statement. It names a winner only where a difference was found from every other case.
+    /// The text of the first statement. It names a winner only if a difference from every other case was found.
     pub headline: String,
-    /// The words of the others, which put it in proportion.
+    /// The texts of the other statements.
     #[serde(default)]
     pub sentences: Vec<String>,
     /// What the analysis found; empty while it runs, and in runs of earlier versions.
     #[serde(default)]
     pub statements: Vec<Statement>,
-    /// Which of two cases is better, and where no difference was found. Pairs that share a case follow one another, from
-    /// the best to the worst.
+    /// Which of two cases is better, or that no difference was found. Consecutive pairs share a case, from the best
+    /// case to the worst.
     #[serde(default)]
     pub pairs: Vec<Pair>,
-    /// The best remedy, where the run has exchanges and one of them is proved to be faster than default options.
+    /// The best remedy, if the run has exchanges and a remedy is proved to be faster than default options.
     #[serde(default)]
     pub best_remedy: Option<BestRemedy>,
-    /// The knee of each sweep, where loads were offered at several rates.
+    /// The knee of each sweep, if loads were offered at several rates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knees: Vec<Knee>,
 }

@@ -26,12 +26,12 @@ pub const MAX_BURST_MESSAGES: u32 = 1_000_000;
 pub const WORDS: &[&str] = &["fixed", "poisson", "burst=N"];
 
 impl Arrivals {
-    /// Messages due at one time.
+    /// Number of messages due at one time.
     pub fn at_once(self) -> u32 {
         if let Self::Burst(count) = self { count } else { 1 }
     }
 
-    /// Longest time between two messages at a rate, in s. Poisson arrivals exceed it once in 5 × 10⁸.
+    /// Longest time between two messages at a rate, in s. One in 5 × 10⁸ Poisson intervals exceeds it.
     pub fn longest_gap_s(self, offered_per_s: f64) -> f64 {
         let mean_gaps = if self == Self::Poisson { 20.0 } else { f64::from(self.at_once()) };
         mean_gaps / offered_per_s
@@ -50,7 +50,7 @@ impl fmt::Display for Arrivals {
 
 fn bad_burst(text: &str) -> Refused {
     Refused::new(
-        format!("`{text}` is not the size of a burst"),
+        format!("`{text}` is not a valid burst size"),
         format!("give a whole number from 2 to {MAX_BURST_MESSAGES}, such as burst=10"),
     )
 }
@@ -102,7 +102,7 @@ mod tests {
         let error = "burst=0".parse::<Arrivals>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "`burst=0` is not the size of a burst (hint: give a whole number from 2 to 1000000, such as burst=10)"
+            "`burst=0` is not a valid burst size (hint: give a whole number from 2 to 1000000, such as burst=10)"
         );
     }
 }

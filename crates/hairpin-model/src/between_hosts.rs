@@ -5,22 +5,20 @@ use crate::claim::{About, Claim, Row, Rule, Selector, Test, TestMethod};
 impl Claim {
     /// The claim as tested between two hosts. Rules stay the same; rows that need one host are skipped with the reason.
     pub fn between_hosts(&self) -> Self {
-        let row = |row: &Row| Row { means: means(row), ..row.clone() };
+        let row = |row: &Row| Row { means: test_method(row), ..row.clone() };
         Self { rows: self.rows.iter().map(row).collect(), ..self.clone() }
     }
 }
 
-fn means(row: &Row) -> TestMethod {
+fn test_method(row: &Row) -> TestMethod {
     match (row.about, &row.between_hosts, &row.means) {
         (About::Machine, ..) => TestMethod::Skipped("it is about one machine".to_owned()),
         (About::SetUp, ..) => TestMethod::Skipped(
-            "it is about a set-up that is made for it, and the network between two hosts is as it is".to_owned(),
+            "it needs a special set-up, and the network between two hosts cannot be set up".to_owned(),
         ),
         (About::Path, Some(test), _) => TestMethod::Test(test.clone()),
         (About::Path, None, TestMethod::Test(test)) => match test.rule.needs_one_host() {
-            Some(what) => {
-                TestMethod::Skipped(format!("its rule is about {what}, which there is not between two hosts"))
-            }
+            Some(what) => TestMethod::Skipped(format!("its rule is about {what}, which two hosts do not have")),
             None => {
                 TestMethod::Test(Box::new(Test { path_stand_in: None, path_undecided: None, ..(**test).clone() }))
             }
@@ -30,12 +28,12 @@ fn means(row: &Row) -> TestMethod {
 }
 
 impl Rule {
-    /// The first setting it names that needs both ends on one host.
+    /// Returns the first setting in it that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
         self.selectors().into_iter().find_map(Selector::needs_one_host)
     }
 
-    /// The cases it refers to.
+    /// Selectors of the cases that the rule refers to.
     fn selectors(&self) -> Vec<&Selector> {
         match self {
             Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
@@ -53,7 +51,7 @@ impl Rule {
 }
 
 impl Selector {
-    /// The first setting it names that needs both ends on one host.
+    /// Returns the first setting in it that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
         let own = [
             self.link.as_ref().map(|link| format!("the link `{link}`")),
@@ -98,12 +96,12 @@ mod tests {
             {"name": "m", "about": "machine", "test": test(serde_json::json!({}))},
             {"name": "s", "about": "set-up", "test": test(serde_json::json!({})), "between_hosts": test(serde_json::json!({}))},
         ]);
-        let why = "it is about a set-up that is made for it, and the network between two hosts is as it is";
+        let why = "it needs a special set-up, and the network between two hosts cannot be set up";
         assert_eq!(skipped(&claim(rows)), ["it is about one machine", why]);
     }
 
     #[test]
-    fn a_rule_that_names_what_one_host_has_is_not_judged_by_another_case() {
+    fn a_rule_about_a_setting_of_one_host_is_skipped() {
         let row = |name: &str, case: serde_json::Value| serde_json::json!({"name": name, "test": test(case)});
         let rows = serde_json::json!([
             row("link", serde_json::json!({"transport": "tcp", "link": "home-uplink"})),
@@ -119,12 +117,12 @@ mod tests {
             "a load on chosen CPUs",
             "CPUs that are kept awake",
         ];
-        let expected = expected.map(|what| format!("its rule is about {what}, which there is not between two hosts"));
+        let expected = expected.map(|what| format!("its rule is about {what}, which two hosts do not have"));
         assert_eq!(skipped(&claim(rows)), expected);
     }
 
     #[test]
-    fn a_real_path_needs_no_stand_in_and_a_test_for_it_takes_the_place_of_the_other() {
+    fn a_real_path_needs_no_stand_in_and_its_own_test_replaces_the_test_on_one_host() {
         let case = serde_json::json!({"transport": "tcp"});
         let own = serde_json::json!({"run": "own", "rule_because": "b", "undecided": "u", "rule": {"kind": "kept", "kept": ["curve"], "case": case}});
         let rows = serde_json::json!([

@@ -26,7 +26,7 @@ impl Binding {
     pub fn parse(text: &str, index_of: impl Fn(&str) -> Option<NonZeroU32>) -> Result<Self, Refused> {
         if text.to_ascii_lowercase().trim_start_matches('[').starts_with("fe80:") {
             return Err(Refused::new(
-                "an address of one link needs its interface",
+                "a link-local address needs its interface",
                 "give the interface, for instance eth0",
             ));
         }
@@ -34,7 +34,7 @@ impl Binding {
             return Ok(Self { address: Some(address), ..Self::default() });
         }
         let (place, ports) = match text.rsplit_once(':') {
-            Some((place, ports)) => (place, Some(of_ports(ports)?)),
+            Some((place, ports)) => (place, Some(parse_ports(ports)?)),
             None => (text, None),
         };
         let bare = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
@@ -45,19 +45,19 @@ impl Binding {
             return Ok(Self { ports, ..Self::default() });
         }
         let interface = index_of(place).ok_or_else(|| {
-            let what = format!("`{place}` is no address, and no interface of this host");
+            let what = format!("`{place}` is not a valid address or an interface of this host");
             Refused::new(what, "for instance 192.0.2.7, eth0, :40000-40999 or eth0:40000-40999")
         })?;
         Ok(Self { address: None, interface: Some(interface), ports })
     }
 }
 
-fn of_ports(text: &str) -> Result<[u16; 2], Refused> {
+fn parse_ports(text: &str) -> Result<[u16; 2], Refused> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
     match (port(first), port(last)) {
         (Some(first), Some(last)) if first <= last => Ok([first, last]),
-        _ => Err(Refused::new(format!("`{text}` is no range of ports"), "for instance 40000-40999")),
+        _ => Err(Refused::new(format!("`{text}` is not a valid port range"), "for instance 40000-40999")),
     }
 }
 
@@ -109,7 +109,8 @@ mod tests {
         }
         assert_eq!(
             parse("eth9").unwrap_err(),
-            "`eth9` is no address, and no interface of this host (hint: for instance 192.0.2.7, eth0, :40000-40999 or eth0:40000-40999)"
+            "`eth9` is not a valid address or an interface of this host (hint: for instance 192.0.2.7, eth0, \
+            :40000-40999 or eth0:40000-40999)"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Host capabilities: what can run here. The binary reads them; experiments get them as plain data.
+//! Host capabilities: what can run here. The binary detects them; experiments get them as plain data.
 
 use crate::card::{Card, Receipt, SavedCards, WhyNot};
 use crate::limits::Limits;
@@ -16,9 +16,9 @@ pub struct HostCapabilities {
     pub candidates: Vec<Candidate>,
     /// CPUs this process may use.
     pub cpus: Vec<usize>,
-    /// Whether `/dev/cpu_dma_latency` may be held.
+    /// Whether this process may hold `/dev/cpu_dma_latency` open.
     pub may_keep_cpus_awake: Result<(), WhyNot>,
-    /// Congestion controls that an unprivileged or this process may set.
+    /// Congestion controls that this process may set.
     pub congestion_controls: Vec<String>,
     pub default_congestion_control: String,
     /// Measures a round trip that wakes another CPU each way, in ns; takes some ms.
@@ -55,29 +55,30 @@ pub struct FarHost {
 pub struct LinkCapabilities {
     /// Names of the built-in profiles, `loopback` first.
     pub names: Vec<&'static str>,
-    /// Parses the argument of `--link`: a name, a line of figures, or a name and figures that change it. The error
-    /// points at the wrong word.
+    /// Parses the argument of `--link`: a name, a line of figures, or a name and figures that change its profile. The
+    /// error quotes the wrong word.
     pub read: fn(&str) -> Result<KnownLink, WhyNot>,
-    /// Tests whether the relay can run here. Called only on demand: the test makes a network namespace, and a plan
-    /// without links must not leave the kernel one to take down while it measures.
+    /// Tests whether the relay can run here. Called only for plans with links: the test makes a network namespace, and
+    /// the kernel would still be removing that namespace while the run measures.
     pub relay: fn() -> Result<Receipt, WhyNot>,
 }
 
 /// A parsed link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownLink {
-    /// The name as the user wrote it, if it begins with that of a built-in profile.
+    /// The text as the user wrote it, if it begins with the name of a built-in profile.
     pub name: Option<String>,
-    /// Canonical line of its figures; `loopback` if there is no link.
+    /// Canonical line of the link's figures; `loopback` if there is no link.
     pub line: String,
-    /// The round trip that its delays make, in ns, without jitter, queues and sizes: what plans are scaled by.
+    /// Sum of the delays of both directions, in ns, without jitter, queueing and serialization. Plans are scaled by it.
     pub round_trip_ns: u64,
-    /// Rates up and down, in bits of IP packets per second; of a replayed trace the mean; `None` if unlimited.
+    /// Rates up and down, in bits of IP packets per second; for a replayed trace, its mean; `None` if unlimited.
     pub bits_per_s: [Option<u64>; 2],
     pub mtu_bytes: u32,
     /// Time to drain the full queues of both directions, in ns; 0 if no rate is known.
     pub queue_ns: u64,
-    /// It may lose, damage or hold back packets: a transport that is reliable on the loopback is not over this link.
+    /// The link may lose, damage or hold back packets, so a transport that is reliable on the loopback may lose
+    /// messages.
     pub may_lose: bool,
 }
 

@@ -29,11 +29,11 @@ pub enum Reach {
     Network,
 }
 
-/// The protocol that carries the bytes, where they become packets.
+/// The protocol whose packets carry the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// TCP segments, those of Multipath TCP among them.
+    /// TCP segments, including those of Multipath TCP.
     Tcp,
     /// UDP datagrams.
     Udp,
@@ -43,8 +43,8 @@ pub enum Protocol {
     None,
 }
 
-/// Approximate p50 of a 4 B round trip, in ns; used only to announce how long a run takes. The values are from
-/// hand-written C loops on a 2-CPU KVM guest with Linux 6.18, or those of the nearest relative with such a loop.
+/// Approximate p50 of a 4 B round trip, in ns; used only to estimate the duration of a run. The values were measured
+/// with C loops on a 2-CPU KVM guest with Linux 6.18; transports without a C loop have the values of a similar one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoughRoundTrip {
     /// Both ends block and share one CPU.
@@ -61,7 +61,7 @@ pub const IPV6_MTU_BYTES: u32 = 1280;
 /// A transport's promises, as printed by `hairpin list` and checked by the contract test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct Card {
-    /// Word on the command line, for instance `unix-stream`.
+    /// Name on the command line, for instance `unix-stream`.
     pub name: &'static str,
     /// One line: what carries the bytes.
     pub summary: &'static str,
@@ -75,12 +75,12 @@ pub struct Card {
     pub max_message_bytes: u64,
     /// Smallest message, in bytes (1 unless the protocol needs more).
     pub min_message_bytes: u64,
-    /// Minimum MTU of a path, in bytes: that of its version of IP; 0 without packets.
+    /// Minimum MTU of a path, in bytes, as its IP version requires; 0 without packets.
     pub min_mtu_bytes: u32,
     pub answered_by: AnsweredBy,
     pub reach: Reach,
     pub protocol: Protocol,
-    /// Messages move by loads and stores alone, without a system call unless an end sleeps: two clock reads would be a
+    /// Messages move by loads and stores, and only an end that sleeps makes system calls. Two clock reads would take a
     /// tenth of a round trip.
     pub cpu_only: bool,
     #[serde(skip)]
@@ -92,13 +92,13 @@ pub struct Card {
     pub many_connections: bool,
     /// A connection carries more than one stream.
     pub many_streams: bool,
-    /// It sends from a file by sendfile(2).
+    /// It can send a file with sendfile(2).
     pub sends_files: bool,
     pub waitings: &'static [crate::case::Waiting],
     pub options: &'static [OptionName],
 }
 
-/// What a run keeps of a transport's card, so that whoever reads the run need not know the transport.
+/// The part of a transport's card that a run saves, so that readers of the run need not know the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct SavedCard {
     /// As [`Card::protocol`].
@@ -116,7 +116,7 @@ pub struct SavedCard {
 }
 
 impl Card {
-    /// A byte stream between two processes of this machine: the base for transports' own cards.
+    /// A byte stream between two processes of this machine; transports' cards override fields of it.
     pub const LOCAL: Self = Self {
         name: "",
         summary: "",
@@ -153,13 +153,13 @@ impl Card {
     }
 }
 
-/// The cards that a run keeps, by the names of the transports.
+/// The cards saved in a run, by transport name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(transparent)]
 pub struct SavedCards(BTreeMap<String, SavedCard>);
 
 impl SavedCards {
-    /// True for runs saved before runs kept cards.
+    /// True for runs of versions that did not save cards.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -168,12 +168,12 @@ impl SavedCards {
         self.0.get(transport)
     }
 
-    /// Whether that transport promises every message. One without a card is assumed to.
+    /// Whether `transport` is reliable. A transport without a card is assumed to be.
     pub fn reliable(&self, transport: &str) -> bool {
         self.get(transport).is_none_or(|card| card.reliable)
     }
 
-    /// Whether that transport keeps boundaries. One without a card is assumed not to.
+    /// Whether `transport` keeps message boundaries. A transport without a card is assumed not to.
     pub fn boundaries(&self, transport: &str) -> bool {
         self.get(transport).is_some_and(|card| card.boundaries)
     }
@@ -196,7 +196,7 @@ pub struct Receipt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{reason}{}", Hint(.hint))]
 pub struct WhyNot {
-    /// The cause, with the system's own words where there are any.
+    /// The cause, with the system's error message if there is one.
     pub reason: String,
     /// What the user could do about it.
     pub hint: String,

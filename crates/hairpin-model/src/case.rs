@@ -16,14 +16,14 @@ use crate::quantities::{duration_argument, exact_bytes, exact_duration};
 use crate::sysctls::Sysctls;
 use crate::words;
 
-/// A fault injected in the server, to prove that it is found (canary) or called slower (calibration).
+/// A fault injected in the server, to prove that the analysis finds it (canary) or judges it slower (calibration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, crate::JsonSchema)]
 pub struct InjectedFault {
     /// How long the server holds a message back, in nanoseconds.
     pub stall_ns: u64,
-    /// Every how many messages (1: each one).
+    /// The server stalls at every Nth message (1: at each).
     pub every: u64,
-    /// Whether it sleeps or keeps its CPU busy meanwhile.
+    /// Whether the server sleeps during a stall; otherwise it keeps its CPU busy.
     pub sleeps: bool,
 }
 
@@ -40,8 +40,8 @@ impl fmt::Display for InjectedFault {
 pub struct Path {
     /// [`LOOPBACK`], or a link profile in one line.
     pub link: String,
-    /// What the link is called, where it is a built-in profile, also a changed one: `home-uplink up.loss=3%`. It is for
-    /// people, and no part of the identity.
+    /// Name of a built-in profile, with any changes: `home-uplink up.loss=3%`. Used only for display; not part of the
+    /// case's identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The server's host, if it is not the client's.
@@ -49,29 +49,29 @@ pub struct Path {
     pub across: Option<RemotePath>,
 }
 
-/// Marks a transport that took the place of another one.
+/// Marks a transport that replaced the requested one.
 pub const FALLBACK_MARK: &str = "*";
 
 /// A path between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RemotePath {
-    /// What the path is.
+    /// Kind of the path.
     pub kind: PathKind,
-    /// The host of the server as the user names it.
+    /// The server's host, as given by the user.
     pub host: String,
-    /// The transport that was asked for, where this one took its place; null elsewhere.
+    /// Why another transport replaced the requested one; null if none did.
     #[serde(default)]
     pub fallback: Option<Fallback>,
 }
 
-/// Another transport than the one asked for, which does not come through.
+/// The replacement for a requested transport whose packets do not get through.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Fallback {
-    /// What was asked for.
+    /// The requested transport.
     pub from: String,
-    /// What carries the messages.
+    /// The transport that carries the messages.
     pub to: String,
-    /// What was sent, what came back, and how long that was tried: a sentence.
+    /// What was sent, what was received, and for how long this was tried, in one sentence.
     pub evidence: String,
 }
 
@@ -83,7 +83,7 @@ words! {
     }
 }
 
-/// The link that needs no relay: the kernel's own loopback (or, for local transports, none at all).
+/// The path without a relay: the kernel's loopback, or for local transports no network at all.
 pub const LOOPBACK: &str = "loopback";
 
 impl Path {
@@ -101,15 +101,15 @@ pub struct Case {
     pub flows: Vec<Flow>,
     /// How both ends are set up.
     pub ends: EndSettings,
-    /// The path between them.
+    /// The path between the ends.
     pub path: Path,
-    /// Kernel settings below `net.` and their values. Where there are any, the round runs in a network namespace of its own.
+    /// Kernel settings below `net.` and their values. A round with such settings runs in its own network namespace.
     #[serde(default, skip_serializing_if = "Sysctls::is_empty")]
     pub sysctls: Sysctls,
     /// A fault injected in the server, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected_fault: Option<InjectedFault>,
-    /// 0, or 1 for the second of an A/A pair: the same case, measured as if it were another.
+    /// 0, or 1 for the second case of an A/A pair: the same settings, measured as a separate case.
     #[serde(default, skip_serializing_if = "is_default")]
     pub replicate: u8,
 }
@@ -164,36 +164,36 @@ impl Case {
         })
     }
 
-    /// The case with only that flow, whose ends' settings become the case's.
+    /// Returns the case with only `flow`, whose end settings become those of the case.
     pub fn alone(&self, flow: &Flow) -> Self {
         Self { ends: self.ends_of(flow), flows: vec![flow.clone()], ..self.clone() }
     }
 
-    /// Settings of a flow's ends: its own, or those of the case.
+    /// End settings of `flow`: its own, or those of the case.
     pub fn ends_of(&self, flow: &Flow) -> EndSettings {
         flow.ends.unwrap_or(self.ends)
     }
 
-    /// The flow by which the case is judged: its probe, or else its first measured flow.
+    /// The primary flow, by which the case is judged: its probe, or else its first measured flow.
     pub fn primary(&self) -> &Flow {
-        &self.flows[self.place_of_primary()]
+        &self.flows[self.primary_index()]
     }
 
-    /// Whether that flow is the primary one.
+    /// Whether `flow` is the primary flow.
     pub fn is_judged_by(&self, flow: &Flow) -> bool {
         self.primary().id == flow.id
     }
 
     pub fn primary_mut(&mut self) -> &mut Flow {
-        let place = self.place_of_primary();
+        let place = self.primary_index();
         &mut self.flows[place]
     }
 
-    fn place_of_primary(&self) -> usize {
-        FlowRole::place_of_primary(self.flows.iter().map(|flow| flow.role))
+    fn primary_index(&self) -> usize {
+        FlowRole::primary_index(self.flows.iter().map(|flow| flow.role))
     }
 
-    /// The same case with a change.
+    /// Returns the case after `change`.
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -239,12 +239,12 @@ impl Case {
         }
     }
 
-    /// Whether the path may lose, delay and reorder packets: an emulated link, or a network between two hosts.
+    /// Whether the path is an emulated link or a network between two hosts, and so may lose, delay and reorder packets.
     pub fn crosses_a_network(&self) -> bool {
         self.is_emulated() || self.path.across.is_some()
     }
 
-    /// The case in a line for tables: only what differs from the plainest case.
+    /// The case in one line for tables: transport, waiting, placement, and all settings that are not defaults.
     pub fn label(&self) -> String {
         self.words().join(" ")
     }
@@ -285,7 +285,7 @@ impl Case {
         words
     }
 
-    /// Whether it has two flows that differ only in direction.
+    /// Whether the case has exactly two flows, which differ only in direction.
     pub fn goes_both_ways(&self) -> bool {
         matches!(self.flows.as_slice(), [up, down] if go_both_ways(up, down))
     }
@@ -300,7 +300,8 @@ impl Case {
         self.is_under_load().then(|| self.load_words().join(" "))
     }
 
-    /// Its parts, a word or two each, the transport with its direction first: `under tcp up`, `64 KiB`.
+    /// The parts of [`Self::load_in_words`], a word or two each, transport and direction first: `under tcp up`, `64
+    /// KiB`.
     pub fn load_words(&self) -> Vec<String> {
         let loads = self.loads();
         let Some(first) = loads.first() else { return vec!["unloaded".to_owned()] };
@@ -319,12 +320,13 @@ impl Case {
         distinct(words)
     }
 
-    /// The same case on the loopback.
+    /// Returns the case on the loopback.
     pub fn without_link(&self) -> Self {
         Self { path: Path::loopback(), ..self.clone() }
     }
 
-    /// The same case with its messages due at that rate; kernel pacing is told the bytes per second of each connection.
+    /// Returns the case with messages due at `per_s`. For kernel pacing it also sets the pacing rate of each
+    /// connection.
     pub fn at_rate(&self, per_s: f64) -> Self {
         let mut case = self.clone();
         let flow = case.primary_mut();
@@ -333,7 +335,7 @@ impl Case {
             Load::Offered { offered_per_s, size_bytes, pacing, .. } => {
                 *offered_per_s = per_s;
                 if *pacing == Pacing::Kernel {
-                    // Less than one byte per second would be no limit.
+                    // The kernel takes 0 bytes per second as no limit.
                     let bytes_per_s = (per_s * *size_bytes as f64 / wires).round().max(1.0) as u64;
                     flow.options = flow.options.clone().with(OptionName::PacingRate, &bytes_per_s.to_string());
                 }
@@ -343,8 +345,8 @@ impl Case {
         case
     }
 
-    /// The same case at rate 1 if its load is offered at a rate, without the option that tells the kernel the rate:
-    /// cases of one sweep become equal.
+    /// Returns the case with an offered rate, if any, set to 1 and without the kernel's pacing rate, so that the cases
+    /// of one sweep are equal.
     pub fn without_rate(&self) -> Self {
         let mut case = self.clone();
         for flow in &mut case.flows {
@@ -358,12 +360,12 @@ impl Case {
         case
     }
 
-    /// The same case without its place in an A/A pair.
+    /// Returns the case without its replicate number.
     pub fn without_replicate(&self) -> Self {
         Self { replicate: 0, ..self.clone() }
     }
 
-    /// The same probe and path without loads: cases that share it differ in their load.
+    /// Returns the case without its loads, to group cases that differ only in their load.
     pub fn without_loads(&self) -> Self {
         let probe = self.primary().clone();
         self.without_replicate().with(|case| case.flows = vec![probe])
@@ -381,7 +383,7 @@ fn flows_in_words(flows: &[&Flow]) -> Vec<String> {
     }
 }
 
-/// Whether they differ only in direction.
+/// Whether both flows differ only in direction.
 fn go_both_ways(up: &Flow, down: &Flow) -> bool {
     let turned = Flow { id: down.id.clone(), direction: Direction::Down, ..up.clone() };
     up.direction == Direction::Up && turned == *down

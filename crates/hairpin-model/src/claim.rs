@@ -21,13 +21,13 @@ pub struct Text {
     pub letter: String,
     /// Its title, in our words.
     pub title: String,
-    /// What it is.
+    /// Kind of text.
     pub what: String,
-    /// Name of the file that holds it.
+    /// Name of the file with the text.
     pub file: String,
     /// Machine or setting that its figures are from.
     pub setting: String,
-    /// By name.
+    /// Runs by name.
     #[serde(default)]
     pub runs: BTreeMap<String, PlannedRun>,
     #[serde(rename = "claim")]
@@ -38,7 +38,7 @@ pub struct Text {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedRun {
-    /// Words after `hairpin`.
+    /// Arguments of `hairpin`.
     pub command: String,
     /// Why it is measured this way.
     pub because: String,
@@ -51,7 +51,7 @@ pub enum Value {
     Number(f64),
     /// From, to.
     Range([f64; 2]),
-    /// Names in the text's order, or the parts that it lists.
+    /// Names in the order of the text, or a list from the text.
     Order(Vec<String>),
     /// Rows by name.
     Table(BTreeMap<String, Value>),
@@ -62,7 +62,7 @@ pub enum Value {
 #[serde(deny_unknown_fields)]
 pub struct Published {
     pub value: Value,
-    /// Unit: `ms`, `bytes/ms`, `x` for a ratio, or in words the subject of an order.
+    /// Unit: `ms`, `bytes/ms`, `x` for a ratio; for an order, what is ordered, in words.
     pub unit: String,
 }
 
@@ -99,9 +99,10 @@ pub struct Row {
     pub about: About,
     /// How it is tested, or why it is not.
     pub means: TestMethod,
-    /// The test between two hosts, if it takes another case than on one.
+    /// The test between two hosts, if it differs from the test on one host.
     pub between_hosts: Option<Box<Test>>,
-    /// The setting, if it is not the claim's. The row's verdict is shown with the claim's but is not part of it.
+    /// The row's setting, if it differs from the claim's. The row's verdict is then shown but does not count for the
+    /// claim.
     pub beside: Option<String>,
 }
 
@@ -122,7 +123,7 @@ pub struct Test {
     /// Name of the run.
     pub run: String,
     pub rule: Rule,
-    /// Why this rule; decided before the run.
+    /// Why this rule was chosen, before the run.
     pub rule_because: String,
     /// What replaces a missing part of the text's setting, if anything.
     #[serde(default)]
@@ -130,10 +131,10 @@ pub struct Test {
     /// What replaces the path; unused between two hosts.
     #[serde(default)]
     pub path_stand_in: Option<String>,
-    /// Why the verdict is `cannot-tell` whatever is measured: the replacement lacks what the claim is about.
+    /// Why the verdict is always `cannot-tell`: the replacement lacks what the claim is about.
     #[serde(default)]
     pub undecided: Option<String>,
-    /// The same, if the path's replacement is the reason.
+    /// Why the verdict is always `cannot-tell`, if the replacement of the path is the reason; unused between two hosts.
     #[serde(default)]
     pub path_undecided: Option<String>,
 }
@@ -146,17 +147,17 @@ impl Test {
         (!both.is_empty()).then(|| both.join("; "))
     }
 
-    /// Why it cannot decide, if so.
+    /// Why the test cannot decide, if it cannot.
     pub fn undecided(&self) -> Option<&str> {
         self.path_undecided.as_deref().or(self.undecided.as_deref())
     }
 }
 
-/// What makes a claim hold. A rule decides only if the whole 95 % interval does.
+/// The condition under which a claim holds. A rule decides only if the whole 95 % interval is on one side of it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Rule {
-    /// The figure is the published number within the factor.
+    /// The figure is between published / factor and published * factor.
     Within {
         of: Measure,
         /// 1 or more.
@@ -169,14 +170,14 @@ pub enum Rule {
         #[serde(default = "one")]
         factor: f64,
     },
-    /// The figure is the bound or more.
+    /// The figure is at least the bound.
     AtLeast {
         of: Measure,
         /// In the published unit; default: the published number.
         #[serde(default)]
         bound: Option<f64>,
     },
-    /// The figure is the bound or less.
+    /// The figure is at most the bound.
     AtMost {
         of: Measure,
         /// In the published unit; default: the published number.
@@ -205,7 +206,7 @@ pub enum Rule {
     Packets { case: Selector, events: Vec<EventKind> },
     /// A traced exchange of the case has exactly these writes, and the answer is read after the last of them.
     Pattern { case: Selector, writes: Writes },
-    /// No datagrams got through, and another transport took their place.
+    /// No datagrams got through, and another transport replaced them.
     Fallback {
         case: Selector,
         /// The requested transport.
@@ -218,7 +219,7 @@ pub enum Rule {
         figure: FigureName,
         /// Both cases at low load.
         low: Box<[Selector; 2]>,
-        /// The run that has them; default: the test's own.
+        /// The run with the cases at low load; default: the test's own run.
         #[serde(default)]
         low_run: Option<String>,
         /// Both cases at full load, in the same order.
@@ -227,7 +228,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The run it needs in addition to the test's own.
+    /// The run that the rule needs in addition to the test's own.
     pub fn other_run(&self) -> Option<&str> {
         match self {
             Self::Within { of, .. } | Self::Range { of, .. } | Self::AtLeast { of, .. } | Self::AtMost { of, .. } => {
@@ -257,7 +258,7 @@ pub struct Measure {
     /// The case to divide by.
     #[serde(default)]
     pub against: Option<Selector>,
-    /// The run that has that case; default: the test's own.
+    /// The run with the case `against`; default: the test's own run.
     #[serde(default)]
     pub against_run: Option<String>,
 }
@@ -273,9 +274,9 @@ words! {
         Curve = "curve",
         /// Every sample of every round, which `hairpin report RUN --csv=samples` prints.
         Samples = "samples",
-        /// Goodput over the time of a round, which the page draws.
+        /// Goodput over time, which the page draws.
         RateOverTime = "rate-over-time",
-        /// CPU use of both ends over that time.
+        /// CPU use of both ends over time.
         CpuOverTime = "cpu-over-time",
         /// Socket options as requested and as granted.
         Options = "options",
@@ -286,7 +287,7 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadClaim {
     /// Not exactly one of `test`, `missing` and rows.
-    #[error("{0} has none or several of a test, a missing part and rows (hint: give exactly one of them)")]
+    #[error("{0} does not have exactly one of `test`, `missing` and rows (hint: give one of them)")]
     Means(String),
     /// A row without a published value.
     #[error("{0} has no published value (hint: add `published`, or a row of the claim's table)")]
@@ -332,7 +333,7 @@ impl TryFrom<WrittenClaim> for Claim {
     fn try_from(written: WrittenClaim) -> Result<Self, BadClaim> {
         let WrittenClaim { id, text, published, about, test, between_hosts, missing, rows } = written;
         let rows = if rows.is_empty() {
-            let means = means(&id, test, missing)?;
+            let means = test_method(&id, test, missing)?;
             let (name, published) = (String::new(), published.clone());
             vec![Row { name, published, about, means, between_hosts, beside: None }]
         } else if test.is_some() || missing.is_some() || between_hosts.is_some() {
@@ -362,12 +363,12 @@ fn named_row(id: &str, of_claim: &Published, about: About, row: WrittenRow) -> R
         }
         (None, _) => of_claim.clone(),
     };
-    let means = means(&place, row.test, row.missing)?;
+    let means = test_method(&place, row.test, row.missing)?;
     let WrittenRow { name, between_hosts, beside, .. } = row;
     Ok(Row { name, published, about: row.about.unwrap_or(about), means, between_hosts, beside })
 }
 
-fn means(place: &str, test: Option<Test>, missing: Option<String>) -> Result<TestMethod, BadClaim> {
+fn test_method(place: &str, test: Option<Test>, missing: Option<String>) -> Result<TestMethod, BadClaim> {
     match (test, missing) {
         (Some(test), None) => Ok(TestMethod::Test(Box::new(test))),
         (None, Some(missing)) => Ok(TestMethod::Missing(missing)),
@@ -378,11 +379,11 @@ fn means(place: &str, test: Option<Test>, missing: Option<String>) -> Result<Tes
 words! {
     /// How much of a claim can be tested.
     pub enum Coverage: "coverage" {
-        /// All of it.
+        /// All its rows.
         Covered = "covered",
-        /// Some of its rows, or some of them by a stand-in that leaves them undecided.
+        /// Some of its rows, or rows with a stand-in that leaves them undecided.
         Partly = "partly",
-        /// Nothing.
+        /// None of its rows.
         NotCovered = "not-covered",
     }
 }
@@ -403,13 +404,13 @@ impl Claim {
         }
     }
 
-    /// The rows that count for its verdict.
+    /// The rows that count for the claim's verdict.
     pub fn counting(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.beside.is_none())
     }
 
-    /// Index of the row with the claim's figure: the first that counts and has the claim's own published value. Tables
-    /// have none, nor do orders whose rows each have their own.
+    /// Index of the row with the claim's figure: the first that counts and has the claim's own published value. `None`
+    /// for tables, and for orders whose rows each have their own value.
     pub fn headline(&self) -> Option<usize> {
         self.rows.iter().position(|row| row.beside.is_none() && row.published == self.published)
     }
@@ -486,9 +487,9 @@ mod tests {
     fn a_claim_needs_exactly_one_of_test_missing_and_rows() {
         let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
         let both = serde_json::json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
-        assert!(claim(both).unwrap_err().starts_with("A1 has none or several"));
+        assert!(claim(both).unwrap_err().starts_with("A1 does not have exactly one"));
         let none = serde_json::json!({"id": "A2", "text": "", "about": "path", "published": published});
-        assert!(claim(none).unwrap_err().starts_with("A2 has none or several"));
+        assert!(claim(none).unwrap_err().starts_with("A2 does not have exactly one"));
         let table = serde_json::json!({"value": {"a": 1}, "unit": "ms"});
         let stray = serde_json::json!({"id": "A3", "text": "", "about": "path", "published": table, "row": [{"name": "b", "missing": "y"}]});
         assert!(claim(stray).unwrap_err().starts_with("row `b` of A3 has no published value"));
@@ -497,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_of_a_claim_is_that_of_the_first_row_about_its_own_value() {
+    fn the_headline_is_the_first_row_about_the_claims_own_value() {
         let ratio = serde_json::json!({"value": 100, "unit": "x"});
         let written = |rows: serde_json::Value| {
             let published = serde_json::json!({"value": 490.24, "unit": "bytes/ms"});
@@ -516,11 +517,11 @@ mod tests {
         let order =
             claim(serde_json::json!({"id": "A9", "text": "", "about": "path", "published": order, "row": own}))
                 .unwrap();
-        assert_eq!(order.headline(), None, "an order need not be a row's");
+        assert_eq!(order.headline(), None, "an order does not need a row of its own");
     }
 
     #[test]
-    fn only_what_can_be_decided_covers_a_claim() {
+    fn only_rows_that_can_be_decided_cover_a_claim() {
         let coverage = |rows: serde_json::Value| {
             let published = serde_json::json!({"value": 4, "unit": "ms"});
             claim(serde_json::json!({"id": "D1", "text": "", "about": "path", "published": published, "row": rows}))

@@ -23,7 +23,7 @@ words! {
 }
 
 impl ComparedBy {
-    /// Whether higher is better: not for latencies.
+    /// Whether higher is better; false for latencies.
     pub fn more_is_better(self) -> bool {
         matches!(self, Self::Rate | Self::Goodput)
     }

@@ -1,4 +1,4 @@
-//! Comparison of two runs as plain data, as `hairpin compare` shows it. The facade fills it from the analysis.
+//! Comparison of two runs as plain data, as `hairpin compare` shows it. The crate `hairpin` fills it from the analysis.
 
 use serde::Serialize;
 
@@ -12,8 +12,8 @@ pub struct ComparisonReport {
     /// The baseline run: its folder or name.
     pub baseline: String,
     pub candidate: String,
-    /// The one choice in which all cases of the baseline differ from all of the candidate (`option nodelay`, `size`,
-    /// `link`); pairing ignores it. Null if the cases are the same in both.
+    /// The one setting in which all cases of the baseline differ from all cases of the candidate (`option nodelay`,
+    /// `size`, `link`); pairing ignores it. Null if the cases are the same in both.
     pub differs: Option<Unlike>,
     /// Cases whose figures must not be used in one run or in both.
     pub invalid: Vec<InvalidCase>,
@@ -39,11 +39,11 @@ pub struct InvalidCase {
     pub case: String,
     /// Reasons against the baseline's figures; empty if they may be used.
     pub baseline: Vec<String>,
-    /// Reasons against the candidate's figures.
+    /// Reasons against the candidate's figures; empty if they may be used.
     pub candidate: Vec<String>,
 }
 
-/// A finding about one run that a comparison cannot remove.
+/// A finding about one run whose effect on the comparison cannot be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct Caution {
     /// The run: its folder or name.
@@ -67,7 +67,7 @@ pub struct ComparisonRow {
     pub candidate: Figure,
     /// candidate / baseline, with its interval.
     pub ratio: Figure,
-    /// Verdict, corrected over all rows (Holm): cannot tell if the row is not valid, unlike if the machine was in
+    /// Verdict, corrected over all rows (Holm): `cannot-tell` if the row is not valid, `unlike` if the machine was in
     /// different states.
     pub verdict: Verdict,
     /// Verdict from the interval of this row alone.
@@ -81,7 +81,7 @@ pub struct ComparisonRow {
 /// A difference between the two runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct Unlike {
-    /// What, for instance `environment.kernel`.
+    /// What differs, for instance `environment.kernel`.
     pub what: String,
     pub baseline: String,
     pub candidate: String,
@@ -92,17 +92,18 @@ pub struct Unlike {
 pub struct BudgetResult {
     /// The case in words.
     pub case: String,
-    /// The figure it limits.
+    /// The figure that the budget limits.
     pub figure: String,
     /// Maximum growth: 0.05 for `+5%`; for rates and goodput, maximum loss.
     pub allowed_share: f64,
     /// candidate / baseline; null if either lacks the figure.
     pub ratio: Option<Figure>,
-    /// Whether it was kept; null if the interval (or without one, the batches) contains the budget's edge, or if there
+    /// Whether it was kept; null if the interval (or without an interval, the batches) contains the limit, or if there
     /// is nothing to compare.
     pub kept: Option<bool>,
     /// False if the baseline's figure must not be used; the budget is then not kept.
     pub baseline_usable: bool,
-    /// False if the candidate's must not be used, or if it lost what the baseline has; not kept either.
+    /// False if the candidate's figure must not be used, or if the candidate lacks a figure of the baseline; the budget
+    /// is then not kept.
     pub candidate_usable: bool,
 }

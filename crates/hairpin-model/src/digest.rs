@@ -1,6 +1,6 @@
 //! A short name for a text, the same on every machine and in every build.
 
-/// 64 bits of FNV-1a over the bytes (Fowler, Noll, Vo; draft-eastlake-fnv). `std`'s hasher is not stable across builds.
+/// 64-bit FNV-1a of the bytes (Fowler, Noll, Vo; draft-eastlake-fnv). `std`'s hasher is not stable across builds.
 pub fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }

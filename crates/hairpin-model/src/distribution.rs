@@ -5,25 +5,23 @@ use serde::{Deserialize, Serialize};
 use crate::compared_by::ComparedBy;
 use crate::figure::Figure;
 
-/// What is told of a distribution of times: a number of ns for one round, a figure with its interval for a case.
+/// Summary of a distribution of times. Each value is in ns for one round, and a figure with its interval for a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Distribution<T> {
-    /// Median.
     pub p50: T,
     /// 90th percentile.
     pub p90: T,
-    /// 99th percentile; of a case it needs 1 000 samples.
+    /// 99th percentile; for a case it needs 1 000 samples.
     pub p99: T,
-    /// 99.9th percentile; of a case it needs 10 000 samples.
+    /// 99.9th percentile; for a case it needs 10 000 samples.
     pub p999: T,
-    /// Greatest; of a case that of all rounds, and low and high are the smallest and the greatest of the rounds' greatest.
+    /// Maximum. For a case, the maximum of all rounds; low and high are the smallest and largest maximum of a round.
     pub max: T,
-    /// Arithmetic mean.
     pub mean: T,
 }
 
 impl<T: Copy> Distribution<T> {
-    /// The value of that figure; `None` if it is no latency.
+    /// The value of `figure`; `None` if it is not a latency.
     pub fn of(&self, figure: ComparedBy) -> Option<T> {
         match figure {
             ComparedBy::P50 => Some(self.p50),
@@ -47,6 +45,6 @@ pub type LatencyFigures = Distribution<Option<Figure>>;
 pub struct CurvePoint {
     /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// Latency at it, in ns.
+    /// Latency at this quantile, in ns.
     pub latency_ns: f64,
 }

@@ -12,7 +12,7 @@ pub trait Document: Serialize + Sized {
     /// The object, indented, with a trailing newline. Numbers that are not finite become null.
     ///
     /// # Panics
-    /// It has a map whose keys are not strings.
+    /// If the document has a map whose keys are not strings.
     fn to_json(&self) -> String {
         serde_json::to_string_pretty(&Named::new(self)).expect(KEYS) + "\n"
     }
@@ -20,7 +20,7 @@ pub trait Document: Serialize + Sized {
     /// The object on one line, with a trailing newline.
     ///
     /// # Panics
-    /// It has a map whose keys are not strings.
+    /// If the document has a map whose keys are not strings.
     fn to_json_line(&self) -> String {
         serde_json::to_string(&Named::new(self)).expect(KEYS) + "\n"
     }

@@ -12,7 +12,7 @@ words! {
         Block = "block",
         /// `poll` sleeps until there is data, then a receive call takes it: two system calls.
         Poll = "poll",
-        /// The receive call is repeated and never sleeps.
+        /// The end repeats a receive call that never sleeps.
         Spin = "spin",
     }
 }
@@ -26,7 +26,7 @@ words! {
         CrossCpu = "cross-cpu",
         /// Left to the scheduler; the CPUs used are recorded.
         Unpinned = "unpinned",
-        /// Each pinned to a CPU of its own host, between two hosts.
+        /// Between two hosts: each end is pinned to a CPU of its host.
         Pinned = "pinned",
     }
 }
@@ -42,7 +42,7 @@ words! {
 }
 
 words! {
-    /// How deep the CPUs may sleep while a round runs.
+    /// Depth of the idle states that CPUs may enter during a round.
     pub enum CpuIdle: "CPU idle state" {
         /// As the machine is configured.
         Deep = "deep",
@@ -52,13 +52,13 @@ words! {
 }
 
 words! {
-    /// Which of a host's CPUs a placement means.
+    /// Which of a host's CPUs a placement uses.
     #[derive(Default)]
     pub enum WhichCpus: "CPUs" {
-        /// Those of every case.
+        /// The CPUs of all cases.
         #[default]
         Same = "same",
-        /// Others; if there are only two, the same two swapped.
+        /// Other CPUs; if there are only two, the same two swapped.
         Other = "other",
     }
 }
@@ -66,16 +66,16 @@ words! {
 /// How both ends are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct EndSettings {
-    /// What they are.
+    /// Processes or threads.
     pub kind: EndKind,
     /// How both wait.
     pub waiting: Waiting,
     /// Where they run.
     pub placement: Placement,
-    /// Which CPUs that means.
+    /// Which CPUs the placement uses.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cpus: WhichCpus,
-    /// How deep the CPUs may sleep.
+    /// Depth of the idle states.
     pub cpu_idle: CpuIdle,
 }
 

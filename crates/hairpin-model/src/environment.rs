@@ -1,4 +1,4 @@
-//! The machine of a run; compared before two runs are.
+//! The machine of a run. `hairpin compare` reports where those of two runs differ.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ words! {
     /// Network namespace of a run's loopback rounds.
     #[derive(Default)]
     pub enum NetworkNamespace: "network namespace" {
-        /// The one in which the program was started.
+        /// The network namespace in which the program was started.
         #[default]
         Original = "original",
-        /// A fresh one: an ordinary user's program that has made links cannot return to the original.
+        /// A new network namespace: an ordinary user's program that has made links cannot return to the original.
         Own = "own",
     }
 }
@@ -31,9 +31,9 @@ pub struct Environment {
     pub cpus_online: usize,
     /// CPUs this process may use.
     pub cpus_allowed: Vec<usize>,
-    /// The CPUs that the ends use: client and echo when apart.
+    /// The CPUs that the ends use: with two CPUs, the client's and then the server's.
     pub cpus_used: Vec<usize>,
-    /// Whether the two CPUs are threads of one core; null where unknown.
+    /// Whether the two CPUs are threads of one core; null if unknown.
     pub cpus_share_core: Option<bool>,
     /// CPUs that the control groups of this process may use; null without a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,58 +46,57 @@ pub struct Environment {
     /// The kind of container, for instance `docker`; null if none shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// `none`, or the hypervisor's name where it tells.
+    /// `none`, or the hypervisor's name if known.
     pub hypervisor: Option<String>,
-    /// The clock.
     pub clock: ClockFacts,
-    /// CPU frequency governor, or null where there is none.
+    /// CPU frequency governor; null if there is none.
     pub governor: Option<String>,
     /// Idle states by name, shallowest first.
     pub idle_states: Vec<String>,
-    /// Vulnerability mitigations that are in force (name to state); unaffected ones are left out.
+    /// Vulnerability mitigations in effect (name to state); vulnerabilities that do not affect the CPU are omitted.
     pub mitigations: BTreeMap<String, String>,
-    /// Kernel settings that shape transports, for instance `net.ipv4.tcp_congestion_control`.
+    /// Kernel settings that affect transports, for instance `net.ipv4.tcp_congestion_control`.
     pub settings: BTreeMap<String, String>,
-    /// Where rounds over the loopback take place: what follows, and the `net.*` settings, are of that network namespace.
+    /// Network namespace of rounds over the loopback. The `net.*` settings and the loopback device are from it.
     #[serde(default)]
     pub network_namespace: NetworkNamespace,
     /// The loopback device: MTU, qdisc, offloads.
     pub loopback: BTreeMap<String, String>,
-    /// The network interface that has this host's address on the path to the other host; null where there is one host.
+    /// The network interface with this host's address on the path to the other host; null for runs on one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<Interface>,
     /// Load averages over 1, 5 and 15 minutes when the run began.
     pub load: Vec<f64>,
-    /// Load averages when it ended; empty while it runs.
+    /// Load averages when the run ended; empty while it runs.
     #[serde(default)]
     pub load_after: Vec<f64>,
-    /// Random number of this start of the kernel (random(4)): hosts that have the same are one machine.
+    /// Boot id of the kernel (random(4)). Hosts with the same boot id are one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
-    /// Effective user is root.
+    /// Whether the effective user is root.
     pub root: bool,
 }
 
-/// A network interface, as far as the kernel and its driver tell.
+/// A network interface, as reported by the kernel and the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Interface {
     /// Its name, for instance `eth0`.
     pub name: String,
-    /// The driver; null of interfaces without one, as the loopback is.
+    /// The driver; null for interfaces without one, such as the loopback.
     pub driver: Option<String>,
-    /// The speed of its link, in Mbit/s.
+    /// Link speed, in Mbit/s.
     pub speed_mbit_per_s: Option<u64>,
     /// `full` or `half`.
     pub duplex: Option<String>,
-    /// The largest packet that it sends.
+    /// Maximum size of a packet that it sends.
     pub mtu_bytes: Option<u64>,
-    /// The queue discipline for what it sends.
+    /// The queue discipline of packets that it sends.
     pub qdisc: Option<String>,
     /// Its offloads, `on` or `off`.
     pub offloads: BTreeMap<String, String>,
 }
 
-/// The one clock.
+/// The clock of all timestamps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ClockFacts {
     /// `tsc` or `clock_monotonic`.
@@ -108,8 +107,8 @@ pub struct ClockFacts {
     pub resolution_ns: f64,
     /// Median cost of a read, in ns.
     pub read_cost_ns: f64,
-    /// Nanoseconds a tick; 1 where the clock counts ns itself.
+    /// Nanoseconds per tick; 1 if the clock counts nanoseconds.
     pub ns_per_tick: f64,
-    /// Bound on the error of that, in parts per million.
+    /// Bound on the error of `ns_per_tick`, in parts per million.
     pub calibration_error_ppm: f64,
 }

@@ -15,17 +15,17 @@ use crate::trace::End;
 pub struct Exchange {
     /// The sizes of a request's writes, in order.
     pub writes: Writes,
-    /// Pause between two writes of one request, in ns. Writes that the remedy puts into one call have none between them.
+    /// Pause between two writes of one request, in ns. Writes that the remedy merges into one call have no pause
+    /// between them.
     pub gap_ns: u64,
-    /// Requests written before the first of their answers is read.
+    /// Number of requests written before the first answer is read.
     pub pipeline: u64,
-    /// The remedy.
     #[schemars(with = "String")]
     pub remedy: Remedy,
 }
 
 impl Exchange {
-    /// Socket options that the remedy sets at that end for the whole connection, in addition to the case's own.
+    /// Socket options that the remedy sets at `end` for the whole connection, in addition to those of the case.
     pub fn options_at(&self, end: End) -> Options {
         match (self.remedy, end) {
             (Remedy::Nodelay, _) => Options::default().with(OptionName::Nodelay, "on"),
@@ -34,18 +34,18 @@ impl Exchange {
         }
     }
 
-    /// Calls that write a request; pauses are between them.
+    /// Number of calls that write a request, with a pause between each two.
     pub fn calls_written(&self) -> usize {
         if self.remedy == Remedy::Writev { 1 } else { self.sizes_written().len() }
     }
 
-    /// Pauses between the writes of an exchange, if the remedy merges writes and so omits some; else `None`.
+    /// Number of pauses in an exchange if the remedy merges writes and so omits some pauses; else `None`.
     pub fn pauses_left(&self) -> Option<usize> {
         let calls = self.calls_written();
         (self.gap_ns > 0 && calls < self.writes.sizes().len()).then(|| calls.saturating_sub(1))
     }
 
-    /// Sizes of the writes as sent: one-write and batch copy several together first.
+    /// Sizes of the writes as sent, in bytes, after `one-write` or `batch` has merged some.
     pub fn sizes_written(&self) -> Vec<u64> {
         let sizes = self.writes.sizes();
         match self.remedy {
@@ -71,7 +71,7 @@ pub const MAX_WRITES: usize = 10_000;
 pub const MAX_REQUEST_BYTES: u64 = 64 << 20;
 
 impl Writes {
-    /// In bytes; at least one, all positive.
+    /// Sizes in bytes, all positive; never empty.
     pub fn sizes(&self) -> &[u64] {
         &self.0
     }
@@ -86,8 +86,8 @@ impl FromStr for Writes {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         let too_much = || {
-            let what = format!("`{text}` is no request that can be measured");
-            Refused::new(what, "1 to 10000 writes, 64 MiB together at most")
+            let what = format!("`{text}` is not a valid request");
+            Refused::new(what, "1 to 10000 writes, at most 64 MiB in total")
         };
         let mut sizes: Vec<u64> = Vec::new();
         for part in text.split(',').map(str::trim) {
@@ -98,7 +98,7 @@ impl FromStr for Writes {
             let (Some(times), Ok(size)) = (times, crate::parse::bytes(size)) else {
                 let of = if part == text.trim() { String::new() } else { format!(" of `{text}`") };
                 return Err(Refused::new(
-                    format!("`{part}`{of} does not say what to write"),
+                    format!("`{part}`{of} is not a valid write size"),
                     "100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes",
                 ));
             };
@@ -122,7 +122,7 @@ impl FromStr for Writes {
 names::saved_as_text!(Writes);
 
 impl Writes {
-    /// For labels: `4+3210`, where the command line has `4,3210`.
+    /// For labels: `4+3210` for the argument `4,3210`.
     pub fn in_words(&self) -> String {
         self.to_string().replace(',', "+")
     }
@@ -148,11 +148,11 @@ impl fmt::Display for Writes {
 pub enum Remedy {
     /// The kernel's defaults.
     Default,
-    /// `TCP_NODELAY` at both ends: no Nagle, neither for requests nor for answers that follow one another.
+    /// `TCP_NODELAY` at both ends: disables Nagle's algorithm for requests and for consecutive answers.
     Nodelay,
     /// `TCP_CORK` before the first write of a request, released after the last.
     Cork,
-    /// `TCP_CORK` set once and never released: the kernel releases it itself after 200 ms.
+    /// `TCP_CORK` set once and never released: the kernel holds partial segments for up to 200 ms.
     CorkForgotten,
     /// `MSG_MORE` with every write but the last.
     More,
@@ -162,7 +162,7 @@ pub enum Remedy {
     Writev,
     /// `TCP_QUICKACK` at the server, set again after each read, as Linux needs (tcp(7)).
     Quickack,
-    /// This many writes copied together at a time.
+    /// Merges this many writes into one at a time.
     Batch(u64),
 }
 
@@ -194,11 +194,11 @@ impl Remedy {
             Self::OneWrite => "all writes of a request copied together into one",
             Self::Writev => "all writes of a request in one writev, without a copy",
             Self::Quickack => "TCP_QUICKACK at the server, set again after each read",
-            Self::Batch(_) => "N writes are merged into one: batch=10, which `all` has, makes ten writes of 100",
+            Self::Batch(_) => "N writes are merged into one: batch=10, which `all` includes, makes ten writes of 100",
         }
     }
 
-    /// Whether it changes how TCP packs and acknowledges segments, and so has no meaning for other byte streams.
+    /// Whether it changes how TCP forms or acknowledges segments, and so does not apply to other byte streams.
     pub fn needs_tcp(self) -> bool {
         matches!(self, Self::Nodelay | Self::Cork | Self::CorkForgotten | Self::More | Self::Quickack)
     }
@@ -221,7 +221,7 @@ impl FromStr for Remedy {
         if let Some(number) = text.strip_prefix("batch=") {
             let together = number.parse().ok().filter(|together| (1..=MAX_WRITES as u64).contains(together));
             return together.map(Self::Batch).ok_or_else(|| {
-                let what = format!("`batch={number}` does not say how many writes go together");
+                let what = format!("`batch={number}` is not a valid number of writes");
                 Refused::new(what, "1 to 10000, for instance batch=10")
             });
         }
@@ -230,7 +230,7 @@ impl FromStr for Remedy {
             Some(place) => Ok(Self::PLAIN[place]),
             None => {
                 names::find("remedy", text, Self::WORDS)?;
-                Err(Refused::new("`batch=N` needs a number for N", "batch=10 copies ten writes together"))
+                Err(Refused::new("`batch=N` needs a number for N", "batch=10 merges ten writes into one"))
             }
         }
     }
@@ -259,12 +259,12 @@ mod tests {
             assert!(refused(text).what.starts_with(&format!("`{text}` has a write of 0 bytes")), "{text}");
         }
         for text in ["", "x", "x2", "2x", "-1", "4,,4", "axb", "1x2x3"] {
-            assert!(refused(text).what.ends_with("does not say what to write"), "{text}");
+            assert!(refused(text).what.ends_with("is not a valid write size"), "{text}");
         }
-        assert!(refused("foo").to_string().starts_with("`foo` does not say what to write"));
-        assert!(refused("2x100, foo").to_string().starts_with("`foo` of `2x100, foo` does not say"));
+        assert!(refused("foo").to_string().starts_with("`foo` is not a valid write size"));
+        assert!(refused("2x100, foo").to_string().starts_with("`foo` of `2x100, foo` is not a valid"));
         for text in ["0x2", "10001x1", "65MiB", "9000x1,9000x1", "10000x8GiB"] {
-            assert_eq!(refused(text).what, format!("`{text}` is no request that can be measured"));
+            assert_eq!(refused(text).what, format!("`{text}` is not a valid request"));
         }
     }
 
@@ -276,12 +276,12 @@ mod tests {
         let text = |given: &str| given.parse::<Remedy>().unwrap_err().to_string();
         assert_eq!(text("nodleay"), "unknown remedy `nodleay` (hint: did you mean `nodelay`?)");
         assert!(text("batch=0").contains("1 to 10000"));
-        assert!(text("batch=N").contains("how many"));
+        assert!(text("batch=N").contains("number of writes"));
         assert!(text("zzz").contains("one of default, nodelay"));
     }
 
     #[test]
-    fn copying_together_leaves_fewer_writes() {
+    fn merging_leaves_fewer_writes() {
         let of = |remedy| {
             let writes = "5x2".parse().unwrap();
             Exchange { writes, gap_ns: 0, pipeline: 1, remedy }.sizes_written()

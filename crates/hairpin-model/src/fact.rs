@@ -1,4 +1,4 @@
-//! Facts read from the system at one end: counters and where it ran.
+//! Facts that an end reads from the system: counters, and the end's address.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,8 @@ use crate::fact_names;
 /// A named number that the kernel reported, for instance `tcp_info.min_rtt_us`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Fact {
-    /// Group and name, ending in the unit where there is one: `tcp_info.min_rtt_us`, `socket.drops`.
+    /// Group and name, with the unit at the end if there is one: `tcp_info.min_rtt_us`, `socket.drops`.
     pub name: String,
-    /// The value.
     pub value: FactValue,
 }
 
@@ -47,10 +46,10 @@ impl Fact {
     }
 }
 
-/// The number with that name in `facts`.
+/// Returns the number called `name` in `facts`; `None` if absent or a word.
 ///
 /// # Panics
-/// In a debug build, if no fact has that name: a typo would read as an absent fact.
+/// In a debug build, if no fact can have this name; a typo would otherwise look like an absent fact.
 pub fn number(facts: &[Fact], name: &str) -> Option<f64> {
     debug_assert!(fact_names::exists(name), "no fact is named `{name}`");
     facts.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {

@@ -13,7 +13,7 @@ macro_rules! fact_names {
 }
 
 fact_names! {
-    /// Event counts since the connection began; added up over rounds.
+    /// Counts of events since the connection began; summed over rounds.
     EVENTS {
         /// Retransmitted segments (`tcpi_total_retrans`).
         RETRANSMITS = "tcp_info.retransmits",
@@ -27,35 +27,37 @@ fact_names! {
         DATA_SEGMENTS_OUT = "tcp_info.data_segments_out",
         /// Segments with payload received (`tcpi_data_segs_in`).
         DATA_SEGMENTS_IN = "tcp_info.data_segments_in",
-        /// Times that reordering was seen (`tcpi_reord_seen`).
+        /// Number of times that TCP detected reordering (`tcpi_reord_seen`).
         REORDERING_SEEN = "tcp_info.reordering_seen",
         /// Segments delivered with a congestion mark (`tcpi_delivered_ce`).
         DELIVERED_CE = "tcp_info.delivered_ce",
         /// Messages dropped because the receive buffer was full (`SK_MEMINFO_DROPS`).
         SOCKET_DROPS = "socket.drops",
-        /// Completed sends with `MSG_ZEROCOPY`; present with the option `zerocopy`, as is the next.
+        /// Completed sends with `MSG_ZEROCOPY`; present only with the option `zerocopy`.
         ZEROCOPY_COMPLETED = "zerocopy.completed",
-        /// Those whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`).
+        /// Sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`); present
+        /// only with the option `zerocopy`.
         ZEROCOPY_COPIED = "zerocopy.copied",
-        /// Connections or datagrams without the round's hello that arrived before the client's.
+        /// Connections or datagrams without the round's hello that arrived before the client's own.
         IGNORED = "hello.ignored",
         /// Times that a sleeping end of `shm` was woken by its time-out instead of its peer.
         SHM_LATE_WAKES = "shm.late_wakes",
-        /// Due messages of an open loop that had to wait because all message numbers were in use by unanswered ones;
-        /// absent if none had to.
+        /// Due messages of an open loop that had to wait because unanswered messages used all message numbers; absent
+        /// if none had to wait.
         WAITED_FOR_ANSWERS = "open_loop.waited_for_answers",
         /// Messages that a server on another host received and answered, warm-up included.
         ANSWERED = "server.answered",
         /// 1 if a round of another client ran at the same time.
         OVERLAPPED = "server.overlapped",
-        /// Answered messages that were copies of one already received; only for datagrams, as is the next.
+        /// Answered messages that were copies of one already received; only for datagrams.
         DUPLICATED_UP = "server.duplicated",
-        /// Answered messages that arrived after one sent later (RFC 4737).
+        /// Answered messages that arrived after one sent later (RFC 4737); only for datagrams.
         REORDERED_UP = "server.reordered",
-        /// `TCPAutoCorking` of /proc/net/netstat, for all connections of the network namespace.
+        /// `TCPAutoCorking` of /proc/net/netstat: sends that the kernel delayed to merge them, for all connections of
+        /// the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
-        /// Retransmissions triggered by acknowledgments (`TCPFastRetrans`). Read under a link only, where the network
-        /// namespace carries no other connection; so are the next five.
+        /// Retransmissions triggered by acknowledgments (`TCPFastRetrans`). This and the next five facts are read only
+        /// on an emulated link, whose network namespace carries no other connection.
         FAST_RETRANSMITS = "netstat.TCPFastRetrans",
         /// Expirations of the retransmission timer (`TCPTimeouts`).
         RETRANSMISSION_TIMEOUTS = "netstat.TCPTimeouts",
@@ -80,7 +82,7 @@ fact_names! {
         /// Time for which they were throttled, added up over CPUs (`throttled_usec`).
         THROTTLED_NS = "cgroup.throttled_ns",
     }
-    /// Quantities; the median over rounds counts.
+    /// Quantities; summarized by their median over rounds.
     QUANTITIES {
         /// The congestion window (`tcpi_snd_cwnd`).
         CWND_PACKETS = "tcp_info.cwnd_packets",
@@ -88,10 +90,10 @@ fact_names! {
         MIN_RTT_US = "tcp_info.min_rtt_us",
         /// Smoothed round-trip time (`tcpi_rtt`).
         RTT_US = "tcp_info.rtt_us",
-        /// Its variation (`tcpi_rttvar`).
+        /// Variation of the round-trip time (`tcpi_rttvar`).
         RTTVAR_US = "tcp_info.rttvar_us",
-        /// Bytes of a segment's IP and TCP headers, with time stamps if both ends send them (`tcpi_options`), without
-        /// SACK.
+        /// Bytes of a segment's IP and TCP headers, with TCP timestamps if both ends send them (`tcpi_options`),
+        /// without SACK.
         HEADER_BYTES = "tcp.header_bytes",
         /// Maximum payload of a sent segment (`tcpi_snd_mss`).
         SND_MSS_BYTES = "tcp_info.snd_mss_bytes",
@@ -110,39 +112,40 @@ fact_names! {
         /// TTL (IPv6: hop limit) of a packet from the start of the flow, as received across a link or from another
         /// host. Each router subtracts one; most hosts start at 64, 128 or 255.
         RECEIVED_TTL = "received.ttl",
-        /// Its DSCP (RFC 2474).
+        /// DSCP of the same packet (RFC 2474).
         RECEIVED_DSCP = "received.dscp",
-        /// Its ECN bits (RFC 3168): 0 not ECT, 1 ECT(1), 2 ECT(0), 3 CE. Packets that open a TCP connection have 0.
+        /// ECN bits of the same packet (RFC 3168): 0 not ECT, 1 ECT(1), 2 ECT(0), 3 CE. Packets that open a TCP
+        /// connection have 0.
         RECEIVED_ECN = "received.ecn",
         /// The largest packet that the kernel sends on the path across a link or to another host (`IP_MTU`,
         /// `IPV6_MTU`).
         PATH_MTU_BYTES = "path.mtu_bytes",
         /// Bytes that a pipe holds (`F_GETPIPE_SZ`).
         PIPE_CAPACITY_BYTES = "pipe.capacity_bytes",
-        /// Messages that fit between two ends of `memory`.
+        /// Capacity of `memory` between two ends, in messages.
         MEMORY_SLOTS = "memory.slots",
-        /// Messages that fit between two ends of `shm`.
+        /// Capacity of `shm` between two ends, in messages.
         SHM_SLOTS = "shm.slots",
         /// CPUs that the end's control groups may use (`cpu.max`); absent without a quota.
         CPU_QUOTA = "cgroup.cpu_quota",
-        /// Bytes of each slot.
+        /// Bytes per slot of `shm`.
         SHM_SLOT_BYTES = "shm.slot_bytes",
     }
     /// Words.
     WORDS {
-        /// Address of the socket's own end.
+        /// Local address of the socket.
         LOCAL_ADDRESS = "socket.local_address",
-        /// Whether a TCP connection uses ECN (`tcpi_options`): `off`, `on`, or `received` once a packet with it has
-        /// arrived.
+        /// Whether a TCP connection uses ECN (`tcpi_options`): `off`, `on`, or `received` once an ECN-capable packet
+        /// has arrived.
         ECN = "tcp.ecn",
         /// Whether Multipath TCP fell back to plain TCP: `yes` or `no`.
         FELL_BACK_TO_TCP = "mptcp.fell_back_to_tcp",
-        /// Why the kernel refuses time stamps.
+        /// Why the kernel refuses timestamps.
         KERNEL_STAMPS_REFUSED = "kernel_stamps.refused",
     }
 }
 
-/// Whether a fact of that name exists.
+/// Whether a fact is called `name`.
 pub fn exists(name: &str) -> bool {
     ALL.iter().any(|names| names.contains(&name))
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hint::Hint;
 
-/// Why a round failed.
+/// The cause of a failed round, with a hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, crate::JsonSchema)]
 #[error("{cause}{}", Hint(.hint))]
 pub struct Failure {
@@ -38,7 +38,7 @@ pub enum FailureKind {
     Closed,
     /// The connection was reset or aborted.
     Reset,
-    /// Nothing listens there, or the server refuses.
+    /// Nothing listens at the address, or the server refuses.
     Refused,
     /// No address, no route, or a link that lets nothing through.
     Unreachable,
@@ -48,9 +48,9 @@ pub enum FailureKind {
     Resource,
     /// A missing privilege.
     Permission,
-    /// Not possible with this build, system, transport or size.
+    /// Not supported by this build, system or transport, or for this size.
     Unsupported,
-    /// Bytes or messages that the protocol does not allow there.
+    /// Bytes or messages that violate the protocol.
     Unexpected,
     /// The user ended the round.
     Interrupted,
@@ -83,7 +83,7 @@ mod tests {
     use crate::round::Outcome;
 
     #[test]
-    fn a_failed_round_has_its_kind_and_one_saved_without_is_of_no_known_kind() {
+    fn a_failed_round_saves_its_kind_and_one_without_a_kind_is_read_as_other() {
         let error = io::Error::from(io::ErrorKind::ConnectionRefused);
         let failed = Outcome::Failed(Failure::new(&error, "no", ""));
         let json = r#"{"kind":"failed","failure_kind":"refused","cause":"no","hint":""}"#;

@@ -8,7 +8,7 @@ pub(crate) fn at_least_one<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     let list = Vec::deserialize(deserializer)?;
-    if list.is_empty() { Err(D::Error::custom("a list that needs an entry is empty")) } else { Ok(list) }
+    if list.is_empty() { Err(D::Error::custom("a list that needs at least one entry is empty")) } else { Ok(list) }
 }
 
 /// Whether a field has its default and may be omitted.

@@ -15,20 +15,17 @@ words! {
         Trend = "trend",
         /// The figure varied more slowly than the run can show.
         SlowVariation = "slow-variation",
-        /// The bounds would be more than a hundred times apart.
+        /// The upper bound would be more than 100 times the lower one.
         SaysNothing = "says-nothing",
     }
 }
 
-/// A value and its interval over rounds, 95 % unless the run says otherwise. Where no honest interval can be given the
-/// bounds are null, and `why` says the reason where it is known.
+/// A value and its interval over rounds, 95 % unless the run says otherwise. The bounds are null if no valid interval
+/// can be computed; `why` then gives the reason, if known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Figure {
-    /// The figure itself.
     pub value: f64,
-    /// Lower bound.
     pub low: Option<f64>,
-    /// Upper bound.
     pub high: Option<f64>,
     /// Why there is no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,12 +54,12 @@ impl Figure {
         Self { why: Some(why), ..Self::bare(value) }
     }
 
-    /// Applies `change`, which must not decrease, to the value and its bounds.
+    /// Applies the non-decreasing function `change` to the value and its bounds.
     pub fn rising(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.low.map(&change), high: self.high.map(&change), why: self.why }
     }
 
-    /// Applies `change`, which must not increase, to the value and its bounds; the bounds swap places.
+    /// Applies the non-increasing function `change` to the value and its bounds, and swaps the bounds.
     pub fn falling(self, change: impl Fn(f64) -> f64) -> Self {
         Self { value: change(self.value), low: self.high.map(&change), high: self.low.map(&change), why: self.why }
     }

@@ -15,8 +15,8 @@ words! {
         Max = "max",
         /// Mean latency.
         Mean = "mean",
-        /// Median of the service time, from the actual send; only in an open loop, whose latency counts from when a
-        /// message was due.
+        /// Median of the service time, which counts from the actual send. Only in an open loop, whose latency counts
+        /// from the time at which a message was due.
         ServiceP50 = "service-p50",
         /// Mean of the service time.
         ServiceMean = "service-mean",
@@ -34,7 +34,7 @@ words! {
         LostShare = "lost-share",
         /// Share of messages received (one-way loads) or answered, 0 to 1.
         ReceivedShare = "received-share",
-        /// Message bytes sent per second, over the time in which they were due.
+        /// Message bytes sent per second, over the time in which the messages were due.
         SentBytes = "sent-bytes-per-s",
         /// Message bytes received or answered per second, over the same time.
         ReceivedBytes = "received-bytes-per-s",
@@ -46,22 +46,22 @@ words! {
         Goodput = "goodput-bytes-per-s",
         /// System calls of the client per message of a one-way load.
         ClientSystemCalls = "client-system-calls-per-message",
-        /// Those of the server.
+        /// System calls of the server per message of a one-way load.
         ServerSystemCalls = "server-system-calls-per-message",
         /// CPU time of the client per million messages of a one-way load.
         ClientCpuPerMillion = "client-cpu-seconds-per-million",
-        /// That of the server.
+        /// CPU time of the server per million messages of a one-way load.
         ServerCpuPerMillion = "server-cpu-seconds-per-million",
         /// CPU time of the client per 10^9 bytes of a one-way load.
         ClientCpuPerGb = "client-cpu-seconds-per-gb",
-        /// That of the server.
+        /// CPU time of the server per 10^9 bytes of a one-way load.
         ServerCpuPerGb = "server-cpu-seconds-per-gb",
         /// Jain's fairness index of the connections' bytes.
         Fairness = "fairness",
-        /// Bytes of packets against the direction of a one-way load per byte of its messages: those that an emulated
-        /// link carried, else those of segments without payload from the receiver of a TCP load.
+        /// Bytes of packets in the opposite direction of a one-way load, per message byte. On an emulated link, all
+        /// packets that it carried; else the segments without payload from the receiver of a TCP load.
         ReverseShare = "reverse-share",
-        /// Bytes of such packets per second: that share of the goodput.
+        /// Bytes per second of packets in the opposite direction of a one-way load: `ReverseShare` * goodput.
         ReverseBytes = "reverse-bytes-per-s",
         /// Requests sent and not yet answered, averaged over the round: rate times mean latency (Little 1961). At most
         /// 1 if each answer is read before the next request is sent.

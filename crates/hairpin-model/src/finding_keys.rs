@@ -1,5 +1,5 @@
-//! Keys of the figures and facts of findings, shared by the analysis that finds and the report that words them. A
-//! finding without words of its own may have keys in its own file.
+//! Keys of the figures and facts of findings, shared by the analysis and the report. Keys that only one file uses may
+//! be in that file.
 
 use crate::finding::Key;
 

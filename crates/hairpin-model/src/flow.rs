@@ -46,8 +46,9 @@ words! {
 }
 
 impl FlowRole {
-    /// Place of the flow by which a case is judged: its first probe, or else its first measured flow; 0 without either.
-    pub(crate) fn place_of_primary(roles: impl Iterator<Item = Self> + Clone) -> usize {
+    /// Index of the primary flow, by which a case is judged: its first probe, or else its first measured flow; 0
+    /// without either.
+    pub(crate) fn primary_index(roles: impl Iterator<Item = Self> + Clone) -> usize {
         let place = |role| roles.clone().position(|other| other == role);
         place(Self::Probe).or_else(|| place(Self::Measured)).unwrap_or(0)
     }
@@ -62,7 +63,7 @@ words! {
         Own = "own",
         /// A new one for each message.
         PerMessage = "per-message",
-        /// The load's: messages and bulk data share one byte stream.
+        /// The load's connection: messages and bulk data share one byte stream.
         Shared = "shared",
     }
 }
@@ -97,10 +98,10 @@ words! {
     /// Source of a stream's bytes.
     #[derive(Default)]
     pub enum Source: "source" {
-        /// The sender's buffer: each write copies it.
+        /// The sender's buffer, which each write copies.
         #[default]
         Buffer = "buffer",
-        /// A file in the page cache, by sendfile(2), which takes the pages themselves.
+        /// A file in the page cache; sendfile(2) sends its pages without a copy.
         File = "file",
     }
 }
@@ -112,30 +113,30 @@ words! {
         SleepSpin = "sleep+spin",
         /// Polls the clock.
         Spin = "spin",
-        /// Writes as fast as the kernel accepts data; TCP paces it (`SO_MAX_PACING_RATE`, socket(7)).
+        /// Writes as fast as the kernel accepts data; the kernel's TCP paces it (`SO_MAX_PACING_RATE`, socket(7)).
         Kernel = "kernel",
     }
 }
 
 /// Default write size of bulk data on a byte stream.
 pub const WRITE_BYTES: u64 = 64 << 10;
-/// The same for writes that are messages, to fit a packet, or due at a rate.
+/// Default size of messages that must fit a packet or are due at a rate.
 pub const MESSAGE_BYTES: u64 = 1400;
 
 /// What is sent when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Load {
-    /// Closed loop: the next message leaves when the answer to the last has arrived.
+    /// Closed loop: the next message is sent when the answer to the previous one has arrived.
     PingPong {
         /// Bytes of each message.
         size_bytes: u64,
         /// Bytes of each answer.
         reply_size_bytes: u64,
     },
-    /// Open loop: messages are due at a fixed rate, whatever has come back.
+    /// Open loop: messages are due at a fixed rate, independent of the answers.
     Paced {
-        /// Messages a second.
+        /// Messages per second.
         rate_per_s: f64,
         /// Bytes of each message.
         size_bytes: u64,
@@ -150,28 +151,28 @@ pub enum Load {
         /// Bytes of each answer.
         reply_size_bytes: u64,
     },
-    /// One way: messages follow one another as fast as the receiver takes them.
+    /// One way: messages are sent as fast as the receiver accepts them.
     Messages {
         /// Bytes of each message.
         size_bytes: u64,
-        /// Messages that one call sends, and that one call receives at most where the transport keeps boundaries.
+        /// Messages per send call; if the transport keeps boundaries, also the maximum per receive call.
         batch: u64,
     },
-    /// One way: writes follow one another as fast as the receiver takes them.
+    /// One way: data is written as fast as the receiver accepts it.
     Stream {
-        /// Bytes of each write, which is a message where the transport keeps boundaries.
+        /// Bytes of each write. A write is a message if the transport keeps boundaries.
         write_size_bytes: u64,
         /// Where the bytes come from.
         #[serde(default, skip_serializing_if = "is_default")]
         source: Source,
     },
-    /// One way, open loop: messages are due at this rate, however fast the receiver takes them.
+    /// One way, open loop: messages are due at this rate, independent of the receiver.
     Offered {
-        /// Messages a second, of all connections together.
+        /// Messages per second, summed over all connections.
         offered_per_s: f64,
         /// Bytes of each message.
         size_bytes: u64,
-        /// When they are due.
+        /// When messages are due.
         arrivals: Arrivals,
         /// How the sender keeps to these times.
         pacing: Pacing,
@@ -179,7 +180,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// Its name, as saved.
+    /// Its name in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::PingPong { .. } => "ping-pong",
@@ -207,7 +208,7 @@ impl Load {
         if let Self::Stream { source, .. } = self { Some(*source) } else { None }
     }
 
-    /// How messages that are sent at a rate arrive, and how the sender keeps to it.
+    /// Arrivals and pacing of an offered load; `None` for other loads.
     pub fn offered(&self) -> Option<(Arrivals, Pacing)> {
         if let Self::Offered { arrivals, pacing, .. } = self { Some((*arrivals, *pacing)) } else { None }
     }
@@ -254,7 +255,7 @@ impl Load {
         }
     }
 
-    /// A load with the same sizes of messages and answers, due at that rate.
+    /// An open loop with the same sizes of messages and answers, due at `rate_per_s`.
     pub fn paced(&self, rate_per_s: f64) -> Self {
         Self::Paced { rate_per_s, size_bytes: self.size_bytes(), reply_size_bytes: self.reply_size_bytes() }
     }
@@ -272,38 +273,36 @@ impl Load {
     }
 }
 
-/// One stream of traffic: what carries it, what is sent when, and which way.
+/// One stream of traffic: the transport, what is sent when, and the direction.
 ///
 /// Bidirectional traffic is two flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Flow {
-    /// Its identity in the case.
+    /// Its identity within the case.
     pub id: FlowId,
     /// Its purpose.
     pub role: FlowRole,
     /// The transport's name.
     pub transport: String,
-    /// What is asked of the sockets.
+    /// Requested socket options.
     pub options: Options,
     /// What is sent when.
     pub load: Load,
-    /// Which way.
     pub direction: Direction,
-    /// Streams of each connection.
+    /// Streams per connection.
     pub streams: u32,
-    /// Connections.
     pub connections: u32,
     /// Which connection carries a message.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connection_use: ConnectionUse,
     /// Servers that receive it.
     pub receivers: u32,
-    /// How its ends are set up where that is not as the case says.
+    /// Settings of its ends, if they differ from the case's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<EndSettings>,
 }
 
-/// Maximum streams of all connections of a flow.
+/// Maximum number of streams of a flow, over all its connections.
 pub const MAX_WIRES: u64 = 4096;
 
 /// Identity of a flow within its case: a word.
@@ -353,7 +352,7 @@ impl Flow {
         Self { load: Load::Exchange { exchange, reply_size_bytes: 4 }, ..Self::ping_pong(transport) }
     }
 
-    /// The flow with that role, and the role's name as its identity.
+    /// Returns the flow with `role`, and with the role's name as its identity.
     pub fn in_role(self, role: FlowRole) -> Self {
         Self { id: role.word().into(), role, ..self }
     }
@@ -363,7 +362,7 @@ impl Flow {
         Self { load, direction, ..Self::ping_pong(transport) }
     }
 
-    /// Writes of that size in one direction.
+    /// A one-way stream with writes of this size.
     pub fn stream(transport: &str, write_size_bytes: u64, direction: Direction) -> Self {
         Self::one_way(transport, Load::Stream { write_size_bytes, source: Source::Buffer }, direction)
     }
@@ -430,7 +429,7 @@ impl Flow {
         words
     }
 
-    /// Streams of all its connections.
+    /// Number of streams over all its connections.
     pub fn wires(&self) -> u64 {
         u64::from(self.streams) * u64::from(self.connections)
     }

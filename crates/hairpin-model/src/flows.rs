@@ -1,4 +1,4 @@
-//! Lists of flows, and of their results, in which each has its own identity.
+//! Lists of flows or of their results, with unique identities.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -7,7 +7,7 @@ use crate::fields::at_least_one;
 use crate::flow::{Flow, FlowId};
 use crate::names::distinct;
 
-/// A flow, or the results of one.
+/// A flow, or the results of a flow.
 pub(crate) trait OfFlow {
     fn flow_id(&self) -> &FlowId;
 }
@@ -18,7 +18,7 @@ impl OfFlow for Flow {
     }
 }
 
-/// Reads the flows of a case or their results.
+/// Reads the flows of a case or their results; refuses an empty list and duplicate identities.
 pub(crate) fn flows<'de, D: Deserializer<'de>, T: Deserialize<'de> + OfFlow>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {

@@ -3,13 +3,14 @@
 use crate::words;
 
 words! {
-    /// The limit on unanswered messages that the generator reached: the range of their numbers.
+    /// The limit on unanswered messages that the generator reached. Each has its own number, and the size of the
+    /// number limits how many there can be.
     pub enum HeldUp: "limit on unanswered messages" {
-        /// The number has one byte, as the message has.
+        /// Numbers have one byte because messages have one byte.
         SizeOfOneByte = "size-of-one-byte",
-        /// The number has one byte, as the answer has.
+        /// Numbers have one byte because answers have one byte.
         ReplyOfOneByte = "reply-of-one-byte",
-        /// The number has two bytes.
+        /// Numbers have two bytes.
         Unanswered = "unanswered-messages",
     }
 }

@@ -12,7 +12,7 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
-/// An error with a separate cause and hint, so that a caller can put the operation before the cause and the hint last.
+/// An error with a separate cause and hint, so that a caller can print the operation first and the hint last.
 pub trait Hinted {
     /// The operation, its object and the cause, without the hint.
     fn cause(&self) -> String;

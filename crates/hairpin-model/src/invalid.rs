@@ -1,4 +1,4 @@
-//! Why rounds and cases are invalid. The report has their words.
+//! Why rounds and cases are invalid. `hairpin-report` writes the texts.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +16,13 @@ pub enum LeftOut {
     FlowFailed {
         id: FlowId,
     },
-    /// Packets for which the relay had no room.
+    /// Numbers of packets that the relay dropped for lack of room.
     NoRoom {
         in_sockets: u64,
         in_memory: u64,
     },
-    /// How late the relay was: at p99 of `tail_of` packets (the latest of fewer than 100), or at p50 if that is null.
+    /// The relay was too late: lateness at p50 if `tail_of` is null, else at p99 of `tail_of` packets (the maximum of
+    /// fewer than 100).
     RelayLate {
         late_ns: u64,
         bound_ns: u64,
@@ -47,12 +48,12 @@ pub enum LeftOut {
     LoadLate {
         late_ns: u64,
     },
-    /// The load was received for only this part of the loaded phase.
+    /// The load was received for only `received_ns` of the loaded phase.
     LoadShort {
         received_ns: f64,
         loaded_ns: f64,
     },
-    /// Mean latencies of the halves of the loaded phase: it still rises.
+    /// Mean latencies of the two halves of the loaded phase: latency was still rising.
     LoadUnsteady {
         first_ns: f64,
         second_ns: f64,
@@ -73,9 +74,9 @@ pub struct RoundLeftOut {
 pub enum Invalid {
     /// No round was measured completely.
     NotMeasured { failed_rounds: u64 },
-    /// No message was answered, or arrived.
+    /// No message was answered or, for a one-way load, received.
     NoSamples,
-    /// The generator did not reach the requested rate, as it was saturated or waited for answers.
+    /// The generator did not reach the requested rate because it was saturated or waited for answers.
     Saturated { sent_per_s: f64, asked_per_s: f64, held_up: Option<HeldUp> },
     /// Less than half of the rounds are left.
     RoundsLeftOut { left_out: u64, rounds: u64, first: LeftOut },

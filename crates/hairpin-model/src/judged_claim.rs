@@ -13,18 +13,19 @@ use crate::run::{State, Tool};
 /// Result for a claim or a row of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Judgement {
-    /// Measured value in `measured_unit`; null if not measured. For a claim of several rows, that of the first row
-    /// about the claim's own published value; null without such a row.
+    /// Measured value in `measured_unit`; null if not measured. For a claim with several rows, the value of the first
+    /// row about the claim's own published value; null without such a row.
     pub measured: Option<Figure>,
-    /// Its unit: the published one, or `x` for a ratio and `share` for a share.
+    /// Unit of `measured`: the published unit, or `x` for a ratio and `share` for a share.
     pub measured_unit: Option<String>,
-    /// measured / published, for a range against its nearer end (1 inside); null without two numbers to divide.
+    /// measured / published; for a published range, measured / its nearer end (1 inside the range). Null without two
+    /// numbers to divide.
     pub ratio: Option<f64>,
     /// Null if the claim was only listed.
     pub verdict: Option<Verdict>,
-    /// The reason, in words.
+    /// The reason in words.
     pub why: String,
-    /// The same as data; absent if the claim was only listed, and in older files.
+    /// The reason as data; absent if the claim was only listed, and in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
 }
@@ -43,17 +44,17 @@ pub struct JudgedRow {
     /// The missing part, if any.
     pub missing: Option<String>,
     pub about: About,
-    /// Why it is not tested between two hosts; it is then no part of the claim's verdict.
+    /// Why it is not tested between two hosts; it then does not count for the claim's verdict.
     #[serde(default)]
     pub skipped: Option<String>,
     /// What replaces a missing part of the text's setting, if anything.
     pub stand_in: Option<String>,
-    /// The setting, if it is not the claim's; the row is then no part of the claim's verdict.
+    /// The row's setting, if it differs from the claim's; the row then does not count for the claim's verdict.
     pub beside: Option<String>,
 }
 
 impl JudgedRow {
-    /// Whether it is part of the claim's verdict.
+    /// Whether it counts for the claim's verdict.
     pub fn counts(&self) -> bool {
         self.skipped.is_none() && self.beside.is_none()
     }
@@ -69,13 +70,13 @@ pub struct JudgedClaim {
     pub source: String,
     pub published: Published,
     pub about: About,
-    /// Why none of it is tested between two hosts, if so.
+    /// Why no row of it is tested between two hosts; null if one is.
     #[serde(default)]
     pub skipped: Option<String>,
     pub coverage: Coverage,
     #[serde(flatten)]
     pub judgement: Judgement,
-    /// What replaces parts of the text's setting in any of its rows, each once.
+    /// What replaces parts of the text's setting in its rows, each once.
     pub stand_in: Option<String>,
     /// At least one; the only row of a claim without a table has no name.
     pub rows: Vec<JudgedRow>,
@@ -86,7 +87,7 @@ pub struct JudgedClaim {
 pub struct Source {
     pub letter: String,
     pub title: String,
-    /// What it is.
+    /// Kind of text.
     pub what: String,
     /// Name of its file.
     pub file: String,
@@ -103,12 +104,12 @@ pub struct TestRun {
     pub command: String,
     /// Why it is measured this way.
     pub because: String,
-    /// Its folder, relative to that of the claims; null if not made.
+    /// Its folder, relative to the folder of the claims; null if not created.
     pub folder: Option<String>,
     /// Why it could not run; null if it could.
     pub problem: Option<String>,
     pub failed_rounds: u64,
-    /// Codes of warnings about the run or the machine, such as `noisy-machine`: the verdicts rest on such rounds.
+    /// Codes of warnings about the run or the machine, such as `noisy-machine`; they also apply to the verdicts.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -117,13 +118,11 @@ pub struct TestRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ClaimsReport {
     pub tool: Tool,
-    /// The exact command line.
     pub command_line: Vec<String>,
-    /// When it began: seconds since 1970-01-01 UTC.
+    /// Start time, in seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
-    /// How long it took, in ns; 0 if nothing was run.
+    /// Duration, in ns; 0 if nothing was run.
     pub duration_ns: u64,
-    /// How far it got.
     pub state: State,
     /// Seed of every run; null if nothing was run.
     pub seed: Option<u64>,
@@ -142,7 +141,7 @@ impl Document for ClaimsReport {
 }
 
 impl ClaimsReport {
-    /// Number of claims with that verdict, without skipped ones.
+    /// Number of claims with `verdict`, without skipped ones.
     pub fn count(&self, verdict: Verdict) -> usize {
         let has = |claim: &&JudgedClaim| claim.skipped.is_none() && claim.judgement.verdict == Some(verdict);
         self.claims.iter().filter(has).count()
@@ -153,7 +152,7 @@ impl ClaimsReport {
         self.claims.iter().filter(|claim| claim.skipped.is_some()).count()
     }
 
-    /// Number of claims with that coverage.
+    /// Number of claims with `coverage`.
     pub fn covered(&self, coverage: Coverage) -> usize {
         self.claims.iter().filter(|claim| claim.coverage == coverage).count()
     }

@@ -1,4 +1,4 @@
-//! The knee of a sweep of offered rates: the highest load that a transport delivers completely.
+//! The knee of a sweep of offered rates: the highest rate that a transport delivers completely.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,16 +19,16 @@ words! {
 
 /// Share of a round's offered load that was delivered, 0 to 1; `None` if nothing was sent.
 ///
-/// The share of sent messages that arrived, times two factors of at most 1: how well the sender kept up with the rate,
-/// by its lag behind the due times, and how well the receiver kept up with the sender, by the time from first to last
-/// arrival against that of the sends. Rates counted in the round would not do: with random arrivals they differ from
-/// the requested rate by chance.
+/// It is the share of sent messages that arrived, multiplied by two factors of at most 1. The first shows whether the
+/// sender kept up with the rate, from its lag behind the due times. The second shows whether the receiver kept up with
+/// the sender: time from first to last send / time from first to last arrival. Rates counted in the round are not used
+/// because with random arrivals they differ from the requested rate by chance.
 pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
     let sent = flow.sent.as_ref().filter(|sent| sent.messages > 0)?;
     let arrived = flow.ledger.received as f64 / flow.ledger.sent.max(1) as f64;
     let messages = sent.messages as f64;
     let sender = match &flow.figures.lateness_ns {
-        // A sender that falls behind is about twice as late at the end as in the middle.
+        // A sender that falls behind is about twice as late at the end as at the median.
         Some(lateness) => messages / (messages + offered_per_s * lateness.max.min(2.0 * lateness.p50) / 1e9),
         None if sent.over_ns > 0 => messages * 1e9 / sent.over_ns as f64 / offered_per_s,
         None => 1.0,
@@ -40,28 +40,28 @@ pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
     Some(arrived * sender.min(1.0) * receiver.min(1.0))
 }
 
-/// The highest rate delivered together with all lower ones, and the next one measured above it. `rates` ascend, each
-/// with whether it was delivered.
+/// Returns the highest rate that was delivered with all lower rates, and the next higher rate measured. `rates` are in
+/// ascending order, each with whether it was delivered.
 pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
     let first_failed = rates.iter().position(|(_, delivered)| !delivered);
     let below = first_failed.unwrap_or(rates.len()).checked_sub(1);
     (below.map(|place| rates[place].0), first_failed.map(|place| rates[place].0))
 }
 
-/// The knee of one sweep: cases that differ in the offered rate alone.
+/// The knee of one sweep: cases that differ only in the offered rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Knee {
-    /// The identities of its cases, the rates rising.
+    /// The identities of its cases, in ascending order of rate.
     pub cases: Vec<String>,
-    /// The greatest rate, in messages a second, of which at least 99 % arrived, as of every lower one measured; null where not
-    /// even the lowest was delivered.
+    /// The highest rate, in messages per second, that was delivered (at least 99 %) with all lower rates measured; null
+    /// if the lowest rate was not delivered.
     pub delivered_per_s: Option<f64>,
-    /// The next rate measured above it, which was not delivered; null where all were.
+    /// The next higher rate measured, which was not delivered; null if all were delivered.
     pub not_delivered_per_s: Option<f64>,
-    /// Why that one was not; null where all were delivered.
+    /// Why it was not delivered; null if all were delivered.
     pub why_not: Option<NotDelivered>,
-    /// The offered rate of the highest power: messages delivered a second over their mean latency (L. Kleinrock, ICC 1979). Null
-    /// of fewer than two rates with a latency.
+    /// The offered rate with the highest power: messages delivered per second / mean latency (L. Kleinrock, ICC 1979).
+    /// Null if fewer than two rates have a latency.
     pub highest_power_per_s: Option<f64>,
 }
 
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_bracket_ends_at_the_first_rate_that_failed() {
         let rates = [(1e3, true), (4e3, true), (16e3, false), (64e3, true)];
-        assert_eq!(bracket(&rates), (Some(4e3), Some(16e3)), "a later success by luck is no knee");
+        assert_eq!(bracket(&rates), (Some(4e3), Some(16e3)), "a higher rate delivered by chance is not the knee");
         assert_eq!(bracket(&rates[..2]), (Some(4e3), None));
         assert_eq!(bracket(&rates[2..]), (None, Some(16e3)));
         assert_eq!(bracket(&[]), (None, None));
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(share(1000, 0.0, 1_000_000_000), Some(1.0));
         assert_eq!(share(1000, 0.0, 900_000_000), Some(1.0));
         assert_eq!(share(900, 0.0, 1_000_000_000), Some(0.9));
-        assert_eq!(share(1000, 500e6, 1_000_000_000), Some(0.5), "a second behind at its end");
+        assert_eq!(share(1000, 500e6, 1_000_000_000), Some(0.5), "1 s late at the end of the round");
         assert_eq!(share(1000, 0.0, 2_000_000_000), Some(0.5), "the receiver took twice the time");
         assert_eq!(delivered_share(&FlowRecord::default(), 1000.0), None);
     }

@@ -1,4 +1,4 @@
-//! The ladder: the cases of a run by path, waiting and placement, fastest first, and their names in it.
+//! The ladder: the cases of a run grouped by path, waiting and placement, fastest first, with their row names.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::one_way::OneWayFigures;
 use crate::path;
 use crate::summary::CaseSummary;
 
-/// What the rows of a group measure.
+/// What a case measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseKind {
     /// A message and its answer.
@@ -44,7 +44,7 @@ impl CaseKind {
         }
     }
 
-    /// The noun for one measurement.
+    /// Noun for one sample.
     pub fn thing(self) -> &'static str {
         match self {
             Self::RoundTrips | Self::UnderLoad => "round trip",
@@ -53,7 +53,7 @@ impl CaseKind {
         }
     }
 
-    /// The same with its article.
+    /// Noun with its article for what the case measures.
     pub fn a_thing(self) -> &'static str {
         match self {
             Self::RoundTrips => "a round trip",
@@ -64,7 +64,7 @@ impl CaseKind {
         }
     }
 
-    /// The heading.
+    /// Heading of the cases of this kind.
     pub fn title(self) -> &'static str {
         match self {
             Self::RoundTrips => "Round trips",
@@ -78,13 +78,13 @@ impl CaseKind {
 }
 
 /// The figures by which these cases are compared, the decisive one first.
-/// - Round trips, exchanges and probes under load: median latency, then p90 and p99; for a probe those of the loaded
-///   phase, which are its flow's latency.
+/// - Round trips, exchanges and probes under load: median latency, then p90 and p99; for a probe, those of the loaded
+///   phase, which its flow's latency figures are from.
 /// - Messages at maximum rate: messages received per second.
 /// - Streams: goodput.
-/// - Offered loads, compared at one rate only: if all were delivered, median one-way latency, with p90 and p99 if
-///   nothing was lost (lost messages have no latency and would be in the tail); else the delivered rate, as latency is
-///   that of other messages.
+/// - Offered loads, only compared at equal rates: if all were delivered, median one-way latency, with p90 and p99 if
+///   nothing was lost (lost messages have no latency but belong to the tail); else the delivered rate, because the
+///   latencies are then of different sets of messages.
 pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     const LATENCY: &[ComparedBy] = &[ComparedBy::P50, ComparedBy::P90, ComparedBy::P99];
     let all = |is: fn(&CaseSummary) -> bool| rows.iter().all(|row| is(row));
@@ -99,7 +99,7 @@ pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     }
 }
 
-/// Whether an offered load arrived completely; false for other loads.
+/// Whether an offered load was delivered completely; false for other loads.
 pub fn is_delivered(row: &CaseSummary) -> bool {
     row.one_way().and_then(OneWayFigures::arrived_whole).unwrap_or(false)
 }
@@ -112,29 +112,30 @@ pub fn things_with_latency(cases: &[CaseSummary]) -> String {
     things.join(" or ")
 }
 
-/// Cases with the same path, waiting and placement; exchanges also with the same transport and request, cases under
-/// load with the same probe.
+/// Cases with the same path, waiting and placement. Exchanges also have the same transport and request, and cases under
+/// load the same probe.
 pub struct Group<'r> {
     /// `block, same-cpu`, or `tcp 100x2 B, block, same-cpu, over home-uplink`; includes the path if there are several.
     pub name: String,
-    /// The same without the path.
+    /// The name without the path.
     pub ends: String,
     /// The path alone, if there are several.
     pub path: Option<String>,
-    /// What its rows share besides path, waiting and placement: for exchanges transport and request, under load the
-    /// probe, else nothing.
+    /// What its rows share in addition to path, waiting and placement: transport and request of exchanges, the probe of
+    /// cases under load; else empty.
     pub subject: String,
     pub waiting: Waiting,
     pub placement: Placement,
     pub kind: CaseKind,
-    /// Fastest first: round trips by p50 (probes under load by that of the loaded phase), exchanges by bytes per
-    /// millisecond, messages by those received per second, streams by goodput. Offered loads that differ only in rate
-    /// are sorted by it, their series in plan order. Cases without the figure come last, in plan order.
+    /// Fastest first: round trips by p50 (probes under load by p50 of the loaded phase), exchanges by bytes per
+    /// millisecond, messages by messages received per second, streams by goodput. Offered loads that differ only in
+    /// rate are a series; series are in plan order and sorted by rate. Cases without the figure come last, in plan
+    /// order.
     pub rows: Vec<&'r CaseSummary>,
 }
 
-/// Groups by path in plan order, then in the order of the words (block, poll, spin; same-cpu, cross-cpu, unpinned),
-/// then in plan order.
+/// Groups the cases. Groups are sorted by path in plan order, then by waiting (block, poll, spin), then by placement
+/// (same-cpu, cross-cpu, unpinned), then in plan order.
 pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     let several = path::several(cases);
     let mut paths: Vec<Option<String>> = Vec::new();
@@ -169,8 +170,8 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
         match group.kind {
             CaseKind::RoundTrips | CaseKind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
             CaseKind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
-            CaseKind::Messages => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Rate)),
-            CaseKind::Streams => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Goodput)),
+            CaseKind::Messages => group.rows.sort_by(|a, b| by_highest(a, b, ComparedBy::Rate)),
+            CaseKind::Streams => group.rows.sort_by(|a, b| by_highest(a, b, ComparedBy::Goodput)),
             CaseKind::Offered => by_series(&mut group.rows),
         }
     }
@@ -191,7 +192,7 @@ fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     place(one).total_cmp(&place(other))
 }
 
-/// If some exchanges stall and most do not, p50 shows only one kind; bytes moved show both.
+/// If only some exchanges stall, p50 shows only those that do not; bytes per millisecond include both.
 fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let place = |row: &CaseSummary| row.bytes_per_ms().and_then(Figure::finite).unwrap_or(f64::NEG_INFINITY);
     place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
@@ -210,20 +211,20 @@ fn by_series(rows: &mut [&CaseSummary]) {
     rows.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| rate(a).total_cmp(&rate(b))));
 }
 
-fn by_most(one: &CaseSummary, other: &CaseSummary, figure: ComparedBy) -> Ordering {
+fn by_highest(one: &CaseSummary, other: &CaseSummary, figure: ComparedBy) -> Ordering {
     let place = |row: &CaseSummary| row.compared(figure).map_or(f64::NEG_INFINITY, |figure| figure.value);
     place(other).total_cmp(&place(one))
 }
 
-/// The request and its answer without the remedy, with the fault injected in the answer, if any: `100x2 B`, `4+3210 B,
-/// gap 1 ms, 4 in flight`.
+/// The request and its answer without the remedy, and the injected fault, if any: `100x2 B`, `4+3210 B, gap 1 ms,
+/// 4 in flight`.
 pub fn request(case: &Case, exchange: &Exchange) -> String {
     let mut words = exchange_words(case, exchange);
     words.remove(0);
     words.join(", ")
 }
 
-/// The remedy and the words of [`request`]: what a case of exchanges has beyond one of round trips.
+/// The remedy and the words of [`request`]: the details of a case that only exchanges have.
 fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
     let bare = Case::small_writes(&case.primary().transport, exchange.clone());
     let sized = bare.with(|bare| {

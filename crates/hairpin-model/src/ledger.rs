@@ -7,49 +7,51 @@ use serde::{Deserialize, Serialize};
 use crate::fact::{self, Fact};
 use crate::fact_names;
 
-/// An end's receive buffer had no room; the end's name may follow, as in `receive-buffer-overflow-server`.
+/// An end's receive buffer was full; the end's name may follow, as in `receive-buffer-overflow-server`.
 pub const RECEIVE_BUFFER: &str = "receive-buffer-overflow";
-/// The sender's kernel refused it.
+/// The sender's kernel refused the message.
 pub const SEND_BUFFER: &str = "send-buffer";
-/// A queue discipline of the sender's host dropped it.
+/// A queue discipline of the sender's host dropped the message.
 pub const QDISC: &str = "qdisc";
-/// A device of the receiver's host dropped it.
+/// A device of the receiver's host dropped the message.
 pub const DEVICE: &str = "device";
-/// The emulated link lost it, or still had it at the end; the stage's name may follow, as in `link-loss`.
+/// The emulated link lost the message, or still held it at the end; the stage's name may follow, as in `link-loss`.
 pub const LINK: &str = "link";
-/// The relay of the emulated link had no room for it before the link; the round then does not count.
+/// The emulator had no room for the message before it entered the link; the round then does not count.
 pub const RELAY: &str = "relay";
-/// The network between two hosts lost it on the way to the server, by the counters of both ends and the receive
-/// buffers.
+/// The network between two hosts lost the message on the way to the server, according to the counters of both ends
+/// and of the receive buffers.
 pub const NETWORK_UP: &str = "network-up";
-/// The same for an answer, or for a load that goes down.
+/// The network between two hosts lost an answer, or a message of a load in direction down.
 pub const NETWORK_DOWN: &str = "network-down";
 
-/// A cause of losses, and the kernel counter that it is read from.
+/// A cause of losses, and its kernel counters.
 struct Cause {
     name: &'static str,
     words: &'static str,
-    /// The kernel's counters, the first that an end has; empty if Hairpin counts it.
+    /// Kernel counters; the first that an end has is used. Empty if Hairpin counts these losses itself.
     counters: &'static [&'static str],
-    /// Counts packets. If datagrams travel as segments of one packet (UDP GSO and GRO), each is up to [`MAX_SEGMENTS`]
-    /// messages.
+    /// The counter counts packets. A packet is up to [`MAX_SEGMENTS`] messages if datagrams are sent as segments of one
+    /// packet (UDP GSO and GRO).
     counts_packets: bool,
-    /// Counts a whole network namespace, other programs included.
+    /// The counter covers the whole network namespace, including other programs.
     is_of_the_namespace: bool,
 }
 
-const OWN: Cause = Cause { name: "", words: "", counters: &[], counts_packets: false, is_of_the_namespace: false };
+const UNCOUNTED: Cause =
+    Cause { name: "", words: "", counters: &[], counts_packets: false, is_of_the_namespace: false };
 
 const CAUSES: &[Cause] = &[
     Cause {
         name: RECEIVE_BUFFER,
         words: "receive buffer full",
-        // A socket's own counter includes packets with a wrong checksum, which a link damaged and has already counted.
+        // The socket's own counter also counts packets with a wrong checksum: the link damaged and counted these
+        // already.
         counters: &[fact_names::UDP_BUFFER_ERRORS, fact_names::SOCKET_DROPS],
         counts_packets: true,
-        ..OWN
+        ..UNCOUNTED
     },
-    Cause { name: SEND_BUFFER, words: "refused by the sender's kernel", ..OWN },
+    Cause { name: SEND_BUFFER, words: "refused by the sender's kernel", ..UNCOUNTED },
     Cause {
         name: QDISC,
         words: "dropped by the sender's queue discipline",
@@ -64,13 +66,13 @@ const CAUSES: &[Cause] = &[
         counts_packets: true,
         is_of_the_namespace: true,
     },
-    Cause { name: LINK, words: "lost on the link", ..OWN },
-    Cause { name: RELAY, words: "not carried by the relay of the link", ..OWN },
-    Cause { name: NETWORK_UP, words: "lost in the network on the way to the server", ..OWN },
-    Cause { name: NETWORK_DOWN, words: "lost in the network on the way to the client", ..OWN },
+    Cause { name: LINK, words: "lost on the link", ..UNCOUNTED },
+    Cause { name: RELAY, words: "not carried by the relay of the link", ..UNCOUNTED },
+    Cause { name: NETWORK_UP, words: "lost in the network on the way to the server", ..UNCOUNTED },
+    Cause { name: NETWORK_DOWN, words: "lost in the network on the way to the client", ..UNCOUNTED },
 ];
 
-/// The cause with that name, and what follows the name: an end or a stage.
+/// Returns the cause for `name`, and the end or stage that follows the cause in it.
 fn cause(name: &str) -> Option<(&'static Cause, Option<&str>)> {
     CAUSES.iter().find_map(|cause| match name.strip_prefix(cause.name)? {
         "" => Some((cause, None)),
@@ -78,30 +80,32 @@ fn cause(name: &str) -> Option<(&'static Cause, Option<&str>)> {
     })
 }
 
-/// What the kernel counted for that cause at an end with these facts; 0 without a counter.
+/// Kernel count for the cause `name` at an end with these facts; 0 without a counter.
 pub fn counted_by_kernel(name: &str, facts: &[Fact]) -> u64 {
     let counters = cause(name).map_or(&[][..], |(cause, _)| cause.counters);
-    // A kernel's count of packets.
+    // Packet counts are whole and fit.
     counters.iter().find_map(|counter| fact::number(facts, counter)).unwrap_or(0.0) as u64
 }
 
-/// Messages that went one way between two hosts, the warm-up's too, each once; copies and order by the terms of RFC 4737.
+/// Messages that went one way between two hosts, the warm-up's too, each once; copies and order by the terms of RFC
+/// 4737.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Way {
-    /// Those that the one end sent.
+    /// Messages that one end sent.
     pub sent: u64,
-    /// Those that the other received, in time or late.
+    /// Messages that the other end received, in time or late.
     pub received: u64,
-    /// Further arrivals of a message; of a one-way load after the warm-up, and 0 where the transport lets none through.
+    /// Further arrivals of a message. One-way loads count them only after the warm-up. 0 if the transport removes
+    /// duplicates.
     #[serde(default)]
     pub duplicated: u64,
-    /// Messages that arrived after one that was sent later; as above. Of answers at least so many.
+    /// Messages that arrived after one that was sent later, counted like `duplicated`. For answers, a minimum.
     #[serde(default)]
     pub reordered: u64,
 }
 
 impl Way {
-    /// Messages missing that were not lost to full buffers.
+    /// Missing messages, without the `overflown` ones that full buffers dropped.
     pub fn missing(self, overflown: u64) -> u64 {
         self.sent.saturating_sub(self.received).saturating_sub(overflown)
     }
@@ -116,10 +120,9 @@ impl Way {
     }
 }
 
-/// sent = received + lost (by cause) + late + unexplained. A duplicate is a second arrival and is counted apart.
+/// sent = received + lost (by cause) + late + unexplained. A duplicate is a second arrival and is counted separately.
 ///
-/// No cause is computed by subtraction: each is read from a counter of its own, and what the counters do not cover
-/// is `unexplained`.
+/// No cause is computed by subtraction: each has its own counter. Losses that no counter covers are `unexplained`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Ledger {
     /// Messages sent after the warm-up.
@@ -132,17 +135,17 @@ pub struct Ledger {
     pub late: u64,
     /// Further arrivals of an answer that had arrived already.
     pub duplicated: u64,
-    /// What is missing (positive) or too many (negative) after all of the above; see [`Ledger::may_count_copies`].
+    /// Remaining messages, missing (positive) or in excess (negative); see [`Ledger::may_count_copies`].
     pub unexplained: i64,
-    /// What went up between two hosts; null on one.
+    /// Messages from client to server between two hosts; null on one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<Way>,
-    /// What went down.
+    /// Messages from server to client between two hosts; null on one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<Way>,
 }
 
-/// The words for a loss's cause: `receive buffer of the server full`, `link: loss`.
+/// Text for a cause of losses: `receive buffer of the server full`, `link: loss`.
 pub fn in_words(name: &str) -> String {
     match cause(name) {
         Some((Cause { words, .. }, None)) => (*words).to_owned(),
@@ -152,7 +155,7 @@ pub fn in_words(name: &str) -> String {
     }
 }
 
-/// Whether a cause is counted for a whole network namespace, other programs included.
+/// Whether the counter of a cause covers the whole network namespace, including other programs.
 pub fn is_of_the_namespace(name: &str) -> bool {
     cause(name).is_some_and(|(cause, _)| cause.is_of_the_namespace)
 }
@@ -162,12 +165,11 @@ pub fn counts_packets(name: &str) -> bool {
     cause(name).is_some_and(|(cause, _)| cause.counts_packets)
 }
 
-/// Maximum datagrams of one packet (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
+/// Maximum number of datagrams in one packet (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
 pub const MAX_SEGMENTS: u64 = 128;
 
 impl Ledger {
-    /// Closes the ledger: computes `unexplained`.
-    // No round sends 2^63 messages.
+    /// Computes `unexplained`.
     pub fn closed(mut self) -> Self {
         let accounted = self.received + self.lost.values().sum::<u64>() + self.late;
         self.unexplained = self.sent as i64 - accounted as i64;
@@ -179,15 +181,16 @@ impl Ledger {
         self.sent.saturating_sub(self.received) as f64 / self.sent.max(1) as f64
     }
 
-    /// Whether a surplus may be packets instead of messages: full receive buffers count packets, and the link copied or
-    /// damaged `not_messages` of them. No counter tells which of these a buffer dropped.
+    /// Whether a surplus may be packets that are not messages. Full receive buffers count packets, of which the link
+    /// copied or damaged `not_messages`; no counter shows how many of those a buffer dropped.
     pub fn may_count_copies(&self, not_messages: u64) -> bool {
         let overflows =
             self.lost.iter().filter(|(cause, _)| cause.starts_with(RECEIVE_BUFFER)).map(|(_, count)| *count);
         self.unexplained < 0 && self.unexplained.unsigned_abs() <= overflows.sum::<u64>().min(not_messages)
     }
 
-    /// Whether missing messages may be segments of packets that a counter counts once each ([`counts_packets`]).
+    /// Whether missing messages may be segments of dropped packets, each of which a counter counts once
+    /// ([`counts_packets`]).
     pub fn may_be_segments(&self) -> bool {
         let packets: u64 = self.lost.iter().filter(|(cause, _)| counts_packets(cause)).map(|(_, count)| *count).sum();
         self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MAX_SEGMENTS - 1)
@@ -217,7 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_cause_has_words() {
+    fn a_cause_has_a_text() {
         let told = ["receive-buffer-overflow-server", "receive-buffer-overflow", "link-loss", "other"].map(in_words);
         assert_eq!(told, ["receive buffer of the server full", "receive buffer full", "link: loss", "other"]);
     }
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_surplus_may_be_copies_up_to_the_copies_and_overflows() {
+    fn a_surplus_may_be_copies_if_link_and_buffers_counted_enough() {
         let ledger = |overflown, received| {
             let lost = BTreeMap::from([
                 ("receive-buffer-overflow-server".to_owned(), overflown),

@@ -1,7 +1,7 @@
-//! The nouns of Hairpin, their units, and the saved-run format.
+//! Hairpin's data types, their units, and the format of saved runs.
 //!
-//! Everything here is plain data: no clock, no file, no socket, no thread. Every other crate may depend on this one; it
-//! depends on none of them.
+//! Everything here is plain data: no clock, no file, no socket, no thread. Every other crate may depend on this crate,
+//! and this crate depends on none of them.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,7 +1,7 @@
 //! Limits of a server's tickets for clients on other hosts.
 //!
 //! The client checks a plan before anything runs, to refuse it early. The server checks each order and counts the bytes
-//! moved; this count binds, as it cannot know beforehand how much a closed loop will send.
+//! moved. Only this count is binding, because the bytes of a closed loop are not known in advance.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,8 @@ pub struct Limits {
     pub daily_bytes: Option<u64>,
     /// Concurrent runs.
     pub sessions: Option<u64>,
-    /// How long a round waits for other clients' rounds to end, in ns. Then it runs concurrently and does not count.
+    /// How long a round waits for other clients' rounds to end, in ns. After that it runs concurrently with them and
+    /// does not count.
     pub wait_ns: Option<u64>,
 }
 
@@ -34,7 +35,7 @@ pub struct Limits {
 pub struct ExceededLimit {
     /// `rate=100mbit`.
     pub limit: String,
-    /// The cause: `the load sends 200 Mbit/s`.
+    /// What exceeds it: `the load sends 200 Mbit/s`.
     pub by: String,
     /// What would fit.
     pub hint: String,
@@ -103,16 +104,17 @@ impl Limits {
         self.wait_ns.unwrap_or(WAIT_NS)
     }
 
-    /// Maximum payload of a case in bits per second, each flow in its busier direction; `None` if only the path limits
-    /// it.
+    /// Maximum payload of a case, in bits per second: the sum over flows of the busier direction. `None` if only the
+    /// path limits it.
     pub fn case_bits_per_s(case: &Case, round_trip_ns: u64) -> Option<f64> {
         case.flows.iter().map(|flow| bits_per_s(flow, round_trip_ns)).sum()
     }
 
-    /// Checks a case over a path with that round-trip time; other loads of the client already send `beside_bits_per_s`.
+    /// Checks the rate of a case over a path with this round-trip time. Other loads of the client already send
+    /// `beside_bits_per_s`.
     ///
     /// # Errors
-    /// It exceeds the limit of the rate.
+    /// The case exceeds the rate limit.
     pub fn allow_case(&self, case: &Case, round_trip_ns: u64, beside_bits_per_s: f64) -> Result<(), ExceededLimit> {
         let Some(most) = self.rate_bits_per_s else { return Ok(()) };
         let limit = rate_word(most);
@@ -147,10 +149,10 @@ impl Limits {
         })
     }
 
-    /// Checks a round if `used_bytes` of the day are used.
+    /// Checks a round. `used_bytes` of the daily bytes are already used.
     ///
     /// # Errors
-    /// It exceeds the limit of the duration or of the bytes per day.
+    /// The round exceeds the limit on the duration or on the bytes per day.
     pub fn allow_round(&self, order: &RoundOrder, used_bytes: u64) -> Result<(), ExceededLimit> {
         let lasts_ns = lasts_ns(order);
         if let (Some(most), Some(lasts)) = (self.duration_ns, lasts_ns)
@@ -165,10 +167,10 @@ impl Limits {
         self.allow_bytes("the round sends", sends_bytes(order), used_bytes)
     }
 
-    /// Checks a plan if `used_bytes` of the day are used.
+    /// Checks a plan. `used_bytes` of the daily bytes are already used.
     ///
     /// # Errors
-    /// A round exceeds them, or all rounds together exceed the bytes per day.
+    /// A round exceeds a limit, or all rounds together exceed the bytes per day.
     pub fn allow_plan(&self, rounds: &[RoundOrder], used_bytes: u64) -> Result<(), ExceededLimit> {
         rounds.iter().try_for_each(|order| self.allow_round(order, used_bytes))?;
         self.allow_bytes("the run sends", rounds.iter().map(sends_bytes).fold(0, u64::saturating_add), used_bytes)
@@ -182,12 +184,12 @@ impl Limits {
         let exceeded =
             |by, hint: &str| ExceededLimit { limit: self.words_of("daily-bytes"), by, hint: hint.to_owned() };
         if left == 0 {
-            return Err(exceeded("the bytes of today are used up".to_owned(), "wait until the day is over (UTC)"));
+            return Err(exceeded("today's bytes are used up".to_owned(), "wait until the next day (UTC)"));
         }
         if sends > left {
             let [left, sends] = [left, sends].map(|bytes| quantities::bytes(bytes as f64));
-            let by = format!("{left} of today are left, and {who_sends} about {sends}");
-            return Err(exceeded(by, "run less, or wait until the day is over (UTC)"));
+            let by = format!("{left} are left for today, and {who_sends} about {sends}");
+            return Err(exceeded(by, "run less, or wait until the next day (UTC)"));
         }
         Ok(())
     }
@@ -230,7 +232,7 @@ fn bits_per_s(flow: &Flow, round_trip_ns: u64) -> Option<f64> {
     Some(per_s * bytes * 8.0)
 }
 
-/// Rate at which messages are due. An order may contain anything: a value not above 0 limits nothing.
+/// Rate at which messages are due; `None` without a rate, or if an order contains a rate that is not positive.
 fn rate_per_s(flow: &Flow) -> Option<f64> {
     flow.load.rate_per_s().filter(|rate| *rate > 0.0)
 }
@@ -241,14 +243,14 @@ fn bytes_per_s(flow: &Flow) -> f64 {
     rate_per_s(flow).unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
 }
 
-/// Payload of a round in both directions, in bytes, as far as rates give it. A round without a rate ends when the bytes
-/// are used up.
+/// Payload of a round in both directions, in bytes, of flows with a given rate; else 0. A round without a rate ends
+/// when the day's bytes are used up.
 fn sends_bytes(order: &RoundOrder) -> u64 {
     let per_s = order.case.flows.iter().map(bytes_per_s).sum::<f64>();
     lasts_ns(order).map_or(0.0, |lasts| per_s * lasts as f64 / 1e9) as u64
 }
 
-/// Duration of a round by its order, in ns; `None` if it counts messages.
+/// Duration of a round according to its order, in ns; `None` if the order is for a number of messages.
 fn lasts_ns(order: &RoundOrder) -> Option<u64> {
     if let Some(phases) = &order.phases {
         let all = [phases.idle, phases.ramp, phases.loaded, phases.recovering];
@@ -351,7 +353,7 @@ mod tests {
         assert_eq!(hint(Case::of(stream().in_role(FlowRole::Load))), "use --load-rate");
     }
 
-    /// Another client program may order anything: no size may wrap around to a small one.
+    /// Orders may contain any number; no size may wrap around to a small one.
     #[test]
     fn the_largest_sizes_exceed_every_limit() {
         let limits = Limits::parse("rate=100gbit,daily-bytes=1GiB").unwrap();
@@ -367,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_compared_with_the_bytes_that_are_left_for_all_its_rounds() {
+    fn the_sum_of_all_rounds_is_compared_with_the_bytes_left() {
         let limits = Limits::parse("daily-bytes=1MiB").unwrap();
         let flow = Flow::ping_pong("udp");
         let load = flow.load.paced(1_048_576.0 / 4.0 / (2 * flow.load.size_bytes()) as f64);
@@ -379,16 +381,16 @@ mod tests {
         assert_eq!(limits.allow_plan(&rounds(4), 0), Ok(()));
         assert_eq!(
             limits.allow_plan(&rounds(5), 0).unwrap_err().cause(),
-            "limit daily-bytes=1MiB: 1 MiB of today are left, and the run sends about 1.25 MiB"
+            "limit daily-bytes=1MiB: 1 MiB are left for today, and the run sends about 1.25 MiB"
         );
         assert_eq!(
             limits.allow_plan(&rounds(1), 1 << 20).unwrap_err().cause(),
-            "limit daily-bytes=1MiB: the bytes of today are used up"
+            "limit daily-bytes=1MiB: today's bytes are used up"
         );
     }
 
     #[test]
-    fn a_round_is_compared_with_the_duration_and_the_bytes_that_are_left() {
+    fn a_round_is_compared_with_the_duration_and_the_bytes_left() {
         let limits = Limits::parse("duration=10s,daily-bytes=1MiB").unwrap();
         let order = |seconds: u64, per_s: f64| {
             let flow = Flow::ping_pong("udp");

@@ -1,7 +1,7 @@
-//! The saved record of the link between a run's ends: its lateness, its ledger, and the data that a report draws.
+//! The saved record of the link between a run's ends: its lateness, its ledger, and the data for the report's charts.
 //!
-//! Times are ns since the link started. A ledger closes: `in + duplicated = out + dropped + inside`, for each stage,
-//! each direction and the link; every term is counted by itself and none is a difference.
+//! Times are ns since the link started. Each stage, each direction and the link have a ledger, in which
+//! `in + duplicated = out + dropped + inside`. Every term has its own counter; none is computed as a difference.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ words! {
 /// The link of one round (or of one `link run`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkRecord {
-    /// The seed of every random choice.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Released minus due; null if no packet was released.
     pub lateness_ns: Option<LatenessNs>,
@@ -50,10 +50,10 @@ pub struct LinkRecord {
     /// Packets that both ends dropped after the link had delivered them; empty in older runs.
     #[serde(default)]
     pub dropped_after: DroppedAfter,
-    /// Time 0 of the samples, in ns since the link started, to align both. Null if no round was measured.
+    /// Time 0 of the samples, in ns since the link started, to align both timelines. Null if no round was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_began_ns: Option<u64>,
-    /// File in the run folder with a line per packet; null if none was kept.
+    /// File in the run folder with a line per packet; null if not saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_file: Option<String>,
     /// Why the log is incomplete, if it is; the measurement is still valid.
@@ -67,41 +67,41 @@ pub const LOGS: &str = "links";
 /// Memory limit for packets inside the relay, in MiB.
 pub const MAX_MEMORY_MIB: usize = 256;
 
-/// The relay's own cost.
+/// Cost and losses of the relay itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RelayReport {
     /// The CPU it was pinned to; null if not pinned.
     pub pinned_cpu: Option<usize>,
     /// Its CPU time while packets were relayed, in ns.
     pub cpu_ns: u64,
-    /// From the order until the link carries packets, in ns.
+    /// Time from the order until the link carries packets, in ns.
     pub setup_ns: u64,
-    /// Packets that the relay had no room for, in its sockets (`PACKET_STATISTICS`) or its memory; in no stage's
+    /// Packets for which the relay had no room in its sockets (`PACKET_STATISTICS`) or its memory; not in a stage's
     /// ledger.
     pub overrun: u64,
-    /// Those that its memory had no room for: [`MAX_MEMORY_MIB`]. 0 in older runs.
+    /// Packets for which the relay's memory had no room: [`MAX_MEMORY_MIB`]. 0 in older runs.
     #[serde(default)]
     pub memory_overrun: u64,
-    /// Frames that the relay does not carry: neither IP nor ARP, or with a VLAN tag. In no ledger.
+    /// Frames that the relay does not carry: neither IP nor ARP, or with a VLAN tag. Not in a ledger.
     #[serde(default)]
     pub not_carried: u64,
 }
 
-/// How late a relay may be, in ns, for its round to count.
+/// Maximum lateness of the relay, in ns, for its round to count.
 ///
-/// What the relay adds must not show beside what the link itself takes: so on a long link more is allowed, as a share of
-/// the round trip of its delays.
+/// The relay's lateness must be negligible compared with the link's delays, so the bounds grow with the round trip of
+/// these delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LateBoundsNs {
-    /// For half of the packets.
+    /// Bound on the median lateness.
     pub p50: u64,
-    /// For all but one of a hundred. Of fewer packets than that it is for the latest: one late packet of ten is in the
-    /// figures of a short round.
+    /// Bound on the 99th percentile. With fewer than 100 packets it applies to the maximum, because one late packet of
+    /// ten affects the figures of a short round.
     pub p99: u64,
 }
 
 impl LateBoundsNs {
-    /// 100 us or a hundredth of the round trip at p50, 1 ms or a twentieth of it at p99, whichever is more.
+    /// p50: the larger of 100 us and 1/100 of the round trip. p99: the larger of 1 ms and 1/20 of the round trip.
     pub fn of(round_trip_ns: u64) -> Self {
         Self { p50: 100_000.max(round_trip_ns / 100), p99: 1_000_000.max(round_trip_ns / 20) }
     }
@@ -114,12 +114,12 @@ impl Default for LateBoundsNs {
 }
 
 impl LinkRecord {
-    /// Whether the link held more than the relay has memory for: a faster relay would not help.
+    /// Whether the link held more packets than fit in the relay's memory, which a faster relay would not change.
     pub fn was_overfull(&self) -> bool {
         self.relay.is_some_and(|relay| relay.memory_overrun > 0)
     }
 
-    /// Why the round under this link does not count: the relay was later than its bound, or had no room for packets.
+    /// Why the round over this link does not count, if so: the relay exceeded a bound, or had no room for packets.
     pub fn why_invalid(&self) -> Option<LeftOut> {
         if let Some(RelayReport { overrun, memory_overrun: in_memory, .. }) = self.relay
             && overrun.max(in_memory) > 0
@@ -139,30 +139,30 @@ impl LinkRecord {
 pub struct LinkSummary {
     /// The seed of the first block; every further block adds one.
     pub seed: u64,
-    /// Medians over the rounds of their p50 and p99, and the maximum of all; null where no packet was released.
+    /// Medians over rounds of p50 and p99, and the maximum of all rounds; null if no packet was released.
     pub lateness_ns: Option<LatenessNs>,
-    /// How late the relay may have been for a round to count.
+    /// Maximum lateness of the relay for a round to count.
     #[serde(default)]
     pub late_bounds_ns: LateBoundsNs,
     /// All rounds together.
     pub packets: PacketCounts,
-    /// The digest of each trace file that it replayed, by its name in the profile, of the first round.
+    /// The digest of each trace file that the first round replayed, by its name in the profile.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, String>,
-    /// What TCP at both ends used in the first round; null in older runs, whose ends took it from the host.
+    /// TCP settings of both ends in the first round; null in older runs, whose ends had the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<LinkEnds>,
-    /// Rounds that do not count, and why, a sentence each. They are in the figures of a case that is invalid because too
-    /// few others are left, and of no other.
+    /// Rounds that do not count, and why, a sentence each. They are in the figures only if the case is invalid because
+    /// too few other rounds are left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds_left_out: Vec<String>,
-    /// The same as data; empty in older runs.
+    /// Rounds that do not count, as data; empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<RoundLeftOut>,
-    /// CPU time of the relay for a packet that came in, in ns; null for a link on a manual clock.
+    /// CPU time of the relay per packet that entered, in ns; null for a link on a manual clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_cpu_ns_per_packet: Option<f64>,
-    /// The link of one round, for a picture: the one with the most drops, else the first.
+    /// The link of one round, for a chart: the round with the most drops, else the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Box<ShownLink>>,
 }
@@ -178,21 +178,18 @@ pub struct ShownLink {
     pub down: DirectionRecord,
 }
 
-/// How much later than due the packets were released, in ns.
+/// Lateness of packets, in ns: time of release - time due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LatenessNs {
-    /// The median.
     pub p50: u64,
-    /// The 99th percentile.
     pub p99: u64,
-    /// The latest of all.
     pub max: u64,
 }
 
 /// A ledger of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PacketCounts {
-    /// Packets that came in.
+    /// Packets that entered.
     #[serde(rename = "in")]
     pub entered: u64,
     /// Packets and copies that left.
@@ -201,7 +198,7 @@ pub struct PacketCounts {
     pub dropped: BTreeMap<String, u64>,
     /// Copies made.
     pub duplicated: u64,
-    /// Packets and copies that left after one that had come in later (RFC 4737, section 3.3).
+    /// Packets and copies that left after one that had entered later (RFC 4737, section 3.3).
     pub reordered: u64,
     /// Packets with a bit flipped.
     #[serde(default)]
@@ -212,12 +209,12 @@ pub struct PacketCounts {
 }
 
 impl PacketCounts {
-    /// Packets that may fill a receive buffer without being a message: copies, and those with a flipped bit.
+    /// Packets that may fill a receive buffer but are not messages: copies, and packets with a flipped bit.
     pub fn not_messages(&self) -> u64 {
         self.duplicated + self.corrupted
     }
 
-    /// Packets that the ledger does not explain; 0 if it closes, positive if packets are missing.
+    /// Difference between both sides of the ledger; positive if packets are missing, 0 if it closes.
     pub fn unexplained(&self) -> i128 {
         let dropped: i128 = self.dropped.values().map(|count| i128::from(*count)).sum();
         i128::from(self.entered) + i128::from(self.duplicated)
@@ -226,7 +223,7 @@ impl PacketCounts {
             - i128::from(self.inside)
     }
 
-    /// Other fates of packets with their counts, in display order; only those that occurred.
+    /// The remaining counts of the ledger with their names, in display order; only nonzero ones.
     pub fn others(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let others = [
             ("duplicated", self.duplicated),
@@ -252,17 +249,17 @@ impl PacketCounts {
     }
 }
 
-/// One direction: its stages in order, and what happened in it over time.
+/// One direction: its ledger, its stages, and its timeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct DirectionRecord {
     /// The direction's ledger.
     pub packets: PacketCounts,
-    /// Bytes of the packets that came in, IP headers included; 0 in runs of earlier versions.
+    /// Bytes of the packets that entered, with IP headers; 0 in runs of earlier versions.
     #[serde(default)]
     pub in_bytes: u64,
     /// Its stages in the order in which a packet passes them.
     pub stages: Vec<StageRecord>,
-    /// What happened when; null where nobody sees it.
+    /// Counts over time; null if not recorded.
     pub timeline: Option<LinkTimeline>,
     /// The dropped packets in order of time, up to a limit.
     pub drops: Vec<DroppedPacket>,
@@ -281,41 +278,41 @@ pub struct StageRecord {
     /// Its packets; drops by reason, only reasons that occurred.
     #[serde(flatten)]
     pub packets: PacketCounts,
-    /// How long those that left had been in it, in ns, all together.
+    /// Time in the stage, summed over the packets that left it, in ns.
     #[serde(default)]
     pub time_inside_ns: u64,
-    /// The profile's line without this stage in either direction: what a counter-experiment runs. Null where the stage
-    /// is on every path.
+    /// The profile's line without this stage in either direction, for a counter-experiment. Null if the stage is on
+    /// every path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_without: Option<String>,
-    /// The profile's line with CoDel (RFC 8289) in this queue, and in that of the other direction: what a counter-experiment runs.
-    /// Null of other stages, and of a queue that has it.
+    /// The profile's line with CoDel (RFC 8289) in the queues of both directions, for a counter-experiment. Null for
+    /// other stages, and for a queue that has CoDel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_with_codel: Option<String>,
 }
 
 /// A direction over time: equal intervals from the link's start, all lists of one length.
 ///
-/// The number of intervals is bounded: when the time runs out of them, each two become one and all are twice as long.
+/// The number of intervals is bounded: when all are used, pairs are merged and the interval doubles.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkTimeline {
     /// The length of an interval in ns.
     pub interval_ns: u64,
-    /// Packets that came in.
+    /// Packets that entered.
     #[serde(rename = "in")]
     pub entered: Vec<u64>,
     /// Packets and copies that left.
     pub out: Vec<u64>,
     /// Dropped, by stage; only stages that dropped any.
     pub dropped: BTreeMap<String, Vec<u64>>,
-    /// The most packets in the queue, the one being sent included.
+    /// Maximum number of packets in the queue, including the packet being sent.
     pub queue_packets_max: Vec<u64>,
-    /// The most bytes in the queue, the packet being sent included.
+    /// Maximum number of bytes in the queue, including the packet being sent.
     pub queue_bytes_max: Vec<u64>,
-    /// The mean over time of the bytes in the queue, the packet being sent included; empty in older runs.
+    /// Mean over time of the bytes in the queue, including the packet being sent; empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_bytes_mean: Vec<u64>,
-    /// Bytes of the packets that left, IP headers included; empty in older runs.
+    /// Bytes of the packets that left, with IP headers; empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out_bytes: Vec<u64>,
 }
@@ -327,15 +324,15 @@ pub struct DroppedPacket {
     pub number: u64,
     /// Its size as an IP packet, in bytes.
     pub size_bytes: u64,
-    /// Whether it carried transport payload; a bare TCP acknowledgment does not.
+    /// Whether it carried transport payload; a pure ACK does not.
     pub carries_data: bool,
-    /// When it came in.
+    /// When it entered.
     pub arrived_ns: u64,
     /// When it was dropped.
     pub dropped_ns: u64,
     /// The stage that dropped it.
     pub stage: String,
-    /// Why, in the stage's word.
+    /// The stage's name for the reason.
     pub reason: String,
 }
 
@@ -344,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ledger_closes_or_says_by_how_much_it_does_not() {
+    fn a_ledger_closes_or_reports_the_difference() {
         let dropped = BTreeMap::from([("queue".to_owned(), 3)]);
         let counts =
             PacketCounts { entered: 10, out: 7, dropped, duplicated: 1, inside: 1, ..PacketCounts::default() };
@@ -355,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_the_saved_run_are_those_of_the_contract() {
+    fn a_record_is_saved_with_the_field_names_of_the_contract() {
         let record = LinkRecord {
             seed: 7,
             lateness_ns: Some(LatenessNs { p50: 1, p99: 2, max: 3 }),

@@ -1,4 +1,4 @@
-//! The ends of an emulated link: their TCP settings, and what their kernels dropped after the link's delivery.
+//! The ends of an emulated link: their TCP settings, and the packets that their kernels dropped after delivery.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantities;
 
-/// What TCP uses at both ends of a link, whatever the host uses.
+/// TCP settings of both ends of a link, independent of the host's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkEnds {
     /// The congestion control of connections over the link.
     pub congestion_control: String,
-    /// Whether a route sets it, because the kernel lets only the host have it as a default. A route also overrides what
-    /// a program chooses before it connects (`TCP_CONGESTION`).
+    /// Whether a route sets it, because the kernel does not allow it as the default of a network namespace. A route
+    /// also overrides what a program sets before it connects (`TCP_CONGESTION`).
     pub congestion_by_route: bool,
     /// The minimum, the default and the maximum of a receive buffer, in bytes (`net.ipv4.tcp_rmem`).
     pub tcp_rmem_bytes: [u64; 3],
-    /// The same of a send buffer (`net.ipv4.tcp_wmem`).
+    /// The minimum, the default and the maximum of a send buffer, in bytes (`net.ipv4.tcp_wmem`).
     pub tcp_wmem_bytes: [u64; 3],
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for LinkEnds {
     }
 }
 
-/// What the kernels of both ends dropped after the link's delivery, by counter; only nonzero counters.
+/// Drops in the kernels of both ends after the link had delivered, by counter; only nonzero counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct DroppedAfter {
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct DroppedAfter {
 /// A kernel counter of drops at an end.
 #[derive(Clone, Copy, Debug)]
 pub struct DropCounter {
-    /// The group of `/proc/net/snmp`, `/proc/net/netstat` or, `eth0`, of `/proc/net/dev`.
+    /// The group in `/proc/net/snmp` or `/proc/net/netstat`; `eth0` is the device in `/proc/net/dev`.
     pub group: &'static str,
     /// Its name in the group.
     pub name: &'static str,
@@ -67,12 +67,7 @@ pub struct DropCounter {
 
 impl DropCounter {
     pub const ALL: &[Self] = &[
-        Self::new(
-            "eth0",
-            "rx_dropped",
-            "packet",
-            "no room in the queue of the CPU that receives (net.core.netdev_max_backlog)",
-        ),
+        Self::new("eth0", "rx_dropped", "packet", "queue of the receiving CPU full (net.core.netdev_max_backlog)"),
         Self::new("Udp", "RcvbufErrors", "datagram", "receive buffer full"),
         Self::new("Udp", "MemErrors", "datagram", "no memory left for UDP (net.ipv4.udp_mem)"),
         Self::new("TcpExt", "ListenOverflows", "connection", "queue of the listening socket full"),
@@ -105,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_a_link_fit_on_one_line() {
+    fn the_ends_of_a_link_are_printed_on_one_line() {
         let ends = LinkEnds {
             congestion_control: "cubic".to_owned(),
             congestion_by_route: false,

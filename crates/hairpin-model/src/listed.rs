@@ -1,4 +1,4 @@
-//! What `hairpin list`, `runs` and `link` print as JSON, as plain data.
+//! The JSON documents of `hairpin list`, `runs` and `link`, as plain data.
 
 use std::collections::BTreeMap;
 
@@ -74,14 +74,14 @@ pub struct ListedOption {
 /// A link profile: `hairpin link show --json`.
 #[derive(Serialize, crate::JsonSchema)]
 pub struct ListedLink {
-    /// Name of a built-in profile; null for another, as are `summary` and `because`.
+    /// Name of a built-in profile; `name`, `summary` and `because` are null for other profiles.
     pub name: Option<&'static str>,
     pub summary: Option<&'static str>,
     /// The profile in one line.
     pub line: String,
     /// Sources of its figures.
     pub because: Option<&'static str>,
-    /// Stages from near to far; empty for the kernel's own path.
+    /// Stages from near to far; empty for the kernel's loopback.
     pub up: Vec<ListedStage>,
     /// Stages from far to near.
     pub down: Vec<ListedStage>,
@@ -101,7 +101,7 @@ pub struct Links {
     pub relay: Relay,
 }
 
-/// Whether links can run here: with `detail`, or the `reason` and the `hint` why not.
+/// Whether links can run here, with `detail` if they can, else with `reason` and `hint`.
 #[derive(Serialize, crate::JsonSchema)]
 pub struct Relay {
     pub can_run: bool,
@@ -126,10 +126,10 @@ pub struct LinkRun<'a> {
     pub invalid_because: Vec<String>,
     /// The profile as given.
     pub profile: &'a str,
-    /// Name of a built-in profile; null for another.
+    /// Name of a built-in profile; null for other profiles.
     pub name: Option<&'static str>,
     pub seed: u64,
-    /// Addresses of the ends by `near` and `far`, those of IPv6 by `near_ipv6` and `far_ipv6`.
+    /// Addresses of the ends: IPv4 with the keys `near` and `far`, IPv6 with `near_ipv6` and `far_ipv6`.
     pub addresses: BTreeMap<&'static str, String>,
     pub link: &'a LinkRecord,
 }
@@ -153,7 +153,7 @@ pub struct ListedRun {
     pub experiment: String,
     pub question: String,
     pub headline: String,
-    /// `running`, `complete`, `interrupted` or `unfinished` (killed, or its end was not saved).
+    /// `running`, `complete`, `interrupted`, or `unfinished` if it was killed or its end could not be saved.
     pub state: &'static str,
     /// Size of all its files.
     pub size_bytes: u64,

@@ -1,15 +1,15 @@
-//! The states of the machine over a run, by its probe.
+//! The states of the machine over a run, detected with a probe.
 
 use serde::{Deserialize, Serialize};
 
-/// The states that the machine was in, whatever was measured.
+/// The states of the machine, independent of what was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Machine {
-    /// One, or two with the faster first. None where the run has no probe.
+    /// One state, or two with the faster first. Empty if the run has no probe.
     pub states: Vec<MachineState>,
     /// How often the state changed from one round to the next.
     pub switches: u64,
-    /// Median over rounds of the round trip of a byte between ends on two CPUs, in ns; null where no round measured it.
+    /// Median over rounds of the round trip of a byte between ends on two CPUs, in ns; null if no round measured it.
     #[serde(default)]
     pub waking_ns: Option<f64>,
 }
@@ -17,10 +17,10 @@ pub struct Machine {
 /// One state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct MachineState {
-    /// Median over its rounds of what the probe took, in ns.
+    /// Median over its rounds of the probe's duration, in ns.
     pub probe_ns: f64,
     /// Its share of the rounds, 0 to 1.
     pub share: f64,
-    /// Its rounds.
+    /// Number of its rounds.
     pub rounds: u64,
 }

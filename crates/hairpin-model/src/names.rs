@@ -1,4 +1,4 @@
-//! Names typed by the user: parsing with the nearest match, and words for printing.
+//! Names typed by the user, with the nearest match for unknown ones, and lists of names for printing.
 
 use crate::hint::{Hint, Hinted};
 
@@ -24,7 +24,7 @@ impl Hinted for UnknownName {
         let is_known = |new: &str| self.known.iter().any(|known| known == new);
         let renamed = RENAMED.iter().find(|(_, old, new)| *old == self.given && is_known(new));
         if let Some((_, _, new)) = renamed {
-            return format!("it is called `{new}` now");
+            return format!("it was renamed to `{new}`");
         }
         let shown = SHOWN.iter().find(|(shown, name)| *shown == self.given && is_known(name));
         if let Some((_, name)) = shown {
@@ -37,7 +37,7 @@ impl Hinted for UnknownName {
     }
 }
 
-/// Words of reports and their names on the command line.
+/// Words in reports whose name on the command line differs.
 const SHOWN: &[(&str, &str)] =
     &[("busy-polling", "spin"), ("blocking", "block"), ("two-cpus", "cross-cpu"), ("not-pinned", "unpinned")];
 
@@ -72,8 +72,8 @@ pub fn place(kind: &'static str, given: &str, known: &[&str]) -> Result<usize, U
 
 /// The known name nearest to `given`, if close enough to be a typo.
 ///
-/// One edit (insertion, deletion, substitution or swap: Damerau-Levenshtein) is close at any length, since Jaro-Winkler
-/// alone finds nothing in common between `tpc` and `tcp`; beyond one edit Jaro-Winkler decides.
+/// A name one edit away (insertion, deletion, substitution or swap: Damerau-Levenshtein) is always close, because
+/// Jaro-Winkler alone finds no similarity between `tpc` and `tcp`. Beyond one edit Jaro-Winkler decides.
 pub fn nearest<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
     let given = given.to_lowercase();
     known
@@ -90,7 +90,7 @@ fn similarity(given: &str, name: &str) -> f64 {
     strsim::jaro_winkler(given, name).max(if one_slip { 0.9 } else { 0.0 })
 }
 
-/// Each value once, in order of first occurrence.
+/// Returns each value once, in order of first occurrence.
 pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for one in all {
@@ -101,7 +101,7 @@ pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// Values by key, the keys in order of first occurrence.
+/// Groups values by key; keys are in order of first occurrence.
 pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {
@@ -122,7 +122,7 @@ pub fn joined(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// The first `most` names in a sentence: `tcp, udp and 3 others`; all if only one would be omitted.
+/// The first `most` names in a sentence: `tcp, udp and 3 others`. Gives all names if only one would be omitted.
 pub fn shortened(names: &[impl AsRef<str>], most: usize) -> String {
     match names.len().saturating_sub(most) {
         0 | 1 => joined(names),
@@ -133,7 +133,7 @@ pub fn shortened(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// Empty: without the feature `schema`, words have no schema.
+/// Does nothing: without the feature `schema`, words have no schema.
 #[cfg(not(feature = "schema"))]
 #[doc(hidden)]
 #[macro_export]
@@ -205,9 +205,13 @@ mod tests {
     use crate::exchange::Remedy;
 
     #[test]
-    fn a_word_of_an_earlier_version_is_refused_with_the_word_of_this_one() {
+    fn a_renamed_word_is_refused_with_its_new_name() {
         assert!(
-            "together".parse::<Placement>().unwrap_err().to_string().ends_with("(hint: it is called `same-cpu` now)")
+            "together"
+                .parse::<Placement>()
+                .unwrap_err()
+                .to_string()
+                .ends_with("(hint: it was renamed to `same-cpu`)")
         );
         for (kind, old, new) in RENAMED {
             match *kind {
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_near_to_nothing_gets_the_list() {
+    fn a_name_without_a_near_match_gets_the_list() {
         let unknown = find("transport", "zzz", &["tcp", "udp"]).unwrap_err();
         assert_eq!(unknown.to_string(), "unknown transport `zzz` (hint: one of tcp, udp)");
     }

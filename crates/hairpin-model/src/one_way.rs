@@ -12,10 +12,10 @@ use crate::phases::SenderState;
 pub struct Received {
     /// Measured bytes that arrived.
     pub bytes: u64,
-    /// Bytes that arrived after the first measured arrival, those of connections still warming up included, so that
-    /// `bytes_after_first / over_ns` is a rate.
+    /// Bytes that arrived after the first measured arrival, including those of connections still in warm-up.
+    /// `bytes_after_first / over_ns` is the rate.
     pub bytes_after_first: u64,
-    /// From first to last measured arrival, in ns.
+    /// Time from first to last measured arrival, in ns.
     pub over_ns: u64,
     /// Messages that overtook an earlier one.
     pub reordered: u64,
@@ -24,10 +24,10 @@ pub struct Received {
     pub began_ns: Option<u64>,
     /// Width of the intervals of the time line, in ns.
     pub interval_ns: u64,
-    /// Bytes that arrived in each interval since the first arrival, including the warm-up's if `warm_up_intervals` is
+    /// Bytes that arrived in each interval since the first arrival; includes the warm-up if `warm_up_intervals` is
     /// not 0.
     pub interval_bytes: Vec<u64>,
-    /// Leading intervals that began before the first measured arrival.
+    /// Number of leading intervals that began before the first measured arrival.
     #[serde(default, skip_serializing_if = "is_default")]
     pub warm_up_intervals: u64,
     /// Measured bytes that arrived, by connection; empty for one connection.
@@ -50,13 +50,13 @@ impl Streamed {
 pub struct Sent {
     /// Measured messages sent; on a byte stream, writes.
     pub messages: u64,
-    /// From the first measured call to the end of the last, in ns.
+    /// Time from the start of the first measured call to the end of the last, in ns.
     pub over_ns: u64,
-    /// Messages that the kernel refused for lack of memory or of room in a device's queue (`ENOBUFS`, send(2)); counted
-    /// as sent.
+    /// Messages that the kernel refused because memory or a device's queue was full (`ENOBUFS`, send(2)); counted as
+    /// sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub refused: u64,
-    /// Calls that found no room in the send buffer.
+    /// Calls that found the send buffer full.
     #[serde(default, skip_serializing_if = "is_default")]
     pub full: u64,
     /// Accuracy of the pacing; null if messages had no due times.
@@ -65,7 +65,7 @@ pub struct Sent {
     /// State of its first connection over time, warm-up included; empty if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<SenderState>,
-    /// Time without feedback from the receiver after which it stopped, in ns; null if it did not.
+    /// Time without feedback from the receiver after which the sender stopped, in ns; null if it did not stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_feedback_ns: Option<u64>,
 }
@@ -73,17 +73,17 @@ pub struct Sent {
 /// How well a sender met the times at which messages were due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PacingError {
-    /// Intervals between messages due at different times.
+    /// Number of gaps between messages due at different times.
     pub gaps: u64,
-    /// Their nominal mean, in ns.
+    /// Nominal mean gap, in ns.
     pub nominal_ns: f64,
-    /// Actual intervals, in ns: between sends, or between arrivals if the kernel paced.
+    /// Actual gaps, in ns: between sends, or between arrivals if the kernel paced.
     pub gap_ns: GapPercentiles<f64>,
-    /// Share of intervals shorter than half of their nominal length, 0 to 1.
+    /// Share of gaps shorter than half their nominal length, 0 to 1.
     pub share_below_half: f64,
 }
 
-/// What is told of the distances between messages.
+/// Percentiles of the gaps between messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct GapPercentiles<T> {
     /// Median.
@@ -106,24 +106,24 @@ impl Received {
 pub struct CpuTimeLine {
     /// Ends of the intervals, in ns since the first measured message.
     pub at_ns: Vec<u64>,
-    /// CPU time used in each, in ns.
+    /// CPU time used in each interval, in ns.
     pub cpu_ns: Vec<u64>,
 }
 
 /// One end's counts of a one-way load, in messages; on a byte stream, in writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Streamed {
-    /// Sent after the warm-up.
+    /// Messages sent after the warm-up.
     pub sent: u64,
-    /// Received after the warm-up, each once.
+    /// Distinct messages received after the warm-up.
     pub received: u64,
-    /// Received again, after the warm-up.
+    /// Further arrivals of received messages, after the warm-up.
     pub duplicated: u64,
-    /// Sent in the warm-up.
+    /// Messages sent in the warm-up.
     pub warm_up_sent: u64,
-    /// Received in the warm-up.
+    /// Messages received in the warm-up.
     pub warm_up_received: u64,
-    /// Received damaged, or not part of this load.
+    /// Received messages that are damaged or not part of this load.
     #[serde(default)]
     pub unreadable: u64,
     /// Further counts of a receiver; null at a sender.
@@ -144,16 +144,15 @@ pub struct Streamed {
 pub struct Times {
     /// Values in ns and their counts, from a histogram with three significant digits.
     pub counts: Vec<(u64, u64)>,
-    /// Number of a message on its connection, when it was due and when received, in ns of the sender's clock.
+    /// Per message: its number on its connection, when it was due, and when it was received, in ns of the sender's
+    /// clock.
     pub rows: Vec<[u64; 3]>,
 }
 
 /// A figure of each end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct BothEnds {
-    /// The client's.
     pub client: Option<Figure>,
-    /// The server's.
     pub server: Option<Figure>,
 }
 
@@ -162,11 +161,11 @@ pub struct BothEnds {
 pub struct PacingFigures {
     /// How the sender kept to these times.
     pub method: Pacing,
-    /// What the distances were on average to be, in ns.
+    /// Nominal mean gap, in ns.
     pub nominal_ns: f64,
-    /// Distances between messages that were due at different times, in ns.
+    /// Actual gaps between messages due at different times, in ns.
     pub gap_ns: GapPercentiles<Option<Figure>>,
-    /// The share of the distances that were less than half of what they were to be, 0 to 1.
+    /// Share of gaps shorter than half their nominal length, 0 to 1.
     pub share_below_half: Option<Figure>,
 }
 
@@ -175,43 +174,44 @@ pub struct PacingFigures {
 pub struct Moment {
     /// The end of an interval, in ns since the first arrival of a round.
     pub at_ns: u64,
-    /// Bytes received a second in it: the median over the rounds, their least and their greatest.
+    /// Bytes received per second in the interval: median, minimum and maximum over the rounds.
     pub goodput_bytes_per_s: Figure,
-    /// CPU time of the client a second of time, 0 to 1; null where it is not known.
+    /// CPU time of the client per second, 0 to 1; null if unknown.
     pub client_cpu: Option<f64>,
-    /// That of the server.
+    /// CPU time of the server per second, 0 to 1; null if unknown.
     pub server_cpu: Option<f64>,
 }
 
 /// Figures that only a one-way load has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OneWayFigures {
-    /// Messages received a second, from the first arrival to the last.
+    /// Messages received per second, from the first arrival to the last.
     pub received_per_s: Option<Figure>,
-    /// Messages sent a second, from the first send to the last.
+    /// Messages sent per second, from the first send to the last.
     pub sent_per_s: Option<Figure>,
-    /// Bytes of messages that the receiver received a second.
+    /// Message bytes received per second.
     pub goodput_bytes_per_s: Option<Figure>,
-    /// The same in the warm-up; null where too little came in it.
+    /// Message bytes received per second in the warm-up; null if too little data arrived during it.
     pub warm_up_goodput_bytes_per_s: Option<Figure>,
-    /// System calls for each message that the end sent or received, warm-up included; waiting for messages or room is among
-    /// them.
+    /// System calls per message that the end sent or received, including the warm-up and calls that wait for messages
+    /// or buffer space.
     pub system_calls_per_message: BothEnds,
-    /// Context switches for each message, voluntary and involuntary.
+    /// Context switches per message, voluntary and involuntary.
     pub context_switches_per_message: BothEnds,
-    /// CPU time for a million messages, in seconds.
+    /// CPU time per million messages, in seconds.
     pub cpu_seconds_per_million: BothEnds,
-    /// CPU time for 10^9 bytes, in seconds.
+    /// CPU time per 10^9 bytes, in seconds.
     pub cpu_seconds_per_gb: BothEnds,
-    /// Jain's fairness index of the connections' bytes, 1/n to 1 (Jain, Chiu and Hawe, DEC-TR-301, 1984); null of one.
+    /// Jain's fairness index of the connections' bytes, 1/n to 1 (Jain, Chiu and Hawe, DEC-TR-301, 1984); null for one
+    /// connection.
     pub fairness: Option<Figure>,
-    /// Messages a second that were offered in an open loop; null elsewhere.
+    /// Messages offered per second in an open loop; null for other loads.
     pub offered_per_s: Option<f64>,
-    /// Messages a second that arrived in an open loop; null elsewhere.
+    /// Messages received per second in an open loop; null for other loads.
     pub delivered_per_s: Option<Figure>,
-    /// The share of the offered load that arrived, 0 to 1 ([`crate::knee::delivered_share`]); null elsewhere.
+    /// The delivered share of an offered load, 0 to 1 ([`crate::knee::delivered_share`]); null for other loads.
     pub delivered_share: Option<Figure>,
-    /// How well an open loop kept to its times; null elsewhere.
+    /// Accuracy of the pacing of an open loop; null for other loads.
     pub pacing: Option<PacingFigures>,
 }
 
@@ -219,18 +219,18 @@ pub struct OneWayFigures {
 pub const WHOLE: f64 = 0.99;
 
 impl OneWayFigures {
-    /// Whether the offered load arrived, and in time; `None` if nothing was offered or measured.
+    /// Whether the offered load counts as delivered; `None` if nothing was offered or measured.
     pub fn arrived_whole(&self) -> Option<bool> {
         self.delivered_share.and_then(Figure::finite).map(|share| share >= WHOLE)
     }
 }
 
-/// Goodput and CPU time over the time of a round.
+/// Goodput and CPU use of a case over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OverTime {
     /// When the warm-up ended, in ns since the first arrival.
     pub measured_from_ns: u64,
-    /// The moments, in order.
+    /// Moments in order of time.
     pub moments: Vec<Moment>,
 }
 
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_offered_load_arrived_if_99_percent_of_it_did() {
+    fn an_offered_load_is_delivered_from_a_share_of_99_percent() {
         let whole = |share: Option<f64>| {
             let delivered_share = share.map(Figure::bare);
             OneWayFigures { delivered_share, ..OneWayFigures::default() }.arrived_whole()

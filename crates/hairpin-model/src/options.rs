@@ -8,11 +8,11 @@ use crate::refused::Refused;
 use crate::words;
 
 words! {
-    /// A socket option, by its word on the command line.
+    /// A socket option, by its name on the command line.
     pub enum OptionName: "option" {
         /// `TCP_NODELAY`: send small segments at once (no Nagle).
         Nodelay = "nodelay",
-        /// `TCP_CORK`: hold partial segments back until it is released, 200 ms at most.
+        /// `TCP_CORK`: hold partial segments until the option is cleared, 200 ms at most.
         Cork = "cork",
         /// `TCP_QUICKACK`: acknowledge at once; the kernel may leave this mode by itself.
         Quickack = "quickack",
@@ -36,7 +36,7 @@ words! {
         Gso = "gso",
         /// `SO_ZEROCOPY`: batches are sent with `MSG_ZEROCOPY`.
         Zerocopy = "zerocopy",
-        /// `SO_MAX_PACING_RATE` in bytes a second.
+        /// `SO_MAX_PACING_RATE` in bytes per second.
         PacingRate = "pacing-rate",
     }
 }
@@ -60,7 +60,7 @@ pub enum ValueKind {
 impl OptionName {
     pub fn values(self) -> ValueKind {
         const INT_MAX: u64 = i32::MAX as u64;
-        // Input is parsed as a float, exact up to here.
+        // Values may be computed as floats, which are exact up to here.
         const MAX_EXACT: u64 = 1 << 53;
         match self {
             Self::Nodelay | Self::Cork | Self::Quickack | Self::Gso | Self::Zerocopy => ValueKind::Switch,
@@ -90,14 +90,14 @@ impl OptionName {
             Self::Dscp => "DSCP: the upper six bits of the type-of-service byte",
             Self::Congestion => "TCP_CONGESTION: the congestion control, for instance cubic",
             Self::NotsentLowat => "TCP_NOTSENT_LOWAT: unsent bytes above which a socket is not writable",
-            Self::Priority => "SO_PRIORITY: the queueing priority of what is sent",
-            Self::Gso => "UDP_SEGMENT and UDP_GRO: a batch goes through the kernel as one packet, where it fits",
-            Self::Zerocopy => "SO_ZEROCOPY: send batches with MSG_ZEROCOPY; the loopback device copies all the same",
-            Self::PacingRate => "SO_MAX_PACING_RATE: the highest rate at which TCP sends its segments",
+            Self::Priority => "SO_PRIORITY: the queueing priority of sent packets",
+            Self::Gso => "UDP_SEGMENT and UDP_GRO: a batch goes through the kernel as one packet, if it fits",
+            Self::Zerocopy => "SO_ZEROCOPY: send batches with MSG_ZEROCOPY; the loopback device copies anyway",
+            Self::PacingRate => "SO_MAX_PACING_RATE: the maximum rate at which TCP sends segments",
         }
     }
 
-    /// Value that `--option all` tries, if that makes sense in a ping-pong.
+    /// Value that `--option all` tries; `None` if the option is not useful in a ping-pong.
     pub fn trial_value(self) -> Option<&'static str> {
         match self {
             Self::Nodelay | Self::Quickack => Some("on"),
@@ -111,7 +111,7 @@ impl OptionName {
     }
 }
 
-/// The options asked for, by name; values are checked texts (`on`, `4096`, `cubic`).
+/// The requested options by name; values are checked texts (`on`, `4096`, `cubic`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(transparent)]
 pub struct Options(BTreeMap<OptionName, String>);
@@ -132,7 +132,7 @@ impl Options {
             if options.insert(name, value).is_some() {
                 return Err(Refused::new(
                     format!("option `{name}` is given twice"),
-                    "use --option twice to compare two choices",
+                    "use --option twice to compare two values",
                 ));
             }
         }
@@ -158,7 +158,7 @@ impl Options {
         self
     }
 
-    /// The options without that one.
+    /// Removes an option.
     pub fn without(mut self, name: OptionName) -> Self {
         self.0.remove(&name);
         self
@@ -189,18 +189,17 @@ fn checked(name: OptionName, value: &str) -> Result<String, Refused> {
     }
 }
 
-/// One option at one end: asked for, and what the kernel says before and after the round.
+/// One option at one end: the requested value, and the kernel's value before and after the round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Effective {
-    /// The option.
     pub name: OptionName,
-    /// What was asked, or null where the kernel's default was left alone.
+    /// The requested value; null if the kernel's default was not changed.
     pub asked: Option<String>,
     /// Read back before the first message.
     pub before: String,
     /// Read back after the last message.
     pub after: String,
-    /// Whether `before` is what was asked (true where nothing was asked).
+    /// Whether `before` is the requested value; true if none was requested.
     pub met: bool,
 }
 
@@ -226,7 +225,7 @@ mod tests {
         assert_eq!(text("dscp=64"), "option `dscp` does not take `64` (hint: a whole number from 0 to 63)");
         assert_eq!(
             text("cork=on,cork=off"),
-            "option `cork` is given twice (hint: use --option twice to compare two choices)"
+            "option `cork` is given twice (hint: use --option twice to compare two values)"
         );
         assert_eq!(text("tos=1,dscp=1"), "options `tos` and `dscp` set the same byte (hint: give one of them)");
     }

@@ -2,7 +2,8 @@
 
 use crate::refused::Refused;
 
-/// A unit: its spelling, and its size in the smallest unit. A spelling that ends in another one comes before it.
+/// A unit: its spelling, and its size in the smallest unit. In a list, a spelling must precede its own suffixes: `ms`
+/// before `s`.
 pub type Unit = (&'static str, u64);
 
 pub const BYTE_UNITS: &[Unit] = &[
@@ -36,10 +37,10 @@ pub enum Inexact {
     TooLarge,
 }
 
-/// The exact product of the decimal number before the unit and the unit.
+/// Parses a decimal number with a unit and returns the exact number of smallest units.
 ///
 /// # Errors
-/// Why it is not a whole number.
+/// [`Inexact`] if it is not a whole number.
 pub fn exact(text: &str, units: &[Unit]) -> Result<u64, Inexact> {
     let text = text.trim();
     let suffixed = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?.trim_end(), *scale)));
@@ -55,7 +56,7 @@ pub fn exact(text: &str, units: &[Unit]) -> Result<u64, Inexact> {
     u64::try_from(scaled / divisor).map_err(|_| Inexact::TooLarge)
 }
 
-/// The digits of `12.5` as one number (`None` if there are too many), and the number of decimals.
+/// Returns the digits of `12.5` as one number (`None` if there are too many), and the number of decimals.
 fn decimal(text: &str) -> Option<(Option<u128>, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction = fraction.trim_end_matches('0');
@@ -76,13 +77,13 @@ pub fn bytes(text: &str) -> Result<u64, Refused> {
         number => number,
     };
     let number = number.ok().filter(|number| *number <= MAX_NUMBER);
-    number.ok_or_else(|| is_not(text, "a number of bytes", "for instance 4096, 64KiB or 1MiB"))
+    number.ok_or_else(|| invalid(text, "a number of bytes", "for instance 4096, 64KiB or 1MiB"))
 }
 
 /// A duration in nanoseconds: `250ms`, `1.5s`, `20us`. The unit is required.
 ///
 /// # Errors
-/// [`Refused`] if the unit is missing or it is not a whole number of nanoseconds.
+/// [`Refused`] if the unit is missing or the duration is not a whole number of nanoseconds.
 pub fn duration_ns(text: &str) -> Result<u64, Refused> {
     let examples = "for instance 250ms, 1.5s or 20us";
     match exact(text, TIME_UNITS) {
@@ -90,8 +91,8 @@ pub fn duration_ns(text: &str) -> Result<u64, Refused> {
         Ok(_) | Err(Inexact::TooLarge) => {
             Err(Refused::new(format!("`{text}` is too long"), "for instance 30d, 12h or 250ms"))
         }
-        Err(Inexact::NoUnit) => Err(is_not(text, "a duration: its unit is missing", examples)),
-        Err(Inexact::NoNumber | Inexact::TooFine) => Err(is_not(text, "a duration", examples)),
+        Err(Inexact::NoUnit) => Err(invalid(text, "a duration: its unit is missing", examples)),
+        Err(Inexact::NoNumber | Inexact::TooFine) => Err(invalid(text, "a duration", examples)),
     }
 }
 
@@ -102,7 +103,7 @@ pub fn duration_ns(text: &str) -> Result<u64, Refused> {
 pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
     let units = &[("k", 1e3), ("K", 1e3), ("M", 1e6)];
     let rate = scaled(text.trim_end_matches("/s"), units).filter(|rate| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| is_not(text, "a rate", "a number of messages per second above 0, for instance 1000 or 20k"))
+    rate.ok_or_else(|| invalid(text, "a rate", "a number of messages per second above 0, for instance 1000 or 20k"))
 }
 
 /// A positive rate in bits per second: `9.5mbit`, as for links.
@@ -112,7 +113,7 @@ pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
 pub fn bits_per_s(text: &str) -> Result<f64, Refused> {
     let rate = exact(text, BIT_UNITS).ok().filter(|rate| (1..=MAX_NUMBER).contains(rate));
     let rate =
-        rate.ok_or_else(|| is_not(text, "a rate", "bits per second with a unit, for instance 500kbit or 9.5mbit"));
+        rate.ok_or_else(|| invalid(text, "a rate", "bits per second with a unit, for instance 500kbit or 9.5mbit"));
     rate.map(|rate| rate as f64)
 }
 
@@ -122,10 +123,10 @@ pub fn bits_per_s(text: &str) -> Result<f64, Refused> {
 /// [`Refused`] if it is not a finite number.
 pub fn share(text: &str) -> Result<f64, Refused> {
     let share = scaled(text.trim_start_matches('+'), &[("%", 0.01)]).filter(|share| share.is_finite());
-    share.ok_or_else(|| is_not(text, "a share", "for instance 5% or 0.05"))
+    share.ok_or_else(|| invalid(text, "a share", "for instance 5% or 0.05"))
 }
 
-fn is_not(given: &str, expected: &str, hint: &str) -> Refused {
+fn invalid(given: &str, expected: &str, hint: &str) -> Refused {
     Refused::new(format!("`{given}` is not {expected}"), hint)
 }
 

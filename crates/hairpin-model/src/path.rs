@@ -8,7 +8,7 @@ pub fn name(case: &Case) -> &str {
     case.host().unwrap_or_else(|| case.path.name.as_ref().unwrap_or(&case.path.link))
 }
 
-/// Whether two cases have the same path, fallback transports aside.
+/// Whether two cases have the same path; ignores fallback transports.
 pub fn alike(one: &Case, other: &Case) -> bool {
     one.path.link == other.path.link && one.host() == other.host()
 }
@@ -23,20 +23,19 @@ pub fn over(case: &Case) -> Option<String> {
     case.host().map_or_else(|| case.path_in_words(), |host| Some(format!("to {host}")))
 }
 
-/// `--to` for printed commands: `@FILE` replaces a ticket, of which only the address is known.
+/// Argument of `--to` for printed commands. `@FILE` replaces a ticket, because runs save only its address.
 pub fn server_in_command(to: &str) -> &str {
     if to.starts_with('@') || to.starts_with("ssh://") { to } else { "@FILE" }
 }
 
-/// [`over`] for a headline: a long unnamed line is cut to its beginning, unless another link of `cases` begins the
-/// same.
+/// [`over`] for a headline: shortens a long line of figures, unless another link of `cases` begins with the same
+/// words.
 pub fn over_in_short(case: &Case, cases: &[CaseSummary]) -> Option<String> {
-    /// Maximum letters in a headline.
-    const LETTERS: usize = 30;
+    const MAX_CHARS: usize = 30;
     let begin = |case: &Case| {
         let mut begin = String::new();
         for word in name(case).split(' ') {
-            if !begin.is_empty() && begin.chars().count() + word.chars().count() >= LETTERS {
+            if !begin.is_empty() && begin.chars().count() + word.chars().count() >= MAX_CHARS {
                 return format!("{begin}and more");
             }
             begin.push_str(&format!("{word} "));

@@ -1,4 +1,4 @@
-//! Phases of a round with a probe before, during and after a load.
+//! Phases of a round in which a probe measures before, during and after a load.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,11 @@ words! {
     pub enum Phase: "phase" {
         /// The probe runs alone.
         Idle = "idle",
-        /// The load has begun but is not steady: no figures.
+        /// The load has begun but is not steady; this phase has no figures.
         Ramp = "ramp",
         /// The load is steady.
         Loaded = "loaded",
-        /// The load has ended; what it left in queues drains.
+        /// The load has ended; the queues drain.
         Recovering = "recovering",
     }
 }
@@ -32,7 +32,7 @@ pub struct ByPhase<T> {
 }
 
 impl<T> ByPhase<T> {
-    /// Computes the value of each phase.
+    /// Calls `make` for each phase.
     pub fn of(mut make: impl FnMut(Phase) -> T) -> Self {
         Self {
             idle: make(Phase::Idle),
@@ -79,8 +79,8 @@ pub const LENGTH_KNOBS: ByPhase<&str> =
 pub type PhaseLengths = ByPhase<u64>;
 
 impl PhaseLengths {
-    /// Default lengths. Over a link, one connection takes seconds to fill a deep queue (CUBIC leaves slow start early,
-    /// RFC 9406).
+    /// Default lengths. They are longer over a link because a connection takes seconds to fill a deep queue (CUBIC
+    /// leaves slow start early, RFC 9406).
     pub fn usual(is_emulated: bool) -> Self {
         const MS: u64 = 1_000_000;
         if is_emulated {
@@ -90,17 +90,17 @@ impl PhaseLengths {
         }
     }
 
-    /// Length of all phases together, in ns.
+    /// Sum of all lengths, in ns.
     pub fn total_ns(&self) -> u64 {
         self.each().map(|(_, lasts_ns)| *lasts_ns).fold(0, u64::saturating_add)
     }
 
-    /// From the start of the first phase to the start of this one, in ns.
+    /// Time from the start of the first phase to the start of `phase`, in ns.
     pub fn before_ns(&self, phase: Phase) -> u64 {
         self.each().take_while(|(other, _)| *other != phase).map(|(_, ns)| *ns).fold(0, u64::saturating_add)
     }
 
-    /// Phases of these lengths, the first beginning at `begin_ns`.
+    /// Begin and end of each phase if the first begins at `begin_ns`.
     pub fn spans(&self, begin_ns: u64) -> ByPhase<Span> {
         ByPhase::of(|phase| {
             let from_ns = begin_ns.saturating_add(self.before_ns(phase));
@@ -117,7 +117,7 @@ pub struct Span {
 }
 
 impl ByPhase<Span> {
-    /// The phase at that time; the first before all of them, the last after.
+    /// The phase at `at_ns`: the first phase before all of them, the last phase after all of them.
     pub fn at(&self, at_ns: u64) -> Phase {
         let begun = self.each().take_while(|(_, span)| span.from_ns <= at_ns);
         begun.last().map_or(Phase::Idle, |(phase, _)| phase)
@@ -132,7 +132,7 @@ impl ByPhase<Span> {
     }
 }
 
-/// A probe's results in one phase of a round, for messages sent in it.
+/// A probe's results in one phase of a round, for the messages sent in this phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbePhase {
     /// Answered messages.
@@ -141,43 +141,41 @@ pub struct ProbePhase {
     pub latency_ns: Percentiles,
     /// Minimum latency, in ns; 0 without an answer.
     pub least_ns: f64,
-    /// Ledger of these messages. A loss has a cause if the path reported which message it was, or if all losses of the
-    /// flow have one cause.
+    /// Ledger of these messages. A loss has a cause if the path reported the lost message, or if all losses of the flow
+    /// have one cause.
     pub ledger: Ledger,
-    /// Basis of responsiveness; null without an answer.
+    /// Trimmed means for the responsiveness; null without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trimmed: Option<Trimmed>,
 }
 
-/// Means without the largest twentieth, in ns (draft-ietf-ippm-responsiveness, "Aggregating the Measurements").
+/// Means without the largest 5 % of values, in ns (draft-ietf-ippm-responsiveness, "Aggregating the Measurements").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trimmed {
-    /// Of the time from due to sent: the time to open a connection if each message has its own; null in a closed loop.
+    /// Mean time from due to sent: the time to open a connection if each message has its own; null in a closed loop.
     pub before_ns: Option<f64>,
-    /// Of the time from sent to answered.
+    /// Mean time from sent to answered.
     pub request_ns: f64,
-    /// Of the latency.
+    /// Mean latency.
     pub latency_ns: f64,
 }
 
-/// A probe over the time of a round: equal intervals since the start of its first phase.
+/// A probe's results over time, in equal intervals since the start of the first phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeTimeLine {
     /// Width of an interval, in ns.
     pub interval_ns: u64,
-    /// Answered messages due in each.
+    /// Answered messages that were due in each interval.
     pub answered: Vec<u64>,
-    /// Their mean latency, in ns; 0 without any.
+    /// Mean latency of these messages, in ns; 0 without any.
     pub mean_ns: Vec<f64>,
 }
 
 /// A probe's results in a round with phases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbePhases {
-    /// By phase.
     #[serde(flatten)]
     pub by_phase: ByPhase<ProbePhase>,
-    /// Over time.
     pub over_time: ProbeTimeLine,
 }
 
@@ -193,11 +191,11 @@ pub struct PhaseUsage {
 /// The state of a TCP connection that sends the load (`struct tcp_info`, include/uapi/linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SenderState {
-    /// In ns since the load began.
+    /// Time in ns since the load began.
     pub at_ns: u64,
-    /// Sent and unacknowledged, in bytes.
+    /// Bytes sent and not yet acknowledged.
     pub in_flight_bytes: u64,
-    /// Written but not sent, in bytes.
+    /// Bytes written and not yet sent.
     pub not_sent_bytes: u64,
     /// The smoothed round-trip time, in ns.
     pub round_trip_ns: u64,
@@ -207,55 +205,52 @@ pub struct SenderState {
     pub delivered_bytes_per_s: u64,
 }
 
-/// How deep a queue is in a phase.
+/// Depth of a queue in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct QueueBytes {
-    /// The median over time of the bytes in it: the median over the rounds.
+    /// Median over the rounds of the median over time, in bytes.
     pub p50: Figure,
-    /// The most: of all rounds.
+    /// Maximum of all rounds, in bytes.
     pub max: f64,
 }
 
-/// The probe's part of a phase of a case.
+/// Results of the probe in a phase of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ProbeFigures {
     /// Answered messages over all rounds.
     pub samples: u64,
     /// Latency of messages that were sent in the phase.
     pub latency_ns: LatencyFigures,
-    /// Their ledger over all rounds.
+    /// Ledger of these messages over all rounds.
     pub ledger: Ledger,
-    /// The percentile curve of all samples of the phase; empty where the run keeps no histogram of it.
+    /// The percentile curve of all samples of the phase; empty if the run has no histogram for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<CurvePoint>,
 }
 
-/// The load's part of a phase of a case.
+/// Results of the load in a phase of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LoadFigures {
-    /// Bytes that its receivers received a second, all of its flows together; null where it does not run.
+    /// Bytes received per second, summed over the flows of the load; null in phases without the load.
     pub goodput_bytes_per_s: Option<Figure>,
 }
 
-/// CPUs in a phase of a case.
+/// Use of CPUs in a phase of a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct CpuFigures {
-    /// CPU time of all ends a second of time: 2 where two CPUs are busy.
+    /// CPU time of all ends per second: 2 if two CPUs are busy.
     pub used: Option<Figure>,
-    /// Time that both ends of the probe waited for a CPU for each of its messages, in ns.
+    /// Time that both ends of the probe waited for a CPU, per message, in ns.
     pub probe_waited_ns: Option<Figure>,
 }
 
 /// A phase of a case over its rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PhaseFigures {
-    /// The probe.
     pub probe: ProbeFigures,
-    /// The load.
     pub load: LoadFigures,
-    /// The queue that the load fills; null where the path does not tell.
+    /// The queue that the load fills; null if the path does not report it.
     pub queue_bytes: Option<QueueBytes>,
-    /// CPUs.
     pub cpu: CpuFigures,
 }
 
@@ -264,9 +259,9 @@ pub struct PhaseFigures {
 pub struct PhasesOfCase {
     /// The probe alone.
     pub idle: PhaseFigures,
-    /// Beside the load.
+    /// Under load.
     pub loaded: PhaseFigures,
-    /// After it.
+    /// After the load.
     pub recovering: PhaseFigures,
 }
 
@@ -280,73 +275,70 @@ impl PhasesOfCase {
 /// What the load adds to the latency of the probe, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct AddedFigures {
-    /// To its median.
+    /// Added to the median.
     pub p50: Option<Figure>,
-    /// To its 99th percentile; null where either phase has fewer than 1 000 samples.
+    /// Added to the 99th percentile; null if either phase has fewer than 1 000 samples.
     pub p99: Option<Figure>,
 }
 
-/// Round trips a minute under working conditions.
+/// Round trips per minute under working conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Responsiveness {
     /// The figure with its interval over rounds.
     #[serde(flatten)]
     pub figure: Figure,
-    /// The text that defines it, with its revision.
+    /// The draft that defines it, with its revision.
     pub draft: String,
 }
 
-/// Definition of [`Responsiveness`]; its TCP-only case.
+/// Draft that defines [`Responsiveness`], which is its TCP-only variant.
 pub const RESPONSIVENESS_DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
 
 /// A case under load over its rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct UnderLoad {
-    /// By phase.
     pub phases: PhasesOfCase,
-    /// What the load adds.
     pub added_ns: AddedFigures,
-    /// Round trips a minute; null where nothing of the case measures them.
+    /// Round trips per minute; null if no flow of the case measures them.
     pub responsiveness_rpm: Option<Responsiveness>,
-    /// How long after the load's end the probe's latency was back within twice that of the idle phase, in ns; null where it
-    /// was not, in most rounds.
+    /// Time from the load's end until the probe's latency was at most twice that of the idle phase, in ns; null if it
+    /// was not in most rounds.
     pub recovered_after_ns: Option<Figure>,
-    /// Rounds that do not count, and why, a sentence each; they are in the figures of a case of which too few others are left, and
-    /// of no other.
+    /// Rounds that do not count, and why, a sentence each. They are in the figures only if too few other rounds are
+    /// left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds_left_out: Vec<String>,
-    /// The same as data; empty in older runs.
+    /// Rounds that do not count, as data; empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<RoundLeftOut>,
-    /// A round over time: medians over the rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<LoadedOverTime>,
 }
 
-/// A case under load over the time of a round: medians over the rounds. Times are in ns since the first phase began.
+/// A case under load over time, as medians over the rounds. Times are in ns since the first phase began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LoadedOverTime {
     /// When the load began.
     pub load_from_ns: u64,
-    /// When it counted as steady.
+    /// When the load counted as steady.
     pub loaded_from_ns: u64,
-    /// When it ended.
+    /// When the load ended.
     pub recovering_from_ns: u64,
     /// The end of the last phase.
     pub until_ns: u64,
-    /// The moments, in order.
+    /// Moments in order of time.
     pub moments: Vec<LoadedMoment>,
 }
 
-/// A moment of a case under load: medians over the rounds of what was in an interval.
+/// An interval of a case under load: medians over the rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LoadedMoment {
     /// The end of the interval, in ns since the first phase began.
     pub at_ns: u64,
-    /// Mean latency of the probe's messages that were due in it, in ns: the median of the rounds, their least and their
-    /// greatest.
+    /// Mean latency of the probe's messages that were due in the interval, in ns: median, minimum and maximum over the
+    /// rounds.
     pub latency_ns: Option<Figure>,
-    /// Bytes of the load received a second.
+    /// Bytes of the load received per second.
     pub goodput_bytes_per_s: Option<f64>,
     /// Bytes in the queue.
     pub queue_bytes: Option<f64>,

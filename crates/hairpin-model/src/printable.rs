@@ -1,13 +1,13 @@
 //! Makes text from files, peers and command lines safe to print.
 //!
-//! Terminals act on control characters and on characters that change the direction of text. A saved run may contain any
-//! of them, so everything that is printed goes through here.
+//! Control characters and characters that change the direction of text affect a terminal. A saved run may contain any
+//! of them, so all printed text goes through this module.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character would control a terminal or hide text: control characters (C0, DEL, C1), the marks of Unicode's
-/// bidirectional algorithm (UAX #9), and the line and paragraph separators.
+/// Whether a character can control a terminal or hide text. These are control characters (C0, DEL, C1), the marks of
+/// Unicode's bidirectional algorithm (UAX #9), and the line and paragraph separators.
 pub fn steers(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -16,17 +16,17 @@ pub fn steers(letter: char) -> bool {
         )
 }
 
-/// The text on one line: whatever [`steers`] is escaped as `\u{1b}`, line breaks and tabs too.
+/// The text on one line: characters that [`steers`] matches are escaped as `\u{1b}`, including line breaks and tabs.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false, as_in_rust)
 }
 
-/// The text with its line breaks and tabs; whatever else [`steers`] is escaped as `\u{1b}`.
+/// The text with its line breaks and tabs; other characters that [`steers`] matches are escaped as `\u{1b}`.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| matches!(letter, '\n' | '\t'), as_in_rust)
 }
 
-/// As [`lines`], but keeps style sequences (`ESC [ 1 ; 31 m`).
+/// Like [`lines`], but keeps style sequences (`ESC [ 1 ; 31 m`).
 pub fn styled(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|letter| steers(letter) && letter != '\n') {
         return Cow::Borrowed(text);
@@ -44,15 +44,15 @@ pub fn styled(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Length of the style sequence at the start of the text.
+/// Length in bytes of the style sequence at the start of the text; `None` without one.
 fn style_length(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|letter: char| !letter.is_ascii_digit() && letter != ';')?;
     parameters[end..].starts_with('m').then_some(2 + end + 1)
 }
 
-/// JSON with the same value: whatever [`steers`] is escaped as `\u001b`. Line breaks stay; JSON has them only between
-/// values.
+/// Escapes characters in JSON that [`steers`] matches, as `\u001b`, without changing its value. Keeps line breaks,
+/// which JSON has only between values.
 pub fn json(text: &str) -> Cow<'_, str> {
     escaped(
         text,
@@ -86,7 +86,7 @@ fn as_in_rust(safe: &mut String, letter: char) {
 mod tests {
     use super::*;
 
-    /// One of each kind, and the bounds of each range.
+    /// One character of each kind, and the bounds of each range.
     const STEERING: &str = "\0\u{7}\u{8}\r\u{b}\u{1b}\u{1f}\u{7f}\u{80}\u{9b}\u{9f}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
 
     #[test]

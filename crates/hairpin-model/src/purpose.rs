@@ -1,4 +1,4 @@
-//! What a round is measured for.
+//! Purpose of a round.
 
 use crate::words;
 
@@ -9,9 +9,9 @@ words! {
         /// Its figures are the answer.
         #[default]
         Timed = "timed",
-        /// Traced: its figures are no answer, its trace is evidence.
+        /// Traced: only its trace is used, as evidence.
         Traced = "traced",
-        /// Like a traced one, without tracing: the difference is the cost of tracing.
+        /// Like a traced round, but without tracing. Their difference is the cost of tracing.
         Untraced = "untraced",
     }
 }

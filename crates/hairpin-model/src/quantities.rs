@@ -1,10 +1,10 @@
-//! Quantities for people: three significant digits and the unit that keeps them readable.
+//! Quantities for people: three significant digits and a unit of suitable size.
 //!
 //! Functions take plain numbers in base units (ns, bytes, 1/s) and return ASCII text. Non-finite numbers become a dash.
 
 use crate::figure::Figure;
 
-/// Printed if there is no figure.
+/// Printed in place of a missing figure.
 pub const DASH: &str = "-";
 
 /// A unit of time: its length and its name.
@@ -198,7 +198,7 @@ pub fn share_figure(of_one: Figure) -> String {
     }
 }
 
-/// A share rounded to thousandths: near 0 further digits do not count.
+/// A share rounded to thousandths.
 pub fn thousandths(of_one: f64) -> String {
     // Adding 0 turns a negative zero into zero.
     format!("{:.3}", (of_one * 1e3).round() / 1e3 + 0.0)
@@ -288,7 +288,7 @@ pub fn short_count(number: u64) -> String {
     }
 }
 
-/// Evidence in its own unit: times, shares, sizes and rates are scaled, others are a number with the unit's name.
+/// A value in the named unit: times, shares, sizes and rates are scaled; others are a number with the unit's name.
 pub fn in_unit(value: f64, unit: &str) -> String {
     match unit {
         _ if !value.is_finite() => DASH.to_owned(),
@@ -307,7 +307,8 @@ pub fn in_unit(value: f64, unit: &str) -> String {
 
 /// Seconds since 1970-01-01 as `2026-11-21 10:36:17 UTC`.
 ///
-/// Days to a date by Howard Hinnant's `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>).
+/// Converts days to a date with Howard Hinnant's `civil_from_days`
+/// (<https://howardhinnant.github.io/date_algorithms.html>).
 pub fn utc(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let shifted = days + 719_468;
@@ -322,7 +323,7 @@ pub fn utc(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Whether a word, trailing punctuation aside, is a unit of this file: it stays on the line of its number.
+/// Whether a word, without trailing punctuation, is a unit of this file, which must stay on the line of its number.
 pub fn is_unit(word: &str) -> bool {
     let word = word.trim_end_matches(PUNCTUATION);
     let units = [
@@ -348,7 +349,7 @@ fn significant(number: f64) -> String {
     if number == 0.0 { "0".to_owned() } else { format!("{number:.*}", decimals(number)) }
 }
 
-/// Decimal places that leave three significant digits, for numbers from 0.1 up.
+/// Decimal places for three significant digits, for numbers of at least 0.1.
 fn decimals(number: f64) -> usize {
     match number.abs() {
         size if size < 0.9995 => 3,
@@ -363,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_of_bits_is_an_argument_that_is_read_back() {
+    fn a_bit_rate_argument_is_parsed_back_to_the_same_rate() {
         let rates =
             [(5e6, "5mbit"), (9.5e6, "9.5mbit"), (9_137_000.0, "9.137mbit"), (1e9, "1gbit"), (999.0, "999bit")];
         for (bits_per_s, argument) in rates {
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_three_digits_in_the_unit_that_suits_them() {
+    fn times_have_three_digits_in_a_suitable_unit() {
         let given = [0.0, 8.5, 99.96, 870.0, 999.4, 999.6, 12_345.0, 99_960.0, 4_560_000.0, 999_600_000.0, 12.5e9];
         let shown = given.map(duration);
         let expected = [
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn three_digits_whatever_the_size() {
+    fn three_digits_at_any_size() {
         let texts = [0.0134, 0.25, 4.518, 44.0, 1710.4, 0.0, f64::NAN].map(three_digits);
         assert_eq!(texts, ["0.0134", "0.250", "4.52", "44.0", "1710", "0", DASH]);
         assert_eq!([-0.0002, 0.0893].map(thousandths), ["0.000", "0.089"]);

@@ -1,4 +1,4 @@
-//! Why a claim has its verdict. The report has the words.
+//! Why a claim has its verdict. `hairpin-report` writes the texts.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,17 +14,17 @@ use crate::words;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
-    /// The measured figure of a case, or its ratio to another case's, in relation to the bound.
+    /// The measured figure of a case, or its ratio to another case's figure, compared with the bound.
     Compared { figure: FigureName, case: String, against: Option<String>, place: Place, bound: Bound },
-    /// Each two neighbours in the published order.
+    /// Each two adjacent names in the published order.
     Order { figure: FigureName, steps: Vec<OrderStep> },
-    /// Ratios at full and at low load; the measured figure is the first over the second.
+    /// Ratios at full and at low load; the measured figure is the ratio at full load / the ratio at low load.
     Widens { figure: FigureName, full: CaseRatio, low: CaseRatio },
-    /// Outputs of the run, with the requested options at the client if these were asked for.
+    /// Outputs of the run; if options are among them, with the options requested at the client.
     Kept { case: String, reported: Vec<Kept>, absent: Vec<Kept>, options: Vec<Effective> },
     /// The captured packets with their times in ns, and the first that is absent.
     Packets { case: String, seen: Vec<(EventKind, i64)>, absent: Option<EventKind> },
-    /// Traced writes, when the last of them and the answer ended, and the published writes if the traced differ.
+    /// Traced writes, when the last write and the answer ended, and the published writes if they differ.
     Pattern { case: String, written: Option<Writes>, ended_ns: [Option<i64>; 2], published: Option<Writes> },
     /// The transport that replaced the requested one.
     FellBack { case: String, fallback: Fallback },
@@ -32,21 +32,21 @@ pub enum Reason {
     NoFallback { case: String, from: String, to: String },
     /// The verdicts of the claim's rows.
     Rows,
-    /// The test cannot decide, whatever it measured.
+    /// The test cannot decide, independent of what it measured.
     Undecided { because: String, measured: Box<Reason> },
     /// A part is missing for the test.
     Missing { part: String },
     /// Not tested between two hosts.
     Skipped { because: String },
-    /// The run could not be made.
+    /// The run failed.
     NoRun { run: String, cause: Option<String> },
     /// No case of the run matches.
     NoCase,
     /// Several cases of the run match.
     SeveralCases { cases: Vec<String> },
-    /// The run was ended before the case, or before any such case.
+    /// The run ended before the case, or before any matching case.
     Ended { case: Option<String> },
-    /// No round was measured; the cause of the first failure, or why it was skipped.
+    /// No round was measured. `cause`: the first failure, or why the case was skipped.
     NotMeasured { case: String, cause: Option<String> },
     /// The case has no usable figures.
     Invalid { case: String, reasons: Vec<String> },
@@ -56,13 +56,13 @@ pub enum Reason {
     WrongUnit { figure: FigureName, unit: String },
     /// A ratio of figures that are 0.
     Zero { figure: FigureName, cases: Vec<String> },
-    /// One-way latency between two hosts.
+    /// One-way latency between two hosts needs synchronized clocks.
     NeedsClocks { case: String, figure: FigureName },
     /// The figure needs more samples.
     TooFewSamples { case: String, figure: FigureName, samples: u64 },
-    /// Packets need a trace.
+    /// The rule needs a trace.
     NotTraced { case: String },
-    /// Packets need a capture.
+    /// The rule needs a capture.
     NotCaptured { case: String, reason: String },
     /// No exchange was traced, or captured, completely.
     NoExchange { case: String, captured: bool },
@@ -73,9 +73,9 @@ words! {
     pub enum Verdict: "verdict" {
         /// The whole interval satisfies the rule.
         Holds = "holds",
-        /// The whole interval violates it.
+        /// The whole interval violates the rule.
         DoesNotHold = "does-not-hold",
-        /// The interval is on both sides or missing, or the measurement cannot decide.
+        /// The interval is missing or on both sides of the bound, or the measurement cannot decide.
         CannotTell = "cannot-tell",
         /// Not measured.
         CannotRun = "cannot-run",
@@ -113,25 +113,25 @@ pub enum Bound {
     AtMost {
         number: f64,
     },
-    /// The share of one case's figure that the other saves.
+    /// Minimum share of one case's figure that the other case saves.
     SavesAtLeast {
         share: f64,
     },
 }
 
-/// Two neighbours of a published order.
+/// Two adjacent names of a published order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OrderStep {
     /// The published names.
     pub names: [String; 2],
     pub verdict: Verdict,
-    /// The second's figure over the first's.
+    /// Figure of the second case / figure of the first.
     pub ratio: Option<Figure>,
     /// Why there is no ratio.
     pub absent: Option<Box<Reason>>,
 }
 
-/// The ratio of the second case's figure to the first's.
+/// Figure of the second case / figure of the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct CaseRatio {
     pub cases: [String; 2],

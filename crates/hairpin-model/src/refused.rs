@@ -15,12 +15,11 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// A refusal with its hint.
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { what: what.into(), hint: hint.into() }
     }
 
-    /// The same refusal, prefixed with what was being read, for instance `--size`.
+    /// Prefixes the refusal with what was being read, for instance `--size`.
     pub fn while_reading(self, object: &str) -> Self {
         Self { what: format!("{object}: {}", self.what), hint: self.hint }
     }
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_is_said_once() {
+    fn a_hint_is_printed_once() {
         let unknown = crate::names::find("transport", "tpc", &["tcp", "udp"]).unwrap_err();
         let refused = Refused::from(unknown).while_reading("--transport");
         assert_eq!(refused.to_string(), "--transport: unknown transport `tpc` (hint: did you mean `tcp`?)");

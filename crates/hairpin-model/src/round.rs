@@ -1,4 +1,4 @@
-//! A round: one trial of one case, with fresh ends and a fresh connection. The unit of replication.
+//! A round: one trial of one case, with new ends and a new connection. Rounds are the independent replicates.
 
 use std::collections::BTreeMap;
 
@@ -40,9 +40,9 @@ pub struct RoundOrder {
     pub block: u32,
     /// How much to measure.
     pub extent: Extent,
-    /// How much to send first, unmeasured.
+    /// How much to send before, without measuring.
     pub warm_up: Extent,
-    /// After this an answer counts as late or lost (on a reliable transport, the round as failed).
+    /// Time-out of an answer. After it, the answer counts as late or lost; on a reliable transport the round fails.
     pub timeout_ns: u64,
     /// Time limit of the round from its first message, in ns; exceeding it is a failure. `u64::MAX` in runs of versions
     /// without it.
@@ -60,8 +60,8 @@ pub struct RoundOrder {
     /// Earliest start, in ns since the run began, to spread the rounds of a case over time. 0 starts at once.
     #[serde(default, skip_serializing_if = "is_default")]
     pub not_before_ns: u64,
-    /// Seed of the link's random choices: the run's plus the block's number, so that all cases of a block get the same
-    /// choices and no two blocks do. 0 on the loopback.
+    /// Seed of the link's random choices: the run's seed plus the block's number. All cases of a block get the same
+    /// choices, and no two blocks do. 0 on the loopback.
     #[serde(default)]
     pub link_seed: u64,
 }
@@ -124,7 +124,7 @@ pub struct FailedFlow {
     pub failure: Failure,
 }
 
-/// Results of one flow of a round. Counts are from the end that saw them: sent by the sender, received by the receiver.
+/// Results of one flow of a round. The sender counts sent messages, the receiver received ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowRecord {
     /// Identity and role of the flow in the case.
@@ -133,13 +133,13 @@ pub struct FlowRecord {
     /// Figures that `hairpin-analysis` computed from its samples.
     pub figures: RoundFigures,
     pub ledger: Ledger,
-    /// From the connect call to a connected wire, in ns.
+    /// Time from the connect call until the wire is connected, in ns.
     pub setup_ns: u64,
     /// Latency of the connection's first message, in ns; 0 for a stream.
     pub first_message_ns: u64,
     /// File with its raw samples, relative to the run folder; null if none was written.
     pub samples_file: Option<String>,
-    /// Samples in that file, warm-up included.
+    /// Number of samples in this file, including the warm-up.
     pub samples_kept: u64,
     /// Counts of the measured exchanges; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,7 +153,7 @@ pub struct FlowRecord {
     /// A probe's results by phase; null in rounds without phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<ProbePhases>,
-    /// Start of its load, in ns since all flows of the round were connected; null if all begin at once.
+    /// Start of the flow's load, in ns since all flows of the round were connected; null if all flows begin at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,
 }
@@ -165,7 +165,7 @@ impl OfFlow for FlowRecord {
 }
 
 impl FlowRecord {
-    /// No results yet of that flow.
+    /// An empty record for `flow`.
     pub fn of(flow: &Flow) -> Self {
         Self { id: flow.id.clone(), role: flow.role, ..Self::default() }
     }
@@ -176,12 +176,12 @@ impl FlowRecord {
 pub struct Measured {
     #[serde(deserialize_with = "flows")]
     pub flows: Vec<FlowRecord>,
-    /// The other flows of its case.
+    /// The flows of its case that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_flows: Vec<FailedFlow>,
-    /// From the first measured message to the end of the last, in ns.
+    /// Time from the first measured message to the end of the last, in ns.
     pub duration_ns: u64,
-    /// No server if the kernel answered.
+    /// Reports of the ends; without a server if the kernel answered.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndReport>,
     /// The machine during the round.
@@ -198,7 +198,7 @@ pub struct Measured {
     /// File with its trace, relative to the run folder; null if none was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_file: Option<String>,
-    /// Ended early by the user: its figures are kept but not used.
+    /// The user ended it early; its figures are saved but not used.
     #[serde(default)]
     pub interrupted: bool,
 }
@@ -222,40 +222,41 @@ impl Default for Measured {
 }
 
 impl Measured {
-    /// The flow by which the case is judged.
+    /// The primary flow, by which the case is judged.
     pub fn primary(&self) -> &FlowRecord {
-        &self.flows[self.place_of_primary()]
+        &self.flows[self.primary_index()]
     }
 
     pub fn primary_mut(&mut self) -> &mut FlowRecord {
-        let place = self.place_of_primary();
+        let place = self.primary_index();
         &mut self.flows[place]
     }
 
-    fn place_of_primary(&self) -> usize {
-        FlowRole::place_of_primary(self.flows.iter().map(|flow| flow.role))
+    fn primary_index(&self) -> usize {
+        FlowRole::primary_index(self.flows.iter().map(|flow| flow.role))
     }
 
-    /// The flow with that identity; `None` if the round has no results of it.
+    /// The flow with this identity; `None` if the round has no results of it.
     pub fn flow(&self, id: &FlowId) -> Option<&FlowRecord> {
         self.flows.iter().find(|flow| flow.id == *id)
     }
 
-    /// That end of a flow; `None` for a server if the kernel answered, and for a flow on another's connection.
+    /// The end of a flow with this role; `None` for a server if the kernel answered, and for a flow on another flow's
+    /// connection.
     pub fn end(&self, flow: &FlowId, role: End) -> Option<&EndReport> {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
-    /// The client of the flow by which the case is judged; on another flow's connection, the client of that.
+    /// The client of the primary flow; if it is on another flow's connection, the client of that flow.
     ///
     /// # Panics
-    /// It has no client; reading a round refuses that.
+    /// If the round has no client; reading a round refuses that.
     pub fn client(&self) -> &EndReport {
         let any = || self.ends.iter().find(|end| end.role == End::Client);
         self.end(&self.primary().id, End::Client).or_else(any).expect("every round has a client")
     }
 
-    /// Its server; `None` if the kernel answered.
+    /// The server of the primary flow; `None` if the kernel answered.
     pub fn server(&self) -> Option<&EndReport> {
         self.end(&self.primary().id, End::Server)
     }
@@ -265,25 +266,25 @@ impl Measured {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndReport {
     pub role: End,
-    /// Identity of its flow; of several that share its connection, that of the first.
+    /// Identity of its flow; if several flows share its connection, of the first.
     pub flow: FlowId,
-    /// Its host, named by the end for which it is listed in [`crate::run::Run::hosts`].
+    /// Its host: the role under which [`crate::run::Run::hosts`] lists it.
     pub host: End,
     /// The CPU it was pinned to; null if not pinned.
     pub pinned_cpu: Option<usize>,
-    /// CPUs it ran on at the start and at the end.
+    /// CPUs on which it ran at the start and at the end.
     pub seen_cpus: Vec<usize>,
-    /// CPU time of its thread for the measured messages, in ns: its share, by messages, of that of the whole
-    /// connection.
+    /// CPU time of its thread for the measured messages, in ns: CPU time of the whole connection * measured messages /
+    /// all messages.
     pub cpu_ns: u64,
-    /// Times it slept.
+    /// Voluntary context switches: the thread slept.
     pub voluntary_switches: u64,
-    /// Times it was preempted.
+    /// Involuntary context switches: the thread was preempted.
     pub involuntary_switches: u64,
     /// Moves to another CPU; null if the kernel does not report them.
     pub migrations: Option<u64>,
-    /// System calls on the wires of a one-way load, warm-up and waiting included; null for other loads and for
-    /// transports that do not count them.
+    /// System calls on the wires of a one-way load, including the warm-up and calls that wait; null for other loads
+    /// and for transports that do not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_calls: Option<u64>,
     /// Warm-up messages of a one-way load that it sent or received; null for other loads.
@@ -295,20 +296,20 @@ pub struct EndReport {
     /// Usage by phase; null in rounds without phases, and for a server on another host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_usage: Option<ByPhase<PhaseUsage>>,
-    /// Total usage of its thread when it ended, to compute the phases from; in no saved run.
+    /// Total usage of its thread when it ended, from which the phases are computed; not in saved runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_in_all: Option<PhaseUsage>,
     /// Its options, requested and effective.
     pub options: Vec<Effective>,
     /// Kernel counters, for instance `tcp_info.retransmits`.
     pub facts: Vec<Fact>,
-    /// How long the server held each message; null at the client, and where time stamps would disturb (spinning `shm`
-    /// or `memory`).
+    /// How long the server held each message; null at the client, and if clock reads would distort the latency
+    /// (spinning `shm` or `memory`).
     pub turnaround: Option<Turnaround>,
-    /// Machine-state probe on its CPU, before the first and after the last message; null in runs without one.
+    /// Machine-state probe on its CPU, before the first and after the last message; null in runs without a probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_ns: Option<Probe>,
-    /// Median round trip of a byte between the ends outside the wire, before the first message, in ns; null at the
+    /// Median round trip of a byte between the ends before the first message, not over the wire, in ns; null at the
     /// server, and if no other CPU has to be woken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waking_ns: Option<u64>,
@@ -320,13 +321,13 @@ pub struct EndReport {
     pub trace: Option<Box<EndTrace>>,
 }
 
-/// Duration of a fixed piece of work on the CPU of an end, in ns. It distinguishes the states of a shared machine,
-/// whatever is measured.
+/// Duration of a fixed computation on the CPU of an end, in ns. It distinguishes the states of a shared machine,
+/// independent of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// Before the first message.
     pub before: u64,
-    /// After the last.
+    /// After the last message.
     pub after: u64,
 }
 
@@ -347,7 +348,7 @@ pub struct ExchangeCounts {
 pub struct Turnaround {
     /// `counts[k]` messages were held for 2^k to 2^(k+1) - 1 ns (0 ns counts as 1).
     pub counts: Vec<u64>,
-    /// Their sum, in ns.
+    /// Sum over all messages, in ns.
     pub total_ns: u64,
     pub max_ns: u64,
 }
@@ -357,11 +358,11 @@ pub struct Turnaround {
 pub struct Noise {
     /// Load average over one minute before the round.
     pub load_before: f64,
-    /// The same after it.
+    /// Load average over one minute after the round.
     pub load_after: f64,
-    /// CPU time that the hypervisor gave to others, all CPUs, in ns (10 ms resolution).
+    /// CPU time that the hypervisor gave to other guests, on all CPUs, in ns (10 ms resolution).
     pub steal_ns: u64,
-    /// CPU time that all processes used, all CPUs, in ns (10 ms resolution).
+    /// CPU time that all processes used, on all CPUs, in ns (10 ms resolution).
     pub busy_ns: u64,
     /// Wall time of the round, in ns.
     pub wall_ns: u64,
@@ -375,16 +376,16 @@ pub type FlowSamples = BTreeMap<FlowId, Samples>;
 /// A round as the engine returns it: the record, and its samples if it was measured.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// The record, its figures still empty.
+    /// The record, with empty figures.
     pub record: RoundRecord,
-    /// The samples of each flow whose messages carry times, except loads under a probe.
+    /// The samples of each flow whose messages carry timestamps, except for the loads of a case with a probe.
     pub samples: FlowSamples,
     /// The trace of a traced round, and the packets of its capture as a pcapng file.
     pub trace: Option<(RoundTrace, Option<Vec<u8>>)>,
 }
 
 impl RoundRecord {
-    /// Whether its results are those of its case's flows, and its ends those of these flows, with a client.
+    /// Whether its results match the flows of its case, and its ends belong to these flows and include a client.
     pub fn is_of_its_case(&self) -> bool {
         let Outcome::Measured(measured) = &self.outcome else { return true };
         let flows = &self.order.case.flows;
@@ -398,20 +399,19 @@ impl RoundRecord {
             && measured.ends.iter().any(|end| end.role == End::Client)
     }
 
-    /// The results of a timed round that was measured to its end.
+    /// The results of a timed round that was measured completely.
     pub fn measured(&self) -> Option<&Measured> {
         self.measured_as(Purpose::Timed)
     }
 
-    /// The results of a round of that purpose that was measured to its end, with those of the flow by which its case is
-    /// judged.
+    /// The results of a round with this purpose that was measured completely and has results of the primary flow.
     pub fn measured_as(&self, purpose: Purpose) -> Option<&Measured> {
         let Outcome::Measured(measured) = &self.outcome else { return None };
         let counts = !measured.interrupted && self.order.purpose == purpose;
         (counts && measured.flow(&self.order.case.primary().id).is_some()).then_some(measured)
     }
 
-    /// Why it failed, or the first of its flows that did.
+    /// Why the round failed, or the first of its flows that failed.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             Outcome::Measured(measured) => measured.failed_flows.first().map(|failed| &failed.failure),

@@ -1,10 +1,10 @@
-//! The columns of a table of samples that are the same in all rows of a flow of a round. They precede those of the
-//! message, [`crate::samples::COLUMNS`].
+//! The columns of a table of samples whose value is the same in all rows of a flow in a round. They precede the columns
+//! of the message, [`crate::samples::COLUMNS`].
 
 use crate::flow::Flow;
 use crate::round::RoundRecord;
 
-/// The value of a column in all rows of a flow of a round.
+/// The value of a column in all rows of a flow in a round.
 #[derive(Clone, Copy, Debug)]
 pub enum RoundValue {
     Number32(fn(&RoundRecord, &Flow) -> u32),
@@ -23,11 +23,11 @@ impl RoundValue {
     }
 }
 
-/// The columns with the number of the round and the identity of the flow: row groups are found by them.
+/// Column with the number of the round; readers find row groups by it and [`FLOW`].
 pub const ROUND: &str = "round";
 pub const FLOW: &str = "flow";
 
-/// The columns by name, in the order in which they are written. Files of earlier versions lack some.
+/// The columns by name, in file order. Files of earlier versions lack some.
 pub const ROUND_COLUMNS: &[(&str, RoundValue)] = &[
     (ROUND, RoundValue::Number32(|record, _| record.number)),
     ("case_id", RoundValue::Text(|record, _| record.case_id.clone())),

@@ -36,39 +36,37 @@ words! {
 /// The program that made the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Tool {
-    /// `hairpin`.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// The git commit it was built from, with `-dirty` where the tree had changes; null where there was no git.
+    /// The git commit that it was built from, with `-dirty` if the tree had changes; null without git.
     pub commit: Option<String>,
     /// `release` or `debug`.
     pub build: String,
 }
 
-/// What was asked for.
+/// The requested measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Plan {
     /// The experiment's name.
     pub experiment: String,
     /// Its question.
     pub question: String,
-    /// Its knobs as given or by default, in order.
+    /// Its settings as given or by default, in order.
     pub knobs: Vec<(String, Vec<String>)>,
-    /// Rounds announced before the first, those of evidence and counter-experiments not among them.
+    /// Number of rounds announced before the first, without those for evidence and counter-experiments.
     #[serde(default)]
     pub rounds: u64,
-    /// How long they were announced to take, in seconds.
+    /// Their announced duration, in seconds.
     #[serde(default)]
     pub seconds: f64,
-    /// What their one-way loads were announced to send.
+    /// Announced traffic of their one-way loads.
     #[serde(default)]
     pub sends: PlannedTraffic,
-    /// Fewer rounds than an ordinary run has.
+    /// Whether it has fewer rounds than an ordinary run.
     #[serde(default)]
     pub quick: bool,
-    /// One less the confidence of each interval: below 0.05 where the run was to end when its intervals were narrow
-    /// enough, as each look could end it.
+    /// 1 - confidence of each interval. It is below 0.05 if the run may end as soon as its intervals are narrow enough,
+    /// to correct for repeated checks.
     #[serde(default = "five_percent")]
     pub alpha: f64,
     /// Rounds ordered so far.
@@ -78,12 +76,12 @@ pub struct Plan {
     pub cases: Vec<Case>,
 }
 
-/// What one-way loads are going to send, warm-up included.
+/// Expected traffic of one-way loads, including the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PlannedTraffic {
-    /// Bytes of messages where the plan or the rate of a link says how many.
+    /// Message bytes, if the plan or the rate of a link determines them.
     pub bytes: u64,
-    /// For how long messages are sent as fast as a path takes them whose rate is not known, in seconds.
+    /// Total time of sending at full speed over a path with unknown rate, in seconds.
     pub at_full_speed_s: f64,
 }
 
@@ -113,7 +111,7 @@ impl Default for Plan {
 pub struct Skipped {
     /// The transport.
     pub transport: String,
-    /// The case in words, where it is about one case and not about the whole transport.
+    /// The case in words, if only one case of the transport was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
     /// Why, and what would help.
@@ -123,55 +121,50 @@ pub struct Skipped {
 /// A host that ends ran on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Host {
-    /// The end that ran there; that of the client where all did.
+    /// The end that ran on it; `client` if all ends did.
     pub role: End,
-    /// The machine.
     pub environment: Environment,
 }
 
-/// A run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Run {
     /// The format's version, [`FORMAT`].
     pub format: u32,
-    /// The program.
     pub tool: Tool,
     /// The exact command line.
     pub command_line: Vec<String>,
-    /// When it began: seconds since 1970-01-01 UTC.
+    /// Start time, in seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
-    /// How long it took, in ns; 0 while it runs.
+    /// Duration, in ns; 0 while it runs.
     pub duration_ns: u64,
-    /// How far it got.
     pub state: State,
-    /// The seed of every random choice.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// What was asked for.
     pub plan: Plan,
-    /// The hosts that its ends ran on, that of the client is always there.
+    /// The hosts on which its ends ran, always including the client's.
     #[serde(deserialize_with = "at_least_one")]
     pub hosts: Vec<Host>,
-    /// What each transport is that this build has, by its name. Runs of earlier versions get theirs when they are loaded.
+    /// Cards of all transports of the build, by name. Runs of earlier versions get them when they are loaded.
     #[serde(default, skip_serializing_if = "SavedCards::is_empty")]
     pub cards: SavedCards,
-    /// The states that the machine was in.
+    /// The states of the machine.
     #[serde(default)]
     pub machine: Machine,
     /// A summary of each case, in the order of the plan.
     pub cases: Vec<CaseSummary>,
-    /// Cases compared.
+    /// Comparisons of two cases.
     pub comparisons: Vec<Comparison>,
-    /// What explains the figures, the greatest share first.
+    /// Findings that explain the figures, largest share first.
     pub findings: Vec<Finding>,
-    /// The answer in words, and which case is faster than which; empty while it runs, and in runs of earlier versions.
+    /// The answer in words, and pairs of cases; empty while it runs, and in runs of earlier versions.
     #[serde(default)]
     pub answer: Answer,
     /// What was not run.
     pub skipped: Vec<Skipped>,
-    /// What was measured but could not be saved, or saved but not in full, with the causes.
+    /// Causes of results that were measured but not saved, or not saved completely.
     #[serde(default)]
     pub unsaved: Vec<Failure>,
-    /// In order of execution; saved in `rounds.jsonl`, not in `run.json`.
+    /// Rounds in order of execution; saved in `rounds.jsonl`, not in `run.json`.
     #[serde(skip)]
     pub rounds: Vec<RoundRecord>,
 }
@@ -185,17 +178,17 @@ impl Run {
     /// The environment of the client's host.
     ///
     /// # Panics
-    /// The run has no host of a client; reading a run refuses that.
+    /// If the run has no host for the client; reading a run refuses that.
     pub fn environment(&self) -> &Environment {
         self.host(End::Client).expect("every run has the host of its client")
     }
 
-    /// The environment of the host that is listed for that end; `None` for a server on the client's host.
+    /// The environment of the host listed under `role`; `None` for a server on the client's host.
     pub fn host(&self, role: End) -> Option<&Environment> {
         self.hosts.iter().find(|host| host.role == role).map(|host| &host.environment)
     }
 
-    /// The summary of the case with that identity.
+    /// The summary of the case with this identity.
     pub fn case(&self, id: &str) -> Option<&CaseSummary> {
         self.cases.iter().find(|summary| summary.id == id)
     }

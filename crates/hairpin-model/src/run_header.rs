@@ -1,4 +1,4 @@
-//! The head of a `run.json`, for lists of runs: in any format, and without loading the rest into memory.
+//! The first fields of a `run.json`, for lists of runs. Reads every format version without keeping the rest in memory.
 
 use serde::Deserialize;
 
@@ -7,14 +7,13 @@ use crate::run::{FORMAT, State};
 /// Name of this tool in the runs that it writes.
 pub const TOOL: &str = "hairpin";
 
-/// The head of a saved run. All formats so far have these fields under the same names.
+/// The first fields of a saved run. They have the same names in all format versions.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RunHeader {
     format: u32,
     tool: ToolName,
-    /// When it began: seconds since 1970-01-01 UTC.
+    /// Start time, in seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
-    /// How far it got.
     pub state: State,
     pub plan: Question,
     #[serde(default)]
@@ -41,14 +40,14 @@ pub struct Headline {
 }
 
 impl RunHeader {
-    /// Reads the head of a `run.json`.
+    /// Reads the first fields of a `run.json`.
     ///
     /// # Errors
-    /// Why it is not the head of a run of this tool, or not in a format that this version reads.
+    /// Why it is not a run of this tool, or not in a format that this version reads.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let head: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         if head.tool.name != TOOL {
-            return Err(format!("it is of the tool `{}`", head.tool.name));
+            return Err(format!("it was written by the tool `{}`", head.tool.name));
         }
         if !(1..=FORMAT).contains(&head.format) {
             return Err(format!("it has format {}, this version reads 1 to {FORMAT}", head.format));
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_head_of_a_run_of_this_tool_and_of_a_known_format_is_read() {
+    fn runs_of_other_tools_and_unknown_formats_are_refused() {
         let json = |tool: &str, format: u32| {
             format!(
                 r#"{{"format": {format}, "tool": {{"name": "{tool}"}}, "started_unix_s": 7, "state": "complete",

@@ -1,7 +1,7 @@
 //! The samples of one round as columns, and a histogram of all of them.
 //!
-//! [`COLUMNS`] is the layout of a sample everywhere: in the result of a round's process, in Parquet files and in CSV. A
-//! new column is a field of [`Stamps`] and of [`Samples`] with its lines below, and an entry in the list.
+//! [`COLUMNS`] is the layout of a sample in the result of a round's process, in Parquet files and in CSV. A new column
+//! needs a field in [`Stamps`] and in [`Samples`], the code below that copies it, and an entry in [`COLUMNS`].
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ words! {
     }
 }
 
-/// Longest latency in a histogram, in ns (one hour); longer ones are recorded as this.
+/// Maximum latency in a histogram, in ns (one hour); longer ones are recorded as this value.
 pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// An empty histogram of nanoseconds: 1 ns to an hour, three significant digits, fixed size (about 270 KB).
@@ -34,34 +34,34 @@ pub fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).expect("constant bounds are valid")
 }
 
-/// The stamps of one message, in ns of the engine's clock.
+/// The timestamps of one message, in ns of the engine's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamps {
-    /// Number in the round.
+    /// Number of the message in the round.
     pub sequence: u64,
     /// When it was due.
     pub due_ns: u64,
     /// Start of the send call.
     pub sent_ns: u64,
-    /// When the answer was complete; ignored if it is lost.
+    /// When the answer was complete; ignored if the message is lost.
     pub received_ns: u64,
     pub fate: Fate,
 }
 
-/// The samples of one round: columns of the first `capacity` messages, and a histogram of every measured one.
+/// The samples of one round: rows for the first messages, up to a limit, and histograms of all measured messages.
 ///
-/// Times are in ns since the round began. Rows `0..warm_up` are warm-up and in no histogram.
+/// Times are in ns since the round began. Rows `0..warm_up` are warm-up and are not in the histograms.
 #[derive(Clone, Debug)]
 pub struct Samples {
     /// Number of leading warm-up rows.
     pub warm_up: usize,
-    /// Number in the round, from 0, warm-up included.
+    /// Number of each message in the round, from 0, including the warm-up.
     pub sequence: Vec<u64>,
-    /// When it was due; in a closed loop, when it was sent.
+    /// When the message was due; in a closed loop, when it was sent.
     pub due_ns: Vec<u64>,
     /// When its send call began.
     pub sent_ns: Vec<u64>,
-    /// When its answer had been received; 0 without an answer.
+    /// When its answer was received; 0 without an answer.
     pub received_ns: Vec<u64>,
     pub fate: Vec<Fate>,
     /// Latency of every measured message: from due to received.
@@ -70,16 +70,16 @@ pub struct Samples {
     pub service: Option<Histogram<u64>>,
     /// Lateness of the generator, from due to sent. Only in an open loop.
     pub lateness: Option<Histogram<u64>>,
-    /// Measured messages, kept or not.
+    /// Number of measured messages, including those without a row.
     pub measured: u64,
-    /// In a round with phases, the samples outside the loaded phase, which alone is in the histograms above; else null.
+    /// Results by phase in a round with phases; the histograms above then contain only the loaded phase. Else null.
     pub phases: Option<Box<PhaseSamples>>,
 }
 
 /// Histograms of one phase.
 #[derive(Clone, Debug)]
 pub struct PhaseHistograms {
-    /// Latency, as [`Samples::latency`].
+    /// As [`Samples::latency`].
     pub latency: Histogram<u64>,
     /// As [`Samples::service`].
     pub service: Option<Histogram<u64>>,
@@ -88,7 +88,7 @@ pub struct PhaseHistograms {
 }
 
 impl PhaseHistograms {
-    /// Empty ones; those of service time and lateness only for an open loop.
+    /// Empty histograms; service time and lateness only for an open loop.
     pub fn new(open_loop: bool) -> Self {
         let [service, lateness] = [open_loop; 2].map(|open_loop| open_loop.then(latency_histogram));
         Self { latency: latency_histogram(), service, lateness }
@@ -119,7 +119,7 @@ pub struct PhaseSamples {
 }
 
 impl Samples {
-    /// This number of rows, all zero, with empty histograms.
+    /// `rows` rows of zeros, with empty histograms.
     pub fn with_rows(rows: usize) -> Self {
         Self {
             warm_up: 0,
@@ -136,8 +136,8 @@ impl Samples {
         }
     }
 
-    /// The rows of these messages, with times since `origin_ns`; the first `warm_up` are warm-up. The histograms are
-    /// empty.
+    /// Rows for these messages, with times relative to `origin_ns` and empty histograms. The first `warm_up` rows are
+    /// warm-up.
     pub fn of(stamps: &[Stamps], warm_up: usize, origin_ns: u64) -> Self {
         let since = |ns: u64| ns.saturating_sub(origin_ns);
         let mut samples = Self { warm_up, ..Self::with_rows(stamps.len()) };
@@ -151,7 +151,7 @@ impl Samples {
         samples
     }
 
-    /// Rows kept.
+    /// Number of rows.
     pub fn kept(&self) -> usize {
         self.sequence.len()
     }
@@ -161,20 +161,20 @@ impl Samples {
         (self.fate[row] != Fate::Lost).then(|| self.received_ns[row].saturating_sub(self.due_ns[row]))
     }
 
-    /// Latencies, in ns, of kept and received messages after the warm-up, in order of arrival.
+    /// Latencies, in ns, of answered messages after the warm-up that have a row, in order of the rows.
     pub fn latencies_ns(&self) -> impl Iterator<Item = u64> + '_ {
         (self.warm_up..self.kept()).filter_map(|row| self.latency_ns(row))
     }
 
-    /// Latencies, in ns, of received warm-up messages, in order of arrival.
+    /// Latencies, in ns, of answered warm-up messages that have a row, in order of the rows.
     pub fn warm_up_latencies_ns(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.warm_up.min(self.kept())).filter_map(|row| self.latency_ns(row))
     }
 
-    /// Writes the rows one after the other, each value of [`COLUMNS`] in eight bytes, little-endian. A null is 0.
+    /// Writes the rows in order, each value of [`COLUMNS`] as eight bytes, little-endian. Null is written as 0.
     ///
     /// # Errors
-    /// Errors of the writer.
+    /// I/O errors of the writer.
     pub fn write_rows(&self, to: &mut impl Write) -> io::Result<()> {
         (0..self.kept()).try_for_each(|row| {
             let value = |column: usize| (COLUMNS[column].get)(self, row).unwrap_or(0).to_le_bytes();
@@ -183,10 +183,10 @@ impl Samples {
         })
     }
 
-    /// Reads this number of rows; the histograms are empty.
+    /// Reads `rows` rows; the histograms are empty.
     ///
     /// # Errors
-    /// Errors of the reader, and [`io::ErrorKind::InvalidData`] if a column cannot have such a value.
+    /// I/O errors of the reader, and [`io::ErrorKind::InvalidData`] if a value is not valid for its column.
     pub fn read_rows(rows: usize, from: &mut impl Read) -> io::Result<Self> {
         let mut samples = Self::with_rows(rows);
         let mut values = [0; COLUMNS.len() * 8];
@@ -202,7 +202,7 @@ impl Samples {
     }
 }
 
-/// What a column contains. Values are numbers here; each format writes them as its own type.
+/// Type of a column. All values are numbers here; each file format converts them to its own types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     Number,
@@ -217,12 +217,12 @@ pub enum ColumnKind {
 /// A column of the samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Ends in the unit, if it has one.
+    /// Name, ending in the unit if there is one.
     pub name: &'static str,
     pub kind: ColumnKind,
-    /// The value of that row; `None` if it is null.
+    /// Returns the value of a row; `None` if it is null.
     pub get: fn(&Samples, usize) -> Option<u64>,
-    /// Sets the value of that row, the rows in their order. Returns false if there is no such value.
+    /// Sets the value of a row. Must be called in order of the rows. Returns false if the value is not valid.
     pub set: fn(&mut Samples, usize, u64) -> bool,
     /// The value in files of versions without the column; `None` if all have it.
     pub default: Option<u64>,
@@ -239,7 +239,7 @@ impl Column {
     }
 }
 
-/// A column of numbers, called as its field.
+/// A column of numbers, named like its field.
 macro_rules! number {
     ($field:ident) => {
         Column {
@@ -255,7 +255,7 @@ macro_rules! number {
     };
 }
 
-/// The columns of a sample, in the order in which they are written.
+/// The columns of a sample, in file order.
 pub const COLUMNS: &[Column] = &[
     number!(sequence),
     Column {

@@ -1,5 +1,5 @@
-//! The JSON schemas of all documents, derived from their types. Only with the feature `schema`, for `cargo xtask
-//! schema`, which writes docs/schemas.
+//! The JSON schemas of all documents, derived from their types. The feature `schema` enables this module for
+//! `cargo xtask schema`, which writes docs/schemas.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -16,7 +16,7 @@ use crate::served::{Check, Event, Servers};
 #[doc(hidden)]
 pub use schemars;
 
-/// The schema of each document, by the name of the document.
+/// The schema of each document, by the document's name.
 pub fn all() -> Map<String, Value> {
     [
         of::<Run>(),
@@ -35,7 +35,7 @@ pub fn all() -> Map<String, Value> {
     .collect()
 }
 
-/// JSON Schema, draft 2020-12. Unknown fields are allowed, as a version may gain some.
+/// Schema of a document (JSON Schema, draft 2020-12). Allows unknown fields, because later versions may add some.
 fn of<D: Document + JsonSchema>() -> (String, Value) {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.transforms.push(Box::new(RecursiveTransform(plain_description)));

@@ -29,7 +29,7 @@ pub struct Selector {
     pub connection_use: Option<ConnectionUse>,
     /// Directions of the load on a probe.
     pub load: Option<LoadWays>,
-    /// The load as a case of its own; of two loads the first.
+    /// Selector of a load, which it sees as a separate case; any load of the case may match.
     pub of_load: Option<Box<Selector>>,
     /// All requested options, and no others.
     pub options: Option<Options>,
@@ -83,7 +83,7 @@ mod tests {
     use crate::flow::{Flow, FlowRole, Load};
 
     #[test]
-    fn a_selector_compares_only_the_given_fields() {
+    fn a_selector_compares_only_given_fields() {
         let written = serde_json::json!({"transport": "tcp", "options": {"nodelay": "on"}});
         let selector: Selector = serde_json::from_value(written).unwrap();
         let plain = Case::ping_pong("tcp");

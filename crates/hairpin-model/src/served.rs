@@ -1,4 +1,4 @@
-//! What `hairpin serve` and `hairpin check` print as JSON, as plain data.
+//! The JSON documents of `hairpin serve` and `hairpin check`, as plain data.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,24 +38,25 @@ pub struct Used {
 }
 
 impl Used {
-    /// The usage that counts on day `today`. A clock set back over midnight does not reset it; a larger error does.
+    /// The usage that counts on day `today`. A clock that is set back past midnight, by less than a day, does not reset
+    /// it.
     pub fn on(self, today: u64) -> Self {
         if self.day == today || self.day == today + 1 { self } else { Self { day: today, bytes: 0 } }
     }
 }
 
-/// Traffic of strangers, by outcome.
+/// Counts of connections and datagrams from programs that are not clients of this server, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, crate::JsonSchema)]
 pub struct StrangerCounts {
-    /// Connections that sent something other than a client does, or closed.
+    /// Connections that sent unexpected bytes, or closed early.
     pub connections_dropped: u64,
-    /// Connections that completed no message in time, sent too much, or were the oldest of too many.
+    /// Connections that did not complete a message in time, sent too much, or were the oldest when there were too many.
     pub connections_overdue: u64,
-    /// Datagrams that were not answered.
+    /// Datagrams that the server did not answer.
     pub datagrams_ignored: u64,
-    /// Flows with the cookie of a round that has all its flows.
+    /// Flows with the cookie of a round that already has all its flows.
     pub flows_refused: u64,
-    /// Clients refused without a reason: too many at the same time.
+    /// Clients that got no reason for their refusal because there were too many at the same time.
     pub clients_untold: u64,
 }
 
@@ -63,11 +64,11 @@ pub struct StrangerCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// Ctrl-C or another signal to terminate.
+    /// Ctrl-C or another termination signal.
     Signal,
-    /// Its time is over.
+    /// Its time limit expired.
     Time,
-    /// It was to serve one run.
+    /// It served its only run.
     OneRun,
     /// Its standard input has closed.
     Input,
@@ -80,7 +81,7 @@ pub enum Event {
     /// The server accepts clients; always the first event.
     Listening {
         address: SocketAddr,
-        /// The ticket for clients. It has a secret: any client with the ticket may connect.
+        /// The ticket for clients. It contains a secret that allows any client to connect.
         ticket: String,
         /// Public name of the ticket.
         ticket_id: String,
@@ -96,7 +97,7 @@ pub enum Event {
         /// Public name of its ticket.
         ticket: String,
     },
-    /// A flow of a round is over.
+    /// A flow of a round has ended.
     Round {
         session: u64,
         /// Label of its case.
@@ -110,14 +111,14 @@ pub enum Event {
         /// Whether another client's round ran at the same time.
         overlapped: bool,
     },
-    /// A run is over.
+    /// A run has ended.
     Ended {
         session: u64,
         rounds: u64,
         /// Payload of its rounds in both directions, in bytes.
         bytes: u64,
     },
-    /// Counts of strangers since the server started.
+    /// Counts of connections and datagrams that are not from clients, since the server started.
     Strangers(StrangerCounts),
     Refused {
         client: SocketAddr,
@@ -125,9 +126,9 @@ pub enum Event {
     },
     Stopped {
         why: Ending,
-        /// Sessions since it started: runs and checks.
+        /// Number of sessions since the server started: runs and checks.
         sessions: u64,
-        /// Their payload in both directions, in bytes.
+        /// Payload of these sessions in both directions, in bytes.
         bytes: u64,
     },
 }
@@ -161,11 +162,11 @@ pub struct ListedServer<'a> {
 /// `hairpin check --json`.
 #[derive(Serialize, crate::JsonSchema)]
 pub struct Check {
-    /// 0: TCP and UDP reach the server.
+    /// 0 if TCP and UDP reach the server.
     pub exit_code: u8,
-    /// Why the server refuses, or that the ticket has expired.
+    /// Why the server refuses the client; also if the ticket has expired.
     pub refused: Option<Refused>,
-    /// Why no server was found, or not that of the ticket.
+    /// Why the ticket's server was not found.
     pub failed: Option<Failure>,
     #[serde(flatten)]
     pub server: Option<CheckedServer>,
@@ -176,7 +177,7 @@ pub struct Check {
 pub struct CheckedServer {
     /// Name of its host.
     pub host: String,
-    /// Its Hairpin.
+    /// Name and version of its Hairpin.
     pub tool: String,
     /// Time to connect.
     pub round_trip_ns: u64,
@@ -192,13 +193,13 @@ pub struct CheckedServer {
 
 #[derive(Serialize, crate::JsonSchema)]
 pub struct CheckedDatagrams {
-    /// Whether UDP reaches the server and its answers come back.
+    /// Whether UDP datagrams reach the server and its answers reach the client.
     pub is_through: bool,
     /// The counts, in words.
     pub evidence: String,
 }
 
-/// A transport that cannot be measured there.
+/// A transport that cannot be measured with this server.
 #[derive(Serialize, crate::JsonSchema)]
 pub struct RefusedTransport {
     pub transport: &'static str,

@@ -1,11 +1,11 @@
-//! Words of a command in POSIX shell syntax (Shell Command Language, section 2.2).
+//! Quoting of commands in POSIX shell syntax (Shell Command Language, section 2.2).
 
 /// The words as one line to paste into a shell.
 pub fn command(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The word, in single quotes if a shell would not take it literally.
+/// The word, in single quotes if a shell would interpret it.
 pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=,:+%@".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -15,8 +15,8 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// Splits a line at blanks, except in single quotes, which may occur within a word. Other shell syntax has no meaning
-/// here. An unclosed quote extends to the end.
+/// Splits a line at whitespace, except in single quotes, which may occur within a word. Ignores other shell syntax. An
+/// unclosed quote extends to the end.
 pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

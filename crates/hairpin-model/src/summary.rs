@@ -27,13 +27,13 @@ use crate::words;
 pub struct RoundFigures {
     /// Measured messages that were answered; for a one-way load, that arrived.
     pub samples: u64,
-    /// Messages of a one-way load with known latency; null for other loads, which know it for all.
+    /// Messages of a one-way load with known latency; null for other loads, where the latency of all messages is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamped: Option<u64>,
     /// Latency percentiles of the round, in ns, from its histogram; 0 for a stream.
     #[serde(default, skip_serializing_if = "is_default")]
     pub latency_ns: Percentiles,
-    /// Service time (from the actual send) percentiles; only in an open loop.
+    /// Percentiles of the service time, which counts from the actual send; only in an open loop.
     pub service_ns: Option<Percentiles>,
     /// Lateness of the generator; only in an open loop.
     pub lateness_ns: Option<Percentiles>,
@@ -45,8 +45,9 @@ pub struct RoundFigures {
     pub course_ns: Vec<f64>,
     /// Modes of the latency distribution, largest share first.
     pub modes: Vec<Mode>,
-    /// First exchanges of the connection, in ns, warm-up included: at most [`EARLY_EXCHANGES`] in a timed round, all in
-    /// an evidence round, to compare traced and untraced ones one by one. Empty without exchanges.
+    /// Durations of the first exchanges of the connection, in ns, including the warm-up: at most [`EARLY_EXCHANGES`] in
+    /// a timed round, all in an evidence round, to compare traced and untraced exchanges pairwise. Empty without
+    /// exchanges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub early_exchanges_ns: Vec<f64>,
     /// Effect of the link's drops; null on the loopback, without raw samples, and if no payload was dropped.
@@ -54,25 +55,25 @@ pub struct RoundFigures {
     pub drops: Option<DropFigures>,
 }
 
-/// Effect of a link's drops of payload on the messages of a round, by their aligned time lines.
+/// Effect of a link's drops of payload on the messages of a round, from their aligned timelines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropFigures {
     /// Packets with payload that the link dropped between the first measured send and the last answer.
     pub packets_dropped: u64,
-    /// Messages sent but not yet answered when such a packet was dropped; if messages arrive in order, also those sent
-    /// after it and before the answers of these.
+    /// Messages in flight when such a packet was dropped. If messages arrive in order, also the messages sent after the
+    /// drop and before the answers to those in flight.
     pub messages_hit: u64,
-    /// Their median latency, in ns; null without any.
+    /// Median latency of the messages hit, in ns; null without any.
     pub hit_p50_ns: Option<f64>,
-    /// The median latency of all others, in ns; null without any.
+    /// Median latency of the other messages, in ns; null without any.
     pub other_p50_ns: Option<f64>,
-    /// Share of the slowest hundredth of messages that was hit, 0 to 1; null below 1000 messages, like a p99.
+    /// Share of the slowest 1 % of messages that was hit, 0 to 1; null below 1000 messages, like a p99.
     pub share_of_tail_hit: Option<f64>,
-    /// Total latency of the messages hit, above the median of the others, in ns.
+    /// Sum over the messages hit of latency - median of the others, in ns.
     pub added_ns: f64,
 }
 
-/// Exchanges of a connection shown apart from its steady state.
+/// Number of first exchanges of a connection that are shown separately from its steady state.
 pub const EARLY_EXCHANGES: usize = 8;
 
 /// Start of a connection compared with its steady state.
@@ -86,28 +87,28 @@ pub struct ColdStart {
     pub steady_ns: f64,
 }
 
-/// A peak of the distribution.
+/// A peak of the latency distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Mode {
-    /// Where it is, in ns.
+    /// Position of the peak, in ns.
     pub latency_ns: f64,
     /// Its share of the messages, 0 to 1.
     pub share: f64,
 }
 
-/// The state that the figures of a case stand for.
+/// The machine state that the figures of a case are from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct StateShare {
-    /// Its place in [`crate::machine::Machine::states`].
+    /// Its index in [`crate::machine::Machine::states`].
     pub index: usize,
     /// Its share of the rounds of the case, 0 to 1.
     pub share: f64,
 }
 
-/// A state of which a case has rounds too, and the figures of these.
+/// Another machine state in which a case has rounds, and the figures of these rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OtherState {
-    /// Its place in [`crate::machine::Machine::states`].
+    /// Its index in [`crate::machine::Machine::states`].
     pub index: usize,
     /// Its share of the rounds of the case, 0 to 1.
     pub share: f64,
@@ -115,7 +116,7 @@ pub struct OtherState {
     pub latency_ns: LatencyFigures,
 }
 
-/// One round of a case, as the report draws it.
+/// One round of a case, as drawn in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RoundPoint {
     /// The round's number in the run.
@@ -124,7 +125,7 @@ pub struct RoundPoint {
     pub block: u32,
     /// When it began, in ns since the run began.
     pub started_ns: u64,
-    /// The state of the machine in it: its place in [`crate::machine::Machine::states`].
+    /// The state of the machine during it: an index in [`crate::machine::Machine::states`].
     #[serde(default)]
     pub state: usize,
     /// Its median, in ns.
@@ -136,18 +137,18 @@ pub struct RoundPoint {
     pub p99_ns: f64,
     /// Its maximum, in ns.
     pub max_ns: f64,
-    /// Answers a second.
+    /// Answers per second.
     pub rate_per_s: f64,
     /// Messages sent that did not arrive in time: lost, late or unexplained.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
-    /// Bytes of messages that the receiver of a stream received a second; null for other loads.
+    /// Message bytes that the receiver of a stream received per second; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bytes_per_s: Option<f64>,
 }
 
 impl RoundPoint {
-    /// Its value of that figure; `None` without one: nothing arrived, or nothing was stamped.
+    /// The value of `figure`; `None` if the round does not have it, if nothing arrived, or if nothing was timestamped.
     pub fn compared(&self, figure: ComparedBy) -> Option<f64> {
         let value = match figure {
             ComparedBy::P50 => Some(self.p50_ns),
@@ -169,20 +170,19 @@ fn is_zero(count: &u64) -> bool {
 /// One flow of a case over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct FlowSummary {
-    /// The flow.
     #[serde(flatten)]
     pub flow: Flow,
-    /// Answered messages over all measured rounds; of a one-way load those that arrived.
+    /// Answered messages over all measured rounds; for a one-way load, messages that arrived.
     pub samples: u64,
-    /// Latency, from due to received: of the round trip, or of a one-way load one way; all null where nothing was stamped.
+    /// Latency from due to received: round trip, or one way for a one-way load; all null if nothing was timestamped.
     pub latency_ns: LatencyFigures,
     /// Service time, from the actual send to received; only in an open loop.
     pub service_ns: Option<LatencyFigures>,
     /// Generator lateness, from due to sent; only in an open loop.
     pub lateness_ns: Option<LatencyFigures>,
-    /// Answers a second; of a one-way load messages received a second.
+    /// Answers per second; for a one-way load, messages received per second.
     pub rate_per_s: Option<Figure>,
-    /// From the connect call to a connected wire.
+    /// Time from the connect call until the wire is connected, in ns.
     pub setup_ns: Option<Figure>,
     /// Latency of a connection's first message; null for a stream.
     pub first_message_ns: Option<Figure>,
@@ -190,7 +190,7 @@ pub struct FlowSummary {
     pub ledger: Ledger,
     /// The percentile curve of all samples.
     pub curve: Vec<CurvePoint>,
-    /// Modes over all samples, the greatest share first.
+    /// Modes over all samples, largest share first.
     pub modes: Vec<Mode>,
     /// Figures that only exchanges have.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
@@ -198,7 +198,7 @@ pub struct FlowSummary {
     /// Figures that only one-way loads have.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWayFigures>,
-    /// A one-way load over the time of a round; null for other loads.
+    /// Figures of a one-way load over time; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTime>,
 }
@@ -212,11 +212,10 @@ impl OfFlow for FlowSummary {
 /// One end of a case over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct EndSummary {
-    /// Which end it is.
     pub role: End,
-    /// Identity of its flow; of several that share its connection, that of the first.
+    /// Identity of its flow; if several flows share its connection, of the first.
     pub flow: FlowId,
-    /// Its host, named by the end for which it is listed in [`crate::run::Run::hosts`].
+    /// Its host: the role under which [`crate::run::Run::hosts`] lists it.
     pub host: End,
     /// How it waits.
     pub waiting: Waiting,
@@ -224,19 +223,18 @@ pub struct EndSummary {
     pub placement: Placement,
     /// CPU time of its thread while measuring, over all rounds, in seconds.
     pub cpu_seconds: f64,
-    /// Its options, asked and as granted, of the first measured round.
+    /// Its options in the first measured round, as requested and as granted.
     pub effective_options: Vec<Effective>,
     /// Names of options whose effective value was not the same in all rounds.
     pub differing_options: Vec<String>,
-    /// Its counters of the kernel (`tcp_info.*`, `socket.*`): events summed over rounds, other numbers their median, words
-    /// from the last round.
+    /// Its kernel counters (`tcp_info.*`, `socket.*`): for events the sum over rounds, for other numbers the median,
+    /// for words the value of the last round.
     pub facts: Vec<Fact>,
 }
 
 /// The path of a case over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct PathSummary {
-    /// The path.
     #[serde(flatten)]
     pub path: Path,
     /// What the relay of the link recorded; null on the loopback.
@@ -246,8 +244,8 @@ pub struct PathSummary {
 
 /// One case over its rounds.
 ///
-/// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow and its figures of a one-way load are also saved
-/// with the case.
+/// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow and its figures of a one-way load are
+/// also saved with the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[schemars(transform = of_the_only_flow)]
 #[serde(remote = "Self")]
@@ -256,48 +254,45 @@ pub struct CaseSummary {
     pub id: String,
     /// The case in words.
     pub label: String,
-    /// The case.
     pub case: Case,
     /// Rounds measured.
     pub rounds: u64,
     /// Rounds that failed, with their causes.
     pub failed_rounds: Vec<String>,
-    /// When each of these began, in ns since the run began; empty in runs of earlier versions.
+    /// When each failed round began, in ns since the run began; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_rounds_started_ns: Vec<u64>,
-    /// The state of the machine that the figures stand for; null in runs without a probe.
+    /// The machine state that the figures are from; null in runs without a probe.
     #[serde(default)]
     pub state: Option<StateShare>,
-    /// The other states in which rounds of it were measured.
+    /// Other machine states in which rounds were measured.
     #[serde(default)]
     pub other_states: Vec<OtherState>,
-    /// Its flows.
     #[serde(deserialize_with = "flows")]
     pub flows: Vec<FlowSummary>,
-    /// Bytes that the receivers of several one-way flows received a second, all together; null of one flow.
+    /// Bytes received per second, summed over several one-way flows; null for one flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_of_all_bytes_per_s: Option<Figure>,
-    /// CPU time of each end for 10⁹ bytes that these receivers received, in seconds; null of one flow.
+    /// CPU time of each end per 10⁹ bytes received, over several one-way flows, in seconds; null for one flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_gb_of_all: Option<BothEnds>,
     /// Only for a case with a probe before, during and after a load.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub under_load: Option<UnderLoad>,
-    /// Its ends; without a server where the kernel answered or nothing was measured.
+    /// Its ends; without a server if the kernel answered or nothing was measured.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndSummary>,
-    /// The path between them.
+    /// The path between the ends.
     pub path: PathSummary,
-    /// False when the figures must not be used.
+    /// False if the figures must not be used.
     pub valid: bool,
-    /// Why not, one reason each.
+    /// Reasons why the figures must not be used.
     pub why_invalid: Vec<String>,
-    /// The same as data; empty in older runs.
+    /// The reasons as data; empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Invalid>,
-    /// The rounds.
     pub round_points: Vec<RoundPoint>,
-    /// What was traced of it; null where nothing was.
+    /// Results of its traced rounds; null if none was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
 }
@@ -332,7 +327,7 @@ impl Serialize for CaseSummary {
     }
 }
 
-/// The same in the schema.
+/// Adds the copied fields of the only flow to the schema.
 #[cfg(feature = "schema")]
 fn of_the_only_flow(schema: &mut schemars::Schema) {
     let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
@@ -342,7 +337,7 @@ fn of_the_only_flow(schema: &mut schemars::Schema) {
     for name in ["latency_ns", "rate_per_s", "ledger"].into_iter().chain(one_way.into_iter().map(String::as_str)) {
         let reference = format!("#/$defs/FlowSummary/properties/{name}");
         properties[name] =
-            serde_json::json!({"description": "That of the flow, where the case has one.", "$ref": reference});
+            serde_json::json!({"description": "Copy of the flow's, if the case has one flow.", "$ref": reference});
     }
 }
 
@@ -353,7 +348,7 @@ impl<'de> Deserialize<'de> for CaseSummary {
 }
 
 impl CaseSummary {
-    /// Whether its flows are those of its case, and its ends those of these flows, with a client.
+    /// Whether its flows match those of its case, and its ends belong to these flows and include a client.
     pub fn is_of_its_case(&self) -> bool {
         let has_results = |flow: &Flow| self.flow(&flow.id).is_some_and(|summary| summary.flow.role == flow.role);
         self.case.flows.len() == self.flows.len()
@@ -362,26 +357,26 @@ impl CaseSummary {
             && self.ends.iter().any(|end| end.role == End::Client)
     }
 
-    /// The flow by which the case is judged.
+    /// The primary flow, by which the case is judged.
     pub fn primary(&self) -> &FlowSummary {
-        &self.flows[self.place_of_primary()]
+        &self.flows[self.primary_index()]
     }
 
     pub fn primary_mut(&mut self) -> &mut FlowSummary {
-        let place = self.place_of_primary();
+        let place = self.primary_index();
         &mut self.flows[place]
     }
 
-    fn place_of_primary(&self) -> usize {
-        FlowRole::place_of_primary(self.flows.iter().map(|summary| summary.flow.role))
+    fn primary_index(&self) -> usize {
+        FlowRole::primary_index(self.flows.iter().map(|summary| summary.flow.role))
     }
 
-    /// The flow with that identity.
+    /// The flow with this identity.
     pub fn flow(&self, id: &FlowId) -> Option<&FlowSummary> {
         self.flows.iter().find(|summary| summary.flow.id == *id)
     }
 
-    /// Ledger of the flow by which the case is judged; of all measured flows if there are several.
+    /// Ledger of the primary flow; if there are several measured flows, the sum of their ledgers.
     pub fn ledger(&self) -> Cow<'_, Ledger> {
         let measured = || self.flows.iter().filter(|summary| summary.flow.role == FlowRole::Measured);
         if measured().nth(1).is_some() {
@@ -391,27 +386,27 @@ impl CaseSummary {
         }
     }
 
-    /// That end of a flow; `None` for a server if the kernel answered or nothing was measured, and for a flow on
-    /// another's connection.
+    /// The end of a flow with this role; `None` for a server if the kernel answered or nothing was measured, and for a
+    /// flow on another flow's connection.
     pub fn end(&self, flow: &FlowId, role: End) -> Option<&EndSummary> {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
-    /// The client of the flow by which the case is judged; on another flow's connection, the client of that.
+    /// The client of the primary flow; if it is on another flow's connection, the client of that flow.
     ///
     /// # Panics
-    /// It has no client; reading a run refuses that.
+    /// If the case has no client; reading a run refuses that.
     pub fn client(&self) -> &EndSummary {
         let any = || self.ends.iter().find(|end| end.role == End::Client);
         self.end(&self.primary().flow.id, End::Client).or_else(any).expect("every case has a client")
     }
 
-    /// Its server; `None` if the kernel answered or nothing was measured.
+    /// The server of the primary flow; `None` if the kernel answered or nothing was measured.
     pub fn server(&self) -> Option<&EndSummary> {
         self.end(&self.primary().flow.id, End::Server)
     }
 
-    /// Whether an answer may rank it: it is valid, no replicate, and without an injected fault.
+    /// Whether an answer may rank it: it is valid, not a replicate, and has no injected fault.
     pub fn can_be_ranked(&self) -> bool {
         self.valid && self.case.replicate == 0 && self.case.injected_fault.is_none()
     }
@@ -431,7 +426,7 @@ impl CaseSummary {
         found.filter(|figure| figure.value.is_finite())
     }
 
-    /// Bytes per second that the receivers of a one-way load received, all flows together.
+    /// Bytes received per second by a one-way load, summed over all flows.
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
         self.goodput().and_then(Figure::finite)
     }
@@ -441,7 +436,7 @@ impl CaseSummary {
         self.goodput_of_all_bytes_per_s.or(self.one_way()?.goodput_bytes_per_s)
     }
 
-    /// CPU time of each end per 10⁹ bytes of a one-way load, in seconds, all flows together.
+    /// CPU time of each end per 10⁹ bytes of a one-way load, over all flows, in seconds.
     pub fn cpu_seconds_per_gb(&self) -> Option<BothEnds> {
         self.cpu_seconds_per_gb_of_all.or(Some(self.one_way()?.cpu_seconds_per_gb))
     }
@@ -460,15 +455,15 @@ impl CaseSummary {
         self.primary().exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
     }
 
-    /// Whether it moves more bytes per millisecond than the other: their intervals are disjoint. If fewer than half of
-    /// the exchanges stall, comparisons, which are of p50, may say the opposite.
+    /// Whether it moves more bytes per millisecond than `other`, with disjoint intervals. If fewer than half of the
+    /// exchanges stall, a comparison of p50 may say the opposite.
     pub fn moves_more(&self, other: &Self) -> bool {
         let bounds = |row: &Self| row.bytes_per_ms().and_then(Figure::interval);
         bounds(self).zip(bounds(other)).is_some_and(|(own, other)| own.0 > other.1)
     }
 }
 
-/// The figures of a case of exchanges, each over its rounds.
+/// Figures of a case of exchanges, over its rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ExchangeFigures {
     /// Time of an exchange, from the beginning of its first write to the end of its answer: the case's `latency_ns`.
@@ -477,7 +472,7 @@ pub struct ExchangeFigures {
     pub first_exchange_ns: Option<Figure>,
     /// The first exchanges of a connection, one figure each.
     pub early_exchanges_ns: Vec<Figure>,
-    /// Bytes of requests a millisecond, over the whole measured part of a round.
+    /// Request bytes per millisecond, over the whole measured part of a round.
     pub bytes_per_ms: Option<Figure>,
     /// Segments with payload, both directions.
     pub segments_per_exchange: Option<Figure>,
@@ -485,8 +480,8 @@ pub struct ExchangeFigures {
     pub pure_acks_per_exchange: Option<Figure>,
     /// System calls of the client.
     pub system_calls_per_exchange: Option<Figure>,
-    /// `bytes_per_ms` over that of the same case with remedy `default`, paired by block; null for `default` itself and where
-    /// it was not measured.
+    /// `bytes_per_ms` / `bytes_per_ms` of the same case with remedy `default`, paired by block; null for `default`, and
+    /// if that was not measured.
     pub speed_up_against_default: Option<Figure>,
 }
 
@@ -509,9 +504,9 @@ words! {
 words! {
     /// Why two cases are compared.
     pub enum Role: "role" {
-        /// The same case twice: calibration.
+        /// The same case twice, for calibration.
         AgainstItself = "a-a",
-        /// Neighbours on the ladder.
+        /// Adjacent cases on the ladder.
         Neighbours = "neighbours",
         /// One thing changed, to check an explanation.
         CounterExperiment = "counter-experiment",
@@ -519,7 +514,7 @@ words! {
 }
 
 impl Verdict {
-    /// The verdict in a word; for figures where more is better, the candidate has more or less.
+    /// The verdict in a word: `faster` or `slower`; for figures where higher is better, `more` or `less`.
     pub fn in_words(self, figure: ComparedBy) -> &'static str {
         match (self, figure.more_is_better()) {
             (Self::Faster, true) => "more",
@@ -529,20 +524,19 @@ impl Verdict {
     }
 }
 
-/// Two cases compared by one more percentile.
+/// Comparison of two cases by a further percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TailComparison {
-    /// Which.
     pub figure: ComparedBy,
     /// candidate / baseline, with its interval over paired rounds.
     pub ratio: Figure,
-    /// The verdict, corrected as that of the median.
+    /// The verdict, corrected like that of the median.
     pub verdict: Verdict,
-    /// The verdict by the interval alone.
+    /// The verdict from the interval alone.
     pub pointwise: Verdict,
 }
 
-/// Earlier versions compared only by this.
+/// The only figure that earlier versions compared.
 fn p50() -> ComparedBy {
     ComparedBy::P50
 }
@@ -561,16 +555,16 @@ pub struct Comparison {
     pub figure: ComparedBy,
     /// candidate / baseline, with its interval over paired rounds.
     pub ratio: Figure,
-    /// candidate - baseline, in ns, with its interval; null where the figure is no latency.
+    /// candidate - baseline, in ns, with its interval; null if the figure is not a latency.
     pub difference_ns: Option<Figure>,
-    /// The verdict. Those of neighbours are corrected for how many there are (Holm), p90 and p99 among them.
+    /// The verdict. Verdicts of adjacent cases are corrected for their number (Holm), including those of p90 and p99.
     pub verdict: Verdict,
-    /// The verdict by the interval alone.
+    /// The verdict from the interval alone.
     #[serde(default)]
     pub pointwise: Verdict,
-    /// The same of the tails, where both cases have them.
+    /// Comparisons of the tail percentiles, if both cases have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tails: Vec<TailComparison>,
-    /// How many paired blocks it rests on.
+    /// Number of paired blocks.
     pub blocks: u64,
 }

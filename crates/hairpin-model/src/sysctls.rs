@@ -8,12 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::refused::Refused;
 
-/// In bytes.
-const MAX_NAME: usize = 128;
-/// In bytes.
-const MAX_VALUE: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
+const MAX_VALUE_BYTES: usize = 128;
 
-/// Settings below `net.` and their values, in the order of their names. Every name is safe as a path below `/proc/sys`.
+/// Settings below `net.` and their values, sorted by name. Every name is safe as a path below `/proc/sys`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub struct Sysctls(BTreeMap<String, String>);
@@ -27,9 +25,9 @@ impl Sysctls {
         check_name(name)?;
         let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
         let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-        if value.is_empty() || value.len() > MAX_VALUE || !is_plain {
+        if value.is_empty() || value.len() > MAX_VALUE_BYTES || !is_plain {
             return Err(Refused::new(
-                format!("setting `{name}` has no usable value"),
+                format!("setting `{name}` has no valid value"),
                 "write NAME=VALUE, for instance net.ipv4.tcp_sack=0",
             ));
         }
@@ -37,7 +35,7 @@ impl Sysctls {
         Ok(self)
     }
 
-    /// Merges both; where they differ, the other's value counts.
+    /// Merges both; values of `other` have priority.
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
@@ -56,7 +54,7 @@ impl Sysctls {
         self.0.is_empty()
     }
 
-    /// As arguments: `net.ipv4.tcp_sack=0`, one each.
+    /// One argument per setting: `net.ipv4.tcp_sack=0`.
     pub fn arguments(&self) -> impl Iterator<Item = String> {
         self.iter().map(|(name, value)| format!("{name}={value}"))
     }
@@ -67,7 +65,7 @@ fn check_name(name: &str) -> Result<(), Refused> {
     let is_part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
-    let is_name = name.len() <= MAX_NAME && name.starts_with("net.") && name.split('.').all(is_part);
+    let is_name = name.len() <= MAX_NAME_BYTES && name.starts_with("net.") && name.split('.').all(is_part);
     is_name.then_some(()).ok_or_else(|| {
         Refused::new(
             format!("`{name}` is not a kernel setting below `net.`"),
@@ -100,7 +98,7 @@ impl FromStr for Sysctls {
 }
 
 impl fmt::Display for Sysctls {
-    /// All settings, as [`Sysctls::arguments`].
+    /// [`Sysctls::arguments`], separated by spaces.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.arguments().collect::<Vec<_>>().join(" "))
     }
@@ -122,7 +120,7 @@ mod tests {
 
     #[test]
     fn unsafe_names_are_refused_from_text_and_from_json() {
-        let long = format!("net.{}", "a".repeat(MAX_NAME));
+        let long = format!("net.{}", "a".repeat(MAX_NAME_BYTES));
         for name in [
             "net",
             "net.",
@@ -143,9 +141,9 @@ mod tests {
             let json = serde_json::json!({ name: "1" });
             serde_json::from_value::<Sysctls>(json).unwrap_err();
         }
-        for value in ["", " ", "1\0", "\u{1b}[2J", &"1".repeat(MAX_VALUE + 1)] {
+        for value in ["", " ", "1\0", "\u{1b}[2J", &"1".repeat(MAX_VALUE_BYTES + 1)] {
             let refused = Sysctls::default().with("net.ipv4.tcp_sack", value).unwrap_err();
-            assert!(refused.to_string().contains("has no usable value"), "{value:?}");
+            assert!(refused.to_string().contains("has no valid value"), "{value:?}");
         }
         "net.ipv4.tcp_sack".parse::<Sysctls>().unwrap_err();
     }

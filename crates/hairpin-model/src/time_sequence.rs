@@ -1,5 +1,5 @@
-//! The time sequence of one exchange, as the ladder draws it: both ends, every write, segment, acknowledgment and read,
-//! and the named waits. `hairpin-analysis` makes it from a trace.
+//! The time sequence of one exchange, for the ladder diagram: every write, segment, acknowledgment and read of both
+//! ends, and the waits with their causes. `hairpin-analysis` computes it from a trace.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,46 +13,46 @@ words! {
     pub enum Source: "source" {
         /// Packets captured on the interface.
         Capture = "capture",
-        /// Kernel time stamps of both ends.
+        /// Kernel timestamps of both ends.
         KernelTimestamps = "kernel-timestamps",
     }
 }
 
-/// One exchange, its connection's handshake before it. Times are ns since the exchange's first write began, so those
-/// of the handshake are negative.
+/// One exchange, preceded by its connection's handshake. Times are in ns since the exchange's first write began, so
+/// times of the handshake are negative.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TimeSequence {
     /// The exchange's number in its connection, from 1.
     pub exchange: u64,
     /// Where the events come from.
     pub source: Source,
-    /// How far a kernel's time may be off against a call's, in ns.
+    /// Maximum error of a kernel timestamp relative to the time of a call, in ns.
     pub clock_error_ns: u64,
-    /// Of two hosts only what the client's saw, by its clock: nothing bounds how far the clock of the server's is off.
+    /// Between two hosts, the events contain only what the client's host observed, by its clock, because the offset of
+    /// the server's clock is unknown.
     #[serde(default, skip_serializing_if = "is_default")]
     pub of_client_alone: bool,
-    /// From the first write to the answer, in ns.
+    /// Time from the first write to the answer, in ns.
     pub duration_ns: i64,
-    /// What happened, in order of time.
+    /// Events in order of time.
     pub events: Vec<Event>,
-    /// What was waited for, the longest first.
+    /// Waits, longest first.
     pub waits: Vec<Wait>,
 }
 
-/// One line or arrow of the ladder.
+/// One line or arrow of the ladder diagram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Event {
     /// When it began at `end`.
     pub at_ns: i64,
-    /// When it ended: a call's return, an arrival at the other end; null where it is not known.
+    /// When it ended: the return of a call, or the arrival at the other end; null if unknown.
     pub until_ns: Option<i64>,
     /// Where it began.
     pub end: End,
-    /// What it is.
     pub kind: EventKind,
     /// First byte of its range, counted from the exchange's first byte in this direction.
     pub first_byte: i64,
-    /// End of its range; `first_byte` where it carries none. Of an acknowledgment: all before it have arrived.
+    /// End of its range; `first_byte` if it carries no bytes. For an acknowledgment, all bytes before it have arrived.
     pub end_byte: i64,
 }
 
@@ -60,19 +60,19 @@ words! {
     pub enum EventKind: "event" {
         /// The connection's first packet.
         Syn = "syn",
-        /// Its answer.
+        /// The answer to the first packet.
         SynAck = "syn-ack",
         /// A write call of the program.
         Write = "write",
         /// A read call that returned bytes to the program.
         Read = "read",
-        /// A corking call.
+        /// A call that corks the socket.
         Cork = "cork",
-        /// The release of a cork.
+        /// A call that releases the cork.
         Uncork = "uncork",
         /// A call for quick acknowledgments.
         Quickack = "quickack",
-        /// A segment with payload left for the other end.
+        /// A segment with payload was sent to the other end.
         Segment = "segment",
         /// An acknowledgment without payload.
         PureAck = "pure-ack",
@@ -96,33 +96,30 @@ words! {
         DelayedAck = "delayed-ack",
         /// The server program held the request after reading it.
         ServerProgram = "server-program",
-        /// Written bytes waited, and no evidence says why.
+        /// Written bytes waited for an unknown reason.
         Unexplained = "unexplained",
     }
 }
 
-/// A wait, with where it is drawn.
+/// A wait, with its position in the diagram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Wait {
-    /// Why.
     pub cause: WaitCause,
     /// The end at which it happened.
     pub end: End,
-    /// From when.
     pub from_ns: i64,
-    /// Until when.
     pub until_ns: i64,
     /// First byte that waited (or was not acknowledged).
     pub first_byte: i64,
     /// End of the bytes that waited.
     pub end_byte: i64,
-    /// Of an acknowledgment that was late: when it came to the other end, which may wait for it; null of all else.
+    /// For a late acknowledgment: when it arrived at the other end, which may wait for it; null for other causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_ns: Option<i64>,
 }
 
 impl Wait {
-    /// When it ended for the end that may wait for it.
+    /// When it ended for the end that waits: the arrival of a late acknowledgment, else `until_ns`.
     pub fn over_ns(&self) -> i64 {
         self.came_ns.unwrap_or(self.until_ns)
     }
@@ -133,42 +130,42 @@ impl Wait {
 pub struct TraceFigures {
     /// One entry for each traced exchange, in order.
     pub exchanges: Vec<TracedExchange>,
-    /// A late exchange of the round, drawn; null if none ended.
+    /// The time sequence of a late exchange of the round; null if no exchange ended.
     pub sequence: Option<TimeSequence>,
     /// `TCPAutoCorking` of /proc/net/netstat over the round; null if the kernel does not report it.
     pub autocorked: Option<u64>,
-    /// What became of the capture.
+    /// The capture, or why there is none.
     pub capture: Capture,
 }
 
 /// One traced exchange in figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TracedExchange {
-    /// From the first write to the answer, in ns.
+    /// Time from the first write to the answer, in ns.
     pub duration_ns: u64,
-    /// Write calls.
+    /// Number of write calls.
     pub writes: u64,
-    /// Segments with payload of the request.
+    /// Number of segments with payload of the request.
     pub segments: u64,
-    /// Longest first.
+    /// Waits, longest first.
     pub waits: Vec<Wait>,
-    /// From the request's last byte leaving the client's host to its acknowledgment, in ns; null if unknown.
+    /// Time from when the request's last byte left the client's host to its acknowledgment, in ns; null if unknown.
     pub last_ack_ns: Option<u64>,
-    /// From the read that completed the request to the first write of the answer, at a server on another host by its
-    /// own clock, in ns; null on one host.
+    /// Time from the read that completed the request to the first write of the answer, at a server on another host by
+    /// its own clock, in ns; null on one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_server_ns: Option<u64>,
 }
 
-/// What a run keeps of a case's traces.
+/// The part of a case's traces that a run saves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct TraceSummary {
-    /// One exchange of the last traced round, drawn.
+    /// The time sequence of one exchange of the last traced round.
     pub sequence: Option<TimeSequence>,
-    /// What became of the last capture.
+    /// The last capture, or why there is none.
     pub capture: Capture,
-    /// What tracing adds to an exchange: traced against untraced rounds of equal length, interleaved, in ns.
+    /// Time that tracing adds to an exchange, from interleaved traced and untraced rounds of equal length, in ns.
     pub cost_ns: Option<Figure>,
-    /// The same as a ratio, traced / untraced.
+    /// Ratio of the exchange times, traced / untraced.
     pub cost_ratio: Option<Figure>,
 }

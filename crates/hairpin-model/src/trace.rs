@@ -1,8 +1,8 @@
-//! The trace of one round: calls of each end, kernel time stamps, and packets captured on the interface.
+//! The trace of one round: calls of each end, kernel timestamps, and packets captured on the interface.
 //!
-//! All times are ns since the round's trace began (just before the connect call). Byte ranges count the payload of one
-//! direction of the connection from 0; `end` bounds are exclusive. A trace has its own file and is never part of a
-//! timed round.
+//! All times are in ns since the round's trace began (just before the connect call). Byte ranges count the payload of
+//! one direction of the connection from 0; `end` bounds are exclusive. A trace has its own file; timed rounds have
+//! none.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,8 @@ pub struct RoundTrace {
     pub request_bytes: u64,
     /// Bytes of an answer.
     pub reply_bytes: u64,
-    /// Error bound of kernel stamps mapped to the engine's clock: half the width of the bracketed reads, in ns.
+    /// Error bound of kernel timestamps mapped to the engine's clock, in ns: half the time between the two clock reads
+    /// around the mapping.
     pub clock_error_ns: u64,
     /// The client, `near` in format 1.
     #[serde(alias = "near")]
@@ -43,26 +44,26 @@ pub struct RoundTrace {
     /// The server, `far` in format 1.
     #[serde(alias = "far")]
     pub server: EndTrace,
-    /// The server was on another host: its times are by its own clock, since its own trace began, and cannot be placed
-    /// on the client's. Packets were then captured at the client only.
+    /// The server was on another host. Its times are by its own clock, since its own trace began, and cannot be
+    /// converted to the client's clock. Packets were captured only at the client.
     #[serde(default, skip_serializing_if = "is_default")]
     pub server_has_own_clock: bool,
-    /// What became of the capture.
+    /// The capture, or why there is none.
     pub capture: Capture,
     /// The connection's packets in sending order; empty without a capture.
     pub packets: Vec<Packet>,
 }
 
-/// Calls of one end, and its kernel stamps.
+/// Calls of one end, and its kernel timestamps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndTrace {
-    /// In order.
+    /// Calls in order of time.
     pub calls: Vec<Call>,
-    /// In the order in which they were read.
+    /// Kernel timestamps in the order in which they were read.
     pub stamps: Vec<Stamp>,
     /// Counters (`tcp_info.*`, `netstat.*`) before the first exchange.
     pub before: Vec<Fact>,
-    /// The same after the last.
+    /// Counters after the last exchange.
     pub after: Vec<Fact>,
 }
 
@@ -77,7 +78,7 @@ words! {
         Cork = "cork",
         /// Released the cork; no bytes.
         Uncork = "uncork",
-        /// Asked for quick acknowledgments; no bytes.
+        /// Requested quick acknowledgments; no bytes.
         Quickack = "quickack",
     }
 }
@@ -95,7 +96,7 @@ pub struct Call {
 }
 
 words! {
-    /// Kinds of kernel time stamps (Documentation/networking/timestamping.rst).
+    /// Kinds of kernel timestamps (Documentation/networking/timestamping.rst).
     pub enum StampKind: "stamp" {
         /// `SCM_TSTAMP_SCHED`: a segment entered the packet scheduler.
         Scheduled = "scheduled",
@@ -108,7 +109,7 @@ words! {
     }
 }
 
-/// One kernel stamp. The kernel merges writes, so a stamp is about the segment that ends with its byte.
+/// One kernel timestamp. The kernel merges writes, so a timestamp is for the segment that ends with its byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     pub kind: StampKind,
@@ -120,46 +121,41 @@ pub struct Stamp {
 /// One packet of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
-    /// When it passed the interface: across a link the sender's, between two hosts the client's.
+    /// When it passed the interface: on a link the sender's interface, between two hosts the client's.
     pub at_ns: u64,
-    /// Across a link, when it passed the other end's interface; null if it never did. On the loopback both are one
-    /// interface, and it is always null.
+    /// On a link, when it passed the other end's interface; null if it never did. Always null on the loopback, where
+    /// both ends have one interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_ns: Option<u64>,
     /// Its sender.
     pub from: End,
-    /// It opens the connection.
     pub syn: bool,
-    /// It closes its direction.
     pub fin: bool,
-    /// It resets the connection.
     pub rst: bool,
-    /// Its push flag.
     pub psh: bool,
     /// First byte of its payload.
     pub first_byte: u64,
     /// End of its payload; `first_byte` without payload.
     pub end_byte: u64,
-    /// Bytes of the other direction that it acknowledges (all before this one); null without the ACK flag.
+    /// Acknowledges all bytes of the other direction before this one; null without the ACK flag.
     pub ack_byte: Option<u64>,
-    /// Bytes on the interface, link header included.
+    /// Bytes on the interface, with the link header.
     pub length_bytes: u64,
 }
 
-/// What became of the capture.
+/// The capture, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Capture {
     /// The packets are in this pcapng file, relative to the run folder.
     Saved {
-        /// The file.
         file: String,
-        /// Packets in it.
+        /// Number of packets in the file.
         packets: u64,
-        /// Packets that the ring had no room for.
+        /// Number of packets for which the capture ring had no room.
         dropped: u64,
     },
-    /// There is none, and this is why.
+    /// There is no capture.
     Skipped {
         /// The reason, and what would help.
         reason: String,
@@ -168,6 +164,6 @@ pub enum Capture {
 
 impl Default for Capture {
     fn default() -> Self {
-        Self::Skipped { reason: "no capture was asked for".to_owned() }
+        Self::Skipped { reason: "no capture was requested".to_owned() }
     }
 }

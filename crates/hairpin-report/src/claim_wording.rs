@@ -1,4 +1,4 @@
-//! Texts of claims, shared by the terminal and the page.
+//! Texts about claims, for both the terminal and the page.
 
 use hairpin_model::claim::Coverage;
 use hairpin_model::judged_claim::Verdict;
@@ -19,7 +19,7 @@ pub(crate) fn published(of: &Published) -> String {
     }
 }
 
-/// The measured value without its interval.
+/// Returns the measured value without its interval.
 pub(crate) fn measured(of: &Judgement) -> String {
     match (of.measured, &of.measured_unit) {
         (Some(figure), Some(unit)) => format!("{} {unit}", in_unit(figure.value, Some(unit))),
@@ -27,7 +27,7 @@ pub(crate) fn measured(of: &Judgement) -> String {
     }
 }
 
-/// The interval of the measured value: `4.40-4.61`.
+/// Returns the interval of the measured value: `4.40-4.61`.
 pub(crate) fn interval(of: &Judgement) -> String {
     let unit = of.measured_unit.as_deref();
     match of.measured {
@@ -43,12 +43,12 @@ fn in_unit(value: f64, unit: Option<&str>) -> String {
     if unit == Some("share") { thousandths(value) } else { three_digits(value) }
 }
 
-/// Measured over published.
+/// Returns measured / published.
 pub(crate) fn ratio(of: &Judgement) -> String {
     of.ratio.map_or_else(|| DASH.to_owned(), |ratio| format!("{} x", three_digits(ratio)))
 }
 
-/// The reason of a verdict, as a sentence.
+/// Returns the reason for a verdict, as a sentence.
 pub(crate) fn why(of: &Judgement) -> String {
     let why = of.why.trim_end();
     if why.is_empty() || why.ends_with(['.', ')']) { why.to_owned() } else { format!("{why}.") }
@@ -64,7 +64,7 @@ pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
     }
 }
 
-/// How a claim is tested and what is missing: sentences, the last without its full stop.
+/// Returns how a claim is tested and what is missing, as sentences, the last without its full stop.
 pub(crate) fn how(claim: &JudgedClaim) -> String {
     let runs = distinct(claim.rows.iter().filter_map(|row| row.run.as_deref())).join(", ");
     let mut parts = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn how(claim: &JudgedClaim) -> String {
     parts.join(". ")
 }
 
-/// Notes on a row's figures: a stand-in, or that the row is not part of the verdict.
+/// Returns notes on a row's figures: a stand-in, or that the row is not part of the verdict.
 pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
     let beside = row.beside.as_ref().map(|setting| format!("Also measured, not part of the verdict: {setting}"));
@@ -90,7 +90,7 @@ pub(crate) fn missing(claim: &JudgedClaim) -> String {
     distinct(claim.rows.iter().filter_map(|row| row.missing.as_deref())).join(", ")
 }
 
-/// The answer in a sentence: the verdicts if claims were tested, else how many can be.
+/// Returns the answer as a sentence: the verdicts if claims were tested, else how many can be tested.
 pub(crate) fn answer(report: &ClaimsReport) -> String {
     let claims = counted(report.claims.len() as u64, "claim");
     if report.seed.is_none() {
@@ -113,13 +113,13 @@ fn were(count: usize) -> String {
     format!("{count} {}", if count == 1 { "was" } else { "were" })
 }
 
-/// A warning on top of an incomplete report.
+/// Returns a warning for the top of an incomplete report.
 pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
     (report.state != State::Complete)
-        .then_some("PARTIAL: ended by the user; claims whose runs were not made have no verdict.")
+        .then_some("PARTIAL: ended by the user; claims whose runs were not executed have no verdict.")
 }
 
-/// The machine, the duration and the seed, if anything was run.
+/// Returns the machine, the duration and the seed, if known.
 pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     let mut parts = Vec::new();
     if let Some(environment) = &report.environment {
@@ -132,7 +132,7 @@ pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     parts
 }
 
-/// The runs that had warnings about themselves or the machine; `None` without warnings.
+/// Returns a warning that names the runs with warnings; `None` without warnings.
 pub(crate) fn caution(report: &ClaimsReport) -> Option<String> {
     let warned = report.runs.iter().filter(|run| !run.warnings.is_empty());
     let told: Vec<String> = warned.map(|run| format!("{} ({})", run.name, run.warnings.join(", "))).collect();

@@ -1,4 +1,4 @@
-//! The columns of a case: the single list for the terminal, the page and the CSV table.
+//! The columns of a case: a single list for the terminal, the page and the CSV table.
 
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::quantities::{self, DASH};
@@ -9,19 +9,19 @@ use hairpin_model::{
 };
 
 pub(crate) struct Column {
-    /// Its name in the CSV table; ends in the unit.
+    /// Name in the CSV table; ends in the unit.
     pub(crate) name: &'static str,
-    /// Title in a table for people.
+    /// Title in tables for people.
     pub(crate) title: &'static str,
     pub(crate) short: &'static str,
     pub(crate) value: Value,
 }
 
-/// The content of a column, read from a case.
+/// How to read a column from a case.
 pub(crate) enum Value {
     Words(fn(&CaseSummary) -> String),
     Count(fn(&CaseSummary) -> u64),
-    /// No interval.
+    /// A number without an interval.
     Number(Unit, fn(&CaseSummary) -> Option<f64>),
     Figure(Unit, fn(&CaseSummary) -> Option<Figure>),
 }
@@ -40,7 +40,7 @@ pub(crate) enum Unit {
     Bytes,
     /// Depth of a queue, which may be fractional.
     Depth,
-    /// None, or in the column's name.
+    /// No unit, or one that the column's name states.
     Plain,
 }
 
@@ -60,11 +60,11 @@ impl Unit {
         value.map_or_else(|| DASH.to_owned(), shown)
     }
 
-    /// The interval in the unit of the value; `None` without one.
+    /// Returns the interval in the unit of the value; `None` without an interval.
     pub(crate) fn bounds(self, figure: Option<Figure>) -> Option<String> {
         let value = figure.and_then(Figure::finite)?;
         let (low, high) = figure.and_then(Figure::interval)?;
-        // Bounds below the precision of a number show nothing.
+        // Do not show bounds that both round to zero.
         if matches!(self, Self::Plain) && (0.0..0.0005).contains(&low) && (0.0..0.0005).contains(&high) {
             return None;
         }
@@ -72,7 +72,7 @@ impl Unit {
             Self::Time => quantities::bounds(value, low, high),
             Self::Rate => quantities::rate_bounds(low, high),
             Self::ByteRate => quantities::byte_rate_bounds(low, high),
-            // An estimated interval may exceed the range of a share.
+            // An estimated interval may exceed the range of a share, 0 to 1.
             Self::Share => {
                 let percent = |share: f64| quantities::share(share.clamp(0.0, 1.0)).trim_end_matches(" %").to_owned();
                 format!("{}-{}", percent(low), percent(high))
@@ -138,7 +138,7 @@ impl Column {
         }
     }
 
-    /// Its interval for people, if any.
+    /// Returns the interval of the value for people, if any.
     pub(crate) fn bounds(&self, row: &CaseSummary) -> Option<String> {
         match self.value {
             Value::Figure(unit, of) => unit.bounds(of(row)),
@@ -147,14 +147,14 @@ impl Column {
     }
 }
 
-/// All columns, in the order of the CSV table.
+/// Returns all columns, in the order of the CSV table.
 pub(crate) fn all() -> impl Iterator<Item = &'static Column> {
     ALL.iter().copied().flatten()
 }
 
 /// # Panics
 /// For an unknown name: names are constants of this crate.
-pub(crate) fn named(name: &str) -> &'static Column {
+pub(crate) fn by_name(name: &str) -> &'static Column {
     all().find(|column| column.name == name).expect("column names are constants of this crate")
 }
 
@@ -196,7 +196,7 @@ const CASE: &[Column] = &[
     Column::words("ends", |row| row.case.ends.kind.to_string()),
     Column::count("size_bytes", |row| row.case.primary().load.size_bytes()),
     Column::count("reply_size_bytes", |row| row.case.primary().load.reply_size_bytes()),
-    Column::words("options", |row| listed(row.case.primary().options.iter(), ",")),
+    Column::words("options", |row| list(row.case.primary().options.iter(), ",")),
     Column::words("link", |row| row.case.path.link.clone()),
     Column::words("load", |row| row.case.primary().load.kind().to_owned()),
     Column::words("direction", |row| row.case.primary().direction.to_string()),
@@ -214,7 +214,7 @@ const ROUNDS: &[Column] = &[
     Column::count("samples", |row| row.primary().samples),
 ];
 
-/// The columns of a case's latencies, if any.
+/// The columns of a latency distribution.
 macro_rules! latencies {
     ($of:literal, $row:ident => $figures:expr) => {
         [
@@ -244,7 +244,7 @@ const RATE: &[Column] = &[
         .titled("first message", "first"),
 ];
 
-/// A figure of each end: its name, with the end appended, and its titles.
+/// The columns of a figure that each end has: the name without the end, and the titles.
 macro_rules! both_ends {
     ($name:literal, $title:literal, $short:literal, $row:ident => $of:expr) => {
         [
@@ -258,33 +258,33 @@ macro_rules! both_ends {
 
 /// Empty for a case with answers.
 const ONE_WAY: &[Column] = &[
-    Column::figure("received_per_s", "", Unit::Rate, |row| of_one(row)?.received_per_s)
+    Column::figure("received_per_s", "", Unit::Rate, |row| single(row)?.received_per_s)
         .titled("received per second", "msg/s"),
-    Column::figure("sent_per_s", "", Unit::Rate, |row| of_one(row)?.sent_per_s).titled("sent per second", "sent/s"),
-    Column::number("offered_per_s", Unit::Rate, |row| of_one(row)?.offered_per_s).titled("offered", "offered/s"),
-    Column::figure("delivered_per_s", "", Unit::Rate, |row| of_one(row)?.delivered_per_s)
+    Column::figure("sent_per_s", "", Unit::Rate, |row| single(row)?.sent_per_s).titled("sent per second", "sent/s"),
+    Column::number("offered_per_s", Unit::Rate, |row| single(row)?.offered_per_s).titled("offered", "offered/s"),
+    Column::figure("delivered_per_s", "", Unit::Rate, |row| single(row)?.delivered_per_s)
         .titled("delivered", "delivered/s"),
     Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
-    Column::plain("fairness", "fairness", least_fair),
+    Column::plain("fairness", "fairness", min_fairness),
 ];
 
-const SYSTEM_CALLS: [Column; 2] = both_ends!("system_calls_per_message", "calls per message", "calls", row => Some(of_one(row)?.system_calls_per_message));
-const CONTEXT_SWITCHES: [Column; 2] = both_ends!("context_switches_per_message", "switches per message", "switches", row => Some(of_one(row)?.context_switches_per_message));
-const CPU_PER_MILLION: [Column; 2] = both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", row => Some(of_one(row)?.cpu_seconds_per_million));
+const SYSTEM_CALLS: [Column; 2] = both_ends!("system_calls_per_message", "calls per message", "calls", row => Some(single(row)?.system_calls_per_message));
+const CONTEXT_SWITCHES: [Column; 2] = both_ends!("context_switches_per_message", "switches per message", "switches", row => Some(single(row)?.context_switches_per_message));
+const CPU_PER_MILLION: [Column; 2] = both_ends!("cpu_seconds_per_million", "CPU s per million", "CPU", row => Some(single(row)?.cpu_seconds_per_million));
 const CPU_PER_GB: [Column; 2] =
     both_ends!("cpu_seconds_per_gb", "CPU s per GB", "CPU", row => row.cpu_seconds_per_gb());
 
 const PACING: &[Column] = &[
-    Column::time("gap_p50_ns", "gap p50", |row| of_one(row)?.pacing?.gap_ns.p50),
-    Column::time("gap_p99_ns", "gap p99", |row| of_one(row)?.pacing?.gap_ns.p99),
-    Column::time("gap_p999_ns", "gap p99.9", |row| of_one(row)?.pacing?.gap_ns.p999),
-    Column::figure("gaps_below_half_share", "", Unit::Share, |row| of_one(row)?.pacing?.share_below_half)
+    Column::time("gap_p50_ns", "gap p50", |row| single(row)?.pacing?.gap_ns.p50),
+    Column::time("gap_p99_ns", "gap p99", |row| single(row)?.pacing?.gap_ns.p99),
+    Column::time("gap_p999_ns", "gap p99.9", |row| single(row)?.pacing?.gap_ns.p999),
+    Column::figure("gaps_below_half_share", "", Unit::Share, |row| single(row)?.pacing?.share_below_half)
         .titled("gaps below half", "gaps < half"),
-    Column::number("nominal_gap_ns", Unit::Time, |row| Some(of_one(row)?.pacing?.nominal_ns))
+    Column::number("nominal_gap_ns", Unit::Time, |row| Some(single(row)?.pacing?.nominal_ns))
         .titled("nominal gap", "nominal"),
 ];
 
-/// Parameters of a one-way load, and the beginning of a round, which other figures omit.
+/// Parameters of a one-way load, and the goodput of the warm-up, which other figures omit.
 const ONE_WAY_LOAD: &[Column] = &[
     Column::number("batch", Unit::Plain, |row| match row.case.primary().load {
         Load::Messages { batch, .. } => Some(batch as f64),
@@ -298,7 +298,7 @@ const ONE_WAY_LOAD: &[Column] = &[
     Column::words("source", |row| shown(row.case.primary().load.source())),
     Column::words("arrivals", |row| shown(row.case.primary().load.offered().map(|(arrivals, _)| arrivals))),
     Column::words("pacing", |row| shown(row.case.primary().load.offered().map(|(_, pacing)| pacing))),
-    Column::figure("warm_up_goodput_bytes_per_s", "", Unit::ByteRate, |row| of_one(row)?.warm_up_goodput_bytes_per_s)
+    Column::figure("warm_up_goodput_bytes_per_s", "", Unit::ByteRate, |row| single(row)?.warm_up_goodput_bytes_per_s)
         .titled("goodput of the omitted beginning", "omitted"),
 ];
 
@@ -306,7 +306,7 @@ fn shown(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// The columns of a phase of a case under load, except the ramp, whose columns would be empty.
+/// The columns of one phase of a case under load. The ramp has none, because it has no figures.
 macro_rules! of_phase {
     ($phase:ident, $p50:literal, $p99:literal, $lost:literal, $cpus:literal, $waited:literal) => {
         [
@@ -328,7 +328,7 @@ macro_rules! of_phase {
     };
 }
 
-// The loaded phase is also the latency of the case.
+// Unlike other phases, the loaded phase is also the latency of the case itself.
 const IDLE: [Column; 5] = of_phase!(idle, "idle", "p99 idle", "lost idle", "CPUs idle", "waited idle");
 const LOADED: [Column; 5] = of_phase!(loaded, "loaded", "p99", "lost", "CPUs", "waited");
 const RECOVERING: [Column; 5] =
@@ -358,7 +358,7 @@ fn phases(row: &CaseSummary) -> Option<&PhasesOfCase> {
     Some(&row.under_load.as_ref()?.phases)
 }
 
-/// The queue that the load fills, in the loaded phase.
+/// Returns the depth of the queue that the load fills, in the loaded phase.
 fn queue(row: &CaseSummary) -> Option<QueueBytes> {
     phases(row)?.loaded.queue_bytes
 }
@@ -368,7 +368,7 @@ fn phase_lost(phase: &PhaseFigures) -> Option<f64> {
     (ledger.sent > 0).then(|| ledger.sent.saturating_sub(ledger.received) as f64 / ledger.sent as f64)
 }
 
-/// The share of sent messages that did not arrive; `None` for a case with answers.
+/// Returns the share of sent messages that did not arrive; `None` for a case with answers.
 fn lost_share(row: &CaseSummary) -> Option<f64> {
     row.one_way()?;
     let sum = |of: fn(&Ledger) -> u64| row.flows.iter().map(|flow| of(&flow.ledger)).sum::<u64>();
@@ -376,13 +376,13 @@ fn lost_share(row: &CaseSummary) -> Option<f64> {
     (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64)
 }
 
-fn least_fair(row: &CaseSummary) -> Option<Figure> {
+fn min_fairness(row: &CaseSummary) -> Option<Figure> {
     let each = row.flows.iter().filter_map(|flow| flow.one_way.as_ref()?.fairness);
     each.min_by(|a, b| a.value.total_cmp(&b.value))
 }
 
-/// Figures of a one-way load; `None` for several flows, each of which has its own.
-fn of_one(row: &CaseSummary) -> Option<&OneWayFigures> {
+/// Returns the figures of a one-way load; `None` for several flows, each of which has its own.
+fn single(row: &CaseSummary) -> Option<&OneWayFigures> {
     row.one_way().filter(|_| row.flows.len() == 1)
 }
 
@@ -390,7 +390,7 @@ const LEDGER: &[Column] = &[
     Column::count("sent", |row| row.ledger().sent),
     Column::count("received", |row| row.ledger().received),
     Column::count("lost", |row| row.ledger().lost.values().sum()),
-    Column::words("lost_by_cause", |row| listed(row.ledger().lost.iter(), "; ")),
+    Column::words("lost_by_cause", |row| list(row.ledger().lost.iter(), "; ")),
     Column::count("late", |row| row.ledger().late),
     Column::count("duplicated", |row| row.ledger().duplicated),
     Column::words("unexplained", |row| row.ledger().unexplained.to_string()),
@@ -421,7 +421,7 @@ const CPU: &[Column] = &[
         .titled("CPU per exchange", "CPU"),
 ];
 
-/// CPU time of both ends per sample, in ns; `None` for a case of another kind.
+/// Returns the CPU time of both ends per sample, in ns; `None` for a case of another kind.
 fn cpu_ns_per_sample(row: &CaseSummary, kind: CaseKind) -> Option<f64> {
     let seconds = row.ends.iter().map(|end| end.cpu_seconds).sum::<f64>();
     let measured =
@@ -445,14 +445,14 @@ fn exchange(row: &CaseSummary, of: fn(&Exchange) -> String) -> String {
 const EXCHANGES: &[Column] = &[
     Column::time("first_exchange_ns", "first exchange", |row| row.primary().exchanges.as_ref()?.first_exchange_ns)
         .titled("first exchange", "first"),
-    Column::number("exchange_1_ns", Unit::Time, |row| early(row, 0)),
-    Column::number("exchange_2_ns", Unit::Time, |row| early(row, 1)),
-    Column::number("exchange_3_ns", Unit::Time, |row| early(row, 2)),
-    Column::number("exchange_4_ns", Unit::Time, |row| early(row, 3)),
-    Column::number("exchange_5_ns", Unit::Time, |row| early(row, 4)),
-    Column::number("exchange_6_ns", Unit::Time, |row| early(row, 5)),
-    Column::number("exchange_7_ns", Unit::Time, |row| early(row, 6)),
-    Column::number("exchange_8_ns", Unit::Time, |row| early(row, 7)),
+    Column::number("exchange_1_ns", Unit::Time, |row| early_ns(row, 0)),
+    Column::number("exchange_2_ns", Unit::Time, |row| early_ns(row, 1)),
+    Column::number("exchange_3_ns", Unit::Time, |row| early_ns(row, 2)),
+    Column::number("exchange_4_ns", Unit::Time, |row| early_ns(row, 3)),
+    Column::number("exchange_5_ns", Unit::Time, |row| early_ns(row, 4)),
+    Column::number("exchange_6_ns", Unit::Time, |row| early_ns(row, 5)),
+    Column::number("exchange_7_ns", Unit::Time, |row| early_ns(row, 6)),
+    Column::number("exchange_8_ns", Unit::Time, |row| early_ns(row, 7)),
     Column::plain("bytes_per_ms", "bytes/ms", CaseSummary::bytes_per_ms),
     Column::figure("request_bytes_per_s", "requests", Unit::ByteRate, request_bytes_per_s),
     Column::plain("segments_per_exchange", "segments", |row| figures(row)?.segments_per_exchange),
@@ -473,11 +473,11 @@ fn request_bytes_per_s(row: &CaseSummary) -> Option<Figure> {
     row.bytes_per_ms().map(|per_ms| per_ms.rising(|bytes| bytes * 1e3))
 }
 
-fn early(row: &CaseSummary, place: usize) -> Option<f64> {
+fn early_ns(row: &CaseSummary, place: usize) -> Option<f64> {
     figures(row)?.early_exchanges_ns.get(place).map(|figure| figure.value)
 }
 
-/// Empty for a case that was not traced.
+/// Empty for an untraced case.
 const TRACE: &[Column] = &[
     Column::time("tracing_cost_ns", "cost of tracing", |row| trace(row)?.cost_ns),
     Column::plain("tracing_cost_ratio", "cost of tracing", |row| trace(row)?.cost_ratio),
@@ -491,7 +491,7 @@ fn trace(row: &CaseSummary) -> Option<&TraceSummary> {
     row.trace.as_ref()
 }
 
-/// Empty for a case on the loopback or never measured.
+/// Empty for a case on the loopback and for one that was not measured.
 const LINK: &[Column] = &[
     Column::words("link_name", |row| row.case.path.name.clone().unwrap_or_default()),
     Column::words("link_seed", |row| link(row, |link| link.seed.to_string())),
@@ -503,7 +503,7 @@ const LINK: &[Column] = &[
     Column::words("link_packets_dropped", |row| {
         link(row, |link| link.packets.dropped.values().sum::<u64>().to_string())
     }),
-    Column::words("link_packets_dropped_by_stage", |row| link(row, |link| listed(link.packets.dropped.iter(), "; "))),
+    Column::words("link_packets_dropped_by_stage", |row| link(row, |link| list(link.packets.dropped.iter(), "; "))),
     Column::words("link_packets_duplicated", |row| link(row, |link| link.packets.duplicated.to_string())),
     Column::words("link_packets_reordered", |row| link(row, |link| link.packets.reordered.to_string())),
     Column::words("link_packets_corrupted", |row| link(row, |link| link.packets.corrupted.to_string())),
@@ -533,7 +533,7 @@ const STATE: &[Column] = &[
     Column::number("other_state_share", Unit::Plain, |row| Some(row.other_states.first()?.share)),
 ];
 
-/// `nodelay=on,sndbuf=4096`.
-fn listed(pairs: impl Iterator<Item = (impl std::fmt::Display, impl std::fmt::Display)>, between: &str) -> String {
+/// Formats pairs as `nodelay=on,sndbuf=4096`.
+fn list(pairs: impl Iterator<Item = (impl std::fmt::Display, impl std::fmt::Display)>, between: &str) -> String {
     pairs.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(between)
 }

@@ -1,7 +1,7 @@
 //! Flat tables for spreadsheets and data frames: one row per case, or one row per sample.
 //!
-//! Column names have units, an interval is two columns (`_low`, `_high`), and a null is an empty cell. Characters that
-//! would control a terminal are escaped as `\u{1b}`; `--json` has them unchanged.
+//! Column names include units, an interval is two columns (`_low`, `_high`), and null is an empty cell. Control
+//! characters that could affect a terminal are escaped as `\u{1b}`; `--json` leaves them unchanged.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use hairpin_model::{CaseSummary, Figure, Flow, RoundRecord, Run, Samples, printa
 
 use crate::columns::{self, Column, Value};
 
-/// A row under construction: the first row gives the header.
+/// A row under construction. The names of the first row become the header.
 #[derive(Default)]
 struct Row {
     names: Vec<String>,
@@ -29,7 +29,7 @@ impl Row {
         self.put(name, shown.map(|number| number.to_string()).unwrap_or_default());
     }
 
-    /// `p50_ns`, `p50_ns_low`, `p50_ns_high`.
+    /// Adds `p50_ns`, `p50_ns_low`, `p50_ns_high`.
     fn figure(&mut self, name: &str, figure: Option<Figure>) {
         self.number(name, figure.map(|figure| figure.value));
         self.number(&format!("{name}_low"), figure.and_then(|figure| figure.low));
@@ -37,8 +37,8 @@ impl Row {
     }
 }
 
-/// The summaries: a header line, then one row per case in plan order (empty without cases). A column that is empty in
-/// every row is omitted.
+/// Returns the summaries as CSV: a header line, then one row per case in plan order. Empty without cases. Columns
+/// that are empty in every row are omitted.
 pub fn summary(run: &Run) -> String {
     let rows: Vec<Row> = run.cases.iter().map(row).collect();
     let Some(Row { names, .. }) = rows.first() else { return String::new() };
@@ -66,7 +66,7 @@ fn row(summary: &CaseSummary) -> Row {
     row
 }
 
-/// Writes samples flow by flow, with the columns of `samples.parquet` and the latency.
+/// Writes the samples of one flow after the other, with the columns of `samples.parquet` and the latency.
 pub struct SamplesTable<W: Write> {
     writer: csv::Writer<W>,
 }
@@ -83,7 +83,7 @@ impl<W: Write> SamplesTable<W> {
         Ok(Self { writer })
     }
 
-    /// Writes the samples of a flow of a round. The latency is from due to received; both are empty if no answer arrived.
+    /// Writes the samples of a flow in a round. Latency is due to received; both are empty if no answer arrived.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -109,7 +109,7 @@ impl<W: Write> SamplesTable<W> {
     }
 }
 
-/// The writer's error with its kind: `csv` wraps it.
+/// Extracts the writer's error, which `csv` wraps.
 fn of_the_writer(error: csv::Error) -> std::io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

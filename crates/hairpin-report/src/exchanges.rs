@@ -1,4 +1,4 @@
-//! Texts about cases of exchanges: the first exchanges, the pauses, and the evidence.
+//! Texts about exchanges: the first exchanges, the pauses, and the evidence.
 
 use std::cmp::Ordering;
 
@@ -10,9 +10,9 @@ use hairpin_model::{Capture, CaseSummary, Figure, Group, Run, path, quantities};
 pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ from later ones (Linux sends ACKs \
                                     at once at first, and caches are cold), so they are shown apart.";
 
-/// An exchange differs from the steady state if its interval excludes the p50 and it is longer or shorter by this
-/// factor.
-const DIFFERS: f64 = 1.5;
+/// An exchange differs from the steady state if its interval excludes the p50 and if it is longer or shorter by at
+/// least this factor.
+const MIN_RATIO: f64 = 1.5;
 
 pub(crate) fn early(row: &CaseSummary) -> &[Figure] {
     row.primary().exchanges.as_ref().map_or(&[], |figures| figures.early_exchanges_ns.as_slice())
@@ -23,12 +23,12 @@ pub(crate) fn first_differ(row: &CaseSummary) -> bool {
     let Some(p50) = row.p50_ns() else { return false };
     let differs = |figure: &Figure| {
         let ratio = figure.value / p50;
-        figure.excludes(p50) && !(1.0 / DIFFERS..=DIFFERS).contains(&ratio)
+        figure.excludes(p50) && !(1.0 / MIN_RATIO..=MIN_RATIO).contains(&ratio)
     };
     early(row).iter().any(differs)
 }
 
-/// The cases that the table of first exchanges omits, and why; `None` if it has all.
+/// Names the cases that the table of first exchanges omits, and why; `None` if it omits none.
 pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     let of = |group: &Group<'_>| {
         let alike = group.rows.iter().filter(|row| !first_differ(row));
@@ -38,14 +38,14 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     let groups: Vec<String> = groups.iter().filter_map(|group| of(group)).collect();
     (!groups.is_empty()).then(|| {
         format!(
-            "Not shown, as their first exchanges differ from the p50 by less than {DIFFERS} times or within the \
+            "Not shown, as their first exchanges differ from the p50 by less than {MIN_RATIO} times or within the \
              interval: {}.",
             groups.join("; ")
         )
     })
 }
 
-/// The remedies that pause less often than `--gap` says because they merge writes; `None` if all pause alike.
+/// Names the remedies that pause less often than `--gap` says because they merge writes; `None` if there are none.
 pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     let (mut without, mut fewer): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for row in groups.iter().flat_map(|group| &group.rows) {
@@ -74,7 +74,7 @@ pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     })
 }
 
-/// What tracing adds to an exchange, for the case with the largest relative increase; `None` if not measured.
+/// Returns what tracing adds to an exchange, for the case with the largest relative increase; `None` if not measured.
 pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
     let costs = run.cases.iter().filter_map(|row| {
         let trace = row.trace.as_ref()?;
@@ -100,16 +100,16 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
 }
 
 fn name(row: &CaseSummary) -> String {
-    // A row's name begins with the transport, except for exchanges, where it begins with the remedy.
+    // Add the transport to the row name of an exchange, which begins with the remedy.
     let transport = row.case.primary().load.exchange().map(|_| row.case.primary().transport.clone());
     let words = [transport, Some(ladder::row_name(row)), path::over(&row.case)];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Maximum names or files in a line.
-const LISTED: usize = 4;
+const MAX_LISTED: usize = 4;
 
-/// Captures: saved ones with their files, others by reason. True for lost ones.
+/// Returns notes on captures: saved ones by file, others by reason. True marks lost captures or packets.
 pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     let mut saved: Vec<String> = Vec::new();
     let mut skipped: Vec<(String, Vec<String>)> = Vec::new();
@@ -135,17 +135,17 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
         }
     }
     if !saved.is_empty() {
-        notes.insert(0, (false, shortened(&saved, LISTED)));
+        notes.insert(0, (false, shortened(&saved, MAX_LISTED)));
     }
     notes.extend(
         skipped
             .into_iter()
-            .map(|(reason, names)| (false, format!("none of {}: {reason}", shortened(&names, LISTED)))),
+            .map(|(reason, names)| (false, format!("none of {}: {reason}", shortened(&names, MAX_LISTED)))),
     );
     notes
 }
 
-/// The reason why a capture has no file, from the run's save errors.
+/// Returns the reason why a capture has no file, from the run's save errors.
 fn why_unsaved(run: &Run) -> String {
     let causes: Vec<String> = run.unsaved.iter().map(|failure| failure.cause.clone()).collect();
     match causes.as_slice() {

@@ -1,4 +1,4 @@
-//! Runs of two hosts: a line per host, packets in each direction, and facts about the path.
+//! Runs between two hosts: a line per host, packets in each direction, and facts about the path.
 
 use hairpin_model::fact::number;
 use hairpin_model::names::distinct;
@@ -6,7 +6,7 @@ use hairpin_model::quantities::{count, counted};
 use hairpin_model::trace::End;
 use hairpin_model::{Environment, Fact, Fallback, Host, Interface, Ledger, Run, Way, fact_names};
 
-/// One line per host; empty for a run on one.
+/// Returns one line per host; empty for a run on one host.
 pub(crate) fn lines(run: &Run) -> Vec<String> {
     if run.hosts.len() < 2 {
         return Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn machine_of(environment: &Environment) -> String {
     parts.join(", ")
 }
 
-/// `Client`; `Server lab.example.org`.
+/// Returns `Client`, `Server`, or `Server lab.example.org`.
 pub(crate) fn name(run: &Run, role: End) -> String {
     let of_server = run.plan.cases.iter().chain(run.cases.iter().map(|row| &row.case)).find_map(|case| case.host());
     match (role, of_server) {
@@ -55,7 +55,7 @@ fn interface(one: &Interface) -> String {
     if about.is_empty() { one.name.clone() } else { format!("{} ({})", one.name, about.join(", ")) }
 }
 
-/// An interface as names and values.
+/// Returns the properties of an interface as names and values.
 pub(crate) fn rows(one: &Interface) -> Vec<(String, String)> {
     let of = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
     let own = [
@@ -69,7 +69,7 @@ pub(crate) fn rows(one: &Interface) -> Vec<(String, String)> {
     own.into_iter().flatten().chain(one.offloads.clone()).collect()
 }
 
-/// Packets in each direction, if any were lost, duplicated or reordered: `up 497 of 500 arrived, 2 reordered`.
+/// Returns the packets of directions with lost, duplicated or reordered ones: `up 497 of 500 arrived, 2 reordered`.
 pub(crate) fn ways(ledger: &Ledger) -> Vec<String> {
     let both = [("up", ledger.up), ("down", ledger.down)];
     both.into_iter().filter_map(|(direction, way)| way_in_words(direction, way?)).collect()
@@ -86,18 +86,18 @@ fn way_in_words(direction: &str, way: Way) -> Option<String> {
     (!is_whole).then(|| format!("{direction} {} of {} arrived{}", count(received), count(sent), parts.concat()))
 }
 
-/// Explains the mark after a transport, for each replaced transport: `tcp in place of udp: 10 datagrams were sent ...`.
+/// Explains the fallback mark for each replaced transport: `tcp in place of udp: 10 datagrams were sent ...`.
 pub(crate) fn fallbacks(run: &Run) -> Vec<String> {
     let fallbacks = run.cases.iter().filter_map(|row| row.case.fallback());
     distinct(fallbacks.map(|Fallback { from, to, evidence }| format!("{to} in place of {from}: {evidence}")))
 }
 
-/// Facts of each end about the path, once for all cases with equal facts: `Server lab: path MTU 1500 B; received with
-/// TTL 57, DSCP 0, ECN 0`.
+/// Returns what each end knows about the path, once for all cases with equal facts: `Server lab: path MTU 1500 B;
+/// received with TTL 57, DSCP 0, ECN 0`.
 pub(crate) fn paths(run: &Run) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for end in run.cases.iter().filter(|row| row.case.host().is_some()).flat_map(|row| &row.ends) {
-        if let Some(known) = path(&end.facts) {
+        if let Some(known) = path_facts(&end.facts) {
             let line = format!("{}: {known}", name(run, end.role));
             if !lines.contains(&line) {
                 lines.push(line);
@@ -105,12 +105,12 @@ pub(crate) fn paths(run: &Run) -> Vec<String> {
         }
     }
     lines.sort();
-    // Omit lines that another transport's line extends.
+    // Omit lines that another line only extends.
     let says_more = |line: &str| lines.iter().any(|other| other.len() > line.len() && other.starts_with(line));
     lines.iter().filter(|line| !says_more(line)).cloned().collect()
 }
 
-fn path(facts: &[Fact]) -> Option<String> {
+fn path_facts(facts: &[Fact]) -> Option<String> {
     let mtu = number(facts, fact_names::PATH_MTU_BYTES).map(|bytes| format!("path MTU {bytes:.0} B"));
     let names =
         [("TTL", fact_names::RECEIVED_TTL), ("DSCP", fact_names::RECEIVED_DSCP), ("ECN", fact_names::RECEIVED_ECN)];
@@ -158,8 +158,8 @@ mod tests {
             Fact::number(fact_names::RECEIVED_TTL, 57.0),
             Fact::number(fact_names::RECEIVED_DSCP, 46.0),
         ];
-        assert_eq!(path(&facts).as_deref(), Some("path MTU 1500 B; received with TTL 57, DSCP 46"));
-        assert_eq!(path(&facts[..1]).as_deref(), Some("path MTU 1500 B"));
-        assert_eq!(path(&[]), None);
+        assert_eq!(path_facts(&facts).as_deref(), Some("path MTU 1500 B; received with TTL 57, DSCP 46"));
+        assert_eq!(path_facts(&facts[..1]).as_deref(), Some("path MTU 1500 B"));
+        assert_eq!(path_facts(&[]), None);
     }
 }

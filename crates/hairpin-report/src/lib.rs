@@ -1,8 +1,8 @@
-//! A saved run as terminal text, CSV and one self-contained HTML page.
+//! Renders a saved run as terminal text, CSV and one self-contained HTML page.
 //!
-//! This crate shows and never computes: every figure on a page is in [`hairpin_model::run::Run`], and the only
-//! arithmetic is for display (units, places on an axis, one figure over another in a sentence). It uses no clock, file,
-//! socket, thread or environment variable: the same run gives the same bytes.
+//! This crate only displays: every figure on a page is in [`hairpin_model::run::Run`], and the only arithmetic is for
+//! display (units, positions on an axis, the ratio of two figures in a sentence). It uses no clock, file, socket,
+//! thread or environment variable, so the same run gives the same bytes.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,4 +1,4 @@
-//! The links of a run, and the texts about each, shared by the terminal and the page.
+//! The links of a run, and texts about each, for both the terminal and the page.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ pub(crate) struct Link<'r> {
     pub(crate) name: &'r str,
     /// The whole profile in one line.
     pub(crate) line: &'r str,
-    /// The cases over it.
+    /// The cases that use the link.
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
-/// The emulated links in plan order.
+/// Returns the emulated links in plan order.
 pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let by_line = grouped(emulated.map(|row| (row.case.path.link.as_str(), row)));
     by_line.into_iter().map(|(line, rows)| Link { name: path::name(&rows[0].case), line, rows }).collect()
 }
 
-/// The link that all cases share, in a sentence; `None` for several links and for the loopback.
+/// Describes the link that all cases share; `None` for several links and for the loopback.
 pub(crate) fn shared(run: &Run) -> Option<String> {
     let first = run.cases.first().filter(|row| row.case.is_emulated() && !path::several(&run.cases))?;
     let all = if run.cases.len() == 1 { "" } else { ", of all cases" };
@@ -28,12 +28,12 @@ pub(crate) fn shared(run: &Run) -> Option<String> {
     Some(format!("{}{all}{line}", path::name(&first.case)))
 }
 
-/// Notes on each link below the figures. True if figures are unusable.
+/// Returns notes on each link, for below the figures. True if figures are unusable.
 pub(crate) fn notes(run: &Run) -> Vec<(bool, String)> {
     of(run).iter().filter_map(|link| note(link)).collect()
 }
 
-/// Cautions before the figures: cases that are invalid because their link did not match its profile.
+/// Returns cautions for above the figures: cases that are invalid because their link did not match its profile.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let spoiled = |link: &Link<'_>| {
         let invalid = link.rows.iter().filter(|row| !row.valid);
@@ -51,7 +51,7 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
 /// same-cpu 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True if a case is invalid.
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     /// Maximum reasons listed.
-    const LISTED: usize = 2;
+    const MAX_LISTED: usize = 2;
     let of_row = |row: &&CaseSummary| row.path.relay.as_ref().map_or(0, |link| link.rounds_left_out.len() as u64);
     let rows: Vec<&CaseSummary> = link.rows.iter().copied().filter(|row| of_row(row) > 0).collect();
     let all: u64 = rows.iter().map(of_row).sum();
@@ -64,32 +64,32 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
         .flat_map(|row| &row.path.relay.as_ref().expect("it has some").rounds_left_out)
         .map(String::as_str)
         .collect();
-    let more = match whys.len().saturating_sub(LISTED) {
+    let more = match whys.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
     let (rounds, do_not) = (quantities::counted(all, "round"), if all == 1 { "does not" } else { "do not" });
-    let why = whys.iter().take(LISTED).copied().collect::<Vec<_>>().join("; ");
+    let why = whys.iter().take(MAX_LISTED).copied().collect::<Vec<_>>().join("; ");
     let text = format!("{rounds} {do_not} count: {} ({why}{more})", names.join(", "));
     (all > 0).then(|| (rows.iter().any(|row| !row.valid), text))
 }
 
-/// `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us at p99`,
-/// with rounds that do not count before the packets; `None` if no round was measured.
+/// Such as `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us
+/// at p99`. Rounds that do not count come before the packets. `None` if no round was measured.
 fn note(link: &Link<'_>) -> Option<(bool, String)> {
     let (closes, account) = account(link)?;
     let (invalid, left_out) = left_out(link).map_or((false, String::new()), |(invalid, said)| (invalid, said + "; "));
     Some((invalid || !closes, format!("{}: {left_out}{account}", title(link))))
 }
 
-/// `home-uplink (seed 7)`: the seed of the first block; each further block has the next one.
+/// Returns `home-uplink (seed 7)`. The seed is that of the first block; each further block uses the next number.
 pub(crate) fn title(link: &Link<'_>) -> String {
     let seed = link.rows.iter().find_map(|row| row.path.relay.as_ref()).map(|link| format!(" (seed {})", link.seed));
     format!("{}{}", link.name, seed.unwrap_or_default())
 }
 
-/// The packets of all cases over a link, their lateness and CPU cost; `None` if no round was measured. False if the
-/// ledger does not close.
+/// Returns the packets of all cases over a link, their lateness and CPU cost; `None` if no round was measured. False
+/// if packets are unaccounted for.
 pub(crate) fn account(link: &Link<'_>) -> Option<(bool, String)> {
     let summaries: Vec<&LinkSummary> = link.rows.iter().filter_map(|row| row.path.relay.as_ref()).collect();
     let all = summaries.iter().map(|summary| summary.packets.clone()).reduce(|all, packets| all.plus(&packets))?;
@@ -99,7 +99,7 @@ pub(crate) fn account(link: &Link<'_>) -> Option<(bool, String)> {
     Some((all.unexplained() == 0, parts.join(", ")))
 }
 
-/// A ledger in words: packets in and out, and all other counts above zero.
+/// Returns packet counts as text: packets in and out, and all other counts above zero.
 pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
     let count = quantities::count;
     let mut parts =
@@ -117,12 +117,12 @@ pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
     parts
 }
 
-/// `loss 4, queue 2`.
+/// Formats counts as `loss 4, queue 2`.
 pub(crate) fn by_name(counts: &BTreeMap<String, u64>) -> String {
     counts.iter().map(|(name, of)| format!("{name} {}", quantities::count(*of))).collect::<Vec<_>>().join(", ")
 }
 
-/// Lateness of packets; for several cases the maximum of each figure.
+/// Returns the lateness of packets; for several cases the maximum of each figure.
 fn lateness(summaries: &[&LinkSummary]) -> Option<String> {
     let all: Vec<LatenessNs> = summaries.iter().filter_map(|summary| summary.lateness_ns).collect();
     let greatest = |of: fn(&LatenessNs) -> u64| Some(time(all.iter().map(of).max()?));
@@ -130,7 +130,7 @@ fn lateness(summaries: &[&LinkSummary]) -> Option<String> {
     Some(format!("late {up_to}{} at p50, {} at p99", greatest(|late| late.p50)?, greatest(|late| late.p99)?))
 }
 
-/// `2 us`.
+/// Formats a time as `2 us`.
 pub(crate) fn time(ns: u64) -> String {
     quantities::round_duration(ns as f64)
 }

@@ -1,5 +1,5 @@
-//! One-way loads, and probes under load, for tables and charts: cases of one series differ in one quantity only, which
-//! has a column or an axis; shared words are in the heading.
+//! One-way loads and probes under load, for tables and charts. Cases in one series differ in a single quantity, which
+//! has a column or an axis. The heading has the words that all cases share.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use hairpin_model::{Arrivals, CaseSummary, Figure, Flow, FlowSummary, Group, Loa
 pub(crate) struct Shared {
     way: Option<&'static str>,
     size_bytes: Option<u64>,
-    /// Further words of the case names.
+    /// Other words that all case names share.
     words: Vec<String>,
-    /// Whether the words are those of probes' loads.
+    /// Whether the words describe the loads of probes.
     of_loads: bool,
 }
 
 impl Shared {
-    /// Empty for cases with answers and without a load.
+    /// Returns what these cases share; empty for cases with answers and without a load.
     pub(crate) fn of<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Self {
         let rows: Vec<&CaseSummary> = rows.collect();
         if rows.first().is_some_and(|row| row.case.is_under_load()) {
@@ -41,7 +41,7 @@ impl Shared {
         }
     }
 
-    /// `64 B, client to server, 8 connections`, `load 64 KiB`; empty if nothing is shared.
+    /// Formats what is shared: `64 B, client to server, 8 connections` or `load 64 KiB`; empty if nothing is.
     pub(crate) fn in_words(&self) -> String {
         if self.of_loads && !self.words.is_empty() {
             return format!("load {}", self.words.join(" "));
@@ -55,8 +55,8 @@ impl Shared {
         self.size_bytes.is_none()
     }
 
-    /// The words of a case's series, the transport first (for a case under load, the load), without shared words and
-    /// the varied quantity.
+    /// Returns the words of a case's series, without shared words and without the varied quantity. The first word is
+    /// the transport, or for a case under load the load.
     pub(crate) fn series(&self, row: &CaseSummary) -> Vec<String> {
         let flow = row.case.primary();
         if !flow.load.is_one_way() {
@@ -76,7 +76,7 @@ impl Shared {
         words
     }
 
-    /// The flows of a case with their names; several flows have their direction in the name.
+    /// Returns the flows of a case with their names, which include the direction if there are several.
     pub(crate) fn flows<'r>(&self, row: &'r CaseSummary) -> Vec<(String, &'r FlowSummary)> {
         let name = self.row_words(row).join(" ");
         let named = |flow: &'r FlowSummary| match row.flows.len() {
@@ -86,7 +86,7 @@ impl Shared {
         row.flows.iter().map(named).collect()
     }
 
-    /// The words of a case in a list: its series and the varied quantity.
+    /// Returns the words of a case in a list: its series and the varied quantity.
     pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
         let mut words = self.series(row);
         words.extend(match &row.case.primary().load {
@@ -99,7 +99,7 @@ impl Shared {
     }
 }
 
-/// Words that the loads of all probes share beyond their transports and directions; a single load keeps all words.
+/// Returns the words that all probes' loads share, after transport and direction. A single load keeps all words.
 fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
     let loaded: Vec<Vec<String>> =
         rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
@@ -109,7 +109,7 @@ fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
     first.iter().skip(1).filter(|word| others.iter().all(|words| words.contains(word))).cloned().collect()
 }
 
-/// The direction of messages for people.
+/// Returns the direction of messages, as text.
 fn way(row: &CaseSummary) -> &'static str {
     match distinct(row.case.flows.iter().map(|flow| flow.direction))[..] {
         [Direction::Up] => "client to server",
@@ -118,7 +118,7 @@ fn way(row: &CaseSummary) -> &'static str {
     }
 }
 
-/// The words of a case beyond transport, directions, size and varied quantity.
+/// Returns the words of a case other than transport, directions, size and varied quantity.
 fn further_words(row: &CaseSummary) -> Vec<String> {
     let own = |flow: &Flow| {
         [
@@ -135,7 +135,7 @@ fn further_words(row: &CaseSummary) -> Vec<String> {
     words
 }
 
-/// The varied quantity of a series: messages per call, messages offered per second, else bytes per write.
+/// Returns the varied quantity: messages per call, messages offered per second, else bytes per write.
 pub(crate) fn varied(row: &CaseSummary) -> f64 {
     match &row.case.primary().load {
         Load::Messages { batch, .. } => *batch as f64,
@@ -144,14 +144,14 @@ pub(crate) fn varied(row: &CaseSummary) -> f64 {
     }
 }
 
-/// Cases of a series, in the order of the varied quantity.
+/// Cases in a series, in the order of the varied quantity.
 pub(crate) struct Series<'r> {
-    /// The transport first.
+    /// The first word is the transport.
     pub(crate) words: Vec<String>,
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
-/// The series of some cases, in the order of their first cases.
+/// Groups cases into series, in the order of their first cases.
 pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared: &Shared) -> Vec<Series<'r>> {
     let mut all: Vec<Series<'r>> = Vec::new();
     for row in rows {
@@ -176,7 +176,7 @@ pub(crate) struct Blocks<'r> {
 
 /// The series of one waiting mode, placement and path.
 pub(crate) struct Panel<'r> {
-    /// `two CPUs, blocking`.
+    /// Such as `two CPUs, blocking`.
     pub(crate) title: String,
     pub(crate) series: Vec<Series<'r>>,
 }
@@ -187,21 +187,21 @@ impl<'r> Blocks<'r> {
         let is_shown = |row: &&CaseSummary| with_replicates || row.case.replicate == 0;
         let rows = |group: &Group<'r>| group.rows.iter().copied().filter(is_shown).collect::<Vec<_>>();
         let shared = Shared::of(groups.iter().flat_map(|group| rows(group)));
-        let stand = |group: &&Group<'r>| {
+        let panel = |group: &&Group<'r>| {
             let ends = format!("{}, {}", group.placement.in_words(), group.waiting.in_words());
             let probe = (kind == CaseKind::UnderLoad).then(|| format!("probe {}", group.subject));
             let title = [probe, Some(ends), group.path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
             Panel { title, series: series(rows(group), &shared) }
         };
-        let all = groups.iter().map(stand).filter(|stand| !stand.series.is_empty()).collect();
+        let all = groups.iter().map(panel).filter(|panel| !panel.series.is_empty()).collect();
         Self { kind, shared, all }
     }
 
     pub(crate) fn rows(&self) -> impl Iterator<Item = &'r CaseSummary> {
-        self.all.iter().flat_map(|stand| &stand.series).flat_map(|series| &series.rows).copied()
+        self.all.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.rows).copied()
     }
 
-    /// The values of the varied quantity, ascending.
+    /// Returns the distinct values of the varied quantity, ascending.
     pub(crate) fn varied(&self) -> Vec<f64> {
         let mut values = distinct(self.rows().map(|row| varied(row).to_bits()));
         values.sort_by(|a, b| f64::from_bits(*a).total_cmp(&f64::from_bits(*b)));
@@ -209,9 +209,9 @@ impl<'r> Blocks<'r> {
     }
 }
 
-/// How the senders of offered loads kept their schedule, one line per method and kind of arrivals, with the number of
-/// rates per series at which the median gap was not kept: `sleep+spin: median gap 0.998-1.00x nominal, p99 gap
-/// 1.02-1.38x; not kept at 2 rates of udp from 256 k/s on`.
+/// Describes how senders of offered loads kept their schedule, one line per method and kind of arrivals, with the
+/// number of rates per series at which the median gap was not kept: `sleep+spin: median gap 0.998-1.00x nominal, p99
+/// gap 1.02-1.38x; not kept at 2 rates of udp from 256 k/s on`.
 pub(crate) fn pacing(run: &Run) -> Vec<String> {
     let mut methods: BTreeMap<(String, String), Vec<Paced<'_>>> = BTreeMap::new();
     for row in &run.cases {
@@ -225,12 +225,12 @@ pub(crate) fn pacing(run: &Run) -> Vec<String> {
     let line = |((method, arrivals), all): ((String, String), Vec<Paced<'_>>)| {
         let is_fixed = all.iter().all(|paced| paced.arrivals == Arrivals::Fixed);
         let arrivals = if is_fixed { String::new() } else { format!(", {arrivals}") };
-        Some(format!("{method}{arrivals}: {}", kept(all, &shared)?))
+        Some(format!("{method}{arrivals}: {}", describe_pacing(all, &shared)?))
     };
     methods.into_iter().filter_map(line).collect()
 }
 
-/// A case of an offered load with its pacing.
+/// A case with an offered load, and its pacing.
 struct Paced<'r> {
     row: &'r CaseSummary,
     pacing: PacingFigures,
@@ -247,16 +247,16 @@ impl Paced<'_> {
         self.ratio(self.pacing.gap_ns.p50)
     }
 
-    /// Whether the median gap is as intended: for an exponential distribution, ln 2 of its mean.
+    /// Whether the median gap is as intended. The median of an exponential distribution is ln 2 of its mean.
     fn is_kept(&self) -> bool {
-        /// Maximum deviation of a kept median.
-        const KEPT: f64 = 0.1;
+        /// Maximum relative deviation of the median.
+        const MAX_DEVIATION: f64 = 0.1;
         let wanted = if self.arrivals == Arrivals::Poisson { std::f64::consts::LN_2 } else { 1.0 };
-        self.median().is_none_or(|ratio| (ratio / wanted - 1.0).abs() <= KEPT)
+        self.median().is_none_or(|ratio| (ratio / wanted - 1.0).abs() <= MAX_DEVIATION)
     }
 }
 
-fn kept(all: Vec<Paced<'_>>, shared: &Shared) -> Option<String> {
+fn describe_pacing(all: Vec<Paced<'_>>, shared: &Shared) -> Option<String> {
     let poisson = all.iter().any(|paced| paced.arrivals == Arrivals::Poisson);
     let (kept, missed): (Vec<_>, Vec<_>) = all.into_iter().partition(Paced::is_kept);
     let wanted = |text: &str| if poisson { format!(" (due: {text})") } else { String::new() };
@@ -279,7 +279,7 @@ fn kept(all: Vec<Paced<'_>>, shared: &Shared) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// `1.00-1.38x`, or `1.00x` if all are equal.
+/// Formats a range as `1.00-1.38x`, or as `1.00x` if both ends are equal.
 fn range(values: impl Iterator<Item = f64>) -> Option<String> {
     let (low, high) = values.fold(None, |so_far: Option<(f64, f64)>, value| {
         let (low, high) = so_far.unwrap_or((value, value));

@@ -1,4 +1,4 @@
-//! The ranking: the pairs of the answer in one order from best to worst.
+//! The ranking: the cases of the answer's pairs in order from best to worst.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use hairpin_model::names::joined;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, Run};
 
-/// Cases that were compared with their neighbours.
+/// A chain of cases, each compared with the one before.
 pub(crate) struct Order<'r> {
     pub(crate) group: String,
     pub(crate) figure: ComparedBy,
@@ -16,18 +16,18 @@ pub(crate) struct Order<'r> {
     pub(crate) steps: Vec<RankedCase<'r>>,
 }
 
-/// A case and its comparison with the one before.
+/// A case, and its comparison with the one before.
 pub(crate) struct RankedCase<'r> {
     pub(crate) verdict: Verdict,
     pub(crate) row: &'r CaseSummary,
 }
 
-/// Cases of one rank: no difference was found from one to the next.
+/// Cases with one rank: no difference was found from each to the next.
 pub(crate) struct Place {
-    /// `1.`, or a bar if not comparable with the one before.
+    /// `1.`, or a bar if the case is not comparable with the one before.
     pub(crate) mark: String,
     pub(crate) meaning: &'static str,
-    /// The cases, without the words that the whole chain shares.
+    /// Names of the cases, without the words that the whole chain shares.
     pub(crate) names: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// Explains the places of these orders.
+/// Explains the marks of these rankings.
 pub(crate) fn legend(orders: &[Order<'_>]) -> &'static str {
     let has_bar = orders.iter().flat_map(Order::places).any(|place| place.mark.contains('|'));
     if has_bar {
@@ -71,12 +71,12 @@ pub(crate) fn orders(run: &Run) -> Vec<Order<'_>> {
     orders.into_iter().map(|(_, chain)| chain).collect()
 }
 
-/// All orders of a run are about one quantity, as its cases have loads of one kind.
+/// Returns the heading. All orders of a run are about one quantity, because its cases have one kind of load.
 pub(crate) fn heading(orders: &[Order<'_>]) -> &'static str {
     match orders.first().map(|chain| chain.figure) {
         Some(ComparedBy::Rate) => "Which is the highest message rate",
         Some(ComparedBy::Goodput) => "Which is the highest goodput",
-        _ => "Who is faster at p50",
+        _ => "Which is faster at p50",
     }
 }
 
@@ -89,14 +89,14 @@ impl<'r> Order<'r> {
         self.steps.last().map_or(self.first, |step| step.row)
     }
 
-    /// The words beyond the first that all its cases share and that name the chain.
+    /// Returns the words after the first that all cases share. They are part of the chain's title.
     fn shared(&self) -> Vec<String> {
         let mut words: Vec<String> = row_words(self.first).split_off(1);
         words.retain(|word| self.rows().all(|row| row_words(row)[1..].contains(word)));
         words
     }
 
-    /// The group and the shared words: `block, same-cpu, 64 KiB`.
+    /// Returns the group and the shared words: `block, same-cpu, 64 KiB`.
     pub(crate) fn title(&self) -> String {
         std::iter::once(self.group.clone()).chain(self.shared()).collect::<Vec<_>>().join(", ")
     }
@@ -109,7 +109,7 @@ impl<'r> Order<'r> {
         }
     }
 
-    /// The places from best to worst.
+    /// Returns the ranks from best to worst.
     pub(crate) fn places(&self) -> Vec<Place> {
         let shared = self.shared();
         let name = |row: &CaseSummary| {
@@ -144,7 +144,7 @@ impl<'r> Order<'r> {
         places
     }
 
-    /// Names cases that move more bytes per second than some before them in the order by p50.
+    /// Names cases that move more bytes per second than some case before them in the order by p50.
     pub(crate) fn beyond_p50(&self) -> Option<String> {
         let outdone = |place: usize, row: &CaseSummary| self.rows().take(place).any(|before| row.moves_more(before));
         let names: Vec<String> = self

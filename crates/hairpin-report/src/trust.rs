@@ -1,4 +1,4 @@
-//! Limits of trust in the figures: a quick run, the machine's states, missing intervals, different winners in the tail.
+//! Limits of trust in the figures: quick runs, machine states, missing intervals, different winners in the tail.
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::NoInterval;
@@ -10,7 +10,7 @@ pub(crate) fn quick(run: &Run) -> Option<String> {
     run.plan.quick.then(|| "Quick run: few rounds over a short time, so intervals are wide.".to_owned())
 }
 
-/// The effect of two machine states on the figures, if there were two.
+/// Describes the effect of two machine states on the figures; `None` if there was only one.
 pub(crate) fn machine_states(run: &Run) -> Option<String> {
     let [fast, slow] = run.machine.states.as_slice() else { return None };
     let in_slow = run.cases.iter().filter(|row| row.state.is_some_and(|state| state.index == 1)).count() as u64;
@@ -25,7 +25,7 @@ pub(crate) fn machine_states(run: &Run) -> Option<String> {
     Some(format!("Machine: {times:.2}x slower during {share} of rounds (shared core?); {figures}.{example}"))
 }
 
-/// The times of one case in both states; the page and `--csv` have all.
+/// Returns the times of one case in both states. The page and `--csv` show all cases.
 fn example_of_slowed(run: &Run) -> Option<String> {
     let in_both = |row: &CaseSummary| {
         let other = row.other_states.first()?;
@@ -33,14 +33,14 @@ fn example_of_slowed(run: &Run) -> Option<String> {
         let [faster, slowed] = if other.index == 1 { pair } else { [pair[1], pair[0]] };
         let times = [faster, slowed].map(quantities::duration);
         let example = format!(" While slower, {} took {} instead of {}.", row.label, times[1], times[0]);
-        // A case that waits for a timer takes as long in both states.
+        // Skip a case with equal times, such as one that waits for a timer.
         (times[0] != times[1]).then_some((slowed / faster, example))
     };
     let examples = run.cases.iter().filter_map(in_both);
     examples.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, example)| example)
 }
 
-/// Reports a missed `--until`, with the widest row.
+/// Returns a caution if `--until` was not reached, with the case of the widest interval.
 pub(crate) fn until_missed(run: &Run) -> Option<String> {
     let text = run.plan.knobs.iter().find(|(name, _)| name == "until").and_then(|(_, texts)| texts.first())?;
     let wanted = parse::share(text).ok()?;
@@ -60,7 +60,7 @@ pub(crate) fn until_missed(run: &Run) -> Option<String> {
         .then(|| format!("--until {text} was not reached: {label} has +-{share} (hint: a longer --at-most)"))
 }
 
-/// Why figures have no interval, with a hint: one line per reason.
+/// Explains why figures have no interval, with a hint: one line per reason.
 pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     let of = |reason: NoInterval| {
         let first = |row: &CaseSummary| row.compared(*ladder::compared_by(&[row]).first()?);
@@ -70,7 +70,7 @@ pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     no_interval_lines(of)
 }
 
-/// One line per reason: the first figure by name, and how many more.
+/// Returns one line per reason: the first figure by name, and the number of others.
 pub(crate) fn no_interval_lines(names_of: impl Fn(NoInterval) -> Vec<String>) -> Vec<String> {
     let line = |reason: &NoInterval| {
         let names = names_of(*reason);
@@ -93,7 +93,7 @@ fn why_no_interval(reason: NoInterval) -> &'static str {
     }
 }
 
-/// Neighbours where one is faster at p50 and the other at p99.
+/// Names pairs of which one is faster at p50 and the other at p99.
 pub(crate) fn split_winners(run: &Run) -> Vec<String> {
     let told = |comparison: &Comparison| {
         let p99 = comparison.tails.iter().find(|tail| tail.figure == ComparedBy::P99)?;

@@ -1,4 +1,4 @@
-//! Sentences shared by the terminal and the page, so that both use the same words.
+//! Sentences that the terminal and the page share.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use hairpin_model::{
 use crate::hosts;
 use crate::links;
 
-/// The warning on top of an incomplete run.
+/// Returns the warning for the top of an incomplete run.
 pub(crate) fn partial(run: &Run) -> Option<String> {
     let of = format!(
         "{} of {} were measured",
@@ -48,7 +48,7 @@ fn evidence_rounds(run: &Run) -> u64 {
     measured(Purpose::Traced) + measured(Purpose::Untraced)
 }
 
-/// `30 rounds`; `78 timed rounds and 54 of evidence`.
+/// Returns `30 rounds`, or `78 timed rounds and 54 of evidence`.
 pub(crate) fn rounds(run: &Run) -> String {
     match evidence_rounds(run) {
         0 => counted(timed_rounds(run), "round"),
@@ -58,7 +58,7 @@ pub(crate) fn rounds(run: &Run) -> String {
     }
 }
 
-/// Cautions about all figures: failed rounds, invalid cases.
+/// Returns cautions about all figures: unsaved data, failed rounds, invalid cases.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let mut cautions = links::cautions(run);
     if let Some(cause) = not_saved(run).filter(|_| run.state != State::Running) {
@@ -83,31 +83,31 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     cautions
 }
 
-/// Invalid only because the run ended before any of its rounds completed or failed.
+/// Whether a case is invalid only because the run ended before any of its rounds completed or failed.
 pub(crate) fn never_measured(row: &CaseSummary) -> bool {
     !row.valid && row.rounds == 0 && row.failed_rounds.is_empty()
 }
 
-/// The code of the finding behind the caution [`busy`].
-pub(crate) const NOISY: &str = "noisy-machine";
+/// The code of the finding on which [`busy`] is based.
+pub(crate) const NOISY_CODE: &str = "noisy-machine";
 
-/// Other programs used the machine, if a finding warns of that.
+/// Returns a caution if a finding warns that other programs used the machine.
 pub(crate) fn busy(run: &Run) -> Option<String> {
-    let grave = |finding: &&Finding| finding.code == NOISY && finding.severity != Severity::Note;
+    let grave = |finding: &&Finding| finding.code == NOISY_CODE && finding.severity != Severity::Note;
     let finding = run.findings.iter().find(grave)?;
-    // Evidence of earlier versions has no key.
+    // Evidence of earlier versions has no key, only a text.
     let earlier = || finding.evidence.iter().find(|piece| piece.what == "rounds disturbed").map(|piece| piece.value);
     let share = finding.figure(keys::DISTURBED).or_else(earlier).map(|share| share.value);
     let of = share.filter(|share| (0.0..=1.0).contains(share)).map_or_else(String::new, |share| {
         let timed = timed_rounds(run);
-        // A share of the number of rounds.
+        // The share times the number of rounds is a small number.
         let disturbed = (share * timed as f64).round() as u64;
         format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
     });
-    Some(format!("Other programs were active{of} (finding {NOISY}): figures may differ on an idle machine."))
+    Some(format!("Other programs were active{of} (finding {NOISY_CODE}): figures may differ on an idle machine."))
 }
 
-/// One line per A/A pair: was a difference found between two identical cases?
+/// Returns one line per A/A pair: whether a difference was found between two identical cases. True if none was.
 pub(crate) fn calibrations(run: &Run) -> Vec<(bool, String)> {
     let pairs = run.comparisons.iter().filter(|comparison| comparison.role == Role::AgainstItself);
     let calibrated = |pair: &Comparison| pair.verdict == Verdict::CannotTell && pair.ratio.low.is_some();
@@ -133,14 +133,14 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     format!("A/A: {name} measured twice{found}")
 }
 
-/// Skipped names by reason.
+/// Returns skipped names by reason.
 pub(crate) fn skipped(run: &Run) -> Vec<(String, Vec<String>)> {
     let name = |skip: &Skipped| skip.case.clone().unwrap_or_else(|| skip.transport.clone());
     grouped(run.skipped.iter().map(|skip| (skip.reason.clone(), name(skip))))
 }
 
-/// The single cause for which every round of a run failed, with their number; `None` if anything was measured or causes
-/// differ.
+/// Returns the cause for which every round of a run failed, with their number. `None` if anything was measured or if
+/// causes differ.
 pub(crate) fn only_failure(run: &Run) -> Option<String> {
     let has_failed = |row: &CaseSummary| row.rounds == 0 && !row.failed_rounds.is_empty();
     match failures(run).as_slice() {
@@ -151,8 +151,8 @@ pub(crate) fn only_failure(run: &Run) -> Option<String> {
     }
 }
 
-/// Failed rounds: the case, the number, and the cause. Causes that differ only in numbers are grouped under the first,
-/// across cases too.
+/// Returns failed rounds: case, number, and cause. Causes that differ only in numbers are grouped under the first
+/// one, also across cases.
 pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
     let mut kinds: Vec<(String, Vec<&str>, Vec<&String>)> = Vec::new();
     for (row, cause) in run.cases.iter().flat_map(|row| row.failed_rounds.iter().map(move |cause| (row, cause))) {
@@ -179,12 +179,12 @@ pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
     kinds.into_iter().map(told).collect()
 }
 
-/// A cause without the numbers that differ between rounds, such as a round's or a port's.
+/// Removes numbers from a cause, which differ between rounds, such as a round number or a port.
 fn without_numbers(cause: &str) -> String {
     cause.split(|letter: char| letter.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
 }
 
-/// Rounds under load that do not count, one line per case; true if it is invalid.
+/// Returns the rounds under load that do not count, one line per case. True if the case is invalid.
 pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
     let line = |row: &CaseSummary| {
         let left_out = &row.under_load.as_ref()?.rounds_left_out;
@@ -197,9 +197,9 @@ pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
     run.cases.iter().filter_map(line).collect()
 }
 
-/// Cases without usable figures, with the reason: `is invalid: messages were lost`.
+/// Returns the cases without usable figures, with the reason: `is invalid: messages were lost`.
 pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
-    // Then there is nothing else to report.
+    // The only failure is reported elsewhere.
     if only_failure(run).is_some() {
         return Vec::new();
     }
@@ -211,7 +211,7 @@ pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
     run.cases.iter().filter(|row| !row.valid).map(|row| (row.label.clone(), why(row))).collect()
 }
 
-/// Why there is no percentile curve: invalid cases are named and not drawn.
+/// Explains why there is no percentile curve.
 pub(crate) fn no_curve(run: &Run) -> String {
     let measured: Vec<&CaseSummary> =
         run.cases.iter().filter(|row| !row.primary().curve.is_empty() && !row.valid).collect();
@@ -229,7 +229,7 @@ pub(crate) fn no_curve(run: &Run) -> String {
     }
 }
 
-/// Ledgers that do not close and losses by cause: one line per case with lost, late or duplicated messages.
+/// Returns one line per case with lost, late, duplicated or unaccounted messages, with the losses by cause.
 pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     let line = |row: &CaseSummary| {
         let ledger = row.ledger();
@@ -270,8 +270,8 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     run.cases.iter().filter_map(line).collect()
 }
 
-/// Effective options: TCP's NODELAY and congestion control, and every option that differs from the requested value.
-/// True for refused ones.
+/// Returns effective options: TCP's NODELAY and congestion control, and every option that differs from the requested
+/// value. True if the kernel did not grant it.
 pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     let mut notes = Vec::new();
     let mut left_off: Vec<String> = Vec::new();
@@ -291,7 +291,7 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     }
     if !left_off.is_empty() {
         let names = left_off.join(", ");
-        // For exchanges, their remedy sets it.
+        // For exchanges, the remedy determines it.
         let of_exchanges = run.cases.iter().all(|row| row.case.primary().load.exchange().is_some());
         let how = if of_exchanges { ", except with the remedies that set it" } else { " (nodelay=on sets it)" };
         notes.push((false, format!("TCP_NODELAY is off, the kernel's default, on {names}{how}")));
@@ -299,7 +299,7 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     for (name, transports) in congestion {
         notes.push((false, format!("congestion control on {}: {name}", transports.join(", "))));
     }
-    notes.extend(run.cases.iter().flat_map(unlike_asked));
+    notes.extend(run.cases.iter().flat_map(option_notes_of));
     notes
 }
 
@@ -309,11 +309,11 @@ fn add(names: &mut Vec<String>, name: &str) {
     }
 }
 
-fn unlike_asked(row: &CaseSummary) -> Vec<(bool, String)> {
+fn option_notes_of(row: &CaseSummary) -> Vec<(bool, String)> {
     let mut notes = Vec::new();
     for end in &row.ends {
         for option in &end.effective_options {
-            if let Some(what) = unlike(option) {
+            if let Some(what) = option_note(option) {
                 notes.push((!option.met, format!("{} at the {}: {what}", row.label, end.role)));
             }
         }
@@ -325,7 +325,7 @@ fn unlike_asked(row: &CaseSummary) -> Vec<(bool, String)> {
     notes
 }
 
-fn unlike(option: &Effective) -> Option<String> {
+fn option_note(option: &Effective) -> Option<String> {
     let Effective { name, asked, before, after, met } = option;
     let changed = if before == after { String::new() } else { format!(", {after} after the round") };
     match asked {
@@ -333,13 +333,13 @@ fn unlike(option: &Effective) -> Option<String> {
         Some(asked) if asked != before || before != after => {
             Some(format!("{name}={asked} requested, {before} in force{changed}"))
         }
-        // The kernel may change options that were not requested (quickack, say); the saved run has them.
+        // The kernel changes some options that were not requested, such as quickack; only the saved run shows them.
         _ => None,
     }
 }
 
-/// The command with the seed added if the program chose it, without the output folder (it holds a run now), and with a
-/// file in place of a ticket.
+/// Returns the command that repeats a run: with the seed, without the output folder (which now holds a run), and with
+/// a file instead of a ticket.
 pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     let is_flag = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
     let is_value_of_out = |place: usize| place > 0 && command_line[place - 1] == "--out";
@@ -357,8 +357,8 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     hairpin_model::shell::command(&words)
 }
 
-/// Announces the measurement: `26 cases, 208 rounds, about 19 s`; for one-way loads also their traffic: `sends about 32
-/// MiB`.
+/// Announces the measurement: `26 cases, 208 rounds, about 19 s`, for one-way loads also their traffic: `sends about
+/// 32 MiB`.
 pub fn announcement(plan: &Plan, cases: usize) -> String {
     let quick = if plan.quick { "quick run: " } else { "" };
     let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
@@ -376,7 +376,7 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
     format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s{sends}", plan.seconds.ceil())
 }
 
-/// Name, version, commit and build in one line.
+/// Returns name, version, commit and build in one line.
 pub(crate) fn tool_of(tool: &Tool) -> String {
     let mut line = format!("{} {}", tool.name, tool.version);
     let notes: Vec<String> = tool

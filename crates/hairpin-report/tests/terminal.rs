@@ -96,7 +96,8 @@ fn remedies_are_ordered_by_bytes_per_second_and_chains_by_p50() {
     let rows = table.lines().filter(|line| line.starts_with("  ") && line.contains(" us ")).take(4);
     let names: Vec<&str> = rows.filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["more", "cork", "one-write", "writev"], "rows are in the same order: {table}");
-    let chain = text.split("Who is faster at p50").nth(1).expect("the chain").split_whitespace().collect::<Vec<_>>();
+    let chain =
+        text.split("Which is faster at p50").nth(1).expect("the chain").split_whitespace().collect::<Vec<_>>();
     let chain = chain.join(" ");
     assert!(chain.contains("1. one-write, writev; 2. more; 3. cork; 4. nodelay"), "by p50: {chain}");
     let note = "By bytes per second more and cork are faster than some before them";
@@ -448,7 +449,7 @@ fn the_answer_is_worded_anew_and_not_as_it_was_saved() {
 fn chains_are_those_of_the_saved_pairs() {
     let chain = |run: &Run| {
         let text = render(run, &plain(100));
-        let (_, rest) = text.split_once("Who is faster at p50").expect("there is a chain");
+        let (_, rest) = text.split_once("Which is faster at p50").expect("there is a chain");
         let (_, body) = rest.split_once('\n').expect("lines below the heading");
         joined(body.split_once("\n\n").expect("something follows").0)
     };
@@ -465,7 +466,7 @@ fn chains_are_those_of_the_saved_pairs() {
         "two chains"
     );
     run.answer.pairs.clear();
-    assert!(!render(&run, &plain(100)).contains("Who is faster"));
+    assert!(!render(&run, &plain(100)).contains("Which is faster"));
 }
 
 #[test]

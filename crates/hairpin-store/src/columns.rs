@@ -1,5 +1,5 @@
-//! Raw samples as Parquet columns: Snappy-compressed and without nested types, so that any reader can read them. A file
-//! has one row group for each flow of a round: one round during the run, all of them once they are merged.
+//! Raw samples as Parquet columns, compressed with Snappy and without nested types, so that any reader can read them.
+//! A file has one row group per flow and round: of one round during the run, of all rounds once the files are merged.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,12 +22,13 @@ use parquet::schema::parser::parse_message_type;
 
 use super::error::StoreError;
 use super::folder::Folder;
+use super::limits;
 use super::pages::{self, BoundedPages, damaged};
 
-/// Maximum values encoded or decoded at once.
-const PART: usize = 1 << 16;
+/// Maximum rows encoded or decoded at once.
+const MAX_ROWS: usize = 1 << 16;
 
-/// The schema of the columns of the model. Earlier versions wrote fewer columns, and in another order.
+/// Returns the schema of the model's columns. Earlier versions wrote fewer columns, in another order.
 pub(super) fn schema() -> String {
     let of_round = ROUND_COLUMNS.iter().map(|(name, value)| match value {
         RoundValue::Number32(_) => format!("REQUIRED INT32 {name};"),
@@ -43,7 +44,7 @@ pub(super) fn schema() -> String {
     format!("message samples {{ {} }}", of_round.chain(of_message).collect::<String>())
 }
 
-/// Writes the samples of one round to a separate file: a row group for each flow.
+/// Writes the samples of one round to a new file, with a row group for each flow.
 pub(super) fn write(
     folder: &Folder,
     name: &str,
@@ -56,19 +57,19 @@ pub(super) fn write(
     written.map_err(folder.error("write", name))
 }
 
-/// Writes the row groups of these files, which [`write`] wrote, to one file. Their pages are copied unchanged, one at a
-/// time. If it fails it leaves no file.
+/// Copies the row groups of these files, which [`write`] wrote, into one file. Copies pages unchanged, one at a time.
+/// Leaves no file on failure.
 pub(super) fn merge<'n>(folder: &Folder, parts: impl Iterator<Item = &'n str>, name: &str) -> Result<(), StoreError> {
     let copy = |file: &mut File| -> Result<(), ParquetError> {
         let mut writer = writer(file.try_clone()?)?;
         for part in parts {
-            let part = folder.file(part, super::limits::SAMPLES_BYTES)?;
-            for group in pages::metadata(&part, pages::METADATA_BYTES)?.row_groups() {
+            let part = folder.file(part, limits::MAX_SAMPLES_BYTES)?;
+            for group in pages::metadata(&part, pages::MAX_METADATA_BYTES)?.row_groups() {
                 append(&mut writer, &part, group)?;
             }
         }
         writer.close()?;
-        // The parts are removed next.
+        // The caller removes the parts next.
         Ok(file.sync_all()?)
     };
     folder.write::<std::io::Error>(name, |file| copy(file).map_err(into_io)).map_err(folder.error("write", name))
@@ -95,7 +96,7 @@ fn append(
 }
 
 fn writer(file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
-    // Only the round and the flow have statistics, to find their row group. Others would only take space.
+    // Only round and flow have statistics, which locate their row group. Other statistics would only take space.
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_statistics_enabled(EnabledStatistics::None)
@@ -107,7 +108,7 @@ fn writer(file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
     SerializedFileWriter::new(file, Arc::new(parse_message_type(&schema())?), Arc::new(properties))
 }
 
-/// The system error inside, if any, so that a full disk is reported as such.
+/// Extracts the system error, if any, so that a full disk is reported as such.
 fn into_io(error: ParquetError) -> std::io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
@@ -140,29 +141,29 @@ fn write_group(
 ) -> Result<(), ParquetError> {
     let rows = samples.kept();
     for (_, value) in ROUND_COLUMNS {
-        let mut to = next(&mut group)?;
+        let mut to = next_column(&mut group)?;
         match value {
-            RoundValue::Number32(of) => repeat::<Int32Type>(&mut to, rows, of(record, flow).cast_signed())?,
-            RoundValue::Number(of) => repeat::<Int64Type>(&mut to, rows, of(record, flow).cast_signed())?,
-            RoundValue::Text(of) => repeat::<ByteArrayType>(&mut to, rows, of(record, flow).as_str().into())?,
+            RoundValue::Number32(of) => fill::<Int32Type>(&mut to, rows, of(record, flow).cast_signed())?,
+            RoundValue::Number(of) => fill::<Int64Type>(&mut to, rows, of(record, flow).cast_signed())?,
+            RoundValue::Text(of) => fill::<ByteArrayType>(&mut to, rows, of(record, flow).as_str().into())?,
         }
         to.close()?;
     }
     for column in COLUMNS {
-        let mut to = next(&mut group)?;
-        for first in (0..rows).step_by(PART) {
-            let part = first..rows.min(first + PART);
+        let mut to = next_column(&mut group)?;
+        for first in (0..rows).step_by(MAX_ROWS) {
+            let part = first..rows.min(first + MAX_ROWS);
             let values = part.clone().filter_map(|row| (column.get)(samples, row));
             match column.kind {
-                ColumnKind::Number => put::<Int64Type>(&mut to, values.map(u64::cast_signed), None)?,
+                ColumnKind::Number => write_part::<Int64Type>(&mut to, values.map(u64::cast_signed), None)?,
                 ColumnKind::Nullable => {
                     let levels: Vec<i16> = part.map(|row| (column.get)(samples, row).is_some().into()).collect();
-                    put::<Int64Type>(&mut to, values.map(u64::cast_signed), Some(&levels))?;
+                    write_part::<Int64Type>(&mut to, values.map(u64::cast_signed), Some(&levels))?;
                 }
-                ColumnKind::Flag => put::<BoolType>(&mut to, values.map(|value| value == 1), None)?,
+                ColumnKind::Flag => write_part::<BoolType>(&mut to, values.map(|value| value == 1), None)?,
                 ColumnKind::Word(words) => {
                     let word = |value: u64| Bytes::from_static(words[value as usize].as_bytes()).into();
-                    put::<ByteArrayType>(&mut to, values.map(word), None)?;
+                    write_part::<ByteArrayType>(&mut to, values.map(word), None)?;
                 }
             }
         }
@@ -171,20 +172,22 @@ fn write_group(
     group.close().map(drop)
 }
 
-fn next<'g>(group: &'g mut SerializedRowGroupWriter<'_, File>) -> Result<SerializedColumnWriter<'g>, ParquetError> {
+fn next_column<'g>(
+    group: &'g mut SerializedRowGroupWriter<'_, File>,
+) -> Result<SerializedColumnWriter<'g>, ParquetError> {
     group.next_column()?.ok_or_else(|| ParquetError::General("the schema has too few columns".to_owned()))
 }
 
 /// Writes the same value for all rows.
-fn repeat<T: DataType>(to: &mut SerializedColumnWriter<'_>, rows: usize, value: T::T) -> Result<(), ParquetError> {
-    let part = vec![value; rows.min(PART)];
+fn fill<T: DataType>(to: &mut SerializedColumnWriter<'_>, rows: usize, value: T::T) -> Result<(), ParquetError> {
+    let part = vec![value; rows.min(MAX_ROWS)];
     (0..rows)
-        .step_by(PART)
-        .try_for_each(|first| to.typed::<T>().write_batch(&part[..PART.min(rows - first)], None, None).map(drop))
+        .step_by(MAX_ROWS)
+        .try_for_each(|first| to.typed::<T>().write_batch(&part[..MAX_ROWS.min(rows - first)], None, None).map(drop))
 }
 
-/// Writes part of a column; a nullable one has a level for each row: 1 if there is a value.
-fn put<T: DataType>(
+/// Writes part of a column. A nullable column has a level for each row: 1 if the row has a value, else 0.
+fn write_part<T: DataType>(
     to: &mut SerializedColumnWriter<'_>,
     values: impl Iterator<Item = T::T>,
     levels: Option<&[i16]>,
@@ -198,46 +201,46 @@ pub(super) struct SamplesFile {
     file: Arc<File>,
     file_bytes: u64,
     metadata: ParquetMetaData,
-    /// The row group of each flow of each round. Files of earlier versions name no flow, and have the primary one only.
+    /// Row group by round and flow. Files of earlier versions name no flow and contain only the primary one.
     groups: HashMap<(u32, Option<Vec<u8>>), usize>,
 }
 
-pub(super) fn of_a_round(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
-    let mut opened = SamplesFile::open(folder, name, super::limits::SAMPLES_BYTES, pages::METADATA_BYTES)?;
-    if place_of(&opened.metadata, FLOW).is_some() {
-        opened.index().map_err(|error| folder.damaged(name, error.to_string()))?;
+pub(super) fn open_round_file(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
+    let mut opened = SamplesFile::open(folder, name, limits::MAX_SAMPLES_BYTES, pages::MAX_METADATA_BYTES)?;
+    if column_index(&opened.metadata, FLOW).is_some() {
+        opened.find_groups().map_err(|error| folder.damaged(name, error.to_string()))?;
     }
     Ok(opened)
 }
 
-pub(super) fn of_a_run(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
-    let mut opened = SamplesFile::open(folder, name, super::limits::MERGED_BYTES, pages::MERGED_METADATA_BYTES)?;
-    opened.index().map_err(|error| folder.damaged(name, error.to_string()))?;
+pub(super) fn open_merged_file(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
+    let mut opened = SamplesFile::open(folder, name, limits::MAX_MERGED_BYTES, pages::MAX_MERGED_METADATA_BYTES)?;
+    opened.find_groups().map_err(|error| folder.damaged(name, error.to_string()))?;
     Ok(opened)
 }
 
 impl SamplesFile {
-    fn open(folder: &Folder, name: &str, most: u64, most_metadata: usize) -> Result<Self, StoreError> {
+    fn open(folder: &Folder, name: &str, max_bytes: u64, max_metadata: usize) -> Result<Self, StoreError> {
         let damaged = |error: ParquetError| folder.damaged(name, error.to_string());
-        let file = folder.file(name, most).map_err(folder.error("read", name))?;
+        let file = folder.file(name, max_bytes).map_err(folder.error("read", name))?;
         let file_bytes = file.metadata().map_err(folder.error("read", name))?.len();
-        let metadata = pages::metadata(&file, most_metadata).map_err(damaged)?;
+        let metadata = pages::metadata(&file, max_metadata).map_err(damaged)?;
         let (folder, name) = (folder.clone(), name.to_owned());
         Ok(Self { folder, name, file: Arc::new(file), file_bytes, metadata, groups: HashMap::new() })
     }
 
-    /// Finds the row group of each flow of each round by the columns' statistics.
-    fn index(&mut self) -> Result<(), ParquetError> {
-        let round_column = place_of(&self.metadata, ROUND).ok_or_else(|| damaged("the column round"))?;
-        let flow_column = place_of(&self.metadata, FLOW);
+    /// Maps each flow of each round to its row group, using the columns' statistics.
+    fn find_groups(&mut self) -> Result<(), ParquetError> {
+        let round_column = column_index(&self.metadata, ROUND).ok_or_else(|| damaged("the column round"))?;
+        let flow_column = column_index(&self.metadata, FLOW);
         for (number, group) in self.metadata.row_groups().iter().enumerate() {
             let statistics = |column: usize| group.columns().get(column).and_then(ColumnChunkMetaData::statistics);
             let Some(Statistics::Int32(round)) = statistics(round_column) else {
                 return Err(damaged("a row group's round"));
             };
-            let round = only(round).ok_or_else(|| damaged("one round in each row group"))?.cast_unsigned();
+            let round = single_value(round).ok_or_else(|| damaged("one round in each row group"))?.cast_unsigned();
             let flow = flow_column.map(|column| match statistics(column) {
-                Some(Statistics::ByteArray(flow)) => only(flow).map(|flow| flow.data().to_vec()),
+                Some(Statistics::ByteArray(flow)) => single_value(flow).map(|flow| flow.data().to_vec()),
                 _ => None,
             });
             let flow = flow.map(|flow| flow.ok_or_else(|| damaged("one flow in each row group"))).transpose()?;
@@ -248,7 +251,7 @@ impl SamplesFile {
         Ok(())
     }
 
-    /// Reads these columns of a flow of a round that has `kept` samples. The histograms are empty.
+    /// Reads these columns of one flow in a round that has `kept` samples of it. Leaves the histograms empty.
     pub(super) fn read(
         &self,
         record: &RoundRecord,
@@ -279,24 +282,24 @@ impl SamplesFile {
             return Err(ParquetError::General("the row count differs from rounds.jsonl".to_owned()));
         }
         let mut samples = Samples::with_rows(usize::try_from(kept).map_err(|_| damaged("a number of rows"))?);
-        // Whether a value may be null is known once the others have been read.
+        // Required columns come first: they tell which values of the others may be null.
         let (nullable, required): (Vec<&Column>, Vec<&Column>) =
             columns.iter().partition(|column| column.kind == ColumnKind::Nullable);
         for column in required.into_iter().chain(nullable) {
-            let mut rows = Rows { column, samples: &mut samples, next: 0 };
+            let mut rows = ColumnRows { column, samples: &mut samples, next: 0 };
             groups.iter().try_for_each(|group| self.read_column(group, &mut rows))?;
         }
         Ok(samples)
     }
 
-    fn read_column(&self, group: &RowGroupMetaData, rows: &mut Rows<'_>) -> Result<(), ParquetError> {
+    fn read_column(&self, group: &RowGroupMetaData, rows: &mut ColumnRows<'_>) -> Result<(), ParquetError> {
         let count = usize::try_from(group.num_rows()).map_err(|_| damaged("a number of rows"))?;
         let Column { name, kind, default, .. } = *rows.column;
-        let Some(place) = place_of(&self.metadata, name) else {
+        let Some(index) = column_index(&self.metadata, name) else {
             let value = default.ok_or_else(|| damaged(&format!("the column {name}")))?;
             return (0..count).try_for_each(|_| rows.set(value));
         };
-        let metadata = group.columns().get(place).ok_or_else(|| damaged("a column of the schema"))?;
+        let metadata = group.columns().get(index).ok_or_else(|| damaged("a column of the schema"))?;
         let description = metadata.column_descr_ptr();
         if (description.max_def_level(), description.max_rep_level()) != (i16::from(kind == ColumnKind::Nullable), 0)
         {
@@ -305,59 +308,59 @@ impl SamplesFile {
         let pages = BoundedPages::new(&self.file, self.file_bytes, metadata, count)?;
         match (get_column_reader(description, Box::new(pages)), kind) {
             (ColumnReader::Int64ColumnReader(reader), ColumnKind::Number | ColumnKind::Nullable) => {
-                in_parts(reader, count, rows, |value| value.cast_unsigned())
+                read_rows(reader, count, rows, |value| value.cast_unsigned())
             }
             (ColumnReader::BoolColumnReader(reader), ColumnKind::Flag) => {
-                in_parts(reader, count, rows, |value| u64::from(*value))
+                read_rows(reader, count, rows, |value| u64::from(*value))
             }
             (ColumnReader::ByteArrayColumnReader(reader), ColumnKind::Word(words)) => {
-                let place = |value: &[u8]| words.iter().position(|word| word.as_bytes() == value);
-                in_parts(reader, count, rows, |value| place(value.data()).map_or(u64::MAX, |place| place as u64))
+                let find = |value: &[u8]| words.iter().position(|word| word.as_bytes() == value);
+                read_rows(reader, count, rows, |value| find(value.data()).map_or(u64::MAX, |index| index as u64))
             }
-            _ => Err(damaged(&format!("a column {name} of its type"))),
+            _ => Err(damaged(&format!("a column {name} of the right type"))),
         }
     }
 }
 
-/// The value of a column with only one.
-fn only<T: PartialEq>(statistics: &ValueStatistics<T>) -> Option<&T> {
-    let (least, most) = statistics.min_opt().zip(statistics.max_opt())?;
-    (least == most).then_some(least)
+/// Returns the value of a column whose rows all have the same value, else `None`.
+fn single_value<T: PartialEq>(statistics: &ValueStatistics<T>) -> Option<&T> {
+    let (min, max) = statistics.min_opt().zip(statistics.max_opt())?;
+    (min == max).then_some(min)
 }
 
-fn place_of(metadata: &ParquetMetaData, name: &str) -> Option<usize> {
+fn column_index(metadata: &ParquetMetaData, name: &str) -> Option<usize> {
     metadata.file_metadata().schema_descr().columns().iter().position(|column| column.name() == name)
 }
 
-/// A column while it is read.
-struct Rows<'s> {
+/// A column that is being read.
+struct ColumnRows<'s> {
     column: &'s Column,
     samples: &'s mut Samples,
     next: usize,
 }
 
-impl Rows<'_> {
+impl ColumnRows<'_> {
     fn set(&mut self, value: u64) -> Result<(), ParquetError> {
-        let is_sound = (self.column.set)(self.samples, self.next, value);
+        let is_valid = (self.column.set)(self.samples, self.next, value);
         self.next += 1;
-        if is_sound { Ok(()) } else { Err(damaged(&format!("sound values of {}", self.column.name))) }
+        if is_valid { Ok(()) } else { Err(damaged(&format!("valid values of {}", self.column.name))) }
     }
 
-    /// Sets the value of the next row, which may be null if the column has no value there.
+    /// Sets the value of the next row. Refuses null where the column must have a value, and the reverse.
     fn put(&mut self, value: Option<u64>) -> Result<(), ParquetError> {
         let Column { name, get, .. } = self.column;
         if get(self.samples, self.next).is_some() != value.is_some() {
-            return Err(damaged(&format!("{name} in each row that has it, and in no other")));
+            return Err(damaged(&format!("{name} in exactly the rows with a value")));
         }
         self.set(value.unwrap_or_default())
     }
 }
 
-/// Reads `count` rows of a column in parts: reading row by row takes four times as long.
-fn in_parts<T: DataType>(
+/// Reads `count` rows of a column, many at a time: reading row by row takes four times as long.
+fn read_rows<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     count: usize,
-    rows: &mut Rows<'_>,
+    rows: &mut ColumnRows<'_>,
     number: impl Fn(&T::T) -> u64,
 ) -> Result<(), ParquetError> {
     let is_nullable = rows.column.kind == ColumnKind::Nullable;
@@ -367,7 +370,7 @@ fn in_parts<T: DataType>(
         part.clear();
         levels.clear();
         let (records, values, _) =
-            reader.read_records(PART.min(count - read), is_nullable.then_some(&mut levels), None, &mut part)?;
+            reader.read_records(MAX_ROWS.min(count - read), is_nullable.then_some(&mut levels), None, &mut part)?;
         let has_all = if is_nullable { levels.len() } else { values } == records && part.len() == values;
         if records == 0 || !has_all {
             return Err(damaged("as many values as rows"));

@@ -1,4 +1,4 @@
-//! Errors of saving and reading a run, with the file and a hint.
+//! Errors while saving or reading a run. Each names the file and gives a hint.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::folder::{Folder, Refusal};
 /// Why a run could not be saved or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A file or folder operation failed.
+    /// An operation on a file or folder failed.
     #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.operation, .source))]
     File { operation: &'static str, path: PathBuf, source: io::Error },
     /// The folder holds a run already.
@@ -36,7 +36,7 @@ fn shown(path: &Path) -> String {
     printable::line(&path.display().to_string()).into_owned()
 }
 
-/// The first operation of a measurement.
+/// Name of the first operation of a measurement, which has its own hint.
 pub(super) const MAKE: &str = "make the run folder";
 
 fn hint(operation: &str, error: &io::Error) -> String {

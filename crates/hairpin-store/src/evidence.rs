@@ -1,4 +1,4 @@
-//! The evidence of a traced round besides its samples: its trace as JSON, and its packets as a pcapng file.
+//! The evidence of a traced round, in addition to its samples: a trace as JSON, and packets as a pcapng file.
 
 use hairpin_model::{Capture, Measured, Outcome, RoundRecord, RoundTrace};
 
@@ -9,33 +9,33 @@ use super::{limits, rounds};
 const TRACES: &str = "traces";
 const CAPTURES: &str = "captures";
 
-/// A round's trace, and its packets as a pcapng file.
+/// The trace of a round, and its packets as a pcapng file.
 pub type Evidence = (RoundTrace, Option<Vec<u8>>);
 
-/// Appends the record's line, after as much of its evidence as fits. The record has priority, then the trace, then the
-/// capture. Returns why anything was omitted.
+/// Appends a record to `rounds.jsonl`, after saving as much of its evidence as fits. The record has priority, then
+/// the trace, then the capture. Returns the errors of the parts that were not saved.
 pub(super) fn append(
     folder: &Folder,
     record: &mut RoundRecord,
     evidence: Option<Evidence>,
 ) -> Result<Vec<StoreError>, StoreError> {
-    let mut left_out = Vec::new();
-    let Some((mut trace, mut capture)) = evidence else { return rounds::append(folder, record).map(|()| left_out) };
+    let mut errors = Vec::new();
+    let Some((mut trace, mut capture)) = evidence else { return rounds::append(folder, record).map(|()| errors) };
     loop {
-        let Err(error) = append_with(folder, record, &mut trace, capture.as_deref()) else { return Ok(left_out) };
+        let Err(error) = append_with(folder, record, &mut trace, capture.as_deref()) else { return Ok(errors) };
         let had_capture = capture.take().is_some();
         if had_capture {
             trace.capture = Capture::Skipped { reason: error.to_string() };
         }
-        forget(folder, record, &trace);
-        left_out.push(error);
+        remove_evidence(folder, record, &trace);
+        errors.push(error);
         if !had_capture {
-            return rounds::append(folder, record).map(|()| left_out);
+            return rounds::append(folder, record).map(|()| errors);
         }
     }
 }
 
-/// Saves the capture, the trace that names it, and the line that names the trace.
+/// Saves the capture, then the trace, which names the capture, then the record, which names the trace.
 fn append_with(
     folder: &Folder,
     record: &mut RoundRecord,
@@ -57,8 +57,8 @@ fn append_with(
     rounds::append(folder, record)
 }
 
-/// Marks the capture of a round that could not be saved as skipped.
-pub(super) fn not_saved(record: &mut RoundRecord, error: &StoreError) {
+/// Marks the capture of a round as skipped if the round could not be saved.
+pub(super) fn mark_capture_skipped(record: &mut RoundRecord, error: &StoreError) {
     if let Outcome::Measured(measured) = &mut record.outcome
         && let Some(traced) = &mut measured.traced
         && matches!(traced.capture, Capture::Saved { .. })
@@ -67,12 +67,12 @@ pub(super) fn not_saved(record: &mut RoundRecord, error: &StoreError) {
     }
 }
 
-/// Removes the written evidence, to make room for data of higher priority, and empty folders.
-fn forget(folder: &Folder, record: &mut RoundRecord, trace: &RoundTrace) {
-    for sort in [TRACES, CAPTURES] {
-        drop(folder.remove(&name(sort, record.number)));
+/// Removes the evidence written so far, to make room for data of higher priority, and folders that are empty then.
+fn remove_evidence(folder: &Folder, record: &mut RoundRecord, trace: &RoundTrace) {
+    for kind in [TRACES, CAPTURES] {
+        drop(folder.remove(&name(kind, record.number)));
         // The folder stays if other rounds have files in it.
-        drop(folder.remove_folder(sort));
+        drop(folder.remove_folder(kind));
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
         measured.trace_file = None;
@@ -80,7 +80,7 @@ fn forget(folder: &Folder, record: &mut RoundRecord, trace: &RoundTrace) {
     }
 }
 
-/// Copies the outcome of the capture to the record's figures.
+/// Copies the outcome of the capture from the trace to the record.
 fn update_capture(measured: &mut Measured, trace: &RoundTrace) {
     if let Some(traced) = &mut measured.traced {
         traced.capture.clone_from(&trace.capture);
@@ -90,19 +90,19 @@ fn update_capture(measured: &mut Measured, trace: &RoundTrace) {
 pub(super) fn read(folder: &Folder, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
     let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
     let Some(name) = &measured.trace_file else { return Ok(None) };
-    let json = folder.read(name, limits::TRACE_BYTES).map_err(folder.error("read", name))?;
-    limits::values(&json)
+    let json = folder.read(name, limits::MAX_TRACE_BYTES).map_err(folder.error("read", name))?;
+    limits::check_values(&json)
         .and_then(|()| serde_json::from_slice(&json).map_err(|error| error.to_string()))
         .map(Some)
         .map_err(|cause| folder.damaged(name, cause))
 }
 
-fn name(sort: &str, number: u32) -> String {
-    let extension = if sort == CAPTURES { "pcapng" } else { "json" };
-    format!("{sort}/round-{number:06}.{extension}")
+fn name(kind: &str, number: u32) -> String {
+    let extension = if kind == CAPTURES { "pcapng" } else { "json" };
+    format!("{kind}/round-{number:06}.{extension}")
 }
 
-fn write(folder: &Folder, sort: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    folder.make_folder(sort).map_err(folder.error("make", sort))?;
+fn write(folder: &Folder, kind: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    folder.make_folder(kind).map_err(folder.error("make", kind))?;
     folder.replace(name, bytes).map_err(folder.error("write", name))
 }

@@ -1,5 +1,5 @@
-//! The fuzz targets `run_folders` and `run_texts`: any content of a run folder is read or refused, and what is read can
-//! be saved.
+//! The fuzz targets `run_folders` and `run_texts`: any content of a run folder is either read or refused, and what
+//! was read can be saved.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,11 +10,11 @@ use base64::engine::general_purpose::STANDARD;
 use hairpin_model::run::{FORMAT, State};
 use hairpin_model::{Flow, Outcome, RoundRecord, RoundTrace, Run, RunHeader, Samples, upgrade};
 
-use super::histograms::{LOG, PACKED_COOKIE, decoded};
+use super::histograms::{LOG, PACKED_COOKIE, decode_histogram};
 use super::rounds::records;
 use super::{Listing, Memory, RunFolder, StoreError, limits};
 
-/// The files that an input can contain; it names them by index.
+/// The files that an input can contain. The input names them by index.
 const FILES: [&str; 8] = [
     "run.json",
     "rounds.jsonl",
@@ -25,9 +25,9 @@ const FILES: [&str; 8] = [
     "traces/round-000000.json",
     "unsaved.txt",
 ];
-/// From this number on the bytes are a histogram of the log before compression, which fuzzers cannot undo: bits 0 and 1
-/// are its round, bits 2 to 4 its quantity.
-const UNPACKED: usize = 0x80;
+/// An index from this number on means a histogram of the log before compression, because fuzzers cannot invert
+/// compression: bits 0 and 1 are its round, bits 2 to 4 its quantity.
+const FIRST_UNPACKED: usize = 0x80;
 const QUANTITIES: [&str; 8] = [
     "latency",
     "service",
@@ -39,43 +39,43 @@ const QUANTITIES: [&str; 8] = [
     "other",
 ];
 
-/// Reads the run in a folder beneath `place` with the files of the input: for each 1 byte for its name, and its content
-/// after the length. Returns true if the whole run can be read.
-pub fn run_folders(place: &Path, input: &[u8]) -> bool {
-    let path = place.join("run");
-    lay(&path, input);
-    let listed = Listing::read(place).expect("the place can be read");
+/// Reads the run in a folder below `dir` that contains the files of the input, in which each file has 1 byte for its
+/// index, a length and its content. Returns true if the whole run can be read.
+pub fn run_folders(dir: &Path, input: &[u8]) -> bool {
+    let path = dir.join("run");
+    write_files(&path, input);
+    let listed = Listing::read(dir).expect("the folder can be read");
     assert_eq!(listed.runs.len() + listed.skipped.len(), 1);
     let read = RunFolder::open(&path).and_then(|(folder, run)| {
         let rounds = rounds(&folder, &run);
-        saved_is_read_again(&folder, &run);
+        check_saving(&folder, &run);
         if run.state != State::Running { rounds.and(folder.refuse_missing_rounds()) } else { rounds }
     });
     read.inspect_err(|error| assert!(!error.to_string().is_empty())).is_ok() && !listed.runs.is_empty()
 }
 
-/// Reads the text of one file of a run without a folder, which would take most of the time: the first byte selects the
-/// file. Returns true if all of it is read.
+/// Parses the text of one file of a run, without a folder, which would take most of the time. The first byte selects
+/// the file. Returns true if all of the text can be read.
 pub fn run_texts(input: &[u8]) -> bool {
     let [kind, text @ ..] = input else { return false };
     match kind % 5 {
-        0 => is_run(text),
-        1 => are_rounds(text, 1),
-        2 => are_rounds(text, FORMAT),
-        3 => limits::values(text).is_ok() && serde_json::from_slice::<RoundTrace>(text).is_ok(),
-        _ => decoded(packed(text).as_bytes()).is_ok(),
+        0 => reads_run(text),
+        1 => reads_rounds(text, 1),
+        2 => reads_rounds(text, FORMAT),
+        3 => limits::check_values(text).is_ok() && serde_json::from_slice::<RoundTrace>(text).is_ok(),
+        _ => decode_histogram(compress(text).as_bytes()).is_ok(),
     }
 }
 
-fn is_run(text: &[u8]) -> bool {
-    let head = limits::values(text).and_then(|()| RunHeader::read(text));
+fn reads_run(text: &[u8]) -> bool {
+    let head = limits::check_values(text).and_then(|()| RunHeader::read(text));
     let Some((run, _)) = str::from_utf8(text).ok().and_then(|text| upgrade::load(text).ok()) else { return false };
     let again = serde_json::to_string(&run).expect("a run has only string keys");
     assert!(upgrade::load(&again).is_ok_and(|(again, format)| again == run && format == run.format));
-    head.is_ok() && limits::cases(&run).is_ok()
+    head.is_ok() && limits::check_cases(&run).is_ok()
 }
 
-fn are_rounds(lines: &[u8], format: u32) -> bool {
+fn reads_rounds(lines: &[u8], format: u32) -> bool {
     let Ok(rounds) = records(lines, format, &mut Memory::default()) else { return false };
     for record in &rounds.records {
         let again = serde_json::to_vec(record).expect("a record has only string keys");
@@ -84,8 +84,8 @@ fn are_rounds(lines: &[u8], format: u32) -> bool {
     !rounds.is_cut_short && !rounds.records.is_empty()
 }
 
-/// Recreates the folder with these files.
-fn lay(path: &Path, input: &[u8]) {
+/// Recreates the folder with the files of the input.
+fn write_files(path: &Path, input: &[u8]) {
     drop(fs::remove_dir_all(path));
     for folder in ["samples", "traces"] {
         fs::create_dir_all(path.join(folder)).expect("the folder can be made");
@@ -96,7 +96,7 @@ fn lay(path: &Path, input: &[u8]) {
         file.write_all(bytes).expect("a file can be written");
     };
     for (name, bytes) in files(input) {
-        if name >= UNPACKED {
+        if name >= FIRST_UNPACKED {
             append(LOG, line(name, bytes).as_bytes());
         } else {
             append(FILES[name % FILES.len()], bytes);
@@ -104,8 +104,8 @@ fn lay(path: &Path, input: &[u8]) {
     }
 }
 
-/// The numbers and the contents of the files of an input. Every input is valid: what is missing at its end is zero or
-/// absent. libFuzzer finds lengths by comparison if they have four bytes, not if fewer.
+/// Splits an input into file indices and contents. Every input is valid: bytes missing at its end count as zero or
+/// absent. Lengths take four bytes, because libFuzzer's comparison hooks do not find shorter ones.
 fn files(mut input: &[u8]) -> Vec<(usize, &[u8])> {
     let mut files = Vec::new();
     while let [name, rest @ ..] = input {
@@ -120,10 +120,10 @@ fn files(mut input: &[u8]) -> Vec<(usize, &[u8])> {
 
 fn line(name: usize, histogram: &[u8]) -> String {
     let (round, quantity) = (name & 3, QUANTITIES[name >> 2 & 7]);
-    format!("Tag=case.{round}.{quantity},0.000,1.000,2.000,{}\n", packed(histogram))
+    format!("Tag=case.{round}.{quantity},0.000,1.000,2.000,{}\n", compress(histogram))
 }
 
-fn packed(histogram: &[u8]) -> String {
+fn compress(histogram: &[u8]) -> String {
     let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(histogram).expect("a Vec takes all");
     let packed = packer.finish().expect("a Vec takes all");
@@ -131,7 +131,7 @@ fn packed(histogram: &[u8]) -> String {
     STANDARD.encode([&PACKED_COOKIE.to_be_bytes(), &length[..], &packed].concat())
 }
 
-/// Reads all data of each round. Returns the first error, which does not stop the other rounds from being read.
+/// Reads all data of each round. Returns the first error, but reads the other rounds too.
 fn rounds(folder: &RunFolder, run: &Run) -> Result<(), StoreError> {
     let mut samples = folder.samples()?;
     let mut rows = folder.rows();
@@ -150,20 +150,20 @@ fn rounds(folder: &RunFolder, run: &Run) -> Result<(), StoreError> {
 fn check_samples(record: &RoundRecord, flow: &Flow, samples: &Samples) {
     let Samples { sequence, due_ns, sent_ns, received_ns, fate, .. } = samples;
     let lengths = [sequence.len(), due_ns.len(), sent_ns.len(), received_ns.len(), fate.len()];
-    assert_eq!(lengths, [kept(record, flow); 5]);
+    assert_eq!(lengths, [kept_rows(record, flow); 5]);
     assert!(samples.warm_up <= samples.kept());
 }
 
-/// The number of samples of a flow in a round's file.
-fn kept(record: &RoundRecord, flow: &Flow) -> usize {
+/// Returns the number of samples of a flow in a round's file.
+fn kept_rows(record: &RoundRecord, flow: &Flow) -> usize {
     let Outcome::Measured(measured) = &record.outcome else { return 0 };
     let flow = measured.flow(&flow.id);
     let kept = flow.filter(|flow| flow.samples_file.is_some()).map_or(0, |flow| flow.samples_kept);
     usize::try_from(kept).expect("it was read")
 }
 
-/// As when a run is analysed again.
-fn saved_is_read_again(folder: &RunFolder, run: &Run) {
+/// Checks that a run that was read can be saved and read again, as when it is analysed again.
+fn check_saving(folder: &RunFolder, run: &Run) {
     folder.write_run(run).expect("it can be written");
     folder.rewrite_rounds(&run.rounds).expect("it can be written");
     let again = RunFolder::open(folder.path()).map(|(_, again)| again.rounds);

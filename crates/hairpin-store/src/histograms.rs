@@ -1,5 +1,5 @@
 //! `latency.hlog`: the histograms of every round as an HdrHistogram interval log (V2, compressed), which other tools
-//! read. It contains all messages, including those beyond the kept raw samples.
+//! can read. The histograms count all messages, including those whose raw samples were not kept.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -21,21 +21,21 @@ use super::limits;
 
 pub(super) const LOG: &str = "latency.hlog";
 
-/// The log's values are ns; its readers print the interval's maximum in ms, as is customary.
+/// Values in the log are in ns; readers print the interval's maximum in ms, as is customary.
 const NS_PER_MS: f64 = 1e6;
 
-/// Writes the log's head.
+/// Creates the log with its header.
 pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
-    let begun = IntervalLogWriterBuilder::new()
+    let result = IntervalLogWriterBuilder::new()
         .add_comment(
             "Tag: CASE.ROUND.QUANTITY, or CASE.ROUND.QUANTITY@FLOW for another flow than the primary; values in ns",
         )
         .with_max_value_divisor(NS_PER_MS)
         .begin_log_with(&mut bytes, &mut serializer)
         .map(drop);
-    begun.and_then(|()| folder.replace(LOG, &bytes)).map_err(folder.error("write", LOG))
+    result.and_then(|()| folder.replace(LOG, &bytes)).map_err(folder.error("write", LOG))
 }
 
 pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &FlowSamples) -> Result<(), StoreError> {
@@ -49,7 +49,7 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &FlowSample
             .map_err(|error| error.to_string())?;
         let flows = record.order.case.flows.iter().filter_map(|flow| Some((flow, samples.get(&flow.id)?)));
         for (flow, quantity, histogram) in flows.flat_map(|(flow, samples)| of_flow(flow, samples)) {
-            let tag = format!("{case}.{}", key(record, flow, &quantity));
+            let tag = format!("{case}.{}", tag_key(record, flow, &quantity));
             let start = Duration::from_nanos(record.started_ns);
             let length =
                 record.measured().map_or(Duration::ZERO, |measured| Duration::from_nanos(measured.duration_ns));
@@ -58,38 +58,39 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &FlowSample
         Ok(())
     };
     lines().map_err(|cause| folder.damaged(LOG, cause))?;
-    // Each appended piece would repeat the head.
+    // Drop the header, which the library writes for each piece.
     let text = String::from_utf8_lossy(&bytes);
     let body: String = text.lines().filter(|line| line.starts_with("Tag=")).map(|line| format!("{line}\n")).collect();
     folder.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
 }
 
-/// The histograms of a flow, and the names of their quantities.
+/// Returns the histograms of a flow with the names of their quantities.
 fn of_flow<'s>(flow: &'s Flow, samples: &'s Samples) -> impl Iterator<Item = (&'s Flow, String, &'s Histogram<u64>)> {
-    let all = [
+    let quantities = [
         ("latency", Some(&samples.latency)),
         ("service", samples.service.as_ref()),
         ("lateness", samples.lateness.as_ref()),
     ];
     let phases = samples.phases.iter().flat_map(|phases| phases.others.each());
-    let phases = phases.map(|(phase, of)| (of_phase(phase), of.as_ref().map(|of| &of.latency)));
-    let all = all.map(|(quantity, histogram)| (quantity.to_owned(), histogram)).into_iter().chain(phases);
-    all.filter_map(move |(quantity, histogram)| Some((flow, quantity, histogram?)))
+    let phases = phases.map(|(phase, of)| (phase_quantity(phase), of.as_ref().map(|of| &of.latency)));
+    let quantities =
+        quantities.map(|(quantity, histogram)| (quantity.to_owned(), histogram)).into_iter().chain(phases);
+    quantities.filter_map(move |(quantity, histogram)| Some((flow, quantity, histogram?)))
 }
 
-/// The name of a phase's latencies in a tag.
-fn of_phase(phase: Phase) -> String {
+/// Returns the name of a phase's latency in a tag.
+fn phase_quantity(phase: Phase) -> String {
     format!("latency-{phase}")
 }
 
-/// The words of a case, without characters that a tag may not contain.
+/// Joins the words of a case's label, without characters that a tag must not contain.
 fn as_tag(label: &str) -> String {
-    let is_apart = |letter: char| letter.is_whitespace() || letter.is_control() || letter == ',';
-    label.split(is_apart).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+    let is_separator = |letter: char| letter.is_whitespace() || letter.is_control() || letter == ',';
+    label.split(is_separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
 }
 
-/// The part of a tag after its case. Earlier versions wrote the case's identity; round numbers are unique.
-fn key(record: &RoundRecord, flow: &Flow, quantity: &str) -> String {
+/// Returns the part of a tag after the case, which is unique. (Earlier versions wrote the case's identity before it.)
+fn tag_key(record: &RoundRecord, flow: &Flow, quantity: &str) -> String {
     let number = record.number;
     if record.order.case.is_judged_by(flow) {
         return format!("{number}.{quantity}");
@@ -97,29 +98,29 @@ fn key(record: &RoundRecord, flow: &Flow, quantity: &str) -> String {
     format!("{number}.{quantity}@{}", as_tag(&flow.id.to_string()).replace('.', "_"))
 }
 
-/// The [`key`] in a tag. The case before it may contain dots.
-fn key_of(tag: &str) -> Option<&str> {
+/// Returns the [`tag_key`] in a tag. The case before it may contain dots.
+fn parse_key(tag: &str) -> Option<&str> {
     let (before, _) = tag.rsplit_once('.')?;
     let begins_at = before.rfind('.')? + 1;
     Some(&tag[begins_at..])
 }
 
-/// The log, still encoded: a few hundred bytes per round, so that long runs stay small in memory.
+/// The log, whose histograms stay encoded: a few hundred bytes per round, so that long runs take little memory.
 pub(super) struct Log {
     folder: Folder,
     bytes: Vec<u8>,
-    /// The position of the encoded histogram of each [`key`].
+    /// Position of the encoded histogram of each [`tag_key`].
     encoded: HashMap<String, Range<usize>>,
 }
 
 pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
-    let bytes = folder.read(LOG, limits::LOG_BYTES).map_err(folder.error("read", LOG))?;
+    let bytes = folder.read(LOG, limits::MAX_LOG_BYTES).map_err(folder.error("read", LOG))?;
     let mut encoded = HashMap::new();
     for entry in IntervalLogIterator::new(&bytes) {
-        // A truncated line belongs to no round.
+        // Skip a truncated line: it belongs to no saved round.
         if let Ok(LogEntry::Interval(interval)) = entry
             && let Some(tag) = interval.tag()
-            && let Some(key) = key_of(tag.as_str())
+            && let Some(key) = parse_key(tag.as_str())
         {
             let text = interval.encoded_histogram();
             let begins_at = text.as_ptr().addr() - bytes.as_ptr().addr();
@@ -130,29 +131,29 @@ pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
 }
 
 impl Log {
-    /// Whether it has the latencies of that flow.
-    pub(super) fn has(&self, record: &RoundRecord, flow: &Flow) -> bool {
-        self.encoded.contains_key(&key(record, flow, "latency"))
+    /// Whether the log has the latency of this flow in this round.
+    pub(super) fn has_latency(&self, record: &RoundRecord, flow: &Flow) -> bool {
+        self.encoded.contains_key(&tag_key(record, flow, "latency"))
     }
 
-    /// The latencies of the phases of a round; its counts by phase are in its record.
+    /// Returns the latency histograms of a round's phases. The counts by phase are in the round's record.
     fn phases(&self, record: &RoundRecord, flow: &Flow) -> Result<Option<PhaseSamples>, StoreError> {
         if record.order.phases.is_none() {
             return Ok(None);
         }
         let mut others = ByPhase::default();
         for phase in Phase::ALL {
-            let latency = self.histogram(&key(record, flow, &of_phase(*phase)))?;
+            let latency = self.histogram(&tag_key(record, flow, &phase_quantity(*phase)))?;
             *others.get_mut(*phase) =
                 latency.map(|latency| PhaseHistograms { latency, service: None, lateness: None });
         }
         Ok(Some(PhaseSamples { others, counts: ByPhase::default(), over_time: ProbeTimeLine::default() }))
     }
 
-    /// Adds the histograms of a flow of a measured round. They were written before the round's own line, so they must
-    /// exist.
-    pub(super) fn round(&self, record: &RoundRecord, flow: &Flow, rows: Samples) -> Result<Samples, StoreError> {
-        let histogram = |quantity: &str| self.histogram(&key(record, flow, quantity));
+    /// Adds the histograms of a flow to its samples. They were written before the record of the round, so if they are
+    /// missing, the log is damaged.
+    pub(super) fn complete(&self, record: &RoundRecord, flow: &Flow, rows: Samples) -> Result<Samples, StoreError> {
+        let histogram = |quantity: &str| self.histogram(&tag_key(record, flow, quantity));
         let Some(latency) = histogram("latency")? else {
             let cause = format!("it has no histogram of round {}", record.number);
             return Err(self.folder.damaged(LOG, cause));
@@ -163,7 +164,7 @@ impl Log {
 
     fn histogram(&self, key: &str) -> Result<Option<Histogram<u64>>, StoreError> {
         let Some(encoded) = self.encoded.get(key) else { return Ok(None) };
-        decoded(&self.bytes[encoded.clone()])
+        decode_histogram(&self.bytes[encoded.clone()])
             .map(Some)
             .map_err(|cause| self.folder.damaged(LOG, format!("{key}: {cause}")))
     }
@@ -171,50 +172,50 @@ impl Log {
 
 /// The header before the counts in the V2 format: cookie, length of the counts, offset, digits, lowest and highest
 /// value, ratio.
-const HEAD_BYTES: usize = 40;
-/// Cookie and length before the compressed histogram.
-const PACKED_HEAD_BYTES: usize = 8;
+const HEADER_BYTES: usize = 40;
+/// Cookie and length before a compressed histogram.
+const PACKED_HEADER_BYTES: usize = 8;
 /// The cookie of a V2 histogram compressed with deflate.
 pub(super) const PACKED_COOKIE: u32 = 0x1c84_9314;
-/// The longest encoded count: LEB128 of 64 bits with a full last byte.
-const NUMBER_BYTES: usize = 9;
+/// Maximum size of an encoded count: LEB128 of 64 bits, with all 8 bits of the last byte used.
+const COUNT_BYTES: usize = 9;
 
-/// Decodes an untrusted histogram. The library allocates memory for the stated length and bounds, so these are checked
-/// first: only histograms of the shape of [`latency_histogram`] are accepted.
-pub(super) fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
-    const OTHER: &str = "it is no histogram of 1 ns to an hour with three digits";
-    let most = latency_histogram().distinct_values();
+/// Decodes an untrusted histogram. The library allocates memory for the length and the bounds that the histogram
+/// states, so these are checked first: only histograms of the same shape as [`latency_histogram`] are accepted.
+pub(super) fn decode_histogram(encoded: &[u8]) -> Result<Histogram<u64>, String> {
+    const WRONG_SHAPE: &str = "it is not a histogram from 1 ns to 1 h with three digits";
+    let max_places = latency_histogram().distinct_values();
     let packed = STANDARD.decode(encoded).map_err(|error| error.to_string())?;
-    let (packed_head, packed) = packed.split_at_checked(PACKED_HEAD_BYTES).ok_or("it is cut short")?;
-    let length = u32::try_from(packed.len()).map_err(|_| OTHER)?;
+    let (packed_head, packed) = packed.split_at_checked(PACKED_HEADER_BYTES).ok_or("it is cut short")?;
+    let length = u32::try_from(packed.len()).map_err(|_| WRONG_SHAPE)?;
     if packed_head != [PACKED_COOKIE.to_be_bytes(), length.to_be_bytes()].concat() {
-        return Err("its length is not that of what follows, or it is packed otherwise".to_owned());
+        return Err("its length or its compression is wrong".to_owned());
     }
-    let longest = HEAD_BYTES + most * NUMBER_BYTES;
+    let max_bytes = HEADER_BYTES + max_places * COUNT_BYTES;
     let mut plain = Vec::new();
-    let unpack = flate2::read::ZlibDecoder::new(packed).take(longest as u64 + 1).read_to_end(&mut plain);
+    let unpack = flate2::read::ZlibDecoder::new(packed).take(max_bytes as u64 + 1).read_to_end(&mut plain);
     unpack.map_err(|error: io::Error| error.to_string())?;
-    let (head, counts) = plain.split_at_checked(HEAD_BYTES).ok_or("it is cut short")?;
+    let (head, counts) = plain.split_at_checked(HEADER_BYTES).ok_or("it is cut short")?;
     let number = |at: usize| u64::from_be_bytes(head[at..at + 8].try_into().expect("eight bytes"));
     // Length and offset, digits, lowest, highest.
     let lengths = (number(4), u64::from(u32::from_be_bytes(head[12..16].try_into().expect("four bytes"))));
     if lengths != ((counts.len() as u64) << 32, 3) || (number(16), number(24)) != (1, MAX_LATENCY_NS) {
-        return Err(OTHER.to_owned());
+        return Err(WRONG_SHAPE.to_owned());
     }
-    check_counts(counts, most).ok_or(OTHER)?;
+    check_counts(counts, max_places).ok_or(WRONG_SHAPE)?;
     Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| format!("{error:?}"))
 }
 
-/// Checks that the counts fill at most `most` places. A negative number skips places: the library's arithmetic
-/// overflows if it is too large.
-fn check_counts(mut counts: &[u8], most: usize) -> Option<()> {
+/// Returns `None` unless the counts fill at most `max_places` places. A negative number skips places; the library's
+/// arithmetic overflows if it is too large.
+fn check_counts(mut counts: &[u8], max_places: usize) -> Option<()> {
     let (mut places, mut messages) = (0_u64, 0_u64);
     while !counts.is_empty() {
         let length =
-            counts.iter().take(NUMBER_BYTES - 1).position(|byte| byte & 0x80 == 0).map_or(NUMBER_BYTES, |at| at + 1);
+            counts.iter().take(COUNT_BYTES - 1).position(|byte| byte & 0x80 == 0).map_or(COUNT_BYTES, |at| at + 1);
         let (number, rest) = counts.split_at_checked(length)?;
         let encoded = number.iter().enumerate().fold(0_u64, |sum, (at, byte)| {
-            let bits = if at == NUMBER_BYTES - 1 { *byte } else { byte & 0x7f };
+            let bits = if at == COUNT_BYTES - 1 { *byte } else { byte & 0x7f };
             sum | u64::from(bits) << (7 * at)
         });
         let (is_skip, size) = (encoded & 1 == 1, (encoded >> 1) + (encoded & 1));
@@ -222,7 +223,7 @@ fn check_counts(mut counts: &[u8], most: usize) -> Option<()> {
         messages = messages.checked_add(if is_skip { 0 } else { size })?;
         counts = rest;
     }
-    (places <= most as u64 && messages <= u64::MAX >> 8).then_some(())
+    (places <= max_places as u64 && messages <= u64::MAX >> 8).then_some(())
 }
 
 #[cfg(test)]
@@ -254,21 +255,21 @@ mod tests {
     #[test]
     fn a_tag_has_the_case_in_words_and_is_found_by_its_round() {
         assert_eq!(as_tag("tcp block, same CPU 1.5 kB"), "tcp_block_same_CPU_1.5_kB");
-        assert_eq!(key_of("tcp_block_same_CPU_1.5_kB.7.latency"), Some("7.latency"));
-        assert_eq!(key_of("c05053829d953468.0.service"), Some("0.service"));
-        assert_eq!(key_of("7.latency"), None);
+        assert_eq!(parse_key("tcp_block_same_CPU_1.5_kB.7.latency"), Some("7.latency"));
+        assert_eq!(parse_key("c05053829d953468.0.service"), Some("0.service"));
+        assert_eq!(parse_key("7.latency"), None);
     }
 
     #[test]
     fn only_histograms_of_our_own_shape_are_decoded() {
-        let decode = |plain: Vec<u8>| decoded(packed(&plain).as_bytes());
+        let decode = |plain: Vec<u8>| decode_histogram(packed(&plain).as_bytes());
         let one = decode(plain(3, MAX_LATENCY_NS, 2, &[1, 4])).unwrap();
         assert_eq!((one.len(), one.count_at(1)), (2, 2), "a skipped place, then two messages of 1 ns");
         for wrong in [
             plain(5, MAX_LATENCY_NS, 2, &[1, 4]),
             plain(3, u64::MAX, 2, &[1, 4]),
             plain(3, MAX_LATENCY_NS, 0x7fff_ffff, &[1, 4]),
-            // The library would negate the minimum value.
+            // As a number of skipped places this is the minimum i64, which the library would negate.
             plain(3, MAX_LATENCY_NS, 9, &[0xff; 9]),
             plain(3, MAX_LATENCY_NS, 8, &[0xff; 8]),
             // Twice a quarter of the maximum count.
@@ -277,6 +278,6 @@ mod tests {
         ] {
             decode(wrong).unwrap_err();
         }
-        assert!(decoded(b"AAAA").is_err() && decoded(b"no base64!").is_err());
+        assert!(decode_histogram(b"AAAA").is_err() && decode_histogram(b"no base64!").is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! The run folder: `run.json`, `rounds.jsonl`, `latency.hlog` and `samples/*.parquet`, and for traced rounds
-//! `traces/*.json` and `captures/*.pcapng`, written after every round. At the end of a run the samples are merged into
-//! `samples.parquet`.
+//! `traces/*.json` and `captures/*.pcapng`. All are written after every round. At the end of a run the samples are
+//! merged into `samples.parquet`.
 //!
-//! docs/run-format.md describes each file. A crash loses at most the current round: each file only grows by whole lines
-//! or whole files, and `run.json` is replaced atomically.
+//! docs/run-format.md describes each file. A crash loses at most the current round: files grow only by whole lines,
+//! folders only by whole files, and `run.json` is replaced atomically.
 //!
-//! A run folder may come from anywhere: `folder` opens only files beneath it, and `limits` bounds what is read.
+//! A run folder may be untrusted: `folder` opens only files inside it, and `limits` bounds their sizes.
 
 mod columns;
 mod error;

@@ -1,7 +1,7 @@
-//! The pages of an untrusted Parquet file: stated sizes are checked before memory is allocated.
+//! Reads the pages of an untrusted Parquet file. Checks the sizes that it states before allocating memory.
 //!
-//! The `parquet` crate trusts the sizes in a file: a page of a few bytes may request 2 GiB, and a dictionary a billion
-//! entries. So pages are read as stored, and decompressed here.
+//! The `parquet` crate trusts the sizes in a file: a page of a few bytes may request 2 GiB, and a dictionary a
+//! billion entries. So `parquet` reads pages as stored, and this module decompresses them.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-/// Maximum metadata of one round's file; those that Hairpin writes take 1.2 KB.
-pub(super) const METADATA_BYTES: usize = 16 << 10;
-/// Maximum metadata of a file of merged rounds. Decoded it takes some 30 times as much.
-pub(super) const MERGED_METADATA_BYTES: usize = 4 << 20;
-/// Maximum size of a page, decompressed; those that Hairpin writes take about 1 MiB.
-const PAGE_BYTES: usize = 4 << 20;
-/// The end of a file: the length of its metadata, and a magic word.
+/// Maximum metadata of one round's file; Hairpin writes 1.2 KB.
+pub(super) const MAX_METADATA_BYTES: usize = 16 << 10;
+/// Maximum metadata of a file of merged rounds. Decoded metadata takes about 30 times as much memory.
+pub(super) const MAX_MERGED_METADATA_BYTES: usize = 4 << 20;
+/// Maximum size of a decompressed page; Hairpin writes about 1 MiB.
+const MAX_PAGE_BYTES: usize = 4 << 20;
+/// The end of a file: the length of its metadata, and a magic number.
 const TAIL_BYTES: usize = 8;
 
-/// The error of a file that lacks what the schema requires.
+/// Error for a file without something that the format or the schema requires.
 pub(super) fn damaged(what: &str) -> ParquetError {
     ParquetError::General(format!("it lacks {what}"))
 }
 
-/// Reads the metadata of the file, at most `most` bytes.
-pub(super) fn metadata(file: &File, most: usize) -> Result<ParquetMetaData, ParquetError> {
+/// Reads the metadata of a file. Refuses more than `max_bytes`.
+pub(super) fn metadata(file: &File, max_bytes: usize) -> Result<ParquetMetaData, ParquetError> {
     let length = file.len();
     let tail_at = length.checked_sub(TAIL_BYTES as u64).ok_or_else(|| damaged("an end"))?;
     let tail = file.get_bytes(tail_at, TAIL_BYTES)?;
@@ -37,12 +37,12 @@ pub(super) fn metadata(file: &File, most: usize) -> Result<ParquetMetaData, Parq
         return Err(damaged("the end of a Parquet file"));
     };
     let size = usize::try_from(u32::from_le_bytes(*size)).expect("32 bits fit");
-    let begins_at = tail_at.checked_sub(size as u64).filter(|_| size <= most);
-    let begins_at = begins_at.ok_or_else(|| damaged("a sound description of its columns"))?;
+    let begins_at = tail_at.checked_sub(size as u64).filter(|_| size <= max_bytes);
+    let begins_at = begins_at.ok_or_else(|| damaged("valid metadata"))?;
     ParquetMetaDataReader::decode_metadata(&file.get_bytes(begins_at, size)?)
 }
 
-/// The pages of one column, each decompressed within its limit.
+/// The pages of one column. Decompresses each within its limit.
 pub(super) struct BoundedPages {
     stored: SerializedPageReader<File>,
     compression: Compression,
@@ -50,14 +50,14 @@ pub(super) struct BoundedPages {
 }
 
 impl BoundedPages {
-    /// The pages of a column of `rows` rows.
+    /// Opens the pages of a column with `rows` rows.
     pub(super) fn new(
         file: &Arc<File>,
         file_bytes: u64,
         column: &ColumnChunkMetaData,
         rows: usize,
     ) -> Result<Self, ParquetError> {
-        // `parquet` panics if asked for this range with a negative number.
+        // `parquet` panics on negative numbers here.
         let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
         let range = u64::try_from(start).ok().zip(u64::try_from(column.compressed_size()).ok());
         let is_inside = |(start, size): (u64, u64)| start.checked_add(size).is_some_and(|end| end <= file_bytes);
@@ -73,17 +73,17 @@ impl BoundedPages {
         Ok(Self { stored, compression, rows })
     }
 
-    fn unpacked(&self, stored: Bytes) -> Result<Bytes, ParquetError> {
+    fn decompress(&self, stored: Bytes) -> Result<Bytes, ParquetError> {
         let size = match self.compression {
-            Compression::SNAPPY if !stored.is_empty() => snap::raw::decompress_len(&stored).map_err(unsound)?,
+            Compression::SNAPPY if !stored.is_empty() => snap::raw::decompress_len(&stored).map_err(snappy_error)?,
             _ => stored.len(),
         };
-        if size > PAGE_BYTES {
+        if size > MAX_PAGE_BYTES {
             return Err(damaged("pages of at most 4 MiB"));
         }
         match self.compression {
             Compression::SNAPPY if !stored.is_empty() => {
-                Ok(snap::raw::Decoder::new().decompress_vec(&stored).map_err(unsound)?.into())
+                Ok(snap::raw::Decoder::new().decompress_vec(&stored).map_err(snappy_error)?.into())
             }
             _ => Ok(stored),
         }
@@ -95,20 +95,20 @@ impl PageReader for BoundedPages {
         let page = match self.stored.get_next_page()? {
             None => return Ok(None),
             Some(Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. }) => {
-                let buf = self.unpacked(buf)?;
+                let buf = self.decompress(buf)?;
                 let is_known =
                     matches!(encoding, Encoding::PLAIN | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
-                let is_sound = is_known && def_level_encoding == Encoding::RLE && num_values > 0;
-                if !is_sound || num_values as usize > self.rows {
-                    return Err(damaged("a sound page"));
+                let is_valid = is_known && def_level_encoding == Encoding::RLE && num_values > 0;
+                if !is_valid || num_values as usize > self.rows {
+                    return Err(damaged("a valid page"));
                 }
                 Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics: None }
             }
             Some(Page::DictionaryPage { buf, num_values, encoding, is_sorted }) => {
-                let buf = self.unpacked(buf)?;
-                // An entry takes at least the four bytes of a length.
+                let buf = self.decompress(buf)?;
+                // An entry takes at least four bytes for its length.
                 if num_values as usize > buf.len() / 4 {
-                    return Err(damaged("a sound dictionary"));
+                    return Err(damaged("a valid dictionary"));
                 }
                 Page::DictionaryPage { buf, num_values, encoding, is_sorted }
             }
@@ -134,6 +134,6 @@ impl Iterator for BoundedPages {
     }
 }
 
-fn unsound(error: snap::Error) -> ParquetError {
+fn snappy_error(error: snap::Error) -> ParquetError {
     ParquetError::General(error.to_string())
 }

@@ -1,5 +1,5 @@
-//! Removing a run: deletes only files of a run, relative to the descriptors of its folders, and only if the folder has
-//! no others.
+//! Removes a run: deletes only files of a run, relative to the descriptors of its folders, and only if the folder
+//! contains no other files.
 
 use std::io;
 
@@ -8,47 +8,47 @@ use hairpin_model::printable;
 use hairpin_model::run::State;
 
 use super::folder::{Entry, Folder};
-use super::listing::{ENTRIES, Listing, SavedRun, head};
+use super::listing::{Listing, MAX_ENTRIES, SavedRun, read_head};
 use super::run_folder::{RUN, UNSAVED};
 
-/// The files of a run in its own folder. The first is removed last, so that an interrupted removal leaves a run.
+/// The files in a run's folder. The first is removed last, so that an interrupted removal leaves a run.
 const FILES: [&str; 6] = [RUN, "rounds.jsonl", "latency.hlog", "samples.parquet", "report.html", UNSAVED];
-/// The folders of a run, and the extensions of the files in them.
+/// The subfolders of a run's folder, and the extension of the files in each.
 const FOLDERS: [(&str, &str); 4] =
     [("samples", ".parquet"), ("traces", ".json"), ("captures", ".pcapng"), (LOGS, ".log")];
 
 /// Why a run was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRemoved {
-    /// It is not the listed run, or no longer a run.
+    /// The folder no longer contains the run that was listed.
     #[error("it has changed since it was listed")]
     Changed,
     #[error("it is being written")]
     BeingWritten,
     #[error("it belongs to another user")]
     OfAnotherUser,
-    /// Something in it does not belong to a run.
-    #[error("{} in it is not a file of a run", printable::line(.0))]
+    /// The folder contains something that does not belong to a run.
+    #[error("it contains {}, which is not a file of a run", printable::line(.0))]
     Foreign(String),
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
 impl Listing {
-    /// Removes a listed run. Checks the contents of its folder first and removes nothing if there is anything else.
+    /// Removes a listed run. Checks the whole folder first: if it contains anything else, removes nothing.
     pub fn remove(&self, run: &SavedRun) -> Result<(), NotRemoved> {
         let folder = self.folder.subfolder(&run.name)?;
-        if !folder.is_own()? {
+        if !folder.is_owned_by_user()? {
             return Err(NotRemoved::OfAnotherUser);
         }
         let _lock = match folder.lock() {
             Ok(Some(lock)) => Some(lock),
             Ok(None) => return Err(NotRemoved::BeingWritten),
-            // Without locks in the file system, only its state can be checked.
+            // The file system has no locks: check only the recorded state.
             Err(_) if run.head.state == State::Running => return Err(NotRemoved::BeingWritten),
             Err(_) => None,
         };
-        if head(&folder).as_ref() != Ok(&run.head) {
+        if read_head(&folder).as_ref() != Ok(&run.head) {
             return Err(NotRemoved::Changed);
         }
         let contents = Contents::of(&folder)?;
@@ -57,7 +57,7 @@ impl Listing {
     }
 }
 
-/// The contents of a run's folder.
+/// The contents of a run's folder, all of which belong to a run.
 struct Contents {
     files: Vec<String>,
     folders: Vec<(Folder, String, Vec<String>)>,
@@ -66,15 +66,15 @@ struct Contents {
 impl Contents {
     fn of(folder: &Folder) -> Result<Self, NotRemoved> {
         let mut contents = Self { files: Vec::new(), folders: Vec::new() };
-        for entry in folder.entries(ENTRIES)? {
+        for entry in folder.entries(MAX_ENTRIES)? {
             let ending = FOLDERS.iter().find(|(name, _)| *name == entry.name).map(|(_, ending)| ending);
             match ending {
                 Some(ending) if entry.is_folder() => {
                     let inside = folder.subfolder(&entry.name)?;
-                    let files = files(&inside, &format!("{}/", entry.name), |name| is_of_a_round(name, ending))?;
+                    let files = list_files(&inside, &format!("{}/", entry.name), |name| is_round_file(name, ending))?;
                     contents.folders.push((inside, entry.name, files));
                 }
-                _ => contents.files.push(file(entry, "", |name| FILES.contains(&name))?),
+                _ => contents.files.push(check_name(entry, "", |name| FILES.contains(&name))?),
             }
         }
         contents.files.sort_by_key(|name| name == RUN);
@@ -90,14 +90,14 @@ impl Contents {
     }
 }
 
-/// The names of the files in a folder, all of which must match `is_such`.
-fn files(folder: &Folder, prefix: &str, is_such: impl Fn(&str) -> bool) -> Result<Vec<String>, NotRemoved> {
-    folder.entries(ENTRIES)?.into_iter().map(|entry| file(entry, prefix, &is_such)).collect()
+/// Returns the names of the files in a folder. Fails if a name does not match.
+fn list_files(folder: &Folder, prefix: &str, matches: impl Fn(&str) -> bool) -> Result<Vec<String>, NotRemoved> {
+    folder.entries(MAX_ENTRIES)?.into_iter().map(|entry| check_name(entry, prefix, &matches)).collect()
 }
 
-/// The name of a file, if it matches, or is a partial file of a killed process whose final name does.
-fn file(entry: Entry, prefix: &str, is_such: impl Fn(&str) -> bool) -> Result<String, NotRemoved> {
-    let is_known = is_such(&entry.name) || partial_of(&entry.name).is_some_and(&is_such);
+/// Returns the name of a file if it matches, or if it is a partial file of a killed process whose final name matches.
+fn check_name(entry: Entry, prefix: &str, matches: impl Fn(&str) -> bool) -> Result<String, NotRemoved> {
+    let is_known = matches(&entry.name) || final_name(&entry.name).is_some_and(&matches);
     if entry.is_file() && is_known {
         Ok(entry.name)
     } else {
@@ -105,15 +105,15 @@ fn file(entry: Entry, prefix: &str, is_such: impl Fn(&str) -> bool) -> Result<St
     }
 }
 
-/// The final name of a partial file.
-fn partial_of(name: &str) -> Option<&str> {
+/// Returns the final name of a partial file; `None` if it is not a partial file.
+fn final_name(name: &str) -> Option<&str> {
     let (name, numbers) = name.strip_prefix('.')?.strip_suffix(".partial")?.rsplit_once('.')?;
     let (process, number) = numbers.split_once('-')?;
     (is_number(process) && is_number(number)).then_some(name)
 }
 
-/// Whether a file is named after a round, as in `round-000123.json`.
-fn is_of_a_round(name: &str, ending: &str) -> bool {
+/// Whether a file is named after a round, such as `round-000123.json`.
+fn is_round_file(name: &str, ending: &str) -> bool {
     let number = name.strip_prefix("round-").and_then(|name| name.strip_suffix(ending));
     number.is_some_and(|number| number.len() >= 6 && is_number(number))
 }
@@ -128,17 +128,17 @@ mod tests {
 
     #[test]
     fn only_names_that_a_run_has_are_of_a_run() {
-        assert!(is_of_a_round("round-000012.parquet", ".parquet") && is_of_a_round("round-1000000.json", ".json"));
+        assert!(is_round_file("round-000012.parquet", ".parquet") && is_round_file("round-1000000.json", ".json"));
         for name in
             ["round-.json", "round-12.json", "round-00001x.json", "round-000012.parquet", "xround-000012.json"]
         {
-            assert!(!is_of_a_round(name, ".json"), "{name}");
+            assert!(!is_round_file(name, ".json"), "{name}");
         }
-        assert_eq!(partial_of(".run.json.77-0.partial"), Some("run.json"));
+        assert_eq!(final_name(".run.json.77-0.partial"), Some("run.json"));
         for name in
             ["run.json", ".run.json.partial", ".run.json.7.partial", ".run.json.7-x.partial", "run.json.7-1.partial"]
         {
-            assert_eq!(partial_of(name), None, "{name}");
+            assert_eq!(final_name(name), None, "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `rounds.jsonl`: a line per round.
+//! `rounds.jsonl`: one line per round.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
@@ -10,12 +10,11 @@ use super::limits::{self, Memory};
 
 pub(super) const FILE: &str = "rounds.jsonl";
 
-/// Creates the file, without rounds.
+/// Creates the file without lines.
 pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     folder.replace(FILE, b"").map_err(folder.error("write", FILE))
 }
 
-/// Appends a round's line.
 pub(super) fn append(folder: &Folder, record: &RoundRecord) -> Result<(), StoreError> {
     let mut line = serde_json::to_string(record).expect("a record has only string keys");
     line.push('\n');
@@ -35,16 +34,16 @@ pub(super) fn rewrite(folder: &Folder, records: &[RoundRecord]) -> Result<(), St
     written.map_err(folder.error("write", FILE))
 }
 
-/// The rounds of a file, and whether its last line is truncated.
+/// The records of a file, and whether its last line is truncated.
 pub(super) struct Rounds {
     pub(super) records: Vec<RoundRecord>,
     pub(super) is_cut_short: bool,
 }
 
-/// The rounds, which were written in that format; empty if the file is missing.
+/// Reads the records, written in this format; empty if the file is missing.
 pub(super) fn read(folder: &Folder, format: u32, memory: &mut Memory) -> Result<Rounds, StoreError> {
-    match folder.file(FILE, limits::ROUNDS_BYTES) {
-        Ok(file) => records(BufReader::new(file.take(limits::ROUNDS_BYTES)), format, memory)
+    match folder.file(FILE, limits::MAX_ROUNDS_BYTES) {
+        Ok(file) => records(BufReader::new(file.take(limits::MAX_ROUNDS_BYTES)), format, memory)
             .map_err(|cause| folder.damaged(FILE, cause)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(Rounds { records: Vec::new(), is_cut_short: false })
@@ -53,26 +52,26 @@ pub(super) fn read(folder: &Folder, format: u32, memory: &mut Memory) -> Result<
     }
 }
 
-/// The records of a file. A last line without a line end is truncated: the run was killed while writing a round, or
-/// only part of the file was copied.
+/// Parses records, one per line. A last line without a line end is truncated: the run was killed while writing a
+/// round, or the file was copied only in part.
 pub(super) fn records(mut text: impl BufRead, format: u32, memory: &mut Memory) -> Result<Rounds, String> {
     let mut records = Vec::new();
     let mut is_cut_short = false;
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let length = text.by_ref().take(limits::LINE_BYTES + 1).read_until(b'\n', &mut line);
+        let length = text.by_ref().take(limits::MAX_LINE_BYTES + 1).read_until(b'\n', &mut line);
         if length.map_err(|error| error.to_string())? == 0 {
             break;
         }
         let wrong = |cause: String| format!("line {number}: {cause}");
-        if line.len() as u64 > limits::LINE_BYTES {
+        if line.len() as u64 > limits::MAX_LINE_BYTES {
             return Err(wrong("it is too long".to_owned()));
         }
-        memory.take(&line).map_err(wrong)?;
+        memory.charge(&line).map_err(wrong)?;
         match upgrade::round(&line, format) {
             Ok(record) => {
-                limits::record(&record).map_err(wrong)?;
+                limits::check_record(&record).map_err(wrong)?;
                 records.push(record);
             }
             Err(_) if line.last() != Some(&b'\n') => is_cut_short = true,

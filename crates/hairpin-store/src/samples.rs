@@ -1,4 +1,4 @@
-//! The raw samples of a run: a file per round while it runs, one file of all rounds afterwards.
+//! The raw samples of a run: one file per round during the run, merged into one file afterwards.
 
 use hairpin_model::names::distinct;
 use hairpin_model::samples::COLUMNS;
@@ -12,8 +12,8 @@ use super::{limits, rounds};
 pub(super) const FOLDER: &str = "samples";
 pub(super) const MERGED: &str = "samples.parquet";
 
-/// Merges the rounds' files into one. Each step leaves a readable run: the records name the rounds' files until the
-/// merged one is complete, and those are removed last.
+/// Merges the files of all rounds into one. Every step leaves a readable run: the records name the old files until
+/// the merged file is complete, and the old files are removed last.
 pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), StoreError> {
     let mut parts = Vec::new();
     let (mut groups, mut kept) = (0, 0);
@@ -23,7 +23,7 @@ pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), 
         groups += flows().count();
         kept += flows().map(|flow| flow.samples_kept).sum::<u64>();
     }
-    if groups > limits::MERGED_GROUPS || kept > limits::SAMPLES_OF_A_RUN {
+    if groups > limits::MAX_MERGED_GROUPS || kept > limits::MAX_RUN_SAMPLES {
         return Ok(());
     }
     if !parts.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), 
     Ok(())
 }
 
-/// The results of its flows. An interrupted round has samples too.
+/// Returns the results of a record's flows. An interrupted round has samples too.
 fn flows_of(record: &RoundRecord) -> &[FlowRecord] {
     match &record.outcome {
         Outcome::Measured(measured) => &measured.flows,
@@ -50,7 +50,7 @@ fn flows_of(record: &RoundRecord) -> &[FlowRecord] {
     }
 }
 
-/// The name of the samples file of each flow that has one.
+/// Returns the samples file names of all flows that have one.
 fn files_of(records: &mut [RoundRecord]) -> impl Iterator<Item = &mut String> {
     let measured = records.iter_mut().filter_map(|record| match &mut record.outcome {
         Outcome::Measured(measured) => Some(measured),
@@ -62,32 +62,32 @@ fn files_of(records: &mut [RoundRecord]) -> impl Iterator<Item = &mut String> {
 /// The kept samples of a run, read round by round.
 pub(super) struct KeptSamples {
     folder: Folder,
-    /// Samples of the rounds read so far.
-    so_far: u64,
+    /// Number of samples in the rounds read so far.
+    samples_read: u64,
     merged: Option<SamplesFile>,
 }
 
 impl KeptSamples {
     pub(super) fn of(folder: &Folder) -> Self {
-        Self { folder: folder.clone(), so_far: 0, merged: None }
+        Self { folder: folder.clone(), samples_read: 0, merged: None }
     }
 
-    /// The rows of a flow of a round, without its histograms; none if it kept none.
+    /// Returns the rows of a flow in a round, without histograms; empty if no samples were kept.
     pub(super) fn rows(&mut self, record: &RoundRecord, flow: &Flow) -> Result<Samples, StoreError> {
         let results = flows_of(record).iter().find(|results| results.id == flow.id);
         let named = results.and_then(|results| Some((results.samples_file.as_ref()?, results.samples_kept)));
         let Some((name, kept)) = named else { return Ok(Samples::with_rows(0)) };
-        self.so_far += kept;
-        if self.so_far > limits::SAMPLES_OF_A_RUN {
-            let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);
+        self.samples_read += kept;
+        if self.samples_read > limits::MAX_RUN_SAMPLES {
+            let cause = format!("up to this round the run has more than {} samples", limits::MAX_RUN_SAMPLES);
             return Err(self.folder.damaged(name, cause));
         }
         if name != MERGED {
-            return columns::of_a_round(&self.folder, name)?.read(record, flow, kept, COLUMNS);
+            return columns::open_round_file(&self.folder, name)?.read(record, flow, kept, COLUMNS);
         }
         let merged = match self.merged.take() {
             Some(merged) => merged,
-            None => columns::of_a_run(&self.folder, MERGED)?,
+            None => columns::open_merged_file(&self.folder, MERGED)?,
         };
         self.merged.insert(merged).read(record, flow, kept, COLUMNS)
     }

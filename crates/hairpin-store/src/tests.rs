@@ -1,4 +1,4 @@
-//! Saving a run: everything appended is read back, even after truncation.
+//! Saving a run: everything that was appended is read back, even after a truncation.
 
 use std::fs;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ pub(super) mod fixtures;
 mod merging;
 mod several_flows;
 
-use self::fixtures::{captured, of_main, record, run, samples, told, trace, traced};
+use self::fixtures::{by_flow, captured, record, run, samples, trace, trace_and_capture, traced};
 use super::error::MAKE;
 use super::{Listing, NotRemoved, RunFolder, StoreError, columns, folder, limits, write_named};
 
@@ -27,7 +27,7 @@ fn rounds_and_samples_are_read_back_as_they_were() {
     let mut records = Vec::new();
     for (number, samples) in originals.iter().enumerate() {
         let mut record = record(u32::try_from(number).unwrap(), samples);
-        assert!(store.append(&mut record, &of_main(samples), None).unwrap().is_empty());
+        assert!(store.append(&mut record, &by_flow(samples), None).unwrap().is_empty());
         records.push(record);
     }
     let (store, run) = RunFolder::open(folder.path()).unwrap();
@@ -51,7 +51,7 @@ fn rounds_and_samples_are_read_back_as_they_were() {
 #[test]
 fn a_column_that_an_earlier_version_did_not_write_has_its_default() {
     let (_place, store, record) = saved();
-    let file = columns::of_a_round(store.files(), "samples/round-000000.parquet").unwrap();
+    let file = columns::open_round_file(store.files(), "samples/round-000000.parquet").unwrap();
     let sequence = COLUMNS.iter().find(|column| column.name == "sequence").unwrap();
     let columns = |default| [Column { name: "added_later", default, ..*sequence }];
     let read = |default| file.read(&record, record.order.case.primary(), 4, &columns(default));
@@ -63,7 +63,7 @@ fn a_column_that_an_earlier_version_did_not_write_has_its_default() {
 #[test]
 fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
     let (_place, store, record) = saved();
-    let file = columns::of_a_round(store.files(), "samples/round-000000.parquet").unwrap();
+    let file = columns::open_round_file(store.files(), "samples/round-000000.parquet").unwrap();
     for fate in Fate::ALL {
         let mut columns = COLUMNS.to_vec();
         let place = columns.iter().position(|column| column.name == "fate").unwrap();
@@ -78,7 +78,7 @@ fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
             },
         };
         let error = file.read(&record, record.order.case.primary(), 4, &columns).unwrap_err().to_string();
-        assert!(error.contains("it lacks received_ns in each row that has it, and in no other"), "{error}");
+        assert!(error.contains("it lacks received_ns in exactly the rows with a value"), "{error}");
     }
 }
 
@@ -88,7 +88,7 @@ fn a_killed_run_loses_at_most_the_line_in_flight() {
     let store = RunFolder::create(folder.path()).unwrap();
     store.write_run(&run(State::Running)).unwrap();
     let samples = samples(false);
-    store.append(&mut record(0, &samples), &of_main(&samples), None).unwrap();
+    store.append(&mut record(0, &samples), &by_flow(&samples), None).unwrap();
     let path = folder.path().join("rounds.jsonl");
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
@@ -126,15 +126,15 @@ fn a_full_disk_is_reported_and_keeps_the_saved_rounds() {
 
 #[test]
 fn only_a_new_run_can_go_elsewhere() {
-    let told = |operation| {
+    let message = |operation| {
         let source = io::ErrorKind::ReadOnlyFilesystem.into();
         StoreError::File { operation, path: "run".into(), source }.to_string()
     };
-    assert!(told(MAKE).contains("with --out"), "{}", told(MAKE));
+    assert!(message(MAKE).contains("with --out"), "{}", message(MAKE));
     assert!(
-        told("write").ends_with("(hint: use a copy of the run that you can read and write)"),
+        message("write").ends_with("(hint: use a copy of the run that you can read and write)"),
         "{}",
-        told("write")
+        message("write")
     );
 }
 
@@ -145,22 +145,22 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
     store.write_run(&run(State::Complete)).unwrap();
     let samples = samples(false);
     let mut plain = record(0, &samples);
-    store.append(&mut plain, &of_main(&samples), None).unwrap();
+    store.append(&mut plain, &by_flow(&samples), None).unwrap();
     assert!(!folder.path().join("traces").exists() && !folder.path().join("captures").exists());
 
     let mut with_capture = traced(1, &samples);
     let left_out =
-        store.append(&mut with_capture, &of_main(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
+        store.append(&mut with_capture, &by_flow(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
     assert!(left_out.is_empty(), "{left_out:?}");
     let saved = captured("captures/round-000001.pcapng", 9);
-    assert_eq!(told(&with_capture), (Some("traces/round-000001.json"), &saved));
+    assert_eq!(trace_and_capture(&with_capture), (Some("traces/round-000001.json"), &saved));
     assert_eq!(fs::read(folder.path().join("captures/round-000001.pcapng")).unwrap(), b"packets");
 
     let skipped = Capture::Skipped { reason: "no privilege".to_owned() };
     let mut without_capture = traced(2, &samples);
     let evidence = (RoundTrace { capture: skipped.clone(), ..trace() }, None);
-    store.append(&mut without_capture, &of_main(&samples), Some(evidence)).unwrap();
-    assert_eq!(told(&without_capture), (Some("traces/round-000002.json"), &skipped));
+    store.append(&mut without_capture, &by_flow(&samples), Some(evidence)).unwrap();
+    assert_eq!(trace_and_capture(&without_capture), (Some("traces/round-000002.json"), &skipped));
 
     let (store, run) = RunFolder::open(folder.path()).unwrap();
     assert_eq!(run.rounds, [plain, with_capture, without_capture]);
@@ -184,18 +184,18 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     let in_the_way = |file: &str| fs::write(folder.path().join(file), "a file where the folder should be").unwrap();
     let mut records = [traced(0, &samples), traced(1, &samples)];
     in_the_way("captures");
-    let left_out = store.append(&mut records[0], &of_main(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
+    let left_out = store.append(&mut records[0], &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
     assert_eq!(left_out.len(), 1);
     let cause = left_out[0].to_string();
     assert!(cause.contains("captures: Not a directory"), "{cause}");
     let skipped = Capture::Skipped { reason: cause };
-    assert_eq!(told(&records[0]), (Some("traces/round-000000.json"), &skipped));
+    assert_eq!(trace_and_capture(&records[0]), (Some("traces/round-000000.json"), &skipped));
 
     fs::remove_dir_all(folder.path().join("traces")).unwrap();
     in_the_way("traces");
-    let left_out = store.append(&mut records[1], &of_main(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
+    let left_out = store.append(&mut records[1], &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
-    assert_eq!(told(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
+    assert_eq!(trace_and_capture(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
     fs::remove_file(folder.path().join("captures")).unwrap();
 
     let (store, run) = RunFolder::open(folder.path()).unwrap();
@@ -217,10 +217,10 @@ fn the_capture_of_a_round_that_cannot_be_saved_is_marked_skipped() {
         drop(fs::remove_file(&path));
         fs::create_dir(&path).unwrap();
         let mut record = traced(0, &samples);
-        let error = store.append(&mut record, &of_main(&samples), Some((trace(), Some(vec![7; 100])))).unwrap_err();
+        let error = store.append(&mut record, &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap_err();
         let StoreError::File { path: named, .. } = &error else { panic!("{error:?}") };
         assert_eq!(named, &path);
-        assert_eq!(told(&record), (None, &Capture::Skipped { reason: error.to_string() }));
+        assert_eq!(trace_and_capture(&record), (None, &Capture::Skipped { reason: error.to_string() }));
         for sort in ["traces", "captures"] {
             assert!(!folder.path().join(sort).exists(), "{sort}");
         }
@@ -238,9 +238,9 @@ fn devices_that_the_user_names_are_written_to_directly() {
     let mut reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     write_named(&pipe, b"page").unwrap();
     assert!(!fs::metadata(&pipe).unwrap().is_file());
-    let mut came = [0; 4];
-    reader.read_exact(&mut came).unwrap();
-    assert_eq!(&came, b"page");
+    let mut received = [0; 4];
+    reader.read_exact(&mut received).unwrap();
+    assert_eq!(&received, b"page");
 }
 
 fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
@@ -249,7 +249,7 @@ fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
     store.write_run(&run(State::Complete)).unwrap();
     let samples = samples(false);
     let mut record = traced(0, &samples);
-    store.append(&mut record, &of_main(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
+    store.append(&mut record, &by_flow(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
     (place, store, record)
 }
 
@@ -299,14 +299,14 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
 #[test]
 fn the_stated_number_of_samples_limits_what_is_read() {
     let (_place, store, mut record) = saved();
-    let said = |record: &mut RoundRecord, kept| {
+    let set_kept = |record: &mut RoundRecord, kept| {
         let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
         measured.primary_mut().samples_kept = kept;
     };
-    said(&mut record, 5);
+    set_kept(&mut record, 5);
     let error = store.rows()(&record, record.order.case.primary()).unwrap_err().to_string();
     assert!(error.contains("the row count differs from rounds.jsonl"), "{error}");
-    said(&mut record, limits::SAMPLES_OF_A_RUN + 1);
+    set_kept(&mut record, limits::MAX_RUN_SAMPLES + 1);
     let error = store.rows()(&record, record.order.case.primary()).unwrap_err().to_string();
     assert!(error.contains("more than 40000000 samples"), "{error}");
 }
@@ -319,7 +319,7 @@ fn rounds_that_would_fill_the_memory_are_refused_while_they_are_read() {
         fs::write(store.path().join("rounds.jsonl"), text).unwrap();
         RunFolder::open(store.path()).unwrap_err().to_string()
     };
-    let long = "x".repeat(usize::try_from(limits::LINE_BYTES).unwrap());
+    let long = "x".repeat(usize::try_from(limits::MAX_LINE_BYTES).unwrap());
     assert!(refused(&format!("{line}\n{long}\n")).contains("line 2: it is too long"));
     let lost: Vec<String> = (0..300).map(|cause| format!("\"{cause}\":1")).collect();
     let crowded = line.replace("\"lost\":{", &format!("\"lost\":{{{}", lost.join(",")));
@@ -334,7 +334,7 @@ fn rounds_that_would_fill_the_memory_are_refused_while_they_are_read() {
     assert!(error.contains("more than 2097152 values"), "{error}");
 }
 
-/// The head of a run that `hairpin` wrote.
+/// The head of a run that `hairpin` itself wrote.
 fn run_of_this_tool(state: State) -> Run {
     Run { tool: Tool { name: hairpin_model::run_header::TOOL.to_owned(), ..Tool::default() }, ..run(state) }
 }

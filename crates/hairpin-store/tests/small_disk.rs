@@ -11,7 +11,7 @@ use hairpin_model::run::State;
 use hairpin_model::{Capture, RoundTrace};
 use hairpin_store::RunFolder;
 
-use self::fixtures::{of_main, run, samples, told, trace, traced};
+use self::fixtures::{by_flow, run, samples, trace, trace_and_capture, traced};
 
 /// The mount point of the small disk for the next two tests.
 const SMALL_DISK: &str = "HAIRPIN_TEST_SMALL_DISK";
@@ -51,13 +51,13 @@ fn child_on_a_small_disk() {
             let mut record = traced(0, &samples);
             let trace = RoundTrace { exchange_began_ns: vec![1; trace_pages * 2048], ..trace() };
             let evidence = (trace, Some(vec![7; pages * 4096]));
-            let left_out = store.append(&mut record, &of_main(&samples), Some(evidence)).unwrap();
+            let left_out = store.append(&mut record, &by_flow(&samples), Some(evidence)).unwrap();
             line_found_no_room += left_out.iter().filter(|error| error.to_string().contains("rounds.jsonl")).count();
             let (store, run) = RunFolder::open(&path).unwrap();
             assert_eq!(run.rounds, [record.clone()], "{pages} {left_out:?}");
             assert_eq!(store.rows()(&record, record.order.case.primary()).unwrap().kept(), 4);
             let capture = path.join("captures/round-000000.pcapng");
-            let (file, outcome) = told(&record);
+            let (file, outcome) = trace_and_capture(&record);
             assert_eq!(file.is_some(), path.join("traces/round-000000.json").exists());
             assert_eq!(matches!(outcome, Capture::Saved { .. }), capture.exists());
             match (file, outcome) {

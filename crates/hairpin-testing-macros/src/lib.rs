@@ -2,8 +2,8 @@
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// Registers a function with the harness. `#[ignore = "child of TEST"]` marks one that only another test starts, in its
-/// own process.
+/// Registers a function with the harness. `#[ignore = "child of TEST"]` marks a function that only another test starts,
+/// in a separate process.
 #[proc_macro_attribute]
 pub fn test(_: TokenStream, function: TokenStream) -> TokenStream {
     let tokens: Vec<TokenTree> = function.into_iter().collect();
@@ -16,19 +16,19 @@ pub fn test(_: TokenStream, function: TokenStream) -> TokenStream {
              path: concat!(module_path!(), \"::{name}\"), package: env!(\"CARGO_PKG_NAME\"), \
              run: {name}, is_child: {is_child} }} }}"
     );
-    let registration: TokenStream = registration.parse().expect("it is an item");
+    let registration: TokenStream = registration.parse().expect("a valid item");
     let kept = without_ignore(tokens, is_word);
     kept.into_iter().chain(registration).collect()
 }
 
-/// Whether it is the bracketed part of `#[ignore ...]`.
+/// Whether the token is the bracketed part of `#[ignore ...]`.
 fn is_ignore(token: &TokenTree, is_word: impl Fn(&TokenTree, &str) -> bool) -> bool {
     let TokenTree::Group(group) = token else { return false };
     group.delimiter() == Delimiter::Bracket
         && group.stream().into_iter().next().is_some_and(|first| is_word(&first, "ignore"))
 }
 
-/// The compiler warns about `#[ignore]` on functions that it does not see as tests.
+/// Removes `#[ignore ...]`: the compiler warns about it on functions that are not libtest tests.
 fn without_ignore(tokens: Vec<TokenTree>, is_word: impl Fn(&TokenTree, &str) -> bool + Copy) -> Vec<TokenTree> {
     let mut kept: Vec<TokenTree> = Vec::with_capacity(tokens.len());
     for token in tokens {

@@ -1,5 +1,4 @@
-//! What scripts may rely on in the JSON of a run beyond its [`schema`](crate::schema). Its only definition, against which
-//! tests and chores check runs.
+//! The contract of a run's JSON: properties beyond the [`schema`](crate::schema) on which scripts may rely.
 
 mod checks;
 mod one_way;
@@ -12,10 +11,10 @@ use serde_json::Value;
 pub use checks::list;
 use checks::{Faults, latency_faults, samples_fit, sum};
 
-/// Texts that are never empty.
-const TEXTS: &str = "advice code cpu_model draft headline kernel link name reason transport version writes";
+/// Names of texts that are never empty.
+const NON_EMPTY: &str = "advice code cpu_model draft headline kernel link name reason transport version writes";
 
-/// Every break of the contract in a run, each with the place in the object.
+/// Returns all faults of a run against the contract, each with its place in the object.
 pub fn faults(run: &Value) -> Vec<String> {
     let mut faults = Faults::default();
     every_value(&mut faults, "", run);
@@ -60,7 +59,7 @@ pub fn faults(run: &Value) -> Vec<String> {
     faults.0
 }
 
-/// Checks each text, figure and ledger in a value.
+/// Checks all texts, figures and ledgers in a value.
 fn every_value(faults: &mut Faults, place: &str, value: &Value) {
     for (number, item) in value.as_array().into_iter().flatten().enumerate() {
         every_value(faults, &format!("{place}[{number}]"), item);
@@ -78,7 +77,7 @@ fn every_value(faults: &mut Faults, place: &str, value: &Value) {
     }
     for (name, field) in fields {
         let place = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
-        faults.unless(field != "" || !TEXTS.split_whitespace().any(|text| text == name), &place, "is empty");
+        faults.unless(field != "" || !NON_EMPTY.split_whitespace().any(|text| text == name), &place, "is empty");
         every_value(faults, &place, field);
     }
 }
@@ -105,7 +104,7 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value
     faults.unless(same, &format!("{place}.flows"), "are not the flows of the case");
     let is_repeated = |flow: &&Value| flows.iter().filter(|other| other["id"] == flow["id"]).count() > 1;
     faults.unless(!flows.iter().any(|flow| is_repeated(&flow)), &format!("{place}.flows"), "have an identity twice");
-    // Figures are of the rounds in one state of the machine, samples of all rounds.
+    // Figures are from the rounds in one state of the machine, but samples are counted over all rounds.
     let one_state = list(summary, "other_states").is_empty();
     for (number, flow) in flows.iter().enumerate() {
         flow_faults(faults, &format!("{place}.flows[{number}]"), flow, one_state);
@@ -132,10 +131,10 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value
     faults.unless(rest == 0, &format!("{place}.path.relay.packets"), &what);
 }
 
-/// Checks the results of a flow; in one state of the machine a figure is present if the samples suffice.
+/// Checks the results of a flow. In one state of the machine, figures with enough samples must be present.
 fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) {
     let samples = flow["samples"].as_u64().unwrap_or(0);
-    // Some messages of a one-way load have no time stamp.
+    // A one-way load stamps only some of its messages.
     let one_state = (!one_way::is_one_way(flow)).then_some(one_state);
     latency_faults(faults, &format!("{place}.latency_ns"), &flow["latency_ns"], samples, one_state);
     let rate = &flow["rate_per_s"];
@@ -148,8 +147,8 @@ fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) 
     samples_fit(faults, &format!("{place}.ledger"), &flow["ledger"], (samples, under_load::has_phases(flow)));
 }
 
-/// Deviations of a round trip from the requested `--count` and `--rounds`. Loss is no fault: it is in the ledger, and
-/// unreliable transports may lose messages.
+/// Returns the deviations of a round trip from the requested `--count` and `--rounds`. Loss is not a deviation: the
+/// ledger records it, and unreliable transports may lose messages.
 pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
     let mut faults = Faults::default();
     for (number, summary) in list(run, "cases").iter().enumerate() {
@@ -165,18 +164,18 @@ pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
     faults.0
 }
 
-/// A run that keeps the contract, for tests.
+/// Returns a run that keeps the contract, for tests.
 ///
 /// # Panics
-/// Its file is no JSON.
+/// The file is not JSON.
 pub fn example() -> Value {
-    serde_json::from_str(include_str!("contract/example.json")).expect("it is JSON")
+    serde_json::from_str(include_str!("contract/example.json")).expect("valid JSON")
 }
 
-/// The example with the value at a JSON pointer changed.
+/// Returns the example with the value at a JSON pointer replaced.
 ///
 /// # Panics
-/// The example has no value there.
+/// The example has no value at the pointer.
 pub fn with(pointer: &str, value: Value) -> Value {
     changed(example(), pointer, value)
 }

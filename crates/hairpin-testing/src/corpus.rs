@@ -1,17 +1,17 @@
-//! Replays the corpora of the fuzz targets in ordinary tests: see `fuzz/README.md`.
+//! Replays the corpora of the fuzz targets in ordinary tests; see `fuzz/README.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that makes [`replay`] rewrite the valid inputs, whatever its value.
+/// Environment variable that makes [`replay`] rewrite the valid inputs; any value does.
 pub const WRITE: &str = "HAIRPIN_FUZZ_WRITE";
 
 /// Prefix of the names of valid inputs. All other inputs were found by a fuzzer.
 const VALID: &str = "valid-";
 
-/// Passes every input of the corpus `fuzz/corpus/TARGET` to `parse`, which returns whether it was accepted, and the
-/// `valid` ones, by name, as the current encoders make them.
+/// Passes every input of the corpus `fuzz/corpus/TARGET` to `parse`, which returns whether it accepts the input. Also
+/// passes the inputs in `valid`, which the current encoders created.
 ///
 /// # Panics
 /// `parse` panics or does not accept a valid input, or the corpus is missing, is empty, or lacks a valid input.
@@ -24,7 +24,7 @@ pub fn replay(target: &str, valid: &[(&str, Vec<u8>)], mut parse: impl FnMut(&[u
     assert!(!valid.is_empty() && !saved.is_empty(), "{target} has no inputs");
     for (name, bytes) in valid {
         assert!(saved.contains_key(&format!("{VALID}{name}")), "{target}/{VALID}{name} is missing: set {WRITE}");
-        assert!(parse(bytes), "{target}: {name}, made anew, is not accepted");
+        assert!(parse(bytes), "{target}: {name}, newly encoded, is not accepted");
     }
     for (name, bytes) in saved {
         let accepted = parse(&bytes);

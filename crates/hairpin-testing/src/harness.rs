@@ -1,8 +1,8 @@
-//! Harness of test binaries with tests that some machines cannot run.
+//! Harness for test binaries with tests that some machines cannot run.
 //!
-//! libtest decides at compile time what is ignored. Here a test decides when it starts: [`skip!`](crate::skip) ends it
-//! as ignored, with a reason. `#[macro_use] extern crate hairpin_testing` replaces `#[test]` in the whole binary, whose
-//! `main` calls [`run_tests`]. Command line and output are those of libtest.
+//! In libtest, tests are ignored at compile time. Here a test can decide at run time: [`skip!`](crate::skip) ends it as
+//! ignored, with a reason. `#[macro_use] extern crate hairpin_testing` replaces `#[test]` in the whole binary, whose
+//! `main` calls [`run_tests`]. The command line and the output are the same as with libtest.
 
 use std::any::Any;
 use std::panic::resume_unwind;
@@ -15,11 +15,11 @@ use crate::skips;
 
 #[derive(Debug)]
 pub struct Test {
-    /// Crate, modules and function.
+    /// Path of the function, with crate and modules.
     pub path: &'static str,
     pub package: &'static str,
     pub run: fn(),
-    /// Only another test starts it, in its own process: `BINARY --ignored --exact NAME`.
+    /// Whether only another test starts this one, in a separate process: `BINARY --ignored --exact NAME`.
     pub is_child: bool,
 }
 
@@ -31,7 +31,7 @@ impl Test {
     }
 }
 
-/// Runs a test, and lists it if it cannot run here.
+/// Runs a test. Adds it to the list of skips if it cannot run here.
 fn run(package: &str, name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completion, Failed> {
     let outcome = outcome(name, test)?;
     if let Completion::Ignored { reason: Some(reason) } = &outcome {
@@ -40,7 +40,7 @@ fn run(package: &str, name: &str, test: impl FnOnce() + Send + 'static) -> Resul
     Ok(outcome)
 }
 
-/// Each test has its own thread, as it may pin it or move it to another namespace.
+/// Runs a test in its own thread, since the test may pin the thread or move it to another namespace.
 fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completion, Failed> {
     let thread = thread::Builder::new().name(name.to_owned());
     let payload = match thread.spawn(test).map_err(Failed::from)?.join() {
@@ -53,7 +53,7 @@ fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completio
     }
 }
 
-/// The reason why a test cannot run here, as the payload of an unwinding.
+/// The reason why a test cannot run here; the payload of an unwinding.
 struct Skipped(String);
 
 /// Ends the calling test as ignored.
@@ -73,7 +73,7 @@ pub fn run_tests() -> ExitCode {
     run_tests_and("", Vec::<(String, fn())>::new())
 }
 
-/// The same with further tests of the package, each with its name.
+/// Like [`run_tests`], with further tests of the package, each with its name.
 pub fn run_tests_and<T: FnOnce() + Send + 'static>(package: &'static str, others: Vec<(String, T)>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());

@@ -1,9 +1,9 @@
-//! For tests and chores only: the harness of tests that some machines cannot run, the [`contract`] and the [`schema`]
-//! of the JSON, and the [`corpus`] of each fuzz target.
+//! For tests and chores only: a harness for tests that some machines cannot run, checks of the JSON against its
+//! [`contract`] and its [`schema`], and the [`corpus`] of each fuzz target.
 //!
-//! A test that lacks something on this machine calls [`skip!`] or [`or_skip!`]: the harness ([`run_tests`]) then
-//! reports it as ignored, with the reason. If the environment variable [`LIST`] names a file, each such test is a line
-//! of it. `cargo xtask ci` sets the variable, and fails for every skip that is not in `xtask/allowed-skips.toml`.
+//! A test that cannot run on this machine calls [`skip!`] or [`or_skip!`]. The harness ([`run_tests`]) then reports it
+//! as ignored, with the reason. If the environment variable [`LIST`] is set, the harness also appends a line to that
+//! file. `cargo xtask ci` sets the variable, and fails for every skip that is not in `xtask/allowed-skips.toml`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a skip is shown to the user who runs the tests")]
 
@@ -22,13 +22,13 @@ pub use inventory;
 pub use skips::LIST;
 use skips::note;
 
-/// Ends the test, as it cannot run here; takes the reason as `format!` does.
+/// Ends a test that cannot run here. The arguments give the reason, as in `format!`.
 #[macro_export]
 macro_rules! skip {
     ($($reason:tt)+) => { $crate::end_as_skipped(format!($($reason)+)) };
 }
 
-/// The value of a `Result`; an error is the reason why the test cannot run here.
+/// Returns the value of a `Result`. An error ends the test, with the error as the reason why it cannot run here.
 #[macro_export]
 macro_rules! or_skip {
     ($result:expr) => {
@@ -49,14 +49,14 @@ pub fn skipped(package: &str, part: &str, reason: &str) {
     assert!(listed.is_ok(), "{listed:?}");
 }
 
-/// Whether a program is on the path.
+/// Finds a program on the path.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file());
-    found.ok_or_else(|| format!("no program {name} (hint: install Debian's package of it)"))
+    found.ok_or_else(|| format!("no program {name} (hint: install its Debian package)"))
 }
 
-/// Whether a command runs here and succeeds.
+/// Checks that a command runs here and succeeds.
 pub fn works(command: &[&str]) -> Result<(), String> {
     let output = std::process::Command::new(command[0]).args(&command[1..]).output();
     if output.is_ok_and(|output| output.status.success()) {
@@ -70,7 +70,7 @@ mod tests {
     use super::{program, works};
 
     #[test]
-    fn programs_are_looked_for() {
+    fn programs_are_found_on_the_path() {
         assert!(program("sh").is_ok() && works(&["sh", "-c", "true"]).is_ok());
         assert!(program("no-such-program").unwrap_err().starts_with("no program no-such-program"));
         assert_eq!(works(&["sh", "-c", "exit 1"]).unwrap_err(), "`sh -c exit 1` is missing or refused here");

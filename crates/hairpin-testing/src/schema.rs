@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-/// Whether documents are checked in full. Otherwise only the name and the version of their schema are.
+/// Whether documents are checked completely. Otherwise only the name and the version of their schema are checked.
 pub const IS_CHECKED: bool = cfg!(feature = "schema");
 
-/// Every break of the schema that a document names, each with its place.
+/// Returns all faults of a document against the schema that it names, each with its place.
 ///
 /// # Panics
-/// A file in docs/schemas is no schema.
+/// The file in docs/schemas is not a schema.
 pub fn faults(document: &Value) -> Vec<String> {
     let name = document["schema"].as_str().and_then(|name| name.strip_prefix("hairpin:")).unwrap_or_default();
     let path = format!("{}/../../docs/schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));

@@ -1,12 +1,12 @@
-//! Several messages in one call.
+//! Memory for receiving several messages in one call.
 
 use std::fmt;
 
 #[cfg(target_os = "linux")]
 use crate::system::messages::Messages;
 
-/// Memory for one [`crate::Wire::receive_batch`], allocated once. Each slot is an equal part of the area and takes one
-/// message, or whatever else a receive returns.
+/// Memory for [`crate::Wire::receive_batch`], allocated once. It is divided into slots of equal size; each system call
+/// that returns one piece (a message, or bytes of a stream) fills one slot.
 pub struct Batch {
     pub(crate) area: Box<[u8]>,
     pub(crate) slots: usize,
@@ -18,16 +18,16 @@ pub struct Batch {
     pub(crate) messages: Messages,
 }
 
-/// What one receive returned: a range of the area with one piece, or several of equal size (the last may be shorter).
+/// The result of one receive: a range of the area with one or more pieces of equal size (the last may be shorter).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) start: usize,
     pub(crate) length: usize,
     /// Size of a piece; at least 1.
     pub(crate) piece: usize,
-    /// Length of a single piece before it was truncated to its slot.
+    /// If there is one piece: its length before it was truncated to its slot.
     #[cfg(target_os = "linux")]
-    pub(crate) whole: usize,
+    pub(crate) full_length: usize,
 }
 
 impl Run {
@@ -37,19 +37,19 @@ impl Run {
             length,
             piece: length.max(1),
             #[cfg(target_os = "linux")]
-            whole: length,
+            full_length: length,
         }
     }
 }
 
 impl Batch {
-    /// Maximum messages that one call takes or sends (`UIO_MAXIOV`, linux/uio.h).
+    /// Maximum messages that one call receives or sends (`UIO_MAXIOV`, linux/uio.h).
     pub const MAX_MESSAGES: usize = 1024;
-    /// Minimum size of the area: the largest packet that the kernel joins from several (udp(7), `UDP_GRO`).
+    /// Minimum size of the area: the largest packet into which the kernel joins datagrams (udp(7), `UDP_GRO`).
     const MIN_AREA_BYTES: usize = 64 * 1024;
 
-    /// Room for `slots` pieces, 1 to [`Batch::MAX_MESSAGES`], of at most `size` bytes each. A byte stream needs one
-    /// slot: what it received is one piece. UDP's option `gso` needs one too: a receive returns all messages of a
+    /// Allocates `slots` slots, 1 to [`Batch::MAX_MESSAGES`], of `size` bytes each. A byte stream needs one slot: the
+    /// received bytes are one piece. UDP with the option `gso` also needs one: a receive returns all messages of a
     /// packet that the kernel joined, each as a piece, regardless of the number and size of the slots.
     pub fn new(slots: usize, size: usize) -> Self {
         let (slots, size) = (slots.clamp(1, Self::MAX_MESSAGES), size.max(1));
@@ -64,20 +64,20 @@ impl Batch {
         }
     }
 
-    /// The pieces that the last call took, in order of arrival.
+    /// Returns the pieces that the last call received, in order of arrival.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.runs[..self.filled].iter().flat_map(|run| self.area[run.start..][..run.length].chunks(run.piece))
     }
 
-    /// Takes pieces until there are no more, an error occurs, or the slots are full.
+    /// Calls `receive` for each slot until it returns `None` or fails. Fails only without pieces.
     pub(crate) fn fill<E>(
         &mut self,
-        mut take: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
+        mut receive: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
     ) -> Result<usize, E> {
         self.filled = 0;
         while self.filled < self.slots {
             let start = self.filled * self.size;
-            match take(&mut self.area[start..start + self.size]) {
+            match receive(&mut self.area[start..start + self.size]) {
                 Ok(Some(bytes)) => self.runs[self.filled] = Run::one(start, bytes.min(self.size)),
                 Ok(None) => break,
                 Err(error) if self.filled == 0 => return Err(error),
@@ -95,7 +95,7 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// Sends messages one by one until one is not taken completely. Returns the number of bytes taken.
+/// Sends messages one by one until one is not sent completely. Returns the number of bytes sent.
 pub(crate) fn send_each<E>(
     messages: &[u8],
     size: usize,

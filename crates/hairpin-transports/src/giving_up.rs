@@ -1,12 +1,12 @@
-//! A flag that ends all waits: the user wants the program to end, and has waited.
+//! A flag that ends all waits, for a user who does not want to wait for the end of the round.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// For the whole process, and never reset.
+/// Applies to the whole process, and is never reset.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// Ends every wait of a wire, a connect and an accept as if it had timed out: future ones at once, current ones within
-/// half a second. Async-signal-safe.
+/// Ends the waits of all wires, connects and accepts as if they had timed out: current ones within half a second, later
+/// ones at once. Async-signal-safe.
 pub fn give_up() {
     GIVEN_UP.store(true, Ordering::Relaxed);
 }

@@ -1,7 +1,7 @@
 //! Transports behind one interface, one file each, and their system calls.
 //!
-//! A new transport is one file in `transports/` and its line in [`transports::ALL`], or a crate of its own that a
-//! program adds with [`register`].
+//! To add a transport, add a file in `transports/` and a line in [`transports::ALL`], or call [`register`] in a
+//! program.
 
 pub mod batch;
 pub mod giving_up;
@@ -38,5 +38,5 @@ pub use wires::check;
 pub use wires::hello::fuzzing;
 #[cfg(target_os = "linux")]
 pub use wires::hello::{
-    HELLO_BYTES, HelloMessage, Nonce, challenge, challenged, confirm, hello_of, is_hello, parse_hello,
+    HELLO_BYTES, HelloMessage, Nonce, challenge, confirm, encode_hello, is_hello, parse_challenge, parse_hello,
 };

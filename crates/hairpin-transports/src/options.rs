@@ -1,4 +1,4 @@
-//! Socket options as requested and as granted by the kernel.
+//! Requested socket options and the values that the kernel uses.
 
 #[cfg(target_os = "linux")]
 use hairpin_model::card::{IPV4_MTU_BYTES, IPV6_MTU_BYTES};
@@ -7,8 +7,7 @@ use hairpin_model::options::OptionName;
 #[cfg(target_os = "linux")]
 pub(crate) use crate::linux::options::{apply, effective, switch};
 
-/// Whether the kernel's value is the requested one. The kernel doubles buffer sizes (socket(7)), so 4096 is met by
-/// exactly 8192.
+/// Whether the kernel uses the requested value. The kernel doubles buffer sizes (socket(7)), so 4096 is met by 8192.
 pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
     match name {
         OptionName::Sndbuf | OptionName::Rcvbuf => {
@@ -20,7 +19,7 @@ pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
 }
 
 #[cfg(target_os = "linux")]
-/// The kernel's protocol family, which determines where the type-of-service byte is.
+/// The protocol family, which determines the option that sets the type of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     /// IPv4.
@@ -32,7 +31,7 @@ pub(crate) enum Family {
 
 #[cfg(target_os = "linux")]
 impl Family {
-    /// Minimum MTU of a path for it in bytes; 0 if there are no packets.
+    /// Minimum MTU of a path, in bytes; 0 for Unix sockets, which send no packets.
     pub(crate) fn min_mtu_bytes(self) -> u32 {
         match self {
             Self::V4 => IPV4_MTU_BYTES,
@@ -46,11 +45,10 @@ impl Family {
 /// When options are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Before the socket is bound or connected: buffer sizes determine the window in the first packets (tcp(7)).
+    /// Before the socket is bound or connected, since buffer sizes determine the window in the first packets (tcp(7)).
     Opened,
-    /// Once it is connected: a listener passes on only some options, and `TCP_QUICKACK` is a state of a connection.
-    /// Switched off earlier, it would delay the last packet of the handshake and then be on again. With `UDP_GRO` set
-    /// earlier, hellos could be joined.
+    /// After the socket is connected. A listener passes on only some options to accepted sockets. `TCP_QUICKACK` set to
+    /// off earlier would delay the last packet of the handshake and then be on again. `UDP_GRO` could join hellos.
     Connected,
 }
 

@@ -1,4 +1,4 @@
-//! The parameters of both ends of a wire.
+//! The parameters with which both ends of a wire open.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use hairpin_model::{Binding, Options, Waiting};
 
 use crate::system::random;
 
-/// The parameters of both ends when they open.
+/// The parameters with which an end opens.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Socket options. Those that the card does not list are refused.
@@ -23,12 +23,12 @@ pub struct Setup {
     pub cookie: Cookie,
     /// Addresses of the server; `None` if both ends are on this host, at the loopback address.
     pub server: Option<ServerAddresses>,
-    /// Source of a client's packets.
+    /// Local address, ports and interface of a client.
     pub binding: Binding,
 }
 
-/// 16 random bytes that only both ends of a round know. A connection or datagram flow begins with a hello that contains
-/// them, so that others are ignored. Pipes, shared memory and transports that the kernel answers have no hello.
+/// 16 random bytes that only the two ends of a round know. A connection or datagram flow begins with a hello that
+/// contains them; a server ignores others. Pipes, shared memory and kernel-answered transports have no hello.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cookie(pub [u8; 16]);
 
@@ -36,19 +36,19 @@ impl Cookie {
     /// Draws a random cookie.
     ///
     /// # Errors
-    /// The kernel returns no random bytes.
+    /// The system call fails.
     pub fn draw() -> std::io::Result<Self> {
         random::bytes().map(Self)
     }
 }
 
 /// Minimum opening time-out across a link: TCP retransmits a lost SYN after 1, 2 and 4 s (RFC 6298, section 2).
-const OPENING_ACROSS_A_LINK: Duration = Duration::from_secs(10);
+const MIN_OPENING_TIMEOUT_ACROSS_A_LINK: Duration = Duration::from_secs(10);
 
 impl Setup {
     /// Time-out of accept and connect.
     pub fn opening_timeout(&self) -> Duration {
-        if self.server.is_some() { self.timeout.max(OPENING_ACROSS_A_LINK) } else { self.timeout }
+        if self.server.is_some() { self.timeout.max(MIN_OPENING_TIMEOUT_ACROSS_A_LINK) } else { self.timeout }
     }
 }
 

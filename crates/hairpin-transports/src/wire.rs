@@ -15,20 +15,20 @@ use crate::batch::{self, Batch};
 pub use crate::linux::descriptors::{Descriptors, PassedSocket};
 pub use crate::setup::{Cookie, ServerAddresses, Setup};
 
-/// A way to carry bytes between two ends.
+/// A means to carry bytes between two ends.
 pub trait Transport: Sync {
-    /// Its name and properties.
+    /// Name and properties of the transport.
     fn card(&self) -> Card;
 
-    /// Whether it can run on this machine.
+    /// Checks whether the transport can run on this machine.
     ///
     /// # Errors
-    /// The reason, and a remedy.
+    /// The reason why it cannot, and a hint.
     fn can_run(&self) -> Result<Receipt, WhyNot>;
 
     /// Opens the server; clients can then connect to its address.
     ///
-    /// A transport that the kernel answers returns an error: it has no server.
+    /// A transport that the kernel answers has no server and returns an error.
     ///
     /// # Errors
     /// [`TransportError`] names the operation, the object and the cause.
@@ -37,10 +37,10 @@ pub trait Transport: Sync {
     /// Like [`Transport::listen`], on an existing socket, so that one port can serve many rounds.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] if the transport takes no such socket, else as [`Transport::listen`].
+    /// [`TransportError::Unsupported`] if the transport does not accept such a socket, else as [`Transport::listen`].
     #[cfg(target_os = "linux")]
-    fn listen_on(&self, handed: PassedSocket, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
-        Err(handed.unsupported(self.card().name))
+    fn listen_on(&self, passed: PassedSocket, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        Err(passed.unsupported(self.card().name))
     }
 
     /// Connects the client to the address from [`Listener::address`] (or to a host, if the kernel answers).
@@ -52,7 +52,7 @@ pub trait Transport: Sync {
 
 #[cfg(target_os = "linux")]
 impl PassedSocket {
-    /// The error of a transport that takes no such socket.
+    /// Returns the error of a transport that does not accept such a socket.
     pub(crate) fn unsupported(&self, transport: &'static str) -> TransportError {
         let what = match self {
             Self::Bound(_) => Unsupported::BoundSocket,
@@ -63,10 +63,10 @@ impl PassedSocket {
     }
 }
 
-/// A server that clients can connect to. Dropping it closes everything that it has not accepted.
+/// A server that clients can connect to. Dropping this closes all connections that were not accepted.
 pub trait Listener: Send {
-    /// The address to connect to, one printable word that is valid for another process on this machine (same user) as
-    /// long as this end lives. It has no file, so nothing is left behind.
+    /// Returns the address to connect to: one printable word, valid for processes of the same user on this machine
+    /// while this end exists. The address has no file that would have to be removed.
     fn address(&self) -> String;
 
     /// Sets the number of expected clients (default 1). A datagram listener that expects several needs another socket
@@ -74,7 +74,7 @@ pub trait Listener: Send {
     fn expect(&mut self, _clients: u32) {}
 
     /// Waits for the next client, up to [`Setup::opening_timeout`]. Calls `is_abandoned` a few times per second, and
-    /// ends at once when it returns true. Failed and partial connections leave the listener as it was.
+    /// returns when that returns true. Failed and incomplete connections leave the listener unchanged.
     ///
     /// # Errors
     /// [`TransportError::TimedOut`] if no client connected in time, [`TransportError::Abandoned`],
@@ -82,7 +82,7 @@ pub trait Listener: Send {
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError>;
 }
 
-/// An established connection, or datagram flow, between two ends. A wire outlives its connection.
+/// An established connection, or datagram flow, between two ends. Its wires stay open when it is dropped.
 pub trait Connection: Send {
     /// Opens the next wire to the other end.
     ///
@@ -90,42 +90,39 @@ pub trait Connection: Send {
     /// [`TransportError::Unsupported`] for a second wire if a connection carries one.
     fn open(&mut self) -> Result<Box<dyn Wire>, TransportError>;
 
-    /// Waits for the next wire that the other end opens, as long as [`Listener::accept`].
+    /// Waits for the next wire that the other end opens, up to [`Setup::opening_timeout`].
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] for a second wire if a connection carries one, [`TransportError::TimedOut`].
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError>;
 }
 
-/// One open channel of a connection, for messages or bytes. Dropping it closes it; the other end's calls then return
-/// [`WireError::Closed`] once they have received what was sent before.
+/// One open channel of a connection, for messages or bytes. Dropping the wire closes it. After the other end has
+/// received the data sent before, its calls return [`WireError::Closed`].
 pub trait Wire: Send {
-    /// Sends one whole message, waiting for room as the setup's waiting says. The time-out restarts whenever part of a
-    /// long message was accepted.
+    /// Sends one whole message. Waits for room as [`Setup::waiting`] specifies. The time-out restarts after partial
+    /// progress.
     ///
-    /// # Errors
-    /// [`WireError::TimedOut`] if there was no room in time: with boundaries nothing of the message was sent; on a
-    /// stream its beginning may have been, and the stream is then unusable. [`WireError::Closed`] if the other end is
-    /// gone.
+    /// # Errors [`WireError::TimedOut`] if there was no room in time. With boundaries nothing was sent; a stream may
+    /// have sent a part and is then unusable. [`WireError::Closed`] if the other end has closed.
     fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
 
-    /// Waits for bytes as the setup's waiting says, and takes what is there: one message if the transport keeps
-    /// boundaries, else at least one byte. With [`Waiting::Block`](hairpin_model::case::Waiting::Block) it is exactly
-    /// one system call if it has to sleep. A message longer than the buffer is truncated, as by recv(2).
+    /// Waits for data as [`Setup::waiting`] specifies, and receives one message if the transport keeps boundaries, else
+    /// at least one byte. With [`Waiting::Block`](hairpin_model::case::Waiting::Block) a receive that has to wait makes
+    /// exactly one system call. A message longer than the buffer is truncated, as by recv(2).
     ///
     /// # Errors
-    /// [`WireError::TimedOut`] if nothing arrived in time, [`WireError::Closed`] if the other end is gone.
+    /// [`WireError::TimedOut`] if nothing arrived in time, [`WireError::Closed`] if the other end has closed.
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError>;
 
-    /// Takes what is there without waiting; `None` if there is nothing.
+    /// Receives available data without waiting; `None` if there is none.
     ///
     /// # Errors
     /// As [`Wire::receive`], without the time-out.
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError>;
 
-    /// Sends as much as there is room for, without waiting. Returns the number of bytes taken, 0 if there is no room.
-    /// With boundaries a message is taken completely or not at all. Wires only used by closed loops need not implement
-    /// it.
+    /// Sends as many bytes as there is room for, without waiting. Returns their number, 0 if there is no room. With
+    /// boundaries a message is sent completely or not at all. Wires only used by closed loops need not implement this.
     ///
     /// # Errors
     /// As [`Wire::send`], without the time-out.
@@ -143,7 +140,7 @@ pub trait Wire: Send {
         batch::send_each(messages, size, |message| self.try_send(message))
     }
 
-    /// Takes as many available pieces as fit `into`, without waiting. Returns their number, 0 if there are none. A
+    /// Receives as many available pieces as fit `into`, without waiting. Returns their number, 0 if there are none. A
     /// piece is a message if the transport keeps boundaries, else the bytes of one receive.
     ///
     /// # Errors
@@ -153,9 +150,9 @@ pub trait Wire: Send {
     }
 
     /// Like [`Wire::send_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) waits
-    /// in the system call until messages were taken; when a timer interrupts it, after 50 ms at most, it returns 0 or
-    /// less than all. Other wires do not wait. A blocking send of several messages waits for room for all of them, like
-    /// sendmmsg(2). A transport without a call for several messages sends one.
+    /// in the system call until it has sent all messages, like sendmmsg(2). A timer interrupts the call after at most
+    /// 50 ms; it then returns the bytes sent so far. Other wires do not wait. Transports without a batch call send one
+    /// message.
     ///
     /// # Errors
     /// As [`Wire::send_batch`].
@@ -163,22 +160,22 @@ pub trait Wire: Send {
         self.send_batch(messages, size)
     }
 
-    /// Sends the same bytes up to `times` times, one call each, until one is not taken completely: like
-    /// [`Wire::send_batch_waiting`] if `waits`, else like [`Wire::send_batch`]. One call of this instead of many saves
-    /// several percent of a small send.
+    /// Sends the same bytes up to `times` times, with one call each like [`Wire::send_batch_waiting`] if `waits`, else
+    /// like [`Wire::send_batch`]. Stops after a call that does not send all bytes. Compared to separate calls through
+    /// `dyn Wire`, this saves several percent of the time of a small send.
     ///
     /// # Errors
-    /// As [`Wire::try_send`]. An error after the first call is returned by the next.
+    /// As [`Wire::try_send`]. An error after the first send is returned by the next call of this.
     fn send_repeatedly(&mut self, bytes: &[u8], times: u64, waits: bool) -> Result<Repeated, WireError> {
         let size = bytes.len();
-        Repeated::of(size, times, || {
+        Repeated::send(size, times, || {
             if waits { self.send_batch_waiting(bytes, size) } else { self.send_batch(bytes, size) }
         })
     }
 
     /// Like [`Wire::receive_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block)
-    /// waits in the system call for data, and then takes all that is there; after 50 ms at most it returns 0. Other
-    /// wires do not wait. A transport without a call for several messages takes one.
+    /// waits in the system call for data, and then receives all available data; after at most 50 ms it returns 0. Other
+    /// wires do not wait. A transport without a call for several messages receives one.
     ///
     /// # Errors
     /// As [`Wire::receive_batch`].
@@ -186,29 +183,26 @@ pub trait Wire: Send {
         self.receive_batch(into)
     }
 
-    /// Loads a file to send from, into memory.
+    /// Loads the content into a memory file for [`Wire::send_file`].
     ///
     /// # Errors
-    /// [`WireError::System`]: of kind `Unsupported` if the transport sends no files ([`Card::sends_files`]), else from
-    /// the kernel.
+    /// [`WireError::System`], of kind `Unsupported` if the transport cannot send files ([`Card::sends_files`]).
     fn load_file(&mut self, _content: &[u8]) -> Result<(), WireError> {
         Err(no_files("load a file"))
     }
 
-    /// Sends the bytes `from..to` of the file with one sendfile(2) call. Returns the number of bytes taken. With
-    /// `may_wait` it waits like [`Wire::send_batch_waiting`], else not at all. A wire opened with
-    /// [`Waiting::Block`](hairpin_model::case::Waiting::Block) that must not wait makes four more calls, to set and
-    /// clear a descriptor flag.
+    /// Sends the bytes `from..to` of the file with one sendfile(2) call. Returns the number of bytes sent. With
+    /// `may_wait` it waits like [`Wire::send_batch_waiting`], else not at all. Without `may_wait`, a wire opened with
+    /// [`Waiting::Block`](hairpin_model::case::Waiting::Block) makes four more calls (fcntl).
     ///
     /// # Errors
-    /// As [`Wire::try_send`]; of kind `Unsupported` as [`Wire::load_file`]; `InvalidInput` if the file has no such
-    /// bytes.
+    /// As [`Wire::try_send`] and [`Wire::load_file`]; of kind `InvalidInput` if the range is outside of the file.
     fn send_file(&mut self, _from: usize, _to: usize, _may_wait: bool) -> Result<usize, WireError> {
         Err(no_files("send a file"))
     }
 
-    /// Calls to [`Wire::send_batch`] whose memory the kernel may still read: changing it before they are complete
-    /// changes the bytes that arrive. Only the option `zerocopy` has such calls.
+    /// Number of calls to [`Wire::send_batch`] whose memory the kernel may still read: changing that memory before they
+    /// are complete changes the bytes that arrive. Always 0 without the option `zerocopy`.
     ///
     /// # Errors
     /// [`WireError::System`] if the system call fails.
@@ -216,53 +210,51 @@ pub trait Wire: Send {
         Ok(0)
     }
 
-    /// The descriptors that become readable and writable with the wire, for a [`crate::WireSet`]; `None` if there are
-    /// none.
+    /// The descriptors to poll for this wire in a [`crate::WireSet`]; `None` if it has none.
     #[cfg(target_os = "linux")]
     fn descriptors(&self) -> Option<Descriptors<'_>> {
         None
     }
 
-    /// Waits until there is something to receive, or `at_most` has passed. Returns whether there is.
+    /// Waits until there is data to receive, or `at_most` has passed. Returns whether there is data.
     ///
-    /// Spinning wires spin here too. Only the open loop uses it: it must send on time, whatever arrives.
+    /// Spinning wires spin here too. Only the open loop uses this, since it must send on time even if nothing arrives.
     ///
     /// # Errors
     /// [`WireError::System`] if the system call fails.
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError>;
 
-    /// The kernel's current values: `option.NAME` for every option on the card, as a word for
-    /// [`Options::parse`](hairpin_model::options::Options::parse) (buffer sizes as doubled by the kernel), and its
-    /// counters: `tcp_info.*` for TCP, `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
+    /// The kernel's current values: `option.NAME` for every option on the card, as text for
+    /// [`Options::parse`](hairpin_model::options::Options::parse) (buffer sizes as doubled by the kernel); and counters
+    /// and sizes: `tcp_info.*` for TCP, `socket.drops` and `socket.local_address` for sockets, pipe and ring sizes.
     fn effective(&self) -> Vec<Fact>;
 
-    /// System calls of this end on the wire since it was connected: every attempt to send or to receive, even if it
-    /// finds nothing, every `poll` and every [`Stream::set`]. `None` if the transport makes none per message or does
-    /// not count them.
+    /// System calls of this end on the wire since it was connected: every attempt to send or receive, even without a
+    /// result, every `poll` and every [`Stream::set`]. `None` if there are none per message or not counted.
     ///
-    /// Not counted are calls that only observe: reading counters ([`Wire::effective`], [`Stream::segments`]), all calls
-    /// for [`KernelStamps`], and the timer that interrupts blocking calls. The timer is set when the wire opens, when
-    /// another thread takes it over, and for the first [`Wire::send_batch_waiting`] or [`Wire::receive_batch_waiting`],
-    /// but never per message.
+    /// Calls that only observe are not counted: reading counters ([`Wire::effective`], [`Stream::segments`]) and all
+    /// calls for [`KernelStamps`]. Calls that set the timer for blocking calls are not counted either; they are made
+    /// when the wire opens, when another thread uses it, and for the first [`Wire::send_batch_waiting`] or
+    /// [`Wire::receive_batch_waiting`], but never per message.
     fn system_calls(&self) -> Option<u64> {
         None
     }
 
-    /// Tells the other end that nothing more will be sent, if only closing would tell it. Data in flight to this end
-    /// can still be received.
+    /// Announces that this end will send no more, if the other end would otherwise only notice when the wire closes.
+    /// Data in flight to this end can still be received.
     fn farewell(&mut self) {}
 
-    /// The operations for small writes; `None` if bytes are not a stream of system calls.
+    /// The operations for small writes; `None` if the wire is not a byte stream.
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         None
     }
 
-    /// The wire as its own type, for [`over_own_type`](crate::over_own_type); `None` if it does not offer it.
+    /// The wire for a downcast in [`over_own_type`](crate::over_own_type); `None` if no type of its own is used there.
     fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
     }
 
-    /// The kernel's time stamps of this wire; `None` if the kernel has none.
+    /// The kernel's time stamps of this wire; `None` if the kernel does not stamp it.
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
     }
@@ -275,30 +267,30 @@ fn no_files(operation: &'static str) -> WireError {
 /// The result of [`Wire::send_repeatedly`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repeated {
-    /// Number of calls that took all bytes.
+    /// Number of calls that sent all bytes.
     pub whole: u64,
-    /// Bytes taken by the next call, if it took only some.
+    /// Bytes sent by the last call, if it did not send all.
     pub rest: usize,
 }
 
 impl Repeated {
     /// Sends `size` bytes up to `times` times.
     #[inline(always)]
-    pub(crate) fn of(
+    pub(crate) fn send(
         size: usize,
         times: u64,
         mut send: impl FnMut() -> Result<usize, WireError>,
     ) -> Result<Self, WireError> {
-        let mut done = Self::default();
-        while done.whole < times {
+        let mut sent_so_far = Self::default();
+        while sent_so_far.whole < times {
             match send() {
-                Ok(sent) if sent == size => done.whole += 1,
-                Ok(rest) => return Ok(Self { rest, ..done }),
-                Err(error) if done.whole == 0 => return Err(error),
+                Ok(sent) if sent == size => sent_so_far.whole += 1,
+                Ok(rest) => return Ok(Self { rest, ..sent_so_far }),
+                Err(error) if sent_so_far.whole == 0 => return Err(error),
                 Err(_) => break,
             }
         }
-        Ok(done)
+        Ok(sent_so_far)
     }
 }
 
@@ -311,24 +303,24 @@ pub trait Stream {
     /// As [`Wire::send`]; [`WireError::System`] if there is no such flag.
     fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError>;
 
-    /// Sends all parts in one gathering call (`sendmsg` or `writev`), at most 1024 parts per call; what the kernel does
-    /// not take at once is sent afterwards, like [`Wire::send`].
+    /// Sends all parts with one gathering call (`sendmsg` or `writev`) for up to 1024 parts. Bytes that the kernel does
+    /// not accept at once are sent afterwards, as by [`Wire::send`].
     ///
     /// # Errors
     /// As [`Wire::send`].
     fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError>;
 
-    /// Sets one switch (`nodelay`, `cork`, `quickack`): one system call.
+    /// Sets a switch (`nodelay`, `cork`, `quickack`) with one system call.
     ///
     /// # Errors
-    /// [`WireError::System`] if the kernel refuses, as it does if the wire is not TCP.
+    /// [`WireError::System`] if the kernel refuses the option, for instance because the wire is not TCP.
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError>;
 
     /// Data segments and pure ACKs of the connection so far, both directions; `None` if the kernel does not count them.
     /// One system call, which [`Wire::system_calls`] does not count.
     fn segments(&self) -> Option<Segments>;
 
-    /// What the connection has in flight and in its send buffer; `None` if the kernel does not report it. One system
+    /// Bytes of the connection in flight and in the send buffer; `None` if the kernel does not report them. One system
     /// call, which [`Wire::system_calls`] does not count.
     fn sender_state(&self) -> Option<SenderState> {
         None
@@ -345,23 +337,23 @@ pub struct Segments {
 }
 
 /// The kernel's time stamps of one wire (`SO_TIMESTAMPING`, Documentation/networking/timestamping.rst), which need no
-/// privilege. The kernel merges writes: a stamp belongs to a segment and names its last byte.
+/// privilege. The kernel merges writes into segments: a stamp has the number of a segment's last byte.
 ///
-/// Stamps wait in the socket's error queue and take room in its receive buffer; those without room are lost. So they
-/// are taken every few writes.
+/// Stamps wait in the socket's error queue and occupy its receive buffer; if the buffer is full, they are lost. So the
+/// caller takes them every few writes.
 ///
-/// That room also determines when TCP acknowledges: a read that leaves it empty may acknowledge at once, and one that
-/// leaves stamps in it never does (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). Stamps left there would cause the very stall
-/// that they should explain, so [`KernelStamps::receive`] takes them first.
+/// Stamps also affect when TCP acknowledges: a read that empties the receive buffer may acknowledge at once, but a read
+/// that leaves stamps there does not (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). Stamps in the buffer would cause the very
+/// stall that they should explain, so [`KernelStamps::receive`] removes them first.
 pub trait KernelStamps {
-    /// Requests stamps of everything sent and received from here on; its bytes count from 0. Acknowledgments are only
+    /// Requests stamps of all data sent and received from now on; the next byte has number 0. Acknowledgments are only
     /// stamped with `acknowledged`.
     ///
     /// # Errors
     /// [`WireError::System`] if the kernel refuses.
     fn begin(&mut self, acknowledged: bool) -> Result<(), WireError>;
 
-    /// Takes the stamps of sent bytes that are available; never waits.
+    /// Appends the available stamps of sent bytes to `into`, without waiting.
     ///
     /// # Errors
     /// [`WireError::System`] if the system call fails.
@@ -369,8 +361,8 @@ pub trait KernelStamps {
 
     /// Like [`Wire::receive`], with the time at which the kernel received the last segment: CLOCK_REALTIME, in ns.
     ///
-    /// It first clears the stamps from the queue; [`KernelStamps::take`] returns them later. Stamps of acknowledgments
-    /// arrive with the data, so a wire that requests them first waits for data with `poll`.
+    /// First removes the stamps from the queue; [`KernelStamps::take`] returns them later. Stamps of acknowledgments
+    /// arrive together with data, so a wire that requests them first waits for data with `poll`.
     ///
     /// # Errors
     /// As [`Wire::receive`].
@@ -383,7 +375,7 @@ pub struct RawStamp {
     pub kind: StampKind,
     /// CLOCK_REALTIME, in ns.
     pub realtime_ns: u64,
-    /// End of the bytes that it covers, counted from [`KernelStamps::begin`].
+    /// Number of bytes from [`KernelStamps::begin`] to the end of the segment.
     pub end_byte: u64,
 }
 
@@ -398,7 +390,7 @@ pub enum TransportError {
         /// Its object, for instance `127.0.0.1:7777`.
         object: String,
         source: std::io::Error,
-        /// A remedy; empty if unknown.
+        /// How to fix it; empty if unknown.
         hint: String,
     },
     /// An option was refused by the kernel.
@@ -429,7 +421,7 @@ pub enum TransportError {
     },
     /// The caller stopped waiting for a client.
     Abandoned,
-    /// The transport does not support it.
+    /// The transport does not support the operation.
     Unsupported {
         transport: &'static str,
         what: Unsupported,
@@ -450,7 +442,7 @@ impl From<&TransportError> for FailureKind {
     }
 }
 
-/// What some transports do not support.
+/// Operations that some transports do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     SecondWire,
@@ -476,7 +468,7 @@ impl Unsupported {
         match self {
             Self::SecondWire => "open another connection",
             Self::SecondConnection => "listen again",
-            Self::BoundSocket | Self::AcceptedSocket | Self::ConfirmedSocket => "let it open its own",
+            Self::BoundSocket | Self::AcceptedSocket | Self::ConfirmedSocket => "let the transport open its own",
         }
     }
 }
@@ -489,12 +481,12 @@ impl Hinted for TransportError {
             Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
             Self::TimedOut { what, after } => format!("no peer {what} within {} ms", after.as_millis()),
             Self::Unwelcome { transport, address, sent, answers, after } => {
-                let came = match answers {
+                let back = match answers {
                     0 => "none came back".to_owned(),
                     _ => format!("{answers} came back, and no welcome"),
                 };
                 let after = exact_duration(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
-                format!("no answer over {transport}: {sent} datagrams were sent to {address} in {after}, and {came}")
+                format!("no answer over {transport}: {sent} datagrams were sent to {address} in {after}, and {back}")
             }
             Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),
@@ -506,11 +498,11 @@ impl Hinted for TransportError {
         match self {
             Self::System { hint, .. } => hint.clone(),
             Self::Option { .. } | Self::NoSuchOption { .. } => {
-                "`hairpin list` shows what each transport takes".to_owned()
+                "`hairpin list` shows the options of each transport".to_owned()
             }
             Self::TimedOut { .. } => "is the server running?".to_owned(),
             Self::Unwelcome { .. } => {
-                "is the server running? a firewall may drop datagrams to its port, or those back".to_owned()
+                "is the server running? a firewall may drop datagrams to its port, or the answers".to_owned()
             }
             Self::Abandoned => String::new(),
             Self::Unsupported { what, .. } => what.hint().to_owned(),
@@ -529,17 +521,17 @@ impl TransportError {
 /// Why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// Nothing arrived, or there was no room, within the time-out.
+    /// No data arrived, or there was no room, within the time-out.
     #[error("timed out: {operation} made no progress for {} ms", .after.as_millis())]
     TimedOut {
         /// `send` or `receive`.
         operation: &'static str,
         after: Duration,
     },
-    /// The other end is gone.
+    /// The other end has closed or ended.
     #[error("the other end closed the connection or has ended")]
     Closed,
-    /// The kernel had no memory for the message, or a device's queue no room (`ENOBUFS`, send(2)); the message is
+    /// The kernel had no memory for the message, or a device's queue was full (`ENOBUFS`, send(2)). The message is
     /// dropped.
     #[error("the kernel refused a message: no buffer space available")]
     Refused,

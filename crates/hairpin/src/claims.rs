@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use hairpin_model::names::{self};
 use hairpin_model::{Claim, Hinted, Refused, Source, Text, UnknownName};
 
-/// Every published text, by its file in `claims/`, in the order of their letters. A test fails if a file is missing.
+/// Every published text, by its file in `claims/`, in order of the letters. A test fails if a file is missing.
 const FILES: &[(&str, &str)] = &[
     ("how-fast-can-tcp-be.toml", include_str!("../../../claims/how-fast-can-tcp-be.toml")),
     ("tcp-nodelay-and-cork.toml", include_str!("../../../claims/tcp-nodelay-and-cork.toml")),
@@ -14,7 +14,7 @@ const FILES: &[(&str, &str)] = &[
     ("is-tcp-really-that-slow.toml", include_str!("../../../claims/is-tcp-really-that-slow.toml")),
 ];
 
-/// File of a claims folder with the output of `--json`.
+/// File in a claims folder with the output of `--json`.
 pub const TESTED: &str = "claims.json";
 
 /// The published texts.
@@ -32,7 +32,7 @@ pub fn texts() -> &'static [Text] {
     &TEXTS
 }
 
-/// No claim or text has this name. If it begins with a text's letter, the hint names that text's claims.
+/// The error for an unknown claim. If the name begins with a text's letter, the hint names the text's claims.
 fn unknown_claim(unknown: UnknownName) -> Refused {
     let is_of = |text: &&Text| {
         let number = unknown.given.strip_prefix(&text.letter);
@@ -47,7 +47,7 @@ fn unknown_claim(unknown: UnknownName) -> Refused {
     }
 }
 
-/// A text and the selected claims of it.
+/// A text with its selected claims.
 #[derive(Clone, Debug)]
 pub struct SelectedClaims {
     pub text: &'static Text,
@@ -56,15 +56,15 @@ pub struct SelectedClaims {
 }
 
 /// Flags that apply only if both ends are on one host.
-const OF_ONE_HOST: [&str; 6] = ["--placement", "--ends", "--load-cpu", "--link", "--cpu-idle", "--sysctl"];
+const ONE_HOST_FLAGS: [&str; 6] = ["--placement", "--ends", "--load-cpu", "--link", "--cpu-idle", "--sysctl"];
 
-/// A run's command for two hosts: omits flags that only make sense on one host.
+/// Removes flags that apply only on one host from a run's command.
 #[must_use]
 pub fn between_hosts(words: Vec<String>) -> Vec<String> {
     let mut left = Vec::with_capacity(words.len());
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
-        if OF_ONE_HOST.contains(&word.as_str()) {
+        if ONE_HOST_FLAGS.contains(&word.as_str()) {
             words.next();
         } else {
             left.push(word);
@@ -74,13 +74,13 @@ pub fn between_hosts(words: Vec<String>) -> Vec<String> {
 }
 
 impl SelectedClaims {
-    /// Names of the runs that test these claims, each once, in the order of first use.
+    /// Names of the runs that test these claims, each once, in order of first use.
     #[must_use]
     pub fn runs(&self) -> Vec<&str> {
         names::distinct(self.claims.iter().flat_map(Claim::runs))
     }
 
-    /// The same claims, as tested between two hosts.
+    /// The claims as tested between two hosts.
     #[must_use]
     pub fn between_hosts(self) -> Self {
         Self { claims: self.claims.iter().map(Claim::between_hosts).collect(), ..self }

@@ -1,13 +1,13 @@
-//! Measures transports: how fast can this one go here, and what makes it slow?
+//! Measures transports: how fast a transport is on this machine, and what makes it slow.
 //!
-//! A [`Session`] plans rounds, runs them, saves them and explains them; what it returns is a
-//! [`Run`](model::run::Run), which [`report`] shows. It prints nothing. The command line in [`cli`] is thin: it parses
-//! arguments, calls the library, and is the only place that prints or chooses an exit code.
+//! A [`Session`] plans rounds, runs them, saves them and explains the results. It returns a [`Run`](model::run::Run),
+//! which [`report`] shows, and prints nothing. The command line in [`cli`] parses arguments and calls the library; only
+//! the command line prints and chooses exit codes.
 //!
 //! # Your own transport
 //!
-//! A transport is a type that implements [`Transport`](transports::Transport), in any crate. A program has it beside the
-//! built-in ones if it begins with [`round_main`]:
+//! A transport is a type that implements [`Transport`](transports::Transport), in any crate. A program adds it to the
+//! built-in ones by calling [`round_main`] first:
 //!
 //! ```no_run
 //! # use hairpin::transports::Transport;
@@ -17,12 +17,12 @@
 //! hairpin::cli::run(&program, &std::env::args_os().collect::<Vec<_>>());
 //! ```
 //!
-//! It then has all commands of `hairpin` too. Its `serve` is the server for its clients on other hosts: both ends of a
-//! round are one program, and another one is refused. `examples/own-transport` in the repository is such a program.
+//! This program also has all commands of `hairpin`. Use its own `serve` on other hosts: both ends of a round must be
+//! the same program, and other programs are refused. `examples/own-transport` in the repository is such a program.
 //!
 //! # Features
 //!
-//! `cli`, on by default: the command line, with what only it needs (clap, indicatif and others).
+//! `cli`, on by default: the command line, with its own dependencies (clap, indicatif and others).
 
 #[cfg(feature = "cli")]
 pub mod claims;

@@ -1,4 +1,4 @@
-//! The one loop: plan, rounds, samples, summaries, findings and answer. It prints nothing.
+//! The measurement loop: plan, rounds, samples, summaries, findings and answer. It prints nothing.
 
 use std::sync::atomic::Ordering;
 
@@ -30,11 +30,11 @@ pub(crate) struct Task<'a> {
     pub(crate) engine: &'a Engine,
     /// Where rounds are saved.
     pub(crate) folder: &'a RunFolder,
-    /// Whether to run counter-experiments of the findings too.
+    /// Whether to run the counter-experiments of the findings too.
     pub(crate) prove: bool,
 }
 
-/// What happens during a run. All of it happens between rounds: an observer disturbs no measurement.
+/// Events of a run. They are sent between rounds, so that observers do not disturb measurements.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -43,7 +43,7 @@ pub enum Event<'a> {
         plan: &'a Plan,
         cases: usize,
     },
-    /// Counter-experiments follow: their number of rounds and total time, in ns.
+    /// Counter-experiments follow, with this number of rounds and this total time in ns.
     Proving {
         rounds: usize,
         lasts_ns: u64,
@@ -53,20 +53,20 @@ pub enum Event<'a> {
     },
     Starts(&'a RoundOrder),
     Ended(&'a RoundRecord),
-    /// A case is given up because its rounds fail, the last one with that cause.
+    /// A case is abandoned because its rounds fail, the last one with `failure`.
     GivenUp {
         case: &'a Skipped,
         failure: &'a Failure,
     },
-    /// An ordered round is skipped because its case was given up.
+    /// An ordered round is skipped because its case was abandoned.
     LeftOut,
 }
 
 /// Receives the events of a run.
 pub(crate) type Observe<'o> = dyn FnMut(Event<'_>) + 'o;
 
-/// Carries out the task. `run` has only its run_header filled; the result is complete or interrupted.
-pub(crate) fn carry_out(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>) -> Result<Run, Refused> {
+/// Runs the task. `run` must contain only the header; the returned run is complete or interrupted.
+pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>) -> Result<Run, Refused> {
     let mut digest = Digest::new();
     run.state = State::Complete;
     let mut half_width = None;
@@ -84,23 +84,23 @@ pub(crate) fn carry_out(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>
         run.skipped.extend(skipped);
         let before = run.rounds.len();
         run_all(task, &mut digest, &mut run, &rounds, observe);
-        // All remaining cases were given up: the next step would be the same.
+        // All remaining cases were abandoned, so the next step would be the same.
         if run.state == State::Interrupted || run.rounds.len() == before {
             break;
         }
         if task.knobs.is_given("until") {
-            conclude(&mut run, &digest, task.experiments);
+            summarize_run(&mut run, &digest, task.experiments);
             half_width = widest_half(&run);
         }
     }
-    conclude(&mut run, &digest, task.experiments);
+    summarize_run(&mut run, &digest, task.experiments);
     if task.prove && run.state == State::Complete {
         let (rounds, lasts_ns) = prove::orders(&mut run, task.capabilities);
         if !rounds.is_empty() {
             observe(Event::Proving { rounds: rounds.len(), lasts_ns });
         }
         run_all(task, &mut digest, &mut run, &rounds, observe);
-        conclude(&mut run, &digest, task.experiments);
+        summarize_run(&mut run, &digest, task.experiments);
     }
     run.duration_ns = task.engine.elapsed_ns();
     for host in run.hosts.iter_mut().filter(|host| host.role == End::Client) {
@@ -119,13 +119,13 @@ fn widest_half(run: &Run) -> Option<f64> {
     halves?.into_iter().reduce(f64::max)
 }
 
-/// Runs the rounds in order, until the user interrupts.
+/// Runs the rounds in order until the user interrupts.
 fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], observe: &mut Observe<'_>) {
     run.plan.rounds_ordered += rounds.len() as u64;
     save_head(task, run);
     observe(Event::Ordered { rounds: rounds.len() });
     for order in rounds {
-        if is_given_up(&run.rounds, &order.case.id()) {
+        if is_abandoned(&run.rounds, &order.case.id()) {
             run.plan.rounds_ordered -= 1;
             observe(Event::LeftOut);
             continue;
@@ -134,7 +134,7 @@ fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundO
         let record = one_round(task, digest, run, order);
         observe(Event::Ended(&record));
         run.rounds.push(record);
-        give_up_where_hopeless(run, &order.case, observe);
+        abandon_if_failing(run, &order.case, observe);
         if task.engine.stop.load(Ordering::Relaxed) {
             run.state = State::Interrupted;
             return;
@@ -142,31 +142,31 @@ fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundO
     }
 }
 
-/// Consecutive failures of one kind after which a case is given up.
+/// Number of consecutive failures of one kind after which a case is abandoned.
 const MAX_FAILURES: usize = 3;
 
-/// Whether the last rounds of that case, of any purpose, failed, all for one kind of cause.
-fn is_given_up(rounds: &[RoundRecord], case_id: &str) -> bool {
+/// Whether the last [`MAX_FAILURES`] rounds of the case, of any purpose, all failed with one kind of failure.
+fn is_abandoned(rounds: &[RoundRecord], case_id: &str) -> bool {
     let last = rounds.iter().rev().filter(|round| round.case_id == case_id).take(MAX_FAILURES);
-    are_of_one_kind(last.map(RoundRecord::failure))
+    are_same_kind(last.map(RoundRecord::failure))
 }
 
-fn are_of_one_kind<'a>(failures: impl Iterator<Item = Option<&'a Failure>>) -> bool {
+fn are_same_kind<'a>(failures: impl Iterator<Item = Option<&'a Failure>>) -> bool {
     let kinds: Vec<Option<FailureKind>> = failures.map(|failure| Some(failure?.kind)).collect();
     kinds.len() == MAX_FAILURES && kinds[0].is_some() && kinds.iter().all(|kind| *kind == kinds[0])
 }
 
-/// Records that no more rounds of the case will run, and reports it at once.
-fn give_up_where_hopeless(run: &mut Run, case: &Case, observe: &mut Observe<'_>) {
+/// Abandons the case if its last rounds failed: records it as skipped and reports it.
+fn abandon_if_failing(run: &mut Run, case: &Case, observe: &mut Observe<'_>) {
     let Some(failure) = run.rounds.last().and_then(RoundRecord::failure) else { return };
-    if !is_given_up(&run.rounds, &case.id()) {
+    if !is_abandoned(&run.rounds, &case.id()) {
         return;
     }
-    // The failed rounds have the cause.
+    // The cause is in the failed rounds.
     let given_up = Skipped {
         transport: case.primary().transport.clone(),
         case: Some(case.label()),
-        reason: format!("given up after {MAX_FAILURES} rounds in a row failed"),
+        reason: format!("abandoned after {MAX_FAILURES} consecutive failed rounds"),
     };
     observe(Event::GivenUp { case: &given_up, failure });
     run.skipped.push(given_up);
@@ -176,9 +176,9 @@ fn give_up_where_hopeless(run: &mut Run, case: &Case, observe: &mut Observe<'_>)
 fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
     let Finished { mut record, samples, trace } = task.engine.run_apart(number, order);
-    count_if_it_is_all(&mut record, &run.rounds);
+    count_if_only_round(&mut record, &run.rounds);
     for flow in &order.case.flows {
-        figure(&mut record, &run.cards, flow, samples.get(&flow.id));
+        fill_figures(&mut record, &run.cards, flow, samples.get(&flow.id));
     }
     if let Some((trace, _)) = &trace {
         traced(&mut record, trace);
@@ -201,9 +201,9 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     record
 }
 
-/// An interrupted round counts if its case has no other: a short answer is better than none. The state of the run shows
-/// the interruption.
-fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
+/// Makes an interrupted round with answers count if its case has no other measured round. The state of the run still
+/// shows the interruption.
+fn count_if_only_round(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     let has_other = earlier.iter().any(|other| other.case_id == record.case_id && other.measured().is_some());
     if let Outcome::Measured(measured) = &mut record.outcome {
         let ledger = &measured.primary().ledger;
@@ -213,12 +213,12 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
 }
 
 /// Fills in the figures of a flow of a measured round.
-pub(crate) fn figure(record: &mut RoundRecord, cards: &SavedCards, flow: &Flow, samples: Option<&Samples>) {
+pub(crate) fn fill_figures(record: &mut RoundRecord, cards: &SavedCards, flow: &Flow, samples: Option<&Samples>) {
     let RoundRecord { order, outcome: Outcome::Measured(measured), .. } = record else { return };
     let Measured { flows, link, phases, duration_ns, .. } = &mut **measured;
     let Some(record) = flows.iter_mut().find(|record| record.id == flow.id) else { return };
     if let Some(samples) = samples {
-        // With several flows the link's log does not show whose packets it dropped.
+        // With several flows, the link's log does not show to which flow dropped packets belong.
         let link = link.as_ref().filter(|_| order.case.flows.len() == 1);
         let case = order.case.alone(flow);
         let reliable = cards.reliable(&flow.transport);
@@ -228,8 +228,8 @@ pub(crate) fn figure(record: &mut RoundRecord, cards: &SavedCards, flow: &Flow, 
     one_way_figures(record, &flow.load);
 }
 
-/// Computes summaries, comparisons, findings and the answer from the rounds. `own` are experiments in addition to the built-in ones.
-pub(crate) fn conclude(run: &mut Run, digest: &Digest, own: &'static [Experiment]) {
+/// Computes summaries, comparisons, findings and the answer from the rounds. `own` are additional experiments.
+pub(crate) fn summarize_run(run: &mut Run, digest: &Digest, own: &'static [Experiment]) {
     let plan_order = plan_order(run);
     let states = States::of(&run.rounds);
     run.cases = digest.summaries(&plan_order, &run.cards, &run.rounds, &states, run.plan.alpha);
@@ -242,20 +242,20 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest, own: &'static [Experiment
     words::write_answer(run);
 }
 
-/// Words the findings and what is invalid, whatever texts they were saved with.
+/// Writes the texts of findings and of reasons for invalid cases, replacing saved texts.
 pub(crate) fn word_findings(run: &mut Run) {
     words::write_reasons(run);
     let cards: Vec<FindingCard> = hairpin_analysis::findings::ALL.iter().map(|detector| detector.card).collect();
     hairpin_report::findings::fill(run, &cards);
 }
 
-/// The cases in the order of the plan; the head of a killed run has them too.
+/// The cases in the order of the plan, which the saved header of a killed run also has.
 fn plan_order(run: &Run) -> Vec<Case> {
     let measured = run.rounds.iter().map(|record| &record.order.case);
     distinct(run.plan.cases.iter().chain(measured)).into_iter().cloned().collect()
 }
 
-/// Writes the head of a running run, so that it can be reported even if killed.
+/// Saves the header of the run, so that the run can be reported even if it is killed.
 fn save_head(task: &Task<'_>, run: &mut Run) {
     let state = std::mem::replace(&mut run.state, State::Running);
     if let Err(error) = task.folder.write_run(run) {
@@ -271,9 +271,9 @@ mod tests {
     #[test]
     fn a_case_is_given_up_after_failures_of_one_kind() {
         let failed = |kind, cause: &str| Some(Failure::new(kind, cause, ""));
-        let late = |number: u32| failed(FailureKind::TimedOut, &format!("message {number} came late"));
+        let late = |number: u32| failed(FailureKind::TimedOut, &format!("message {number} timed out"));
         let refused = || failed(FailureKind::Refused, "refused");
-        let given_up = |failures: &[Option<Failure>]| are_of_one_kind(failures.iter().map(Option::as_ref));
+        let given_up = |failures: &[Option<Failure>]| are_same_kind(failures.iter().map(Option::as_ref));
         assert!(given_up(&[late(1), late(2), late(3)]));
         assert!(!given_up(&[late(1), refused(), late(3)]), "unrelated failures may pass");
         assert!(!given_up(&[late(1), late(2)]));

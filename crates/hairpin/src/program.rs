@@ -1,4 +1,4 @@
-//! The program that measures, and the parts of it that run in processes of their own.
+//! The program that measures, and its parts that run in separate processes.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,30 +13,30 @@ use hairpin_transports::Transport;
 
 use crate::{interrupt, remote};
 
-/// Exit code of a part that cannot do its work.
+/// Exit code of a part that failed.
 const EXIT_CODE: i32 = 2;
 
-/// The program that runs the rounds of a [`Session`](crate::Session), with its transports and experiments. Proof that
-/// this process is not itself a part of a round: [`round_main`] returns it.
+/// The program that runs the rounds of a [`Session`](crate::Session), with its transports and experiments.
+/// [`round_main`] returns it only in a process that is not itself a part of a round.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// `None` if it is this one.
+    /// `None` if it is this program.
     path: Option<PathBuf>,
     pub(crate) experiments: &'static [Experiment],
-    /// In namespaces of its own a process acts as root in any case.
+    /// Whether root started it. Must be read early, because in its own user namespace a process is always root.
     pub(crate) by_root: bool,
 }
 
-/// Call it first in `main`. Each round is a process of its own, which is this program started again, and so are the
-/// round's server and its emulated link: in these processes it does their work and does not return. `own` are the
-/// transports that this program adds to the built-in ones.
+/// Must be called first in `main`. Each round, its server and its emulated link are separate processes of this program.
+/// In these processes the function does their work and does not return. `own` are the transports that this program adds
+/// to the built-in ones.
 ///
 /// # Panics
-/// Two transports have one name, or one of `own` says that it is the reference.
+/// If two transports have one name, or one of `own` claims to be the reference.
 #[must_use]
 #[allow(clippy::exit, clippy::print_stderr, reason = "a part of a round has no other way out, and no caller")]
 pub fn round_main(own: &'static [&'static dyn Transport]) -> Program {
-    // If this fails, such a write still ends the program.
+    // If this fails, a write beyond the limit still ends the program.
     drop(interrupt::have_large_files_refused());
     hairpin_transports::register(own);
     let arguments: Vec<OsString> = std::env::args_os().skip(1).take(3).collect();
@@ -51,10 +51,10 @@ pub fn round_main(own: &'static [&'static dyn Transport]) -> Program {
 }
 
 impl Program {
-    /// Another program that runs the rounds: it calls [`round_main`] with the same transports.
+    /// Uses another program to run the rounds. It must call [`round_main`] with the same transports.
     ///
     /// # Panics
-    /// As [`round_main`], or if this process has another list of transports already.
+    /// As [`round_main`], or if this process has already registered other transports.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>, own: &'static [&'static dyn Transport]) -> Self {
         hairpin_transports::register(own);
@@ -87,13 +87,13 @@ impl Program {
     }
 }
 
-/// Does the work of a part if the arguments name one: its command, the id of the process that started it and, for the
-/// server of a round, its host.
+/// Does the work of a part if `arguments` are those of one: its command, the id of the process that started it and, for
+/// the server of a round, its host. `None` for other arguments.
 fn part(arguments: &[OsString]) -> Option<Result<(), String>> {
     let text = |place: usize| arguments.get(place).and_then(|word| word.to_str());
     let served = |name: &str, serve: &dyn Fn(u32) -> Result<(), String>| match text(1).map(str::parse) {
         Some(Ok(parent)) => serve(parent),
-        _ => Err(format!("{name} is started by hairpin itself")),
+        _ => Err(format!("only hairpin itself starts {name}")),
     };
     Some(match text(0)? {
         round::COMMAND => served("the round", &|parent| serve_round::serve_as_process(parent, remote::dial)),

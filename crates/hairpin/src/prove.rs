@@ -1,14 +1,14 @@
-//! Counter-experiments run at once: for each finding with a check, its case and the same case with one change, in
-//! interleaved rounds. The findings are then computed again, with their verdicts.
+//! Counter-experiments of `--prove`: for each finding with a check, interleaved rounds of its case and of the same case
+//! with one change. After them, the findings are computed again, with verdicts.
 
 use hairpin_experiments::{possible, proof};
 use hairpin_model::{Case, HostCapabilities, RoundOrder, Run, Skipped};
 
-/// Rounds that test the unchecked findings, and their total time in ns. Pairs that cannot run here become skips of the
-/// run.
+/// Rounds that check the findings without a verdict, and their total time in ns. Pairs that cannot run here are added
+/// to the skipped cases of the run.
 pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> (Vec<RoundOrder>, u64) {
     let mut pairs: Vec<[Case; 2]> = Vec::new();
-    for pair in unsettled(run) {
+    for pair in unproved_pairs(run) {
         match runs_here(&pair, capabilities) {
             Ok(()) if !pairs.contains(&pair) => pairs.push(pair),
             Ok(()) => {}
@@ -19,13 +19,13 @@ pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> (Vec<Rou
     proof::rounds(&pairs, &run.rounds, capabilities, run.seed, first_block)
 }
 
-/// Pairs of findings without a verdict.
-fn unsettled(run: &Run) -> Vec<[Case; 2]> {
+/// Pairs of cases of the findings without a verdict.
+fn unproved_pairs(run: &Run) -> Vec<[Case; 2]> {
     let open = run.findings.iter().filter(|finding| finding.proved.is_none());
     open.filter_map(|finding| finding.counter_experiment.as_ref()?.pair.as_deref().cloned()).collect()
 }
 
-/// Why one of the pair cannot run, as a skip of the run.
+/// Checks whether both cases can run here; the error is an entry for the skipped cases of the run.
 fn runs_here(pair: &[Case; 2], capabilities: &HostCapabilities) -> Result<(), Box<Skipped>> {
     for case in pair {
         let candidate =

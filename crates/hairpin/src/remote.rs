@@ -11,20 +11,20 @@ use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ticket::Ticket;
 use hairpin_model::{Binding, Failure, FailureKind, FarHost, Interface, Refused, RoundOrder};
 
-/// Time-out for the server to describe its host.
-const ABOUT: Duration = Duration::from_secs(15);
+/// Time-out for the server's description of its host.
+const ABOUT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A connection to `serve` on another host, where the servers of rounds run. Dropping it ends the session there.
+/// A connection to `hairpin serve` on another host, which runs the servers of rounds. Dropping it ends the session.
 pub struct Remote {
     ticket: Ticket,
     known: ControlConnection,
     /// The server's description of its host and of the ticket.
     pub(crate) about: ServerInfo,
-    /// The transport that replaces those over datagrams, and why.
+    /// The transport that replaces datagram transports, and why.
     fallback: Option<(String, String)>,
     /// Local address and ports.
     binding: Binding,
-    /// The server, if it was started for this run; it ends after the session.
+    /// The server, if it was started over ssh for this run; it ends after the session.
     _over_ssh: Option<Server>,
 }
 
@@ -32,17 +32,17 @@ impl Remote {
     /// Connects to the server of a ticket.
     ///
     /// # Errors
-    /// The server cannot be reached or refuses, or is not this program: its transports are others.
+    /// If the server cannot be reached, refuses, or is another program, with other transports.
     pub fn connect(ticket: Ticket, binding: Binding) -> Result<Self, NotKnown> {
         let mut known = dial_ticket(&ticket, Purpose::Session, binding)?;
         let unheard = |error: ControlError| error.failure(&format!("the server at {}", ticket.address()));
-        let about: ServerInfo = known.frames.receive_any(ABOUT).map_err(unheard)?;
+        let about: ServerInfo = known.frames.receive_any(ABOUT_TIMEOUT).map_err(unheard)?;
         let own: Vec<&str> = hairpin_transports::own().iter().map(|transport| transport.card().name).collect();
         refuse_other_program(&ticket.address(), &about.own_transports, &own).map_err(NotKnown::Refused)?;
         Ok(Self { ticket, known, about, fallback: None, binding, _over_ssh: None })
     }
 
-    /// Connects to a server that was started over ssh, and ends it with the session.
+    /// Connects to a server that was started over ssh, and ends it when the session ends.
     ///
     /// # Errors
     /// As [`Remote::connect`].
@@ -51,20 +51,20 @@ impl Remote {
         Ok(Self { _over_ssh: Some(server), ..connected })
     }
 
-    /// Whether datagrams arrive, and the evidence.
+    /// Checks whether datagrams get through.
     ///
     /// # Errors
-    /// The server does not answer.
+    /// If the server does not answer.
     pub fn check_datagrams(&mut self) -> Result<DatagramCheck, Failure> {
         check_datagrams(&mut self.known, self.binding)
     }
 
-    /// From now on the transport `to` replaces those over datagrams, for that reason.
+    /// Replaces datagram transports by `to` in all following rounds.
     pub fn fall_back(&mut self, to: String, why: String) {
         self.fallback = Some((to, why));
     }
 
-    /// Version of the server's Hairpin, and the round-trip time.
+    /// Name and version of the server's program, and the round-trip time.
     #[must_use]
     pub fn known(&self) -> (&str, Duration) {
         (&self.known.tool, self.known.round_trip)
@@ -73,7 +73,8 @@ impl Remote {
     /// Refuses rounds that exceed the limits of the ticket, before any runs.
     pub(crate) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Refused> {
         self.about.limits.allow_plan(rounds, self.about.used_bytes).map_err(|exceeded| {
-            let what = format!("the server at {} allows no such run: {}", self.ticket.address(), exceeded.cause());
+            let what =
+                format!("the server at {} does not allow this run: {}", self.ticket.address(), exceeded.cause());
             Refused::new(what, exceeded.hint)
         })
     }
@@ -81,23 +82,23 @@ impl Remote {
     /// Refuses a ticket that allows no more rounds today.
     ///
     /// # Errors
-    /// The daily limit of bytes is reached.
+    /// If the daily limit of bytes is reached.
     pub fn refuse_used_up(&self) -> Result<(), Refused> {
         let ServerInfo { limits, used_bytes, .. } = &self.about;
         match limits.daily_bytes.filter(|most| used_bytes >= most) {
             Some(_) => Err(Refused::new(
                 format!(
-                    "the server at {} allows no round: limit {}: the bytes of today are used up",
+                    "the server at {} allows no more rounds: limit {}: today's bytes are used up",
                     self.ticket.address(),
                     limits.words_of("daily-bytes")
                 ),
-                "wait until the day is over (UTC)",
+                "wait until the next day (UTC)",
             )),
             None => Ok(()),
         }
     }
 
-    /// What plans need to know about the server's host.
+    /// Data about the server's host for plans.
     pub(crate) fn host(&self) -> FarHost {
         FarHost {
             name: self.ticket.host.clone(),
@@ -115,7 +116,7 @@ impl Remote {
         hairpin_engine::environment::interface(self.known.here?)
     }
 
-    /// What rounds need to connect to the server.
+    /// Data with which rounds connect to the server.
     pub(crate) fn far(&self) -> Far {
         let binding = serde_json::to_string(&self.binding).expect("a binding has only string keys");
         let credentials = format!("{} {} {binding}", self.known.session, self.ticket.word());
@@ -123,7 +124,8 @@ impl Remote {
     }
 }
 
-/// Both ends of a round are one program. The transports that it adds tell programs apart.
+/// Refuses a server of another program, which is detected by its own transports. Both ends of a round must be the same
+/// program.
 fn refuse_other_program(address: &str, there: &[String], here: &[&str]) -> Result<(), Refused> {
     if there == here {
         return Ok(());

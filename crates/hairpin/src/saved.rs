@@ -1,4 +1,4 @@
-//! Opens saved runs, or computes them again from their samples.
+//! Opens saved runs, and computes their results again from their samples.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use hairpin_model::run::State;
 use hairpin_report::words;
 use hairpin_store::{Memory, RunFolder, StoreError};
 
-use crate::measure::{conclude, figure, word_findings};
+use crate::measure::{fill_figures, summarize_run, word_findings};
 
-/// Opens a run. A killed run has no summaries: they are computed from its saved rounds. A run of an earlier version has
-/// no statements: they are computed from the summaries. Findings are worded anew.
+/// Opens a run. Computes missing parts: the summaries of a killed run from its saved rounds, and the statements of a
+/// run of an earlier version from its summaries. Writes the texts of findings again.
 ///
 /// # Errors
-/// [`StoreError`] when there is no run, or it cannot be read.
+/// [`StoreError`] if there is no run, or it cannot be read.
 pub fn open(path: &Path) -> Result<(RunFolder, Run), StoreError> {
     open_within(path, &mut Memory::default())
 }
@@ -22,7 +22,7 @@ pub fn open(path: &Path) -> Result<(RunFolder, Run), StoreError> {
 /// Like [`open`], for several runs in memory at the same time.
 ///
 /// # Errors
-/// As [`open`], and if the run does not fit in memory with those opened before.
+/// As [`open`], and if the run does not fit in memory together with the runs opened before.
 pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run), StoreError> {
     let (folder, mut run) = RunFolder::open_within(path, memory)?;
     if run.state == State::Running {
@@ -39,7 +39,7 @@ pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run),
 /// Computes figures, summaries, comparisons, findings and the answer again, with one round's data in memory at a time.
 ///
 /// # Errors
-/// [`StoreError`] when samples or a trace cannot be read.
+/// [`StoreError`] if samples or a trace cannot be read.
 pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
     folder.refuse_missing_rounds()?;
     let mut digest = Digest::new();
@@ -47,7 +47,7 @@ pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
     for record in &mut run.rounds {
         for flow in &record.order.case.flows.clone() {
             let samples = samples_of(record, flow)?;
-            figure(record, &run.cards, flow, samples.as_ref());
+            fill_figures(record, &run.cards, flow, samples.as_ref());
             if record.order.case.is_judged_by(flow) {
                 digest.add(record, samples.as_ref());
             }
@@ -56,6 +56,6 @@ pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
             traced(record, &trace);
         }
     }
-    conclude(run, &digest, &[]);
+    summarize_run(run, &digest, &[]);
     Ok(())
 }

@@ -16,22 +16,22 @@ use hairpin_model::trace::End;
 use hairpin_model::{Case, Environment, Failure, FailureKind, Host, HostCapabilities, Plan, Run, quantities};
 use hairpin_store::RunFolder;
 
-use crate::measure::{Event, Task, carry_out};
+use crate::measure::{Event, Task, run_task};
 use crate::program::Program;
 use crate::remote::Remote;
 use crate::tool;
 
-/// Folder for run folders, in the current folder, unless the user names one.
+/// Default folder for run folders, in the current directory.
 pub(crate) const RUNS: &str = "hairpin-runs";
 
-/// Sets up a measurement and runs it.
+/// A measurement: its settings, and [`Session::run`], which performs it.
 ///
 /// ```no_run
 /// use hairpin::report::terminal::{self, Look};
 /// use hairpin::{Event, Refused, Session};
 ///
 /// fn main() -> Result<(), Refused> {
-///     // First: each round runs in a process of its own, which is this program started again.
+///     // Must be first: each round runs in a separate process of this program.
 ///     let program = hairpin::round_main(&[]);
 ///     let session = Session::new(&program, "round-trip")?
 ///         .set("transport", "tcp,unix-stream")
@@ -46,19 +46,19 @@ pub(crate) const RUNS: &str = "hairpin-runs";
 /// }
 /// ```
 ///
-/// The experiments and their knobs are those of `hairpin list`; [`Program::with_experiments`] adds others.
-/// [`round_main`](crate::round_main) takes transports that are not built in.
+/// `hairpin list` shows the experiments and their settings (knobs); [`Program::with_experiments`] adds others.
+/// [`round_main`](crate::round_main) adds transports.
 ///
-/// A run is saved in a folder while it is measured: after each round, so that a crash loses at most the one in flight.
+/// A run is saved in a folder after each round, so that a crash loses at most the current round.
 /// [`saved::open`](crate::saved::open) reads it again, and [`report`](crate::report) shows it.
 ///
 /// Rounds measure on two CPUs. The process that runs a session should have no other thread that uses CPU time.
 pub struct Session<'a> {
     program: &'a Program,
     pub(crate) experiment: &'static Experiment,
-    /// Knobs and their values as text.
+    /// Given knobs and their values as text.
     given: Vec<(String, Vec<String>)>,
-    /// Of all random choices, unless a knob gives another.
+    /// Seed of all random choices, unless a knob sets another.
     drawn_seed: u64,
     prove: bool,
     out: Option<PathBuf>,
@@ -69,10 +69,10 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A measurement by the experiment of that name, with its knobs at their defaults.
+    /// A measurement with the named experiment and default settings.
     ///
     /// # Errors
-    /// There is no such experiment; the hint has the nearest name.
+    /// If there is no such experiment; the hint has the nearest name.
     pub fn new(program: &'a Program, experiment: &str) -> Result<Self, Refused> {
         Ok(Self {
             program,
@@ -88,8 +88,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Sets a knob, as `--NAME VALUE` does on the command line; a switch is set to `on`. Values of a knob that takes
-    /// several are separated by commas, or set one after another. They are checked when the run is planned.
+    /// Sets a knob, like `--NAME VALUE` on the command line; the value of a switch is `on`. Several values are
+    /// separated by commas, or set by several calls. They are checked when the run is planned.
     #[must_use]
     pub fn set(mut self, name: &str, value: impl Into<String>) -> Self {
         match self.given.iter_mut().find(|(known, _)| known == name) {
@@ -105,21 +105,21 @@ impl<'a> Session<'a> {
         Self { prove, ..self }
     }
 
-    /// Folder to save the run in, which must not hold one yet. Default: a new one in `hairpin-runs`, named after the
-    /// time and the experiment.
+    /// Sets the folder in which to save the run. It must not contain a run. Default: a new folder in `hairpin-runs`,
+    /// named after the time and the experiment.
     #[must_use]
     pub fn save_in(self, folder: impl Into<PathBuf>) -> Self {
         Self { out: Some(folder.into()), ..self }
     }
 
-    /// The command that the run records.
+    /// Sets the command line that the run records.
     #[must_use]
     pub fn command_line(self, words: Vec<String>) -> Self {
         Self { command_line: words, ..self }
     }
 
-    /// A flag that ends the run early when it is set; [`interrupt::raised_by_user`](crate::interrupt::raised_by_user)
-    /// sets one on Ctrl-C.
+    /// Sets a flag that ends the run early when it becomes true;
+    /// [`interrupt::raised_by_user`](crate::interrupt::raised_by_user) returns one that Ctrl-C sets.
     #[must_use]
     pub fn stop_on(self, stop: &Arc<AtomicBool>) -> Self {
         Self { stop: Arc::clone(stop), ..self }
@@ -131,34 +131,34 @@ impl<'a> Session<'a> {
         Self { server: Some(server), ..self }
     }
 
-    /// The CPU of the ends on this host. Default: the experiment's placement decides.
+    /// Sets the CPU of the ends on this host. Default: the experiment's placement decides.
     #[must_use]
     pub fn cpu(self, cpu: usize) -> Self {
         Self { cpu: Some(cpu), ..self }
     }
 
-    /// The first cases that it would measure. An ordinary user's process moves into namespaces of its own if they have
-    /// links or kernel settings.
+    /// Returns the first cases that it would measure. If they have links or kernel settings, moves an ordinary user's
+    /// process into its own namespaces.
     ///
     /// # Errors
-    /// A knob is refused, nothing can be measured here, or the server allows no such run.
+    /// If a knob is refused, nothing can be measured here, or the server does not allow the run.
     pub fn cases(&self) -> Result<Vec<Case>, Refused> {
         self.planned().map(|planned| planned.cases)
     }
 
-    /// Measures, calling `observe` between rounds, and saves the run; rounds that fail are part of it.
+    /// Measures, calling `observe` between rounds, and saves the run, which includes failed rounds.
     ///
     /// # Errors
-    /// As [`Session::cases`], or the folder cannot be created: nothing was measured.
+    /// As [`Session::cases`], and if the folder cannot be created. Nothing was measured then.
     pub fn run(self, mut observe: impl FnMut(Event<'_>)) -> Result<(RunFolder, Run), Refused> {
         let planned = self.planned()?;
         let mut engine = self.engine()?;
         let out = self.out.clone().unwrap_or_else(|| new_folder(self.experiment.name, now_unix_s()));
-        let folder = RunFolder::create(&out).map_err(unsaved)?;
+        let folder = RunFolder::create(&out).map_err(store_error)?;
         engine.link_logs =
-            planned.knobs.is_on("keep-link-log").then(|| folder.keep_link_logs()).transpose().map_err(unsaved)?;
+            planned.knobs.is_on("keep-link-log").then(|| folder.keep_link_logs()).transpose().map_err(store_error)?;
         let header = self.header(&planned, &engine)?;
-        folder.write_run(&header).map_err(unsaved)?;
+        folder.write_run(&header).map_err(store_error)?;
         let task = Task {
             experiment: self.experiment,
             experiments: self.program.experiments,
@@ -168,7 +168,7 @@ impl<'a> Session<'a> {
             folder: &folder,
             prove: self.prove,
         };
-        let mut run = carry_out(&task, header, &mut observe)?;
+        let mut run = run_task(&task, header, &mut observe)?;
         save(&folder, &mut run);
         Ok((folder, run))
     }
@@ -181,7 +181,7 @@ impl<'a> Session<'a> {
         Knobs::from_given(self.experiment.knobs, given)
     }
 
-    /// Plans before any file is created, so that bad knobs leave nothing behind.
+    /// Plans the run, before any file is created, so that invalid knobs leave no files behind.
     pub(crate) fn planned(&self) -> Result<Planned, Refused> {
         let planned = self.planned_here(self.knobs()?)?;
         let needs_namespace = |case: &Case| case.is_emulated() || !case.sysctls.is_empty();
@@ -195,7 +195,7 @@ impl<'a> Session<'a> {
     }
 
     fn planned_here(&self, knobs: Knobs) -> Result<Planned, Refused> {
-        let here = hairpin_engine::engine::capabilities().map_err(unready)?;
+        let here = hairpin_engine::engine::capabilities().map_err(cannot_prepare)?;
         let capabilities = HostCapabilities { far: self.server.map(Remote::host), ..here };
         match self.experiment.next(&knobs, &capabilities, &Done::default())? {
             Step::Run { cases, rounds, .. } => {
@@ -206,15 +206,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// An engine; its clock starts now.
+    /// Creates an engine and starts its clock.
     fn engine(&self) -> Result<Engine, Refused> {
-        let program = self.program.path().map_err(unready)?;
-        let engine = Engine::new(program, Arc::clone(&self.stop)).map_err(unready)?;
+        let program = self.program.path().map_err(cannot_prepare)?;
+        let engine = Engine::new(program, Arc::clone(&self.stop)).map_err(cannot_prepare)?;
         let cpus = self.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu))?;
         Ok(Engine { far: self.server.map(Remote::far), cpus, ..engine })
     }
 
-    /// The run before its first round.
+    /// The run as it is before the first round.
     fn header(&self, planned: &Planned, engine: &Engine) -> Result<Run, Refused> {
         let Planned { knobs, capabilities, .. } = planned;
         let client = Environment {
@@ -246,7 +246,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Knobs that were accepted, what can run here, and the first cases.
+/// The accepted knobs, the capabilities of the host, and the first cases.
 pub(crate) struct Planned {
     pub(crate) knobs: Knobs,
     pub(crate) capabilities: HostCapabilities,
@@ -255,7 +255,7 @@ pub(crate) struct Planned {
 
 /// Merges the samples and saves the summary. Failures are recorded in the run.
 fn save(folder: &RunFolder, run: &mut Run) {
-    // After a failed write, merging would only need more room.
+    // After a failed write the disk may be full, and merging needs space.
     if run.unsaved.is_empty()
         && let Err(error) = folder.merge_samples(&mut run.rounds)
     {
@@ -269,12 +269,12 @@ fn save(folder: &RunFolder, run: &mut Run) {
     }
 }
 
-/// The error of the store, which has its own hint.
-fn unsaved(error: impl std::fmt::Display) -> Refused {
+/// Converts an error of the store, whose text already contains its hint.
+fn store_error(error: impl std::fmt::Display) -> Refused {
     Refused::new(error.to_string(), "")
 }
 
-fn unready(error: impl std::fmt::Display) -> Refused {
+fn cannot_prepare(error: impl std::fmt::Display) -> Refused {
     let hint = "/proc and the CPU affinity of this process are needed";
     Refused::new(format!("cannot prepare to measure: {error}"), hint)
 }

@@ -1,4 +1,4 @@
-//! Name and version of this program, for the saved run.
+//! Name and version of this program, for saved runs.
 
 use hairpin_model::Tool;
 

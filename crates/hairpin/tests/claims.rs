@@ -153,7 +153,7 @@ fn the_commands_of_a_test_are_those_that_were_run() {
     assert!(page.contains(&command.replace('/', "&#x2f;")), "{command}");
     assert!(page.contains(&format!("claims run D1 --rounds 1 --seed {seed}</code>")), "without the folder");
     let shown = place.hairpin("report tested").refused();
-    assert!(shown.stderr.contains("tested holds tested claims, not a run (hint: "), "{shown:#?}");
+    assert!(shown.stderr.contains("tested contains tested claims, not a run (hint: "), "{shown:#?}");
     assert!(shown.stderr.contains("tested/claims.json") && shown.stderr.contains("tested/report.html"), "{shown:#?}");
 }
 

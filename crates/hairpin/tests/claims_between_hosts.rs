@@ -107,7 +107,7 @@ fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
 
     for (id, about, why) in [
         ("A1", "machine", "it is about one machine"),
-        ("E26", "set-up", "it is about a set-up that is made for it, and the network between two hosts is as it is"),
+        ("E26", "set-up", "it needs a special set-up, and the network between two hosts cannot be set up"),
     ] {
         let skipped = claim(&report, id);
         assert_eq!((text(&skipped["about"]), text(&skipped["skipped"])), (about, why));
@@ -142,6 +142,6 @@ fn without_a_claim_about_a_path_no_server_is_contacted_and_no_file_is_created() 
     let why = "nothing can be tested, and nothing was run: A1 is skipped: it is about one machine; E27 is skipped: it is about";
     assert!(ran.stderr.contains(why), "{ran:#?}");
     let ran = place.hairpin("claims run D1 --cpu 0").refused();
-    assert!(ran.stderr.contains("--cpu places the one end that is here"), "{ran:#?}");
+    assert!(ran.stderr.contains("--cpu sets the CPU of the client"), "{ran:#?}");
     assert_eq!(names_in(&place.path(".")), ["tmp"]);
 }

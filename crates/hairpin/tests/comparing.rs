@@ -253,8 +253,7 @@ fn unlike_runs_are_compared_only_on_request() {
     let other = "round-trip --placement same-cpu --transport udp --rounds 6 --count 200 --out udp";
     place.hairpin(other).with_code(0);
     let ran = compare(&place, "base udp").refused();
-    let refused =
-        "the runs have no case in common and differ in transport (pipe and tcp against udp), which is not one value";
+    let refused = "the runs have no case in common and differ in transport (pipe and tcp against udp), which has several values";
     assert!(ran.stderr.contains(refused), "{ran:#?}");
     let other = "round-trip --placement same-cpu --transport udp,tcp --rounds 6 --count 200 --out some";
     place.hairpin(other).with_code(0);

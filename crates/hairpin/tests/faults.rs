@@ -315,10 +315,11 @@ fn a_case_whose_rounds_fail_is_given_up_and_the_others_continue() {
     let skipped = list(&run["skipped"]);
     assert_eq!(skipped.len(), 1, "{skipped:?}");
     assert_eq!(skipped[0]["case"], "tcp block same-cpu");
-    assert_eq!(skipped[0]["reason"], "given up after 3 rounds in a row failed");
+    assert_eq!(skipped[0]["reason"], "abandoned after 3 consecutive failed rounds");
     assert_eq!((causes(case(&run, "tcp")).len(), &case(&run, "pipe")["rounds"]), (3, &json!(8)));
     assert_eq!((&run["state"], &run["plan"]["rounds_ordered"]), (&json!("complete"), &json!(11)));
-    let told = "tcp block same-cpu: given up after 3 rounds in a row failed: client: cannot connect to 127.0.0.1:";
+    let told =
+        "tcp block same-cpu: abandoned after 3 consecutive failed rounds: client: cannot connect to 127.0.0.1:";
     assert_eq!(ran.stderr.matches(told).count(), 1, "at once, and once: {ran:#?}");
     let brief = place.hairpin("report run").with_code(0).stdout;
     assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "it is reported as failed: {brief}");

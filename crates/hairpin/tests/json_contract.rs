@@ -182,7 +182,7 @@ fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
     let allowed = &list(&run["cases"])[1];
     assert_eq!((&allowed["flows"][0]["samples"], &allowed["valid"]), (&json!(100), &json!(false)), "{allowed}");
     let why = list(&allowed["why_invalid"]);
-    assert!(text(&why[0]).contains("asked for 1, the kernel granted "), "{why:?}");
+    assert!(text(&why[0]).contains("requested 1, the kernel granted "), "{why:?}");
     assert_eq!(list(&run["cases"])[0]["valid"], true, "only that case is invalid");
 }
 

@@ -339,7 +339,7 @@ fn a_small_mtu_has_ipv4_alone() {
 fn the_hidden_command_without_an_order_is_refused() {
     let place = Place::new();
     let ran = place.hairpin("__link").refused();
-    assert_eq!(ran.stderr, "error: the link is started by hairpin itself\n");
+    assert_eq!(ran.stderr, "error: only hairpin itself starts the link\n");
     let ran = Running::start(place.command(PROGRAM).args(["__link", "1"])).end().refused();
     assert!(ran.stderr.starts_with("error: cannot read the order: "), "{ran:?}");
     place.assert_nothing_left();

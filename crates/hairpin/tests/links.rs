@@ -122,7 +122,7 @@ fn a_trace_is_checked_before_anything_runs() {
     std::fs::write(place.path("good"), "1\n2\n2\n4\n").expect("the place can be written to");
     std::fs::write(place.path("bad"), "1\n2\n2ms\n").expect("the place can be written to");
     let shown = on_one_line(&place.hairpin("link show up.replay=good").with_code(0).stdout);
-    assert!(shown.contains("trace good: 12 Mbit/s in the mean, begins again after 4 ms"), "{shown}");
+    assert!(shown.contains("trace good: 12 Mbit/s on average, repeats after 4 ms"), "{shown}");
     for (name, told) in [
         ("bad", "line 3 of the trace `bad`, `2ms`: not a whole number (hint: each line is a whole number of milli"),
         (
@@ -171,12 +171,12 @@ fn impossible_links_are_refused_before_anything_runs() {
     for (words, told) in [
         (
             &["--link", "loopback"][..],
-            "`loopback` is the kernel's own path and no link (hint: run the command itself)",
+            "`loopback` is not an emulated link (hint: run the command without `hairpin link run`)",
         ),
         (&["--link", "plc", "--log", "no/log"], "cannot write the log no/log: No such file or directory"),
         (&["--link", "plc", "--log", "tmp"], "cannot write the log tmp: Is a directory"),
         (&["--link", "plc", "--far", " "], "--far has no command (hint: omit it for the echo server"),
-        (&["--link", "all"], "`--link all` is for experiments; a program uses one link (hint: `hairpin link list`"),
+        (&["--link", "all"], "`--link all` is for experiments; a program needs one link (hint: `hairpin link list`"),
         (&["--link", "plc", "--seed", "x"], "invalid value 'x' for '--seed <NUMBER>'"),
         (&["--far", "true"], "--link <PROFILE>"),
     ] {

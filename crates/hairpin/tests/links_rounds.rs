@@ -312,7 +312,7 @@ fn a_round_that_would_wait_for_hours_ends_on_request() {
         };
         // On a busy machine the 2 s of grace can be too short.
         let mut causes = (0..20).map(|_| cause()).skip_while(|cause| cause == "the round did not end in time");
-        assert_eq!(causes.next().as_deref(), Some("it was ended while it waited for the other end"));
+        assert_eq!(causes.next().as_deref(), Some("the round was ended while waiting for the other end"));
     }
 }
 
@@ -342,7 +342,7 @@ fn a_round_whose_link_has_gone_down_ends_on_request() {
     // On a busy machine the 2 s of grace can be too short.
     let mut outcomes = (0..10)
         .map(|_| ended())
-        .skip_while(|outcome| outcome["cause"] == "it was ended while it waited for the other end");
+        .skip_while(|outcome| outcome["cause"] == "the round was ended while waiting for the other end");
     // Control, which does not use the link, ends the server: the measured data are kept.
     let outcome = outcomes.next().expect("one round of ten has the time to end");
     assert_eq!(

@@ -117,7 +117,7 @@ fn other_entries_are_skipped_and_counted() {
     assert_eq!(list(&listing["skipped"]).len(), 9);
     let ran = place.hairpin("runs").with_code(0);
     assert!(
-        ran.stderr.contains("; 9 entries skipped that are not runs or are damaged (--json says why)"),
+        ran.stderr.contains("; skipped 9 entries that are not runs or are damaged (--json has the reasons)"),
         "{ran:#?}"
     );
 }
@@ -131,7 +131,7 @@ fn a_newline_in_a_name_is_shown_as_one_and_one_entry_is_told_as_one() {
     let ran = place.hairpin("runs").with_code(0);
     let told_on_one_line = |ran: &Ran| ran.stdout.lines().filter(|line| line.ends_with(r"old\u{a}Remove")).count();
     assert_eq!(told_on_one_line(&ran), 1, "{ran:#?}");
-    assert!(ran.stderr.contains("; 1 entry skipped that is not a run or is damaged (--json"), "{ran:#?}");
+    assert!(ran.stderr.contains("; skipped 1 entry that is not a run or is damaged (--json"), "{ran:#?}");
     let ran = place.hairpin("runs --clean --keep 2 --yes").with_code(0);
     assert_eq!(told_on_one_line(&ran), 1, "{ran:#?}");
     assert_eq!(names_in(&runs), ["empty", "middle", "new"]);
@@ -272,7 +272,7 @@ fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
         ("with-deep-folder", "samples/round-000009.parquet"),
         ("with-file-as-folder", "links"),
     ] {
-        let told = format!("cannot remove hairpin-runs/{name}: {what} in it is not a file of a run\n");
+        let told = format!("cannot remove hairpin-runs/{name}: it contains {what}, which is not a file of a run\n");
         assert!(ran.stderr.contains(&told), "{told} {ran:#?}");
     }
     assert!(ran.stderr.contains("removed 3 runs, "), "{ran:#?}");

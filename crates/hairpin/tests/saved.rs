@@ -284,7 +284,7 @@ fn damage_is_reported_with_its_place() {
         assert!(said.contains("run holds no run: ") && said.contains("(hint: "), "{said}");
     }
     let said = says("report --json", |run| edit_json(&run.join("run.json"), |run| run["cases"] = "none".into()));
-    assert!(said.contains("the run does not have the shape of format 3: "), "{said}");
+    assert!(said.contains("the run does not match format 3: "), "{said}");
 }
 
 #[test]

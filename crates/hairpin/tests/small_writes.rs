@@ -216,7 +216,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
     let refusals = [
         ("--writes 100x0", "write of 0 bytes"),
         ("--writes 0", "write of 0 bytes"),
-        ("--writes x", "does not say what to write"),
+        ("--writes x", "is not a valid write size"),
         ("--writes 100000x1", "1 to 10000 writes"),
         ("--remedy nodleay", "did you mean `nodelay`?"),
         ("--remedy batch=0", "batch=10"),
@@ -234,10 +234,10 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
              100x2 B, tcp block same-cpu one-write 100x2 B)",
         ),
         ("--ladder=nodelay --remedy default", "unknown case of the ladder `nodelay` (hint: "),
-        ("--ladder --trace off", "--trace off traces none (hint: omit one of them)"),
+        ("--ladder --trace off", "--trace off disables tracing (hint: omit one of them)"),
         ("--ladder nodelay", "(hint: `--ladder=nodelay`, with an equals sign)"),
         ("--gap 1", "`1` is not a duration: its unit is missing (hint: "),
-        ("--writes 2x100,foo", "`foo` of `2x100,foo` does not say what to write"),
+        ("--writes 2x100,foo", "`foo` of `2x100,foo` is not a valid write size"),
     ];
     for (arguments, expected) in refusals {
         let ran = place.hairpin(("small-writes --out run", arguments)).refused();

@@ -35,7 +35,7 @@ fn names_that_are_no_settings_of_a_namespace_are_refused_before_anything_runs() 
         ("net.../../kernel/hostname=a", no_name),
         ("net/ipv4/tcp_sack=1", no_name),
         ("net.ipv4.tcp_sack", "setting `net.ipv4.tcp_sack` has no value (hint: "),
-        ("net.ipv4.tcp_sack=", "has no usable value (hint: "),
+        ("net.ipv4.tcp_sack=", "has no valid value (hint: "),
         ("net.ipv4.none=1", "a new network namespace has no such setting (hint: "),
         ("net.ipv4.tcp_available_congestion_control=bbr", "it cannot be written there: "),
     ] {
@@ -109,7 +109,7 @@ fn compared_with_a_run_on_the_host_the_namespace_is_reported() {
     place.hairpin((plan, &settings)).with_code(0);
     let ran = place.hairpin("compare host own").with_code(0);
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "own: network-namespace: only one side ran in a network namespace of its own (--sysctl): other kernel \
+    let told = "own: network-namespace: only one side ran in its own network namespace (--sysctl), so other kernel \
                 settings may differ";
     assert!(text.contains(told), "{ran:#?}");
 }

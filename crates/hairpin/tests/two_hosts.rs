@@ -56,7 +56,7 @@ fn every_experiment_reaches_a_server_by_its_ticket_and_no_file_has_the_secret() 
         }
     }
     assert!(!log(&place).contains(&secret[44..64]), "the log has the secret");
-    until("the last session is over", || log(&place).matches("the run is over").count() == 6);
+    until("the last session is over", || log(&place).matches("the run has ended").count() == 6);
     drop(served);
     place.assert_nothing_left();
 }
@@ -131,7 +131,7 @@ fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_states_what_is_unknow
     let finding = list(&run["findings"]).iter().find(|finding| finding["code"] == "nagle-meets-delayed-ack");
     let summary = text(&finding.expect("it is found")["summary"]).to_owned();
     assert!(summary.contains("the server or the network delays that ACK"), "{summary}");
-    assert!(summary.contains("cannot tell how much of it the network took"), "{summary}");
+    assert!(summary.contains("how much of it the network took is unknown"), "{summary}");
     let traces = files(&place.path("run/traces"));
     assert!(!traces.is_empty());
     for trace in traces {
@@ -230,7 +230,7 @@ fn a_client_that_is_killed_leaves_nothing_at_the_server() {
     let server = served.running.busy_server();
     signal("KILL", running.id());
     until("its server has gone", || !Path::new(&format!("/proc/{server}/stat")).exists());
-    until("its session has gone", || log(&place).contains("the run is over"));
+    until("its session has gone", || log(&place).contains("the run has ended"));
     drop(served);
     drop(running);
     place.assert_nothing_left();

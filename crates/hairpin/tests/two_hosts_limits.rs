@@ -18,7 +18,7 @@ fn what_exceeds_a_limit_is_refused_before_anything_runs_and_the_limit_is_named()
         ("round-trip --transport tcp --duration 10s", "limit duration=2s: the round lasts"),
         (
             "round-trip --transport tcp --rate 1000 --size 1000 --duration 1s",
-            "limit daily-bytes=1MiB: 1 MiB of today are left, and the round sends about 1.9",
+            "limit daily-bytes=1MiB: 1 MiB are left for today, and the round sends about 1.9",
         ),
     ] {
         let ran = place.hairpin((plan, "--rounds 1 --to @ticket")).refused();
@@ -73,7 +73,7 @@ fn a_load_that_no_rate_bounds_is_ended_when_the_bytes_of_the_day_are_used_up() {
         let endless = format!("{load} --duration 3600s --rounds 1 --to @ticket --json");
         let run = place.hairpin(&endless).with_code(3).json();
         let failed = text(&run["cases"][0]["failed_rounds"][0]);
-        assert_limited(&place, 1, failed, "limit daily-bytes=1MiB: the bytes of today are used up");
+        assert_limited(&place, 1, failed, "limit daily-bytes=1MiB: today's bytes are used up");
         let check = place.hairpin("check @ticket --json").with_code(3).json();
         assert!(text(&check["refused"]["what"]).contains("limit daily-bytes=1MiB"), "{load}: {check}");
     }
@@ -106,7 +106,7 @@ fn bytes_of_a_killed_client_are_counted() {
     let used = || place.json("check @ticket")["used_bytes"].as_u64().unwrap();
     until("the server counts", || used() > 0);
     signal("KILL", running.id());
-    until("the session is over", || log(&place).contains("the run is over"));
+    until("the session is over", || log(&place).contains("the run has ended"));
     let counted = used();
     let at = crate::support::served::address(&place);
     std::fs::rename(place.path("ticket"), place.path("old")).unwrap();
@@ -167,7 +167,7 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
     let alone = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out alone --json";
     let alone = place.hairpin(alone).with_code(0).json();
     assert_eq!(alone["cases"][0]["why_invalid"], Value::from(Vec::<Value>::new()), "{alone}");
-    assert_eq!(log(&place).matches("at the same time as one of another client").count(), 2, "{}", log(&place));
+    assert_eq!(log(&place).matches("at the same time as another client's round").count(), 2, "{}", log(&place));
     drop(served);
     // With enough time they wait for each other.
     std::fs::remove_file(place.path("ticket")).unwrap();

@@ -165,12 +165,12 @@ fn a_server_that_ends_says_why_and_what_it_served() {
         signal(name, served.running.id());
         served.running.end().with_code(0);
         let log = log(&place);
-        let (_, served) = log.split_once("the run is over, 1 round, ").expect("it was logged");
+        let (_, served) = log.split_once("the run has ended, 1 round, ").expect("it was logged");
         let served = served.lines().next().unwrap();
         assert!(served.ends_with(" KiB"), "{log}");
         assert_eq!(
             log.lines().last().unwrap(),
-            format!("the server ends by a signal: 2 sessions, {served}"),
+            format!("the server ends on a signal: 2 sessions, {served}"),
             "{log}"
         );
         std::fs::remove_file(place.path("ticket")).unwrap();

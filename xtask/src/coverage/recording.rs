@@ -1,4 +1,4 @@
-//! Figures of each round, as short lines that a test can replay.
+//! Writes the figures of each round as short lines that a test can replay.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! `cargo xtask diagnose`: is a cause that is present named first, and one that is absent never?
+//! `cargo xtask diagnose`: checks that an injected cause is named first, and that an absent cause is not.
 //!
-//! Each trial of the list ([`trials::ALL`]) runs many times in turn, and the cause that its run names first is counted.
-//! The confusion table has a row for each trial and a column for each cause. Causes that explain less than 1 % do not
-//! count; findings about the run or the machine are no causes.
+//! The trials ([`trials::ALL`]) run many times in turn, and the cause that each run names first is counted. The
+//! confusion table has a row for each trial and a column for each cause. Causes that explain less than 1 % are not
+//! counted; findings about the run or the machine are not causes.
 
 mod trials;
 
@@ -19,16 +19,17 @@ use serde_json::Value;
 use self::trials::{ALL, Place, Trial, TrialKind};
 use crate::process;
 
-/// Time limits of a run, and of one with its counter-experiments.
+/// Time limits of a run, and of a run with its counter-experiments.
 const LIMIT: Duration = Duration::from_mins(2);
-const LIMIT_OF_PROOF: Duration = Duration::from_mins(6);
+const PROVE_LIMIT: Duration = Duration::from_mins(6);
 const MIN_SHARE: f64 = 0.01;
-/// Minimum share of injections named first, of all and of each, and maximum share of each decoy that is mistaken.
-const POOLED: f64 = 0.95;
-const EACH: f64 = 17.0 / 20.0;
-const MISTAKEN: f64 = 1.0 / 20.0;
+/// Minimum share of runs in which the injected cause is named first, over all injections and for each; and maximum
+/// share of runs of each decoy in which the imitated cause is named first.
+const MIN_POOLED: f64 = 0.95;
+const MIN_EACH: f64 = 17.0 / 20.0;
+const MAX_MISTAKEN: f64 = 1.0 / 20.0;
 /// Minimum share of runs in which the counter-experiment of an injection confirms it.
-const CONFIRMED: f64 = 0.95;
+const MIN_CONFIRMED: f64 = 0.95;
 /// The column of runs that name no cause.
 const NOTHING: &str = "nothing";
 
@@ -37,12 +38,12 @@ type Named = BTreeMap<String, usize>;
 
 struct First {
     code: String,
-    /// Its counter-experiment ran and confirmed it.
+    /// Whether its counter-experiment confirmed the cause.
     is_confirmed: bool,
 }
 
-/// Runs the trials whose cause contains `only`, prints the table and judges it. `prove` also runs the
-/// counter-experiments of injections.
+/// Runs the trials whose cause contains `only`, and prints the table. Returns whether all limits hold. `prove` also
+/// runs the counter-experiments of injections.
 pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> Result<bool> {
     let chosen: Vec<&Trial> = ALL.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
     if chosen.is_empty() {
@@ -66,13 +67,13 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> 
     process::remove(&scratch)?;
     let results: Vec<(&Trial, Named)> = chosen.into_iter().zip(named).collect();
     println!("\n{}", table(&results));
-    let (verdicts, holds) = judged(&results, runs);
+    let (verdicts, holds) = judge_all(&results, runs);
     println!("{verdicts}");
     let mut all_hold = holds;
     let injections =
         results.iter().zip(confirmed).filter(|((trial, _), _)| prove && trial.kind == TrialKind::Injection);
     for ((trial, _), count) in injections {
-        let is_met = count as f64 >= CONFIRMED * runs as f64;
+        let is_met = count as f64 >= MIN_CONFIRMED * runs as f64;
         all_hold &= is_met;
         let word = if is_met { "holds " } else { "MISSED" };
         println!("{word} {} confirmed by its counter-experiment in {count} of {runs}", trial.cause);
@@ -89,7 +90,7 @@ fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial, prove: bool) -> Re
     };
     command.args(trial.words()).args(["--json", "--quiet", "--out"]).arg(&out);
     command.args(prove.then_some("--prove"));
-    let limit = if prove { LIMIT_OF_PROOF } else { LIMIT };
+    let limit = if prove { PROVE_LIMIT } else { LIMIT };
     let about = || format!("hairpin {}", trial.arguments);
     let ran = process::run(&mut command, limit).with_context(about)?;
     // A run with failed rounds is reported too.
@@ -99,7 +100,7 @@ fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial, prove: bool) -> Re
     first.map_err(|why| anyhow::anyhow!("{why:#}")).with_context(about)
 }
 
-/// The program in a network namespace of its own whose loopback has that queue discipline.
+/// Runs the program in a new network namespace whose loopback device has that queue discipline.
 fn behind(queue: &str, hairpin: &Path) -> Command {
     let script = format!("ip link set lo up && tc qdisc add dev lo root {queue} && exec \"$@\"");
     let mut command = Command::new("unshare");
@@ -124,7 +125,7 @@ fn named_first(told: &Value) -> Option<First> {
     Some(First { code: first["code"].as_str()?.to_owned(), is_confirmed })
 }
 
-/// A row for each trial, a column for each cause (the letter of its row), and one for nothing.
+/// Returns the table: a row for each trial, and columns for each cause (with the letter of its row) and for no cause.
 fn table(results: &[(&Trial, Named)]) -> String {
     let mut causes: Vec<&str> = ALL.iter().map(|trial| trial.cause).collect();
     causes.dedup();
@@ -144,8 +145,8 @@ fn table(results: &[(&Trial, Named)]) -> String {
     text
 }
 
-/// Promises and results, a line each, and whether all hold.
-fn judged(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
+/// Returns a line for each limit with its result, and whether all limits hold.
+fn judge_all(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
     let of_kind = |kind: TrialKind| results.iter().filter(move |(trial, _)| trial.kind == kind);
     let right = |(trial, named): &(&Trial, Named)| named.get(trial.cause).copied().unwrap_or(0);
     let (injections, named): (usize, usize) =
@@ -158,17 +159,17 @@ fn judged(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
     };
     let share = named as f64 / injections.max(1) as f64;
     judge(
-        injections == 0 || share >= POOLED,
+        injections == 0 || share >= MIN_POOLED,
         format!("{named} of {injections} injections named first ({:.1} %), at least 95 %", share * 100.0),
     );
     for result in of_kind(TrialKind::Injection) {
         let count = right(result);
-        judge(count as f64 >= EACH * runs as f64, format!("{} named first in {count} of {runs}", result.0.cause));
+        judge(count as f64 >= MIN_EACH * runs as f64, format!("{} named first in {count} of {runs}", result.0.cause));
     }
     for result in of_kind(TrialKind::Decoy) {
         let count = right(result);
         judge(
-            count as f64 <= MISTAKEN * runs as f64,
+            count as f64 <= MAX_MISTAKEN * runs as f64,
             format!("its decoy called {} in {count} of {runs}", result.0.cause),
         );
     }
@@ -228,7 +229,7 @@ mod tests {
             |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
         let holds = |injected_right: usize, mistaken: usize| {
             let results = [(&injected, named(injected_right)), (&decoy, named(mistaken))];
-            judged(&results, 20).1
+            judge_all(&results, 20).1
         };
         assert!(holds(19, 1));
         assert!(!holds(18, 1), "90 % of all");
@@ -237,7 +238,7 @@ mod tests {
         let many = |weak: usize| {
             let mut results: Vec<(&Trial, Named)> = (0..9).map(|_| (&injected, named(20))).collect();
             results.push((&injected, named(weak)));
-            judged(&results, 20).1
+            judge_all(&results, 20).1
         };
         assert!(many(17) && !many(16));
     }

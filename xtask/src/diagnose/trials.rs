@@ -1,11 +1,11 @@
-//! Injections and their decoys, a line each.
+//! The injections and their decoys, one line each.
 
-/// A setting with a known cause.
+/// A setting whose cause is known.
 pub(crate) struct Trial {
-    /// The injected cause, or the one that the decoy imitates: a finding's code.
+    /// Finding code of the injected cause, or of the cause that the decoy imitates.
     pub(crate) cause: &'static str,
     pub(crate) kind: TrialKind,
-    /// Arguments of `hairpin`, without where to save the run. A word with blanks is in single quotes.
+    /// Arguments of `hairpin`, without `--out`. An argument with spaces is in single quotes.
     pub(crate) arguments: &'static str,
     pub(crate) place: Place,
 }
@@ -35,7 +35,7 @@ impl Trial {
 pub(crate) enum TrialKind {
     /// The setting provokes the cause, which must be named first.
     Injection,
-    /// It looks the same from outside but has another cause: the imitated one must not be named first.
+    /// The setting has similar symptoms but another cause: the imitated cause must not be named first.
     Decoy,
 }
 
@@ -53,7 +53,7 @@ const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
     Trial { cause, kind: TrialKind::Decoy, arguments, place: Place::Here }
 }
 
-/// Every trial; decoys follow the injections of their cause.
+/// All trials. Decoys follow the injections of their cause.
 #[rustfmt::skip]
 pub(crate) const ALL: &[Trial] = &[
     injection("bufferbloat", "under-load --link 'rate=10mbit queue=256KiB delay=5ms' --congestion cubic --connections 4 --idle 300ms --ramp 2s --duration 1s --recovery 300ms --rounds 3"),

@@ -1,4 +1,4 @@
-//! The reference for Hairpin, as run for a case.
+//! The reference with which Hairpin is compared: a bare loop or another build.
 
 use std::path::PathBuf;
 
@@ -14,26 +14,26 @@ pub(super) enum Base {
     Build(Build),
 }
 
-/// The bare loop with its two ends.
+/// The bare loop, and where its two ends run.
 pub(super) struct BareLoop {
     pub(super) program: PathBuf,
-    /// CPUs of client and echo, in its format.
+    /// CPUs of client and echo, as an argument of `--cpus`.
     pub(super) cpus: String,
-    /// Words before its command, if it runs on another host than this program.
+    /// Command prefix, if the bare loop runs on another host than this program.
     pub(super) enter: Vec<String>,
-    /// Arguments that locate its server, if that is on another host than the client.
+    /// Arguments that locate the server, if it is on another host than the client.
     pub(super) server: Vec<String>,
 }
 
 impl Base {
-    /// The p50 of one run and the resolution of its clock; 0 for a build, as two builds read the same clock.
+    /// Runs the base once. Returns the p50 and the clock resolution in ns (0 for a build: both have the same clock).
     pub(super) fn run(&self, combination: Combination, number: usize) -> Result<(f64, f64)> {
         match self {
             Self::Build(old) => Ok((build::p50_ns(&old.run(combination, number)?)?, 0.0)),
             Self::BareLoop(bare) => {
                 let told = bare.run(combination)?;
                 let figure =
-                    |name: &str| told[name].as_f64().with_context(|| format!("the bare loop told no {name}"));
+                    |name: &str| told[name].as_f64().with_context(|| format!("the bare loop printed no {name}"));
                 Ok((figure("p50_ns")?, figure("resolution_ns")?))
             }
         }
@@ -43,7 +43,7 @@ impl Base {
 impl BareLoop {
     fn run(&self, combination: Combination) -> Result<Value> {
         let Combination { transport, waiting, .. } = combination;
-        let mut command = process::after(&self.enter, &self.program);
+        let mut command = process::prefixed(&self.enter, &self.program);
         command.args(["--transport", transport, "--waiting", waiting, "--cpus", &self.cpus]).args(&self.server);
         command.args(["--count", &combination.count().to_string(), "--warmup", &WARM_UP.to_string()]);
         process::run(&mut command, LIMIT)?.succeeded().context("the bare loop")?.json()

@@ -1,4 +1,4 @@
-//! A build of Hairpin and the words of its command line: another build may have renamed or added some.
+//! A build of Hairpin and its command line: an older build may have other names for flags and values, or lack some.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,28 +10,28 @@ use serde_json::Value;
 use super::combination::{Combination, LIMIT, WARM_UP};
 use crate::process;
 
-/// Renamed values of knobs, in the words of this tree first.
+/// Values of knobs that were renamed, each with the current name first.
 const RENAMED: &[&[&str]] =
     &[&["same-cpu", "together"], &["cross-cpu", "apart"], &["unpinned", "free"], &["block", "blocking"]];
 
 /// Flags that every build must have.
 const NEEDED: &[&str] = &["--transport", "--waiting", "--placement", "--count", "--rounds", "--json", "--out"];
 
-/// A program, and its help on `round-trip`.
+/// A program, and its output for `round-trip --help`.
 #[derive(Clone, Debug)]
 pub(super) struct Build {
     program: PathBuf,
     help: String,
-    /// Folder of a run while it is read.
+    /// Folder of the current run.
     out: PathBuf,
-    /// The server on another host; `None` if both ends are here.
+    /// The server on another host; `None` if both ends are on this host.
     to: Option<To>,
 }
 
 /// How a build reaches a server on another host.
 #[derive(Clone, Debug)]
 pub(super) struct To {
-    /// Words before a command that runs on the client's host.
+    /// Command prefix that runs a command on the client's host.
     pub(super) enter: Vec<String>,
     /// File with the server's ticket.
     pub(super) ticket: PathBuf,
@@ -39,13 +39,13 @@ pub(super) struct To {
 }
 
 impl Build {
-    /// Reads a program's help; runs are saved below `scratch`.
+    /// Reads a program's help. Runs are saved below `scratch`.
     pub(super) fn probe(program: &Path, scratch: &Path) -> Result<Self> {
         let program = program.canonicalize().with_context(|| format!("cannot find {}", program.display()))?;
         let mut command = Command::new(&program);
         command.args(["round-trip", "--help"]);
         let asked = process::run(&mut command, LIMIT).and_then(process::Ran::succeeded);
-        let help = asked.with_context(|| format!("{} is no build of hairpin", program.display()))?.stdout;
+        let help = asked.with_context(|| format!("{} is not a build of hairpin", program.display()))?.stdout;
         let build = Self { program, help, out: scratch.join("run"), to: None };
         if let Some(missing) = NEEDED.iter().find(|flag| !build.knows(flag)) {
             bail!("{} has no {missing} in `round-trip --help`", build.program.display());
@@ -53,7 +53,7 @@ impl Build {
         Ok(build)
     }
 
-    /// The same, with the server on another host.
+    /// Returns the same build, with the server on another host.
     pub(super) fn to(&self, to: To) -> Self {
         Self { to: Some(to), ..self.clone() }
     }
@@ -62,7 +62,7 @@ impl Build {
         &self.program
     }
 
-    /// Whether its help has this word.
+    /// Whether the help contains this word.
     fn knows(&self, word: &str) -> bool {
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
         self.help.split(|letter| !is_letter(letter)).any(|found| found == word)
@@ -73,8 +73,7 @@ impl Build {
         names.iter().copied().find(|name| self.knows(name)).unwrap_or(value)
     }
 
-    /// Command line of one round. Every knob is given, as builds may differ in their defaults; knobs that this build
-    /// does not know are omitted.
+    /// Returns the arguments of one round. They set all knobs of this build: defaults may differ.
     fn arguments(&self, combination: Combination, number: usize) -> Vec<String> {
         let Combination { transport, waiting, placement } = combination;
         let ends = match &self.to {
@@ -106,22 +105,22 @@ impl Build {
         ["round-trip".to_owned()].into_iter().chain(knobs).chain(["--json".to_owned()]).collect()
     }
 
-    /// One round of a case.
+    /// Runs one round of a case.
     pub(super) fn run(&self, combination: Combination, number: usize) -> Result<Value> {
         process::remove(&self.out)?;
         let enter = self.to.as_ref().map_or(&[][..], |to| &to.enter);
-        let mut command = process::after(enter, &self.program);
+        let mut command = process::prefixed(enter, &self.program);
         command.args(self.arguments(combination, number)).arg("--out").arg(&self.out);
         let name = || self.program.display().to_string();
         process::run(&mut command, LIMIT)?.succeeded().with_context(name)?.json().with_context(name)
     }
 }
 
-/// The p50 of the only case of a run.
+/// Returns the p50 of the only case of a run.
 pub(super) fn p50_ns(run: &Value) -> Result<f64> {
     let cases = contract::list(run, "cases");
     let [case] = cases else { bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]) };
-    case["latency_ns"]["p50"]["value"].as_f64().context("no p50 in it")
+    case["latency_ns"]["p50"]["value"].as_f64().context("the case has no p50")
 }
 
 #[cfg(test)]
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_is_asked_in_its_own_words() {
+    fn an_older_build_gets_its_own_names() {
         let case = Combination { transport: "pipe", waiting: "block", placement: "cross-cpu" };
         let old = build("--placement <WHERE> together (one CPU), apart, free\n--waiting <HOW> block, poll\n--seed");
         let old = old.arguments(case, 3).join(" ");
@@ -163,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_build_of_hairpin_is_named() {
+    fn another_program_than_hairpin_is_refused() {
         let scratch = std::env::temp_dir();
         let why = Build::probe(Path::new("/bin/true"), &scratch).unwrap_err().to_string();
         assert!(why.contains("has no --transport in `round-trip --help`"), "{why}");
         let why = format!("{:#}", Build::probe(Path::new("/bin/false"), &scratch).unwrap_err());
-        assert!(why.contains("is no build of hairpin: exit code 1"), "{why}");
+        assert!(why.contains("is not a build of hairpin: exit code 1"), "{why}");
     }
 
     #[test]

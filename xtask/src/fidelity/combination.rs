@@ -1,4 +1,4 @@
-//! The measured cases, with the size of a round and the rule of each.
+//! The measured cases, with the number of messages in a round and the rule of each.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::judge::Rule;
 
-/// A case, in the words of the command line.
+/// A case, as arguments of the command line.
 #[derive(Clone, Copy)]
 pub(super) struct Combination {
     pub(super) transport: &'static str,
@@ -19,10 +19,10 @@ const TRANSPORTS: &[&str] = &["tcp", "udp", "unix-stream", "pipe", "shm"];
 /// Transports between two hosts.
 const BETWEEN_HOSTS: &[&str] = &["tcp", "udp"];
 
-/// Both programs refuse to spin on one CPU: each end would wait for its time slice, not for a message.
-const WAYS: &[(&str, &str)] = &[("block", "same-cpu"), ("block", "cross-cpu"), ("spin", "cross-cpu")];
+/// Waiting and placement of the cases. Both programs refuse to spin on one CPU.
+const MODES: &[(&str, &str)] = &[("block", "same-cpu"), ("block", "cross-cpu"), ("spin", "cross-cpu")];
 
-/// Messages of a round: a fraction of a second each, so that the rounds of a case are close in time.
+/// Messages in a round, which take a fraction of a second, so that the rounds of a case are close in time.
 const COUNT: u64 = 4_000;
 const COUNT_OF_SPINNING_SHM: u64 = 200_000;
 pub(super) const WARM_UP: u64 = 500;
@@ -38,7 +38,7 @@ impl Combination {
         }
         let wanted = transports.iter().filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name));
         let combine = |transport: &'static str| {
-            WAYS.iter().map(move |&(waiting, placement)| Self { transport, waiting, placement })
+            MODES.iter().map(move |&(waiting, placement)| Self { transport, waiting, placement })
         };
         Ok(wanted.flat_map(|transport| combine(transport)).collect())
     }
@@ -47,7 +47,7 @@ impl Combination {
         if (self.transport, self.waiting) == ("shm", "spin") { COUNT_OF_SPINNING_SHM } else { COUNT }
     }
 
-    /// How close it must be to the bare loop.
+    /// How close Hairpin must be to the bare loop.
     pub(super) fn rule(self) -> Rule {
         match (self.transport, self.waiting, self.placement) {
             (_, "block", "cross-cpu") => Rule::WithinSpread,
@@ -56,7 +56,7 @@ impl Combination {
         }
     }
 
-    /// How close it must be to another build.
+    /// How close Hairpin must be to another build.
     pub(super) fn rule_against(self) -> Rule {
         match (self.waiting, self.placement) {
             ("block", "cross-cpu") => Rule::NotAboveSpread,

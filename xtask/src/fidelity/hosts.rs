@@ -1,7 +1,7 @@
 //! Two hosts for the client and the server: two network namespaces with a veth pair between them.
 //!
-//! The namespaces live as long as a sleeping process in them. The kernel kills each process here with the thread that
-//! started it, so nothing remains however this program ends.
+//! A sleeping process keeps each namespace alive. The kernel kills these processes with the thread that started them,
+//! so that nothing remains even if this program is killed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,15 +17,15 @@ use crate::process;
 const CLIENT: &str = "192.0.2.2";
 pub(super) const SERVER: &str = "192.0.2.3";
 
-/// Prefix that ends a program with the thread that started it.
-const TIED: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
+/// Command prefix with which a program is killed when the thread that started it ends.
+const KILLED_WITH_PARENT: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
 
-/// Makes the cable; `$0` is the process that holds the server's namespace.
-const CABLE: &str = "ip link add eth0 type veth peer name eth0 netns \"$0\"";
-/// Gives a host its address, `$0`.
-const JOIN: &str = "ip address add \"$0/24\" dev eth0 && ip link set lo up && ip link set eth0 up";
+/// Creates the veth pair. `$0` is the process that keeps the server's namespace.
+const CREATE_VETH: &str = "ip link add eth0 type veth peer name eth0 netns \"$0\"";
+/// Sets the address `$0` of a host.
+const SET_ADDRESS: &str = "ip address add \"$0/24\" dev eth0 && ip link set lo up && ip link set eth0 up";
 
-/// Time limit until something is ready.
+/// Time limit for a process to become ready.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A process that ends when dropped.
@@ -33,7 +33,7 @@ struct Held(Child);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // It may already have ended by itself.
+        // Fails if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -50,21 +50,21 @@ impl Held {
         let began = Instant::now();
         while !is_ready(self.0.id()) {
             ensure!(self.0.try_wait()?.is_none(), "it ended before {what}");
-            ensure!(began.elapsed() < LIMIT, "waited {} s in vain until {what}", LIMIT.as_secs());
+            ensure!(began.elapsed() < LIMIT, "no success within {} s: {what}", LIMIT.as_secs());
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(self)
     }
 }
 
-/// Both hosts; dropping it ends them.
+/// Both hosts. Dropping this removes them.
 pub(super) struct Hosts {
     client: Held,
     server: Held,
 }
 
 impl Hosts {
-    /// Makes both hosts.
+    /// Creates both hosts.
     pub(super) fn new() -> Result<Self> {
         let own_user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
         let client = namespace(&[&["unshare", "--net"], own_user].concat())?;
@@ -80,23 +80,23 @@ impl Hosts {
                 .succeeded()
                 .context("cannot make a veth pair")
         };
-        cable(&hosts.client, CABLE, &hosts.server.0.id().to_string())?;
-        cable(&hosts.client, JOIN, CLIENT)?;
-        cable(&hosts.server, JOIN, SERVER)?;
+        cable(&hosts.client, CREATE_VETH, &hosts.server.0.id().to_string())?;
+        cable(&hosts.client, SET_ADDRESS, CLIENT)?;
+        cable(&hosts.server, SET_ADDRESS, SERVER)?;
         Ok(hosts)
     }
 
-    /// Words before a command that runs on the client's host.
+    /// Returns the command prefix that runs a command on the client's host.
     pub(super) fn enter_client(&self) -> Vec<String> {
         enter(&self.client)
     }
 
-    /// File of the server's network namespace.
+    /// Returns the file of the server's network namespace.
     pub(super) fn server_namespace(&self) -> String {
         format!("/proc/{}/ns/net", self.server.0.id())
     }
 
-    /// Starts `hairpin serve` on the server's host, with its rounds on that CPU and its keys below `scratch`.
+    /// Starts `hairpin serve` on the server's host. Its rounds run on `cpu`, and its keys are below `scratch`.
     pub(super) fn serve(&self, hairpin: &Path, cpu: u64, scratch: &Path) -> Result<Served> {
         let ticket = scratch.join("ticket");
         let printed = fs::File::create(&ticket).with_context(|| format!("cannot make {}", ticket.display()))?;
@@ -116,15 +116,17 @@ impl Hosts {
     }
 }
 
-/// A server; dropping it ends it.
+/// A server. Dropping this ends it.
 pub(super) struct Served {
     _held: Held,
     pub(super) ticket: PathBuf,
 }
 
-/// A sleeping process in the namespaces that the command makes.
+/// Starts a sleeping process in the namespaces that the `unshare` arguments create.
 fn namespace(unshare: &[&str]) -> Result<Held> {
-    let sleeps = Held::start(Command::new(unshare[0]).args(&unshare[1..]).args(TIED).args(["sleep", "infinity"]))?;
+    let sleeps = Held::start(
+        Command::new(unshare[0]).args(&unshare[1..]).args(KILLED_WITH_PARENT).args(["sleep", "infinity"]),
+    )?;
     let is_there = |id| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n");
     sleeps.until("a network namespace was made", is_there)
 }
@@ -132,7 +134,7 @@ fn namespace(unshare: &[&str]) -> Result<Held> {
 fn enter(host: &Held) -> Vec<String> {
     let id = host.0.id().to_string();
     let user: &[&str] = if is_root() { &[] } else { &["--user", "--preserve-credentials"] };
-    let words = [&["nsenter", "--target", &id, "--net"], user, &TIED].concat();
+    let words = [&["nsenter", "--target", &id, "--net"], user, &KILLED_WITH_PARENT].concat();
     words.into_iter().map(str::to_owned).collect()
 }
 

@@ -1,11 +1,11 @@
-//! The rules of fidelity, on plain numbers. The base is the reference: a bare loop, or another build.
+//! The rules of fidelity, applied to numbers. The base is the reference: a bare loop, or another build.
 
 use crate::figures::{median, median_interval, quantile};
 
-/// One interleaved round: two runs of the base and one of Hairpin, each by its p50.
+/// The p50 of the two runs of the base and of Hairpin's run in one interleaved round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
-    /// The base, first and second.
+    /// First and second run of the base.
     pub(super) base_ns: (f64, f64),
     pub(super) hairpin_ns: f64,
     pub(super) resolution_ns: f64,
@@ -20,9 +20,9 @@ impl Round {
 /// How close Hairpin must be to the base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
-    /// Within this share of it, or within the resolution of the clock.
+    /// Within this share of the base, or within the resolution of the clock.
     Within(f64),
-    /// Within the base's own variation: 95 % of the ratios of its two runs, in both directions.
+    /// Within the base's own variation: 95 % of the ratios of its two runs to each other.
     WithinSpread,
     /// The whole interval of the ratio is below one plus this share.
     Below(f64),
@@ -46,14 +46,14 @@ pub(super) struct Judged {
     pub(super) hairpin_ns: f64,
     /// Median of the rounds' ratios.
     pub(super) ratio: f64,
-    /// Its 95 % interval.
+    /// 95 % interval of the median ratio.
     pub(super) interval: (f64, f64),
-    /// 2.5 % and 97.5 % quantiles of the base against itself.
+    /// 2.5 % and 97.5 % quantiles of the ratio of the base to itself.
     pub(super) base_spread: (f64, f64),
     pub(super) verdict: Verdict,
 }
 
-/// Judges the rounds of a case; without rounds no rule holds.
+/// Judges the rounds of a case. Without rounds no rule holds.
 pub(super) fn judge(rounds: &[Round], rule: Rule) -> Judged {
     let ratios: Vec<f64> = rounds.iter().map(Round::ratio).collect();
     let base: Vec<f64> = rounds.iter().flat_map(|round| [round.base_ns.0, round.base_ns.1]).collect();

@@ -1,4 +1,4 @@
-//! Hairpin and the bare loop with client and server on two hosts.
+//! Runs Hairpin and the bare loop with client and server on two hosts.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ use crate::cpus;
 pub(super) struct TwoHosts {
     hosts: Hosts,
     served: Served,
-    /// CPUs of a client apart from the server, and of the server.
+    /// CPU of a client that does not share the server's CPU, and CPU of the server.
     cpus: (u64, u64),
 }
 
 impl TwoHosts {
-    /// Makes the hosts and starts the server.
+    /// Creates the hosts and starts the server.
     pub(super) fn new(hairpin: &Build, scratch: &Path) -> Result<Self> {
         let cpus = cpus::first_two()?;
         let hosts = Hosts::new()?;
@@ -29,7 +29,7 @@ impl TwoHosts {
         Ok(Self { hosts, served, cpus })
     }
 
-    /// Hairpin and the bare loop for a case. Hairpin has run it once, outside the rounds, to report its CPUs.
+    /// Prepares Hairpin and the bare loop for a case. Runs Hairpin once outside the rounds, to check its CPUs.
     pub(super) fn contestants(
         &self,
         hairpin: &Build,
@@ -41,7 +41,7 @@ impl TwoHosts {
         let to = To { enter: self.hosts.enter_client(), ticket: self.served.ticket.clone(), cpu: client };
         let hairpin = hairpin.to(to);
         let used = cpus_used(&hairpin.run(combination, 0)?)?;
-        ensure!(used == (client, server), "Hairpin was pinned to {client} and {server}, and used the CPUs {used:?}");
+        ensure!(used == (client, server), "Hairpin was pinned to CPUs {client} and {server}, but used {used:?}");
         let server_host =
             [("--server-address", SERVER.to_owned()), ("--server-namespace", self.hosts.server_namespace())];
         let bare = BareLoop {
@@ -54,7 +54,7 @@ impl TwoHosts {
     }
 }
 
-/// CPUs of the client on its host, and of the server on the other.
+/// Returns the CPU of the client on its host, and the CPU of the server on the other host.
 fn cpus_used(run: &Value) -> Result<(u64, u64)> {
     let of = |role: &str| {
         let host = contract::list(run, "hosts").iter().find(|host| host["role"] == role);
@@ -63,7 +63,7 @@ fn cpus_used(run: &Value) -> Result<(u64, u64)> {
             Some([cpu]) => cpu.as_u64(),
             _ => None,
         }
-        .with_context(|| format!("cannot tell on which CPU the {role} ran: {:?}", run["hosts"]))
+        .with_context(|| format!("cannot find the CPU of the {role}: {:?}", run["hosts"]))
     };
     Ok((of("client")?, of("server")?))
 }

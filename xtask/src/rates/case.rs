@@ -1,4 +1,4 @@
-//! The compared cases: arguments of each contestant, and the bounds.
+//! The compared cases, with the arguments of each contestant and the bounds.
 
 use anyhow::{Result, bail};
 
@@ -22,7 +22,7 @@ pub(super) enum Unit {
     Bytes,
 }
 
-/// Bytes of a message, if messages are counted.
+/// Size of a message in bytes, if messages are counted.
 pub(super) const MESSAGE_BYTES: f64 = 64.0;
 
 impl Unit {
@@ -34,19 +34,19 @@ impl Unit {
     }
 }
 
-/// Bound of the ratio of Hairpin's rate to another's.
+/// Bound of the ratio of Hairpin's rate to the rate of another contestant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
-    /// The other contestant's name.
+    /// Name of the other contestant.
     pub(super) to: &'static str,
     pub(super) rule: Rule,
 }
 
-/// Minimum of a ratio.
+/// Minimum of the ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
     Median(f64),
-    /// Of the lower end of its interval, and of its median.
+    /// Minimum of the lower end of the interval, and minimum of the median.
     LowerAndMedian(f64, f64),
 }
 
@@ -124,7 +124,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "udp-sendmmsg",
-        // A sleeping receiver is woken for every few datagrams, which costs the sender more than its calls.
+        // A sleeping receiver must be woken every few datagrams, which costs the sender more time than its calls.
         question: "UDP, 64 datagrams of 64 B in one sendmmsg or recvmmsg, busy-polling",
         unit: Unit::Messages,
         contestants: &[
@@ -193,7 +193,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// The cases with these names; all without names.
+/// Returns the cases with these names, or all cases if there are no names.
 pub(super) fn all(only: &[String]) -> Result<Vec<&'static Case>> {
     if let Some(unknown) = only.iter().find(|name| CASES.iter().all(|case| case.name != name.as_str())) {
         let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();

@@ -16,7 +16,7 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// The package of a peer that is not installed.
+    /// Returns the Debian package of a program that is not installed; `None` if the program is available.
     pub(super) fn missing(self) -> Option<&'static str> {
         let name = match self {
             Self::Hairpin | Self::BareLoop => return None,

@@ -1,14 +1,14 @@
-//! The counters of a network namespace: what its sockets received, whatever a program reports.
+//! The counters of a network namespace. They show how much its sockets received, independent of the programs' reports.
 
 use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-/// IPv4 and TCP headers with time stamps. A packet on loopback counts once, however many segments it holds.
+/// Size of IPv4 and TCP headers with time stamps. On loopback a packet of several segments is counted once.
 const HEADERS_BYTES: u64 = 20 + 20 + 12;
 
-/// Totals received up to a moment.
+/// Totals received until a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     at: Instant,
@@ -34,7 +34,7 @@ impl Received {
         Ok(Self { at, datagrams, stream_bytes: bytes.saturating_sub(headers) })
     }
 
-    /// Datagrams and bytes of streams per second since then.
+    /// Returns the datagrams per second and the bytes of streams per second since `before`.
     pub(super) fn per_s_since(&self, before: &Self) -> (f64, f64) {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
@@ -42,13 +42,13 @@ impl Received {
     }
 }
 
-/// A counter from a file in which each group has a line of names and then a line of values.
+/// Reads a counter from a file in which each group has a line of names and then a line of values.
 fn counter(text: &str, group: &str, name: &str) -> Result<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(found, _)| *found == group);
     let (names, values) = (lines.next().unwrap_or_default().1, lines.next().unwrap_or_default().1);
     let mut pairs = names.split_whitespace().zip(values.split_whitespace());
     let value = pairs.find(|(found, _)| *found == name).and_then(|(_, value)| value.parse().ok());
-    value.with_context(|| format!("the kernel tells no counter {group} {name}"))
+    value.with_context(|| format!("the kernel has no counter {group} {name}"))
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(counter(SNMP, "UdpLite", "InDatagrams").unwrap(), 9);
         for (group, name) in [("Udp", "InErrors"), ("Tcp", "InSegs")] {
             let why = counter(SNMP, group, name).unwrap_err().to_string();
-            assert_eq!(why, format!("the kernel tells no counter {group} {name}"));
+            assert_eq!(why, format!("the kernel has no counter {group} {name}"));
         }
     }
 

@@ -1,19 +1,19 @@
-//! The bounds, on plain numbers, and the table of a case.
+//! Judges the bounds, and prints the table of a case.
 
 use std::collections::BTreeMap;
 
 use super::case::{Case, Rule};
 use crate::figures::{median, median_interval};
 
-/// The rate of each contestant in one round, by its name.
+/// Rate of each contestant in one round, by name.
 pub(super) type Round = BTreeMap<&'static str, f64>;
 
 /// The ratio of one contestant's rate to another's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ratio {
-    /// Its median over rounds.
+    /// Median over rounds.
     median: f64,
-    /// The interval of the median, of at least 95 %.
+    /// Interval that contains the median with a probability of at least 95 %.
     interval: (f64, f64),
 }
 
@@ -22,15 +22,15 @@ struct Ratio {
 enum Verdict {
     Holds,
     Broken,
-    /// One of the two did not run.
+    /// One of the two contestants did not run.
     NotMeasured,
 }
 
 const HAIRPIN: &str = "hairpin";
 const BARE: &str = "bare loop";
 
-/// Prints the table of a case: each contestant's median, and the ratios of Hairpin and of the bare loop to it. Returns
-/// whether every bound holds.
+/// Prints the table of a case: the median of each contestant, and the ratios of Hairpin and of the bare loop to that
+/// contestant. Returns whether all bounds hold.
 pub(super) fn print(case: &Case, rounds: &[Round]) -> bool {
     println!(
         "{:25} {:>10} {:>9} {:>15} {:>9} {:>15}  verdict",
@@ -55,7 +55,7 @@ pub(super) fn print(case: &Case, rounds: &[Round]) -> bool {
     all_hold
 }
 
-/// The ratio of the rates of `of` to those of `to`, over the rounds in which both ran.
+/// Returns the ratio of the rates of `of` to the rates of `to` in the rounds in which both ran.
 fn ratio(rounds: &[Round], of: &str, to: &str) -> Option<Ratio> {
     let ratios: Vec<f64> = rounds.iter().filter_map(|round| Some(round.get(of)? / round.get(to)?)).collect();
     (!ratios.is_empty()).then(|| Ratio { median: median(&ratios), interval: median_interval(&ratios) })

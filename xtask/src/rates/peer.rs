@@ -1,5 +1,5 @@
-//! A peer's server and client on their CPUs, and the namespace's counters while they run. Both end after the
-//! measurement, or with this program.
+//! Runs server and client of another program on two CPUs, and reads the namespace's counters. Both processes end after
+//! the measurement, or with this program.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -11,20 +11,19 @@ use anyhow::{Context, Result, bail};
 use super::counters::Received;
 use super::namespace::CONGESTION;
 
-/// Ports in the namespace, in which no other program has one.
+/// Ports of the servers. No other program runs in the namespace, so they are free.
 pub(super) const SOCKPERF_PORT: u16 = 11111;
 pub(super) const IPERF3_PORT: u16 = 5201;
 
 /// Time limit for a server to listen, and for a client to send.
-const START: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Interval between two checks.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Minimum arrivals between two checks for traffic to flow, not only a greeting: 64 messages of 64 B.
-const FLOWS_PER_LOOK: f64 = 64.0;
+/// Minimum arrivals in a polling interval if traffic flows, in messages of 64 B: a greeting is less.
+const MIN_ARRIVALS_PER_POLL: f64 = 64.0;
 
-/// Traffic before the measurement.
+/// Duration of the traffic before the measurement.
 const WARM_UP: Duration = Duration::from_millis(200);
 
 /// The command lines of server and client.
@@ -34,7 +33,7 @@ pub(super) struct Commands {
     client: Vec<String>,
 }
 
-/// sockperf in throughput mode; `--tcp-avoid-nodelay` sets TCP_NODELAY in this mode.
+/// Returns the commands of sockperf in throughput mode, in which `--tcp-avoid-nodelay` sets TCP_NODELAY.
 pub(super) fn sockperf<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Commands {
     let address = format!("-i 127.0.0.1 -p {SOCKPERF_PORT}");
     let is_tcp = words.clone().any(|word| word == "--tcp");
@@ -43,7 +42,7 @@ pub(super) fn sockperf<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Comm
     Commands { server: split(&server), client: [split(&client), words.map(str::to_owned).collect()].concat() }
 }
 
-/// iperf3, whose server ends with its client. UDP connections have no congestion control.
+/// Returns the commands of iperf3, whose server ends with its client. UDP has no congestion control.
 pub(super) fn iperf3<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Commands {
     let is_udp = words.clone().any(|word| word == "-u");
     let congestion = if is_udp { String::new() } else { format!("-C {CONGESTION}") };
@@ -56,7 +55,7 @@ fn split(words: &str) -> Vec<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Datagrams and bytes of streams per second received during `time`, after a warm-up.
+/// Runs server and client. Returns datagrams and stream bytes received per second in `time`, after a warm-up.
 pub(super) fn rates(
     commands: &Commands,
     port: u16,
@@ -65,7 +64,7 @@ pub(super) fn rates(
     time: Duration,
 ) -> Result<(f64, f64)> {
     let mut server = Process::start(&commands.server, cpus.1)?;
-    // iperf3 also has a TCP connection.
+    // iperf3 also uses a TCP connection.
     let listens_on_tcp = !is_udp || commands.server[0] == "iperf3";
     server.wait_until(|| listens(port, listens_on_tcp), "listen")?;
     let mut client = Process::start(&commands.client, cpus.0)?;
@@ -75,18 +74,18 @@ pub(super) fn rates(
         let (datagrams, bytes) = now.per_s_since(&before);
         before = now;
         let messages_per_s = if is_udp { datagrams } else { bytes / 64.0 };
-        Ok(messages_per_s * LOOK.as_secs_f64() > FLOWS_PER_LOOK)
+        Ok(messages_per_s * POLL_INTERVAL.as_secs_f64() > MIN_ARRIVALS_PER_POLL)
     };
     client.wait_until(flows, "send")?;
     thread::sleep(WARM_UP);
     let before = Received::now()?;
     thread::sleep(time);
     let after = Received::now()?;
-    client.lives().context("while it was measured")?;
+    client.lives().context("during the measurement")?;
     Ok(after.per_s_since(&before))
 }
 
-/// Whether a socket of this namespace has the port: a listening TCP socket, or any UDP socket.
+/// Whether a listening TCP socket, or any UDP socket, of this namespace has the port.
 fn listens(port: u16, tcp: bool) -> Result<bool> {
     let (names, state) = if tcp { (["tcp", "tcp6"], "0A") } else { (["udp", "udp6"], "07") };
     for name in names {
@@ -108,14 +107,14 @@ fn has_port(table: &str, port: u16, state: &str) -> bool {
     })
 }
 
-/// A process that is killed when dropped.
+/// A process. Dropping this kills it.
 struct Process {
     name: String,
     child: Child,
 }
 
 impl Process {
-    /// Starts it on one CPU. It is also killed with this program.
+    /// Starts a process on one CPU. The kernel kills it when this program ends.
     fn start(words: &[String], cpu: u64) -> Result<Self> {
         let name = words.join(" ");
         let mut command = Command::new("setpriv");
@@ -134,20 +133,20 @@ impl Process {
 
     fn wait_until(&mut self, mut is_so: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
         let started = Instant::now();
-        while started.elapsed() < START {
+        while started.elapsed() < START_TIMEOUT {
             self.lives()?;
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
             if is_so()? {
                 return Ok(());
             }
         }
-        bail!("`{}` did not {what} within {} s", self.name, START.as_secs())
+        bail!("`{}` did not {what} within {} s", self.name, START_TIMEOUT.as_secs())
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; both errors mean that it is gone.
+        // Both calls fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

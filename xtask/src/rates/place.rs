@@ -1,4 +1,4 @@
-//! One run of a contestant, and the rate at its receiver.
+//! Runs a contestant, and returns the rate at its receiver.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use super::namespace::CONGESTION;
 use super::peer;
 use crate::{cpus, process};
 
-/// Measured time of a run, and its warm-up, in ms.
+/// Measured time and warm-up of a run, in ms.
 const MEASURED_MS: u64 = 1000;
 const WARM_UP_MS: u64 = 200;
 
@@ -25,12 +25,12 @@ pub(super) struct Place {
     hairpin: PathBuf,
     bare_loop: PathBuf,
     out: PathBuf,
-    /// CPUs of sender and receiver: those of Hairpin's last run, before it the first two allowed.
+    /// CPUs of sender and receiver: those of Hairpin's last run; before the first run, the first two allowed ones.
     cpus: (u64, u64),
 }
 
 impl Place {
-    /// The built programs are in `programs`; runs of Hairpin are saved below `scratch`.
+    /// Uses the built programs in `programs`, and saves runs of Hairpin below `scratch`.
     pub(super) fn new(programs: &Path, scratch: &Path) -> Result<Self> {
         Ok(Self {
             hairpin: programs.join("hairpin"),
@@ -40,7 +40,7 @@ impl Place {
         })
     }
 
-    /// Runs a contestant; returns messages or bytes per second, as counted by its receiver.
+    /// Runs a contestant. Returns messages or bytes per second, as counted by the receiver.
     pub(super) fn rate(&mut self, case: &Case, contestant: &Contestant) -> Result<f64> {
         let words = contestant.arguments.split_whitespace();
         let (commands, port) = match contestant.program {
@@ -83,11 +83,11 @@ impl Place {
             Unit::Messages => "received_per_s",
             Unit::Bytes => "bytes_per_s",
         };
-        told[name].as_f64().with_context(|| format!("the bare loop told no {name}"))
+        told[name].as_f64().with_context(|| format!("the bare loop printed no {name}"))
     }
 }
 
-/// The rate of the only case of a run of Hairpin.
+/// Returns the rate of the only case of a run of Hairpin.
 fn rate_of(run: &Value, unit: Unit) -> Result<f64> {
     let cases = contract::list(run, "cases");
     let [case] = cases else { bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]) };
@@ -95,18 +95,18 @@ fn rate_of(run: &Value, unit: Unit) -> Result<f64> {
         Unit::Messages => "received_per_s",
         Unit::Bytes => "goodput_bytes_per_s",
     };
-    let rate = case[name]["value"].as_f64().with_context(|| format!("no {name} in it"))?;
+    let rate = case[name]["value"].as_f64().with_context(|| format!("the case has no {name}"))?;
     if case["valid"] != true {
         bail!("Hairpin marked the round as not valid: {}", case["why_invalid"]);
     }
     Ok(rate)
 }
 
-/// CPUs of client and server, which are sender and receiver.
+/// Returns the CPUs of client and server, which are sender and receiver.
 fn cpus_of(run: &Value) -> Result<(u64, u64)> {
     let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
     let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
-    let [client, server] = used[..] else { bail!("cannot tell on which CPUs the ends ran: cpus_used is {used:?}") };
+    let [client, server] = used[..] else { bail!("cannot find the CPUs of the ends: cpus_used is {used:?}") };
     Ok((client, server))
 }
 

@@ -1,4 +1,4 @@
-//! No file of a crate imports one that imports it, directly or over others: neither would be the lower one.
+//! The rule that imports between the files of a crate have no cycles, so that the files are in layers.
 //!
 //! An import is a `use` or a path that begins with `crate`, `super`, `self` or a child module; tests and re-exports do
 //! not count.
@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{self, Source};
 
-/// A module by its path in the crate; empty for the crate's root file.
+/// Path of a module in its crate; empty for the root file.
 type Module = Vec<String>;
 type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
-/// Each circle of each crate, one per line.
+/// Reports the import cycles of all crates, one per line.
 pub(super) fn circles(sources: &[Source]) -> Vec<String> {
     let mut crates: BTreeMap<&str, BTreeMap<Module, &Source>> = BTreeMap::new();
     for source in sources {
@@ -31,7 +31,7 @@ pub(super) fn circles(sources: &[Source]) -> Vec<String> {
     crates.into_iter().flat_map(of_crate).collect()
 }
 
-/// The crate's folder and the module of a file in its `src`; `None` for tests and other programs.
+/// Returns the crate's folder and the module of a file in `src`; `None` for tests and other programs.
 fn module_of(path: &str) -> Option<(&str, Module)> {
     let (folder, file) = path.split_once("/src/")?;
     let mut module: Module = file.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
@@ -44,7 +44,7 @@ fn module_of(path: &str) -> Option<(&str, Module)> {
     Some((folder, module))
 }
 
-/// The modules among `known` that the file imports.
+/// Returns the modules among `known` that the file imports.
 fn imports(source: &Source, module: &Module, known: &BTreeSet<Module>) -> BTreeSet<Module> {
     let text = source::production(&source.text, true);
     let (mut paths, mut rest) = (Vec::new(), String::new());
@@ -73,7 +73,7 @@ fn is_reexport(before: &str) -> bool {
         || before.ends_with(')') && before.rsplit("pub(").next().is_some_and(|of| !of.contains('{'))
 }
 
-/// The paths of a tree such as `crate::{a, b::{c, d as e}}`.
+/// Appends the paths of a tree such as `crate::{a, b::{c, d as e}}` to `paths`.
 fn expand(before: &[String], tree: &str, paths: &mut Vec<Module>) {
     let names =
         |text: &str| text.split("::").map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
@@ -99,7 +99,7 @@ fn expand(before: &[String], tree: &str, paths: &mut Vec<Module>) {
     }
 }
 
-/// The deepest known module on a path written in `module`; `None` if it leads out of the crate.
+/// Returns the deepest known module on a path that is written in `module`; `None` if the path leads out of the crate.
 fn resolve(path: &Module, module: &Module, known: &BTreeSet<Module>) -> Option<Module> {
     let ups = path.iter().take_while(|part| *part == "super").count();
     let below = |name: &String| known.contains(&[&module[..], std::slice::from_ref(name)].concat());
@@ -110,13 +110,13 @@ fn resolve(path: &Module, module: &Module, known: &BTreeSet<Module>) -> Option<M
         _ if below(&path[0]) => [&module[..], path].concat(),
         _ => return None,
     };
-    // A crate's root shows the modules of its folder `linux` as its own.
+    // The crate's root re-exports the modules of its folder `linux`.
     let in_folder = |part: &[String]| [&["linux".to_owned()], part].concat();
     let places = (0..=whole.len()).rev().flat_map(|length| [whole[..length].to_vec(), in_folder(&whole[..length])]);
     places.filter(|place| *place != ["linux"]).find(|place| known.contains(place))
 }
 
-/// Modules that import each other, as paths with `/`, one list for each ring.
+/// Returns a list for each cycle with the modules that import each other, as paths with `/`.
 fn rings(imports: &Imports) -> Vec<Vec<String>> {
     let reached: Imports = imports.keys().map(|module| (module.clone(), reach(module, imports))).collect();
     let mut rings: BTreeSet<Vec<String>> = BTreeSet::new();
@@ -133,7 +133,7 @@ fn rings(imports: &Imports) -> Vec<Vec<String>> {
     rings.into_iter().collect()
 }
 
-/// All that a module imports, directly or over others.
+/// Returns all modules that a module imports, directly or indirectly.
 fn reach(from: &Module, imports: &Imports) -> BTreeSet<Module> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(module) = next.pop() {

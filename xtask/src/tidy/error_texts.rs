@@ -1,9 +1,9 @@
-//! The rule that errors are distinguished by kind: no production code looks into the text of one.
+//! The rule that errors are distinguished by kind: production code does not examine the text of an error.
 
 use crate::source::{self, Source};
 
-/// Methods that look into a text, or cut it.
-const LOOKS: &[&str] = &[
+/// Methods that search a text, or split it.
+const SEARCH_METHODS: &[&str] = &[
     "contains",
     "ends_with",
     "eq",
@@ -18,7 +18,7 @@ const LOOKS: &[&str] = &[
     "strip_suffix",
 ];
 
-/// Sources of an error's text: the error in words, and the fields and calls that give a part of it.
+/// Expressions that return an error's text or a part of it.
 const TEXTS: &[&str] = &[
     "err.to_string()",
     "error.to_string()",
@@ -32,7 +32,7 @@ const TEXTS: &[&str] = &[
     ".hint()",
 ];
 
-/// How a hint begins in a text, without blanks: to cut there is to cut an error.
+/// Argument, without spaces, with which a text is split at its hint: that text is an error's.
 const HINT: &str = "\"(hint:\"";
 
 pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
@@ -41,11 +41,11 @@ pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
         return Vec::new();
     }
     let code = source::production(&source.text, false);
-    // Without blanks and line ends, as chains of calls are broken anywhere; with the place of each letter.
+    // Removes spaces and line ends, as chains of calls may be broken anywhere. Keeps the offset of each character.
     let (places, letters): (Vec<usize>, Vec<char>) =
         code.char_indices().filter(|(_, letter)| letter.is_ascii_graphic()).unzip();
     let dense: String = letters.into_iter().collect();
-    let looks = LOOKS.iter().flat_map(|look| {
+    let looks = SEARCH_METHODS.iter().flat_map(|look| {
         let of_texts = TEXTS.iter().map(move |text| format!("{text}.{look}("));
         of_texts.chain([format!(".{look}({HINT}")])
     });

@@ -1,29 +1,29 @@
-//! The rule that Linux-only code is in folders named `linux`: another system is then a new folder, not an edit.
+//! The rule that Linux-only code is in folders named `linux`, so that support for another system is a new folder.
 
 use crate::source::{self, Source};
 
-/// Paths in code that only Linux (or Unix) has.
+/// Paths in code that only exist on Linux (or Unix).
 const PATHS: &[&str] = &["libc", "rustix", "std::os", "os::fd", "os::linux", "os::unix"];
-/// Beginnings of file names that only Linux has.
+/// Prefixes of file names that only exist on Linux.
 const FILES: &[&str] = &["/proc/", "/sys/"];
 
 /// Code only for tests.
 const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
 
-/// Files that may have them elsewhere, and why.
+/// Files outside of these folders that may have Linux-only code, and why.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "crates/hairpin-transports/src/transports/icmp.rs",
-        "its wire is a socket with a header of its own, and shows the descriptor",
+        "its wire is a socket with its own header, and provides the descriptor",
     ),
     (
         "crates/hairpin-transports/src/transports/mptcp.rs",
-        "it tells apart by which error the kernel refuses its protocol",
+        "it distinguishes the errors with which the kernel refuses its protocol",
     ),
     ("crates/hairpin-transports/src/transports/shm.rs", "it holds a memory file, and refuses as a socket does"),
 ];
 
-/// Finds such code outside the folders, and exceptions that are no longer needed.
+/// Reports Linux-only code outside of the folders, and exceptions that are no longer needed.
 pub(super) fn linux_folders(sources: &[Source]) -> Vec<String> {
     check(sources, EXCEPTIONS)
 }

@@ -8,10 +8,10 @@ type Faults = Vec<(usize, String)>;
 /// Words of unfinished work, in halves, so that this file does not contain them.
 const UNFINISHED: &[(&str, &str)] = &[("TO", "DO"), ("FIX", "ME"), ("XX", "X")];
 
-/// Folders that exist on one machine and not on the next.
+/// Prefixes of paths that depend on the machine.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/ho", "me/"), ("/ro", "ot/"), ("/wo", "rk/"), ("/Us", "ers/")];
 
-/// Hosts of package registries: a build must not depend on which of them, or whose mirror, is reachable.
+/// Hosts of package registries: a build must not depend on which registry or mirror is reachable.
 const REGISTRIES: &[(&str, &str)] = &[
     ("index.crat", "es.io"),
     ("static.crat", "es.io"),
@@ -22,7 +22,7 @@ const REGISTRIES: &[(&str, &str)] = &[
     ("deb.deb", "ian.org"),
 ];
 
-/// No marks of unfinished work: it is done, or it is an issue.
+/// Reports marks of unfinished work.
 pub(super) fn unfinished(source: &Source) -> Faults {
     found(source, UNFINISHED, |word, before| {
         let inside_name = before.is_some_and(|before| before.is_alphanumeric() || before == '_');
@@ -30,7 +30,7 @@ pub(super) fn unfinished(source: &Source) -> Faults {
     })
 }
 
-/// No path of one machine.
+/// Reports paths that depend on the machine.
 pub(super) fn machine_paths(source: &Source) -> Faults {
     found(source, MACHINE_PATHS, |path, before| {
         let starts = before.is_none_or(|before| before.is_whitespace() || "\"'`(=:[<".contains(before));
@@ -38,12 +38,12 @@ pub(super) fn machine_paths(source: &Source) -> Faults {
     })
 }
 
-/// No host of a package registry.
+/// Reports hosts of package registries.
 pub(super) fn registry_hosts(source: &Source) -> Faults {
     found(source, REGISTRIES, |host, _| Some(format!("the host of a package registry (`{host}`)")))
 }
 
-/// Occurrences of words (given in halves) for which `fault` returns one, given the character before it.
+/// Finds words (given in halves). `fault` gets the preceding character.
 fn found(source: &Source, halves: &[(&str, &str)], fault: impl Fn(&str, Option<char>) -> Option<String>) -> Faults {
     let mut faults = Faults::new();
     for (number, line) in (1..).zip(source.text.lines()) {
@@ -60,22 +60,22 @@ fn found(source: &Source, halves: &[(&str, &str)], fault: impl Fn(&str, Option<c
     faults
 }
 
-/// Every file begins with its purpose.
+/// Reports a file that does not begin with its purpose.
 pub(super) fn module_docs(source: &Source) -> Faults {
     let first = (1..).zip(source.text.lines()).find(|(_, line)| !line.trim().is_empty());
     match first {
         Some((_, line)) if line.starts_with("//! ") => Faults::new(),
-        Some((number, _)) => vec![(number, "the file does not begin with `//! ` and what it is for".to_owned())],
+        Some((number, _)) => vec![(number, "the file does not begin with `//! ` and its purpose".to_owned())],
         None => vec![(1, "an empty file".to_owned())],
     }
 }
 
 const MAX_LINES: usize = 600;
 
-/// No long file.
+/// Reports a file that is too long.
 pub(super) fn length(source: &Source) -> Faults {
     let lines = source.text.lines().count();
-    let what = format!("{MAX_LINES} lines are the limit (hint: split the file by what its parts are for)");
+    let what = format!("the limit is {MAX_LINES} lines (hint: split the file by purpose)");
     if lines > MAX_LINES { vec![(lines, what)] } else { Faults::new() }
 }
 

@@ -1,19 +1,19 @@
-//! The rule that code asks a transport's card: production code outside the transports' files names none.
+//! The rule that code reads a transport's card: other production code contains no transport names.
 
 use crate::source::{self, Source};
 
-/// Where the transports are, each in a file named after it.
+/// Folder of the transports, each in a file with its name.
 const TRANSPORTS: &str = "crates/hairpin-transports/src/transports/";
 
 /// Code only for tests.
 const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
 
-/// Files that may have such words, which of them (empty: all), and why.
+/// Files that may contain names of transports, the allowed names (empty: all), and the reason.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "crates/hairpin-model/src/upgrade/earlier_cards.rs",
         &[],
-        "runs saved without cards get those of the transports that were",
+        "runs that were saved without cards get those of the transports of that time",
     ),
     (
         "crates/hairpin-engine/src/linux/links/guest.rs",
@@ -26,13 +26,13 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
 const OWN_LIST: &str = "const TRANSPORTS: &[&str] = &[";
 const EXPERIMENTS: &str = "crates/hairpin-experiments/src/experiments/";
 
-/// Finds literals outside the transports' files that are a transport's name, or the beginning that several names share.
+/// Reports literals outside of the transports' files that are a transport's name or the common prefix of several names.
 pub(super) fn transport_names(sources: &[Source]) -> Vec<String> {
     let names = names(sources);
     sources.iter().filter(|source| is_production(&source.path)).flat_map(|source| faults(source, &names)).collect()
 }
 
-/// Names by file (`unix_stream.rs` is `unix-stream`), each also for IPv6, and the part before a hyphen.
+/// Returns the names by file (`unix_stream.rs` is `unix-stream`), for IPv6 too, and the parts before a hyphen.
 fn names(sources: &[Source]) -> Vec<String> {
     let files = sources.iter().filter_map(|source| source.path.strip_prefix(TRANSPORTS)?.strip_suffix(".rs"));
     files

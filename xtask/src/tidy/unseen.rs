@@ -1,4 +1,4 @@
-//! Rules that no test goes unnoticed: each is compiled and run, and none ends early as passed.
+//! Rules that every test is compiled and run, and that no test returns early as passed.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use crate::suite;
 /// Faults of one file: line number from 1, and a description.
 type Faults = Vec<(usize, String)>;
 
-/// Languages of code blocks in documentation other than Rust; doctests are switched off but in [`COMPILED`].
+/// Languages of code blocks in documentation other than Rust. Doctests are disabled except in [`COMPILED`].
 const LANGUAGES: &[&str] = &["text", "json", "toml", "sh"];
 
-/// The crate whose documentation is a manual: its examples are compiled.
+/// The crate whose examples in documentation are compiled.
 const COMPILED: &str = "crates/hairpin/src/";
 
-/// No test returns: it asserts, or calls `skip!`, which CI fails unless the skip is listed.
+/// Reports tests that return early. They should assert, or call `skip!`, which CI rejects unless the skip is listed.
 pub(super) fn returns(source: &Source) -> Faults {
     let blank = source::without_comments(&source.text, true);
     let mut faults = Faults::new();
@@ -29,7 +29,7 @@ pub(super) fn returns(source: &Source) -> Faults {
     faults
 }
 
-/// The body of the function that follows byte `at`, braces included.
+/// Returns the range of the body, with braces, of the function that follows byte `at`.
 fn body_after(blank: &str, at: usize) -> Option<std::ops::Range<usize>> {
     let start = at + blank[at..].find('{')?;
     let mut depth = 0_usize;
@@ -44,7 +44,7 @@ fn body_after(blank: &str, at: usize) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// A test is ignored only if another test starts it in its own process. Its name says so.
+/// Reports ignored tests, unless another test starts them in a separate process, which their names must state.
 pub(super) fn ignored(source: &Source) -> Faults {
     let blank = source::without_comments(&source.text, true);
     let mut faults = Faults::new();
@@ -66,7 +66,7 @@ pub(super) fn ignored(source: &Source) -> Faults {
     faults
 }
 
-/// No example in documentation that is never compiled.
+/// Reports examples in documentation that are never compiled.
 pub(super) fn doctests(source: &Source) -> Faults {
     if source.path.starts_with(COMPILED) {
         return Faults::new();
@@ -76,14 +76,14 @@ pub(super) fn doctests(source: &Source) -> Faults {
         Some((number, line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?.trim()))
     });
     let fences = docs.filter_map(|(number, line)| Some((number, line.strip_prefix("```")?)));
-    // Every second fence closes a block.
+    // Every second fence closes a code block.
     let opening = fences.step_by(2).filter(|(_, language)| !LANGUAGES.contains(language));
     let what =
         format!("a code block that is never compiled (hint: name its language, one of {})", LANGUAGES.join(", "));
     opening.map(|(number, _)| (number, what.clone())).collect()
 }
 
-/// Every Rust file is part of a target: tests in any other would never run.
+/// Reports Rust files that are not part of a target, since their tests would never run.
 pub(super) fn orphans(sources: &[Source]) -> Vec<String> {
     let roots: BTreeSet<String> = manifests(sources).flat_map(|manifest| roots_of(&manifest, sources)).collect();
     let files = sources.iter().filter(|source| source.path.ends_with(".rs") && !roots.contains(&source.path));
@@ -117,7 +117,7 @@ fn manifests(sources: &[Source]) -> impl Iterator<Item = Manifest> {
     })
 }
 
-/// The main files of a package's targets, as cargo finds them.
+/// Returns the main files of a package's targets, found as by cargo.
 fn roots_of(manifest: &Manifest, sources: &[Source]) -> Vec<String> {
     let own = sources.iter().filter_map(|source| source.path.strip_prefix(&manifest.folder));
     let finds_tests = manifest.table["package"].get("autotests").and_then(toml::Value::as_bool).unwrap_or(true);
@@ -136,7 +136,7 @@ fn targets(table: &toml::Table) -> impl Iterator<Item = &toml::Value> {
     lists.flatten()
 }
 
-/// A target with `test = false` has no tests, unless `cargo xtask ci` runs it by name.
+/// Reports tests in targets with `test = false`, unless `cargo xtask ci` runs the target by name.
 pub(super) fn targets_without_tests(sources: &[Source]) -> Vec<String> {
     let mut faults = Vec::new();
     for manifest in manifests(sources) {
@@ -149,7 +149,7 @@ pub(super) fn targets_without_tests(sources: &[Source]) -> Vec<String> {
             });
         for path in untested.filter_map(|target| target.get("path")?.as_str()) {
             let path = format!("{}{path}", manifest.folder);
-            // A program with its own folder has all of its files there.
+            // If a program has its own folder, all of its files are in that folder.
             let own = if path.contains("/src/bin/") { path.trim_end_matches("main.rs") } else { &path };
             let holds =
                 sources.iter().filter(|source| source.path.starts_with(own) && source.text.contains("#[test]"));

@@ -1,15 +1,14 @@
-//! The answer to exchanges of small writes: their time with default options, and the remedy with the highest
-//! throughput.
+//! Answers runs of small writes: the time of exchanges with default options, and the remedy with the most throughput.
 
 use hairpin_model::finding::Severity;
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::summary::Verdict;
 use hairpin_model::{Answer, BestRemedy, CaseSummary, Comparison, Group, Remedy, Run, Statement, path};
 
-use super::statements::{ids, is_credible, not_ranked, quoted};
+use super::statements::{ids, is_credible, not_ranked, quote_finding};
 
-/// The answer, on the first group in which remedies were compared with `default`; `None` if no case is usable. Cases
-/// with an injected fault are used only if there are no others, and the answer says so first.
+/// Answers from the first group in which remedies were compared with `default`; `None` if no case is usable. Uses cases
+/// with an injected fault only if there are no others, and the answer says so first.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
     let with = |injected: bool| -> Vec<Group<'_>> {
         let speaks = |row: &&CaseSummary| {
@@ -24,25 +23,25 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
         groups.retain(|group| !group.rows.is_empty());
         groups
     };
-    of_groups(run, &with(false)).or_else(|| {
-        let mut injected = of_groups(run, &with(true))?;
+    answer_from_groups(run, &with(false)).or_else(|| {
+        let mut injected = answer_from_groups(run, &with(true))?;
         injected.statements.insert(0, not_ranked(run));
         Some(injected)
     })
 }
 
-fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
+fn answer_from_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
     let compared = |group: &&Group<'_>| group.rows.iter().any(|row| row.speed_up().is_some());
     let group = groups.iter().find(compared).or(groups.first())?;
-    let none = none(group);
-    let best = best(run, group, none);
+    let baseline = default_case(group);
+    let best = best(run, group, baseline);
     let statements = [
-        headline(group, none, &best),
-        none.filter(|_| best.len() > 1).map(|_| Statement::EqualRemedies { cases: ids(best.iter().copied()) }),
+        headline(group, baseline, &best),
+        baseline.filter(|_| best.len() > 1).map(|_| Statement::EqualRemedies { cases: ids(best.iter().copied()) }),
         without_pauses(group),
-        none.and_then(|none| cause(run, none)),
-        none.and_then(|none| slower(group, none)),
-        none.and_then(|none| other_transports(groups, none)),
+        baseline.and_then(|baseline| cause(run, baseline)),
+        baseline.and_then(|baseline| slower(group, baseline)),
+        baseline.and_then(|baseline| other_transports(groups, baseline)),
         other_paths(run, groups, group),
     ];
     let best_remedy = best.split_first().map(|(first, ties)| BestRemedy {
@@ -57,30 +56,30 @@ fn remedy(row: &CaseSummary) -> Option<Remedy> {
     row.case.primary().load.exchange().map(|exchange| exchange.remedy)
 }
 
-fn none<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
+fn default_case<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
     group.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::Default))
 }
 
-/// The number of `--gap` pauses in an exchange, if it does not have all of them.
+/// Returns the number of `--gap` pauses in an exchange, if some of them are missing.
 fn pauses_left(row: &CaseSummary) -> Option<usize> {
     row.case.primary().load.exchange()?.pauses_left()
 }
 
-/// The remedy with the most bytes per ms, and those without a difference found from it. If `default` was measured, only
-/// remedies whose speed-up excludes 1, or without an interval those that the comparison at p50 found faster; and only
-/// those with the pauses of `default`, if there are any.
-fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
-    let faster_at_p50 = |none: &CaseSummary, row: &CaseSummary| {
-        let pair = |one: &&Comparison| one.baseline == none.id && one.candidate == row.id;
+/// Returns the remedy with the most bytes per ms, and those for which no difference from it was found. If `default` was
+/// measured, considers only remedies whose speed-up excludes 1, or without an interval those that the comparison at p50
+/// found faster; and only those with the pauses of `default`, if there are any.
+fn best<'r>(run: &Run, group: &Group<'r>, baseline: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
+    let faster_at_p50 = |baseline: &CaseSummary, row: &CaseSummary| {
+        let pair = |one: &&Comparison| one.baseline == baseline.id && one.candidate == row.id;
         run.comparisons.iter().find(pair).is_some_and(|one| one.verdict == Verdict::Faster)
     };
     let proved = |row: &&CaseSummary| {
-        let Some(none) = none else { return true };
+        let Some(baseline) = baseline else { return true };
         row.speed_up().is_some_and(|figure| {
-            figure.value > 1.0 && (figure.excludes(1.0) || (figure.low.is_none() && faster_at_p50(none, row)))
+            figure.value > 1.0 && (figure.excludes(1.0) || (figure.low.is_none() && faster_at_p50(baseline, row)))
         })
     };
-    // A remedy that merges writes has none of the `--gap` pauses, and would win by that alone.
+    // A remedy that merges writes skips the `--gap` pauses, which alone would make it the best.
     let pauses = |row: &CaseSummary| pauses_left(row).is_none();
     let any_pauses = group.rows.iter().copied().any(|row| pauses(row) && remedy(row) != Some(Remedy::Default));
     let mut rows = group.rows.iter().copied().filter(proved).filter(|row| !any_pauses || pauses(row));
@@ -88,14 +87,14 @@ fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r
     std::iter::once(first).chain(rows.filter(|row| !first.moves_more(row))).collect()
 }
 
-fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]) -> Option<Statement> {
-    Some(match (none, best) {
-        (Some(none), [first, ..]) => Statement::Remedy { default: none.id.clone(), best: first.id.clone() },
-        (Some(none), []) => {
-            let tried = group.rows.iter().filter(|row| row.id != none.id && pauses_left(row).is_none());
+fn headline(group: &Group<'_>, baseline: Option<&CaseSummary>, best: &[&CaseSummary]) -> Option<Statement> {
+    Some(match (baseline, best) {
+        (Some(baseline), [first, ..]) => Statement::Remedy { default: baseline.id.clone(), best: first.id.clone() },
+        (Some(baseline), []) => {
+            let tried = group.rows.iter().filter(|row| row.id != baseline.id && pauses_left(row).is_none());
             let has_interval = |row: &CaseSummary| row.speed_up().is_some_and(|figure| figure.low.is_some());
             let have_intervals = tried.map(|row| has_interval(row)).reduce(|all, one| all && one);
-            Statement::NoRemedy { default: none.id.clone(), have_intervals }
+            Statement::NoRemedy { default: baseline.id.clone(), have_intervals }
         }
         (None, [only]) if group.rows.len() == 1 => Statement::OnlyRemedy { case: only.id.clone() },
         (None, best) if !best.is_empty() => Statement::FastestRemedies { cases: ids(best.iter().copied()) },
@@ -103,47 +102,50 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
     })
 }
 
-/// A case that is not compared because it lacks the `--gap` pauses.
+/// Reports a case that is not compared because it lacks the `--gap` pauses.
 fn without_pauses(group: &Group<'_>) -> Option<Statement> {
     let row = group.rows.iter().find(|row| pauses_left(row) == Some(0))?;
     Some(Statement::WithoutPauses { case: row.id.clone() })
 }
 
-/// Remedies found slower than the default options.
-fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<Statement> {
+/// Lists the remedies found slower than the default options.
+fn slower(group: &Group<'_>, baseline: &CaseSummary) -> Option<Statement> {
     let is_slower =
         |row: &CaseSummary| row.speed_up().is_some_and(|figure| figure.value < 1.0 && figure.excludes(1.0));
-    let cases = ids(group.rows.iter().copied().filter(|row| row.id != none.id && is_slower(row)));
+    let cases = ids(group.rows.iter().copied().filter(|row| row.id != baseline.id && is_slower(row)));
     (!cases.is_empty()).then_some(Statement::SlowerRemedies { cases })
 }
 
-/// The same writes with default options over the other transports.
-fn other_transports(groups: &[Group<'_>], none: &CaseSummary) -> Option<Statement> {
+/// Lists the cases with the same writes and default options over the other transports.
+fn other_transports(groups: &[Group<'_>], baseline: &CaseSummary) -> Option<Statement> {
     let alike = |row: &&CaseSummary| {
-        row.case.primary().transport != none.case.primary().transport
-            && row.case.primary().load.exchange() == none.case.primary().load.exchange()
-            && (row.case.ends.waiting, row.case.ends.placement) == (none.case.ends.waiting, none.case.ends.placement)
-            && path::alike(&row.case, &none.case)
+        row.case.primary().transport != baseline.case.primary().transport
+            && row.case.primary().load.exchange() == baseline.case.primary().load.exchange()
+            && (row.case.ends.waiting, row.case.ends.placement)
+                == (baseline.case.ends.waiting, baseline.case.ends.placement)
+            && path::alike(&row.case, &baseline.case)
     };
     let cases = ids(groups.iter().flat_map(|group| &group.rows).copied().filter(alike));
     (!cases.is_empty()).then_some(Statement::OtherTransports { cases })
 }
 
-/// The same exchange over the other paths of the run: with default options, and with the best remedy.
+/// Lists the same exchange over the other paths of the run: with default options, and with the best remedy.
 fn other_paths(run: &Run, groups: &[Group<'_>], group: &Group<'_>) -> Option<Statement> {
     let of_path = |other: &Group<'_>| {
-        let none = none(other)?;
-        Some(ids(std::iter::once(none).chain(best(run, other, Some(none)).first().copied())))
+        let baseline = default_case(other)?;
+        Some(ids(std::iter::once(baseline).chain(best(run, other, Some(baseline)).first().copied())))
     };
     let others = groups.iter().filter(|other| other.ends == group.ends && other.path != group.path);
     let paths: Vec<Vec<String>> = others.filter_map(of_path).collect();
     (!paths.is_empty()).then_some(Statement::OtherPaths { paths })
 }
 
-/// Minimum share of an exchange for a cause in the answer.
-const MUCH: f64 = 0.1;
+/// Minimum share of an exchange that a quoted cause must explain.
+const MIN_QUOTED_SHARE: f64 = 0.1;
 
-/// The finding that explains most of an exchange with default options and was not refuted.
-fn cause(run: &Run, none: &CaseSummary) -> Option<Statement> {
-    quoted(run, [none], |finding| finding.share >= MUCH && finding.severity != Severity::Note && is_credible(finding))
+/// Quotes the finding that explains most of an exchange with default options and was not refuted.
+fn cause(run: &Run, baseline: &CaseSummary) -> Option<Statement> {
+    quote_finding(run, [baseline], |finding| {
+        finding.share >= MIN_QUOTED_SHARE && finding.severity != Severity::Note && is_credible(finding)
+    })
 }

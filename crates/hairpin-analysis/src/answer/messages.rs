@@ -1,4 +1,4 @@
-//! The answer to messages at full rate: the highest rate, the gain of batches, the latency at that rate, and losses.
+//! Answers runs of messages at full rate: the highest rate, the gain of batches, the latency at that rate, and losses.
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::ladder::CaseKind;
@@ -9,7 +9,7 @@ use hairpin_model::{Answer, BatchGain, CaseSummary, Comparison, Figure, Load, Pa
 use super::one_way::{highest, losses};
 use super::statements::single;
 
-/// The answer; `None` if no such case is usable.
+/// Returns the answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         let is_measured = CaseKind::of(&row.case) == CaseKind::Messages && row.compared(ComparedBy::Rate).is_some();
@@ -20,7 +20,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     })
 }
 
-/// The case like `row` with that batch.
+/// Returns the case that equals `row` except for its batch of `messages`.
 fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
     let other = row.case.clone().with(|case| {
         if let Load::Messages { batch, .. } = &mut case.primary_mut().load {
@@ -30,7 +30,7 @@ fn with_batch<'r>(row: &CaseSummary, messages: u64, rows: &[&'r CaseSummary]) ->
     rows.iter().copied().find(|row| row.case == other)
 }
 
-/// The gain of the largest batch over one message per call, for the fastest case of each transport.
+/// Reports the gain of the largest batch over one message per call, for the fastest case of each transport.
 fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<Statement> {
     let batch = |row: &CaseSummary| row.case.primary().load.batch();
     let messages = rows.iter().map(|row| batch(row)).max().filter(|most| *most > 1)?;
@@ -44,7 +44,7 @@ fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<Statement> {
     (!gains.is_empty()).then_some(Statement::Batches { messages, gains })
 }
 
-/// The ratio of `candidate` to `baseline`, `None` within if no difference was found.
+/// Returns the ratio of `candidate` to `baseline`, as `Some(None)` if no difference was found.
 fn gain(run: &Run, baseline: &CaseSummary, candidate: &CaseSummary) -> Option<Option<Figure>> {
     let is_pair = |one: &&Comparison| {
         one.role == Role::CounterExperiment && one.baseline == baseline.id && one.candidate == candidate.id
@@ -53,7 +53,7 @@ fn gain(run: &Run, baseline: &CaseSummary, candidate: &CaseSummary) -> Option<Op
     Some(matches!(found.verdict, Verdict::Faster | Verdict::Slower).then_some(found.ratio))
 }
 
-/// The latency at the highest rate, next to that with one message per call.
+/// Reports the latency at the highest rate, and the latency with one message per call.
 fn latency(rows: &[&CaseSummary]) -> Option<Statement> {
     let first = rows.first().filter(|first| first.p50_ns().is_some())?;
     let one = with_batch(first, 1, rows).filter(|one| one.id != first.id && one.p50_ns().is_some());

@@ -1,7 +1,7 @@
-//! The answer to the question of a run, as statements: what was found, about which cases, with which verdict. The report
-//! has the words. Also the faster case of each pair, the knees of sweeps, and the best remedy against stalls.
+//! Answers the question of a run with statements: which cases, which result, which verdict; the report renders them.
+//! Also lists the faster case of each pair, the knees of sweeps, and the best remedy against stalls.
 //!
-//! A winner is named only if a difference was found from every other case that it is compared with.
+//! A winner is named only if a difference from every other compared case was found.
 
 mod exchanges;
 mod messages;
@@ -19,7 +19,7 @@ use hairpin_model::{Answer, Run, Statement};
 
 use statements::{not_ranked, single};
 
-/// The answer of `run`, whose cases, comparisons and findings are filled in.
+/// Returns the answer of `run`, whose cases, comparisons and findings must be filled in.
 pub fn answer(run: &Run) -> Answer {
     let pairs = ranking::pairs(&run.comparisons);
     let found = round_trips::answer(run, &pairs)

@@ -1,4 +1,4 @@
-//! The answer to offered loads: the knee of each sweep, the evenness of sends, and the place of losses.
+//! Answers runs of offered loads: the knee of each sweep, uneven sends, and losses.
 
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::grouped;
@@ -7,10 +7,10 @@ use hairpin_model::{Answer, Arrivals, CaseSummary, Knee, Load, PacingFigures, Pa
 
 use super::one_way::{has_losses, usable};
 use super::ranking::best;
-use super::statements::{ids, of, single};
+use super::statements::{answer_from, ids, single};
 use crate::knees::knees;
 
-/// The answer; `None` if no offered load is usable.
+/// Returns the answer; `None` if no offered load is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         let is_measured = CaseKind::of(&row.case) == CaseKind::Offered && row.one_way()?.delivered_share.is_some();
@@ -18,7 +18,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     }
     let knees = knees(run);
     if knees.is_empty() {
-        return of(of_rates(run, pairs));
+        return answer_from(report_rates(run, pairs));
     }
     let mut sweeps: Vec<&Knee> = knees.iter().collect();
     let greatest = |knee: &Knee| knee.delivered_per_s.unwrap_or(0.0);
@@ -27,12 +27,13 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         let mut rows = knee.cases.iter().filter_map(|id| run.case(id));
         rows.find(|row| row.case.primary().load.rate_per_s() == knee.delivered_per_s)
     });
-    let statements = sweeps.iter().flat_map(|knee| of_sweep(run, knee)).chain(at_knees.filter_map(uneven)).collect();
+    let statements =
+        sweeps.iter().flat_map(|knee| report_sweep(run, knee)).chain(at_knees.filter_map(uneven)).collect();
     Some(Answer { statements, knees, ..Answer::default() })
 }
 
-/// The knee, and the rate with the highest power if it is not the knee.
-fn of_sweep(run: &Run, knee: &Knee) -> Vec<Statement> {
+/// Reports the knee, and the rate with the highest power if it is not the knee.
+fn report_sweep(run: &Run, knee: &Knee) -> Vec<Statement> {
     let Some(case) = knee.cases.first() else { return Vec::new() };
     let power = knee.highest_power_per_s.filter(|per_s| Some(*per_s) != knee.delivered_per_s);
     let statements = [
@@ -43,7 +44,7 @@ fn of_sweep(run: &Run, knee: &Knee) -> Vec<Statement> {
     statements.into_iter().flatten().collect()
 }
 
-/// Losses at rates that count as delivered because their median rounds lost less; `None` if negligible.
+/// Reports losses at rates that count as delivered because their median round lost less; `None` if negligible.
 fn lost_below(run: &Run, knee: &Knee) -> Option<Statement> {
     let is_delivered = |row: &&CaseSummary| row.case.primary().load.rate_per_s() <= knee.delivered_per_s;
     let rows = knee.cases.iter().filter_map(|id| run.case(id)).filter(is_delivered);
@@ -52,8 +53,8 @@ fn lost_below(run: &Run, knee: &Knee) -> Option<Statement> {
     (lost > 1.0 - WHOLE).then(|| Statement::LostBelowKnee { case: row.id.clone() })
 }
 
-/// Loads at one rate each: the faster case at the same rate.
-fn of_rates(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
+/// Reports loads that were offered at a single rate: the fastest case for each rate and path.
+fn report_rates(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
     let rows = usable(run, CaseKind::Offered);
     let rate = |row: &CaseSummary| row.case.primary().load.rate_per_s().unwrap_or(f64::NAN);
     let p50 = |row: &CaseSummary| row.p50_ns().unwrap_or(f64::INFINITY);
@@ -73,19 +74,19 @@ fn details(row: &CaseSummary) -> Vec<Statement> {
 }
 
 /// Minimum deviation of the median gap to report, as a share.
-const MEDIAN_OFF: f64 = 0.01;
+const MIN_DEVIATION: f64 = 0.01;
 /// Minimum share of gaps below half of the requested gap to report.
-const BELOW_HALF: f64 = 0.02;
+const MIN_SHARE_BELOW_HALF: f64 = 0.02;
 
-/// The deviation of the sends from even gaps, if they should be even.
+/// Reports how sends deviate from even gaps, if they should be even.
 fn uneven(row: &CaseSummary) -> Option<Statement> {
     let Load::Offered { arrivals, .. } = row.case.primary().load else { return None };
     if arrivals == Arrivals::Poisson {
         return None;
     }
     let PacingFigures { nominal_ns, gap_ns, share_below_half, .. } = row.one_way()?.pacing?;
-    let median_gap = gap_ns.p50.map(|gap| gap.value / nominal_ns).filter(|ratio| (ratio - 1.0).abs() > MEDIAN_OFF);
-    let below_half = share_below_half.map(|below| below.value).filter(|below| *below > BELOW_HALF);
+    let median_gap = gap_ns.p50.map(|gap| gap.value / nominal_ns).filter(|ratio| (ratio - 1.0).abs() > MIN_DEVIATION);
+    let below_half = share_below_half.map(|below| below.value).filter(|below| *below > MIN_SHARE_BELOW_HALF);
     (median_gap.is_some() || below_half.is_some()).then(|| Statement::Uneven {
         case: row.id.clone(),
         median_gap,

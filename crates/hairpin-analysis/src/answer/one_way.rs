@@ -1,4 +1,4 @@
-//! Shared by the answers to one-way loads: the highest figure over each path, congestion control, and losses.
+//! Shared parts of the answers to one-way loads: the highest figure over each path, congestion control, and losses.
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::finding::Severity;
@@ -7,15 +7,15 @@ use hairpin_model::names::grouped;
 use hairpin_model::{Answer, CaseSummary, Finding, Pair, Run, Statement};
 
 use super::ranking::best;
-use super::statements::{ids, of, quoted};
+use super::statements::{answer_from, ids, quote_finding};
 
-/// The cases of that kind that the answer may use.
+/// Returns the cases of that kind that may be ranked.
 pub(super) fn usable(run: &Run, kind: CaseKind) -> Vec<&CaseSummary> {
     run.cases.iter().filter(|row| CaseKind::of(&row.case) == kind && row.can_be_ranked()).collect()
 }
 
-/// The answer to loads at full speed: over each path the cases with the highest figure, then what `details` says of all
-/// that have it, the highest first, and their losses. `None` if no case has it.
+/// Answers runs at full speed: for each path the cases with the highest figure, then the `details` of all cases that
+/// have the figure, highest first, and their losses. `None` if no case has it.
 pub(super) fn highest(
     run: &Run,
     pairs: &[Pair],
@@ -29,25 +29,25 @@ pub(super) fn highest(
         rows.retain(|row| row.compared(by).is_some());
         rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
         headlines.extend(rows.first().map(|first| best(run, first, &rows, pairs)));
-        rest.extend(details(&rows).into_iter().chain(paced(run, &rows)).chain(losses(&rows)));
+        rest.extend(details(&rows).into_iter().chain(report_pacing(run, &rows)).chain(losses(&rows)));
     }
-    of([headlines, rest].concat())
+    answer_from([headlines, rest].concat())
 }
 
-/// The finding that the answer quotes if it is a note, which the first screen does not show.
+/// Code of the finding that the answer quotes if it is a note, because the first screen shows no notes.
 const CONGESTION_CONTROL: &str = "congestion-control";
 
-/// Whether a congestion control paces some of the cases and no other was measured.
-pub(super) fn paced(run: &Run, rows: &[&CaseSummary]) -> Option<Statement> {
+/// Reports that a congestion control paces some of the cases and no other congestion control was measured.
+pub(super) fn report_pacing(run: &Run, rows: &[&CaseSummary]) -> Option<Statement> {
     let is_note = |finding: &Finding| finding.code == CONGESTION_CONTROL && finding.severity == Severity::Note;
-    quoted(run, rows.iter().copied(), is_note)
+    quote_finding(run, rows.iter().copied(), is_note)
 }
 
 pub(super) fn has_losses(row: &CaseSummary) -> bool {
     row.ledger().sent > row.ledger().received
 }
 
-/// The losses, one statement per transport: the table has the share of each case.
+/// Reports losses, one statement per transport; the table has the share of each case.
 pub(super) fn losses(rows: &[&CaseSummary]) -> Vec<Statement> {
     let lossy = rows.iter().copied().filter(|row| has_losses(row));
     grouped(lossy.map(|row| (row.case.primary().transport.as_str(), row)))

@@ -1,4 +1,4 @@
-//! The faster of two cases, and the cases that may be as fast as the fastest.
+//! Ranks cases: the faster of two cases, and the cases that may be as fast as the fastest.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use hairpin_model::{CaseSummary, Comparison, Figure, Pair, Run, Statement, ladde
 use super::statements::ids;
 use crate::compare::cases::pointwise;
 
-/// Neighbours on each ladder by every figure that both have.
+/// Returns the neighbours on each ladder, once for every figure that both have.
 pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     let neighbours = comparisons.iter().filter(|comparison| comparison.role == Role::Neighbours);
     let of = |comparison: &Comparison| {
@@ -28,10 +28,10 @@ pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     neighbours.flat_map(of).collect()
 }
 
-/// The best of `rows` and those without a difference found from it.
+/// Reports the best case, and the cases of `rows` for which no difference from it was found.
 pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: &[Pair]) -> Statement {
     let figure = ladder::compared_by(&[best]).first().and_then(|figure| best.compared(*figure));
-    let cases = ids(std::iter::once(best).chain(as_fast(best, rows, pairs, run.plan.alpha)));
+    let cases = ids(std::iter::once(best).chain(not_slower(best, rows, pairs, run.plan.alpha)));
     let verdict = match figure.and_then(Figure::interval) {
         None if rows.len() > 1 => None,
         _ if cases.len() == 1 => Some(Verdict::Faster),
@@ -40,11 +40,11 @@ pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: 
     Statement::Best { cases, verdict }
 }
 
-/// The cases among `rows` without a difference found from `first`, by the figure that they are judged by. A case is
-/// slower only if a direct comparison says so: a difference between two other cases of a ladder says nothing about the
-/// first, whose interval may be wide. All differences must hold at once, so none needs a correction. The ranking of the
-/// ladder must agree, so headline and ranking do not contradict each other.
-pub(super) fn as_fast<'r>(
+/// Returns the cases of `rows` for which no difference from `first` was found, by the judged figure. A case is slower
+/// only if a direct comparison says so: a difference between two other cases of a ladder says nothing about `first`,
+/// whose interval may be wide. All differences must hold at once, so none needs a correction. The ranking on the ladder
+/// must agree, so that headline and ranking do not contradict each other.
+pub(super) fn not_slower<'r>(
     first: &CaseSummary,
     rows: &[&'r CaseSummary],
     pairs: &[Pair],
@@ -57,7 +57,7 @@ pub(super) fn as_fast<'r>(
     rows.iter().copied().filter(|row| row.id != first.id && !is_slower(row)).collect()
 }
 
-/// The cases after `first` on its ladder, each with whether a step down to it is a difference.
+/// Returns the cases after `first` on its ladder, each with whether any step from `first` to it is a difference.
 fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool> {
     let tails = [ComparedBy::P90, ComparedBy::P99];
     let judged = pairs.iter().filter(|pair| !tails.contains(&pair.figure));
@@ -65,7 +65,7 @@ fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool
     let (mut at, mut slower, mut below) = (first, false, BTreeMap::new());
     while let Some(pair) = after.get(at) {
         slower |= pair.verdict == Verdict::Slower;
-        // A saved run can contain anything, even a cyclic ranking.
+        // A damaged run can contain a cyclic ranking.
         if below.insert(pair.b.as_str(), slower).is_some() {
             break;
         }

@@ -1,16 +1,15 @@
-//! The answer to round trips: the fastest, compared with the reference transport; with several paths the fastest over
-//! each.
+//! Answers runs of round trips: the fastest case and the reference transport; with several paths the fastest over each.
 
 use hairpin_model::names::grouped;
 use hairpin_model::{Answer, CaseSummary, EndKind, Finding, Load, Pair, Run, Statement};
 
-use super::ranking::{as_fast, best};
-use super::statements::{ids, is_credible, of, quoted, single};
+use super::ranking::{best, not_slower};
+use super::statements::{answer_from, ids, is_credible, quote_finding, single};
 
 /// The code of the finding that the answer quotes.
 const WAKE_UP: &str = "wake-up-dominated";
 
-/// The answer; `None` if no case can be ranked.
+/// Returns the answer; `None` if no case can be ranked.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let mut found = match run.cases.as_slice() {
         [only] if only.one_way().is_none() && !only.case.is_under_load() => vec![single(only)],
@@ -18,9 +17,9 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     };
     if !found.is_empty() {
         let explains = |finding: &Finding| finding.code == WAKE_UP && finding.share > 0.0 && is_credible(finding);
-        found.extend(quoted(run, &run.cases, explains));
+        found.extend(quote_finding(run, &run.cases, explains));
     }
-    of(found)
+    answer_from(found)
 }
 
 fn ranked(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
@@ -31,7 +30,7 @@ fn ranked(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
     let rows: Vec<&CaseSummary> = run.cases.iter().filter(is_ranked).collect();
     let paths = grouped(rows.iter().map(|row| (&row.case.path.link, *row)));
     match paths.len() {
-        0 | 1 => of_all(run, &rows, pairs),
+        0 | 1 => best_and_reference(run, &rows, pairs),
         _ => vec![over_paths(run, paths.iter().map(|(_, rows)| rows.as_slice()), pairs)],
     }
 }
@@ -41,20 +40,20 @@ fn fastest<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
     rows.iter().copied().min_by(|a, b| p50(a).total_cmp(&p50(b)))
 }
 
-/// The answer on all cases between two processes, or else on all cases.
-fn of_all(run: &Run, all: &[&CaseSummary], pairs: &[Pair]) -> Vec<Statement> {
+/// Answers from all cases between two processes; without such cases, from all cases.
+fn best_and_reference(run: &Run, all: &[&CaseSummary], pairs: &[Pair]) -> Vec<Statement> {
     let between_processes = |row: &&CaseSummary| row.case.ends.kind == EndKind::Processes && row.server().is_some();
     let of_processes: Vec<&CaseSummary> = all.iter().copied().filter(between_processes).collect();
     let rows = if of_processes.is_empty() { all } else { &of_processes };
     let Some(first) = fastest(rows) else { return Vec::new() };
-    let ties = as_fast(first, rows, pairs, run.plan.alpha);
+    let ties = not_slower(first, rows, pairs, run.plan.alpha);
     let slower: Vec<&CaseSummary> =
         all.iter().copied().filter(|row| !ties.iter().any(|tie| tie.id == row.id)).collect();
     std::iter::once(best(run, first, rows, pairs)).chain(reference(run, first, &slower)).collect()
 }
 
-/// The reference transport, compared with the fastest case: with the same waiting and placement if measured, or else
-/// its fastest case.
+/// Compares the reference transport with the fastest case: the reference case with the same waiting and placement if
+/// measured, otherwise the fastest reference case.
 fn reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> Option<Statement> {
     let is_reference =
         |row: &&CaseSummary| run.cards.get(&row.case.primary().transport).is_some_and(|card| card.is_reference);
@@ -74,7 +73,7 @@ fn reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> Option<
 fn over_paths<'r>(run: &Run, paths: impl Iterator<Item = &'r [&'r CaseSummary]>, pairs: &[Pair]) -> Statement {
     let of_path = |rows: &[&CaseSummary]| {
         let first = fastest(rows)?;
-        Some(ids(std::iter::once(first).chain(as_fast(first, rows, pairs, run.plan.alpha))))
+        Some(ids(std::iter::once(first).chain(not_slower(first, rows, pairs, run.plan.alpha))))
     };
     Statement::BestOverPaths { paths: paths.filter_map(of_path).collect() }
 }

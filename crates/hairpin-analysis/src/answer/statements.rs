@@ -1,9 +1,9 @@
-//! Statements that several kinds of answers share.
+//! Statements shared by several kinds of answers.
 
 use hairpin_model::{Answer, Case, CaseSummary, Finding, Run, Statement};
 
-/// `None` without a statement.
-pub(super) fn of(statements: Vec<Statement>) -> Option<Answer> {
+/// Returns the answer with these statements; `None` if there are none.
+pub(super) fn answer_from(statements: Vec<Statement>) -> Option<Answer> {
     (!statements.is_empty()).then(|| Answer::from(statements))
 }
 
@@ -15,7 +15,7 @@ pub(super) fn ids<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>) -> Vec<St
     rows.into_iter().map(|row| row.id.clone()).collect()
 }
 
-/// The reason if no usable case can be ranked.
+/// Returns the reason why no usable case can be ranked.
 pub(super) fn not_ranked(run: &Run) -> Statement {
     let some = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
     Statement::NotRanked {
@@ -24,8 +24,8 @@ pub(super) fn not_ranked(run: &Run) -> Statement {
     }
 }
 
-/// The first finding that suits, about one of these cases.
-pub(super) fn quoted<'r>(
+/// Quotes the first finding that `suits`, about one of these cases.
+pub(super) fn quote_finding<'r>(
     run: &Run,
     rows: impl IntoIterator<Item = &'r CaseSummary>,
     suits: impl Fn(&Finding) -> bool,
@@ -37,7 +37,7 @@ pub(super) fn quoted<'r>(
     })
 }
 
-/// Whether no check contradicts a cause: an unconfirmed one is not part of an answer.
+/// Whether no check contradicts the cause; an unconfirmed cause is not part of an answer.
 pub(super) fn is_credible(finding: &Finding) -> bool {
     finding.proved.as_ref().is_none_or(|proved| proved.verdict == "confirmed")
 }

@@ -1,4 +1,4 @@
-//! The answer to streams: the highest goodput, its cost, its fairness, and its limit.
+//! Answers runs of streams: the highest goodput, its cost, fairness and limit.
 
 use hairpin_model::answer::BusyCpu;
 use hairpin_model::compared_by::ComparedBy;
@@ -7,20 +7,20 @@ use hairpin_model::ladder::CaseKind;
 use hairpin_model::trace::End;
 use hairpin_model::{Answer, CaseSummary, Moment, Pair, Placement, Run, Statement, Waiting};
 
-use super::one_way::{highest, losses, paced};
-use super::statements::{quoted, single};
+use super::one_way::{highest, losses, report_pacing};
+use super::statements::{quote_finding, single};
 use crate::statistics::location::median;
 
-/// Minimum fairness; below it some connection got visibly less than another.
-const FAIR: f64 = 0.95;
-/// Minimum CPU use of an end without CPU time to spare.
-const BUSY: f64 = 0.98;
+/// Minimum fairness; below it, the connections received visibly different shares.
+const MIN_FAIRNESS: f64 = 0.95;
+/// Minimum CPU use of an end that counts as busy.
+const MIN_BUSY_SHARE: f64 = 0.98;
 
-/// The answer; `None` if no stream is usable.
+/// Returns the answer; `None` if no stream is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
         let is_measured = CaseKind::of(&row.case) == CaseKind::Streams && row.goodput().is_some();
-        return is_measured.then(|| of_one(run, row).into());
+        return is_measured.then(|| single_answer(run, row).into());
     }
     highest(run, pairs, (CaseKind::Streams, ComparedBy::Goodput), |rows| {
         let of_best = rows.first().into_iter().flat_map(|best| [cpu_time(best), limit(run, best)]).flatten();
@@ -29,8 +29,8 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     })
 }
 
-fn of_one(run: &Run, row: &CaseSummary) -> Vec<Statement> {
-    let details = [limit(run, row), both_ways(row), unfair(row), paced(run, &[row])];
+fn single_answer(run: &Run, row: &CaseSummary) -> Vec<Statement> {
+    let details = [limit(run, row), both_ways(row), unfair(row), report_pacing(run, &[row])];
     std::iter::once(single(row)).chain(details.into_iter().flatten()).chain(losses(&[row])).collect()
 }
 
@@ -39,29 +39,29 @@ fn cpu_time(row: &CaseSummary) -> Option<Statement> {
     (per_gb.client.is_some() || per_gb.server.is_some()).then(|| Statement::CpuTime { case: row.id.clone() })
 }
 
-/// A case that goes both ways at once has a goodput for each.
+/// Reports the goodput of each direction of a case in both directions.
 fn both_ways(row: &CaseSummary) -> Option<Statement> {
     row.case.goes_both_ways().then(|| Statement::BothWays { case: row.id.clone() })
 }
 
 fn unfair(row: &CaseSummary) -> Option<Statement> {
-    row.one_way()?.fairness.filter(|fairness| fairness.value < FAIR)?;
+    row.one_way()?.fairness.filter(|fairness| fairness.value < MIN_FAIRNESS)?;
     Some(Statement::Unfair { case: row.id.clone() })
 }
 
-/// The code of the finding that a link limits a goodput.
+/// Code of the finding that a link limits the goodput.
 const LINK_SATURATED: &str = "link-saturated";
 
-/// The limit of a case's goodput, if known: a busy CPU, or the link.
+/// Reports the limit of a case's goodput, if known: a busy CPU, or the link.
 fn limit(run: &Run, row: &CaseSummary) -> Option<Statement> {
-    match busy(row) {
+    match busy_cpu(row) {
         Some(cpu) => Some(Statement::BusyCpu { case: row.id.clone(), cpu }),
-        None => quoted(run, [row], |finding| finding.code == LINK_SATURATED),
+        None => quote_finding(run, [row], |finding| finding.code == LINK_SATURATED),
     }
 }
 
-/// Ends that spin always keep their CPU busy.
-fn busy(row: &CaseSummary) -> Option<BusyCpu> {
+/// Returns the busy CPU that limits the goodput. `None` for ends that spin, as they always keep their CPU busy.
+fn busy_cpu(row: &CaseSummary) -> Option<BusyCpu> {
     if row.case.ends.waiting == Waiting::Spin {
         return None;
     }
@@ -71,7 +71,7 @@ fn busy(row: &CaseSummary) -> Option<BusyCpu> {
     let (client, server) = (used(|moment| moment.client_cpu), used(|moment| moment.server_cpu));
     let sender = if row.case.primary().direction == Direction::Up { End::Client } else { End::Server };
     let (sends, receives) = if sender == End::Client { (client, server) } else { (server, client) };
-    let is_busy = |used: &f64| *used >= BUSY;
+    let is_busy = |used: &f64| *used >= MIN_BUSY_SHARE;
     match (row.case.ends.placement, sends.zip(receives)) {
         (Placement::SameCpu, Some((sends, receives))) if is_busy(&(sends + receives)) => Some(BusyCpu::Shared),
         (Placement::SameCpu, _) => None,
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_busy_cpu_is_the_limit_unless_it_busy_polls() {
-        let limit = |placement, waiting, cpu| busy(&row(placement, waiting, cpu));
+        let limit = |placement, waiting, cpu| busy_cpu(&row(placement, waiting, cpu));
         let (apart, block) = (Placement::CrossCpu, Waiting::Block);
         assert_eq!(limit(apart, block, [0.6, 0.99]), Some(BusyCpu::Receiver));
         assert_eq!(limit(apart, block, [0.99, 0.6]), Some(BusyCpu::Sender));

@@ -43,7 +43,7 @@ fn no_winner(cases: Vec<String>) -> Statement {
     Statement::Best { cases, verdict: Some(Verdict::CannotTell) }
 }
 
-/// The reference of the answer with its ratio, printed, and whether the conditions are the same.
+/// The reference of the answer, its ratio as text, and whether the conditions are the same.
 fn reference(found: &Answer) -> Option<(String, String, bool)> {
     found.statements.iter().find_map(|statement| match statement {
         Statement::Reference { case, ratio, same_conditions } => {
@@ -53,7 +53,7 @@ fn reference(found: &Answer) -> Option<(String, String, bool)> {
     })
 }
 
-/// The p50 of a case and its bounds, printed.
+/// The p50 of a case and its bounds, as texts.
 fn p50(run: &Run, case: &Case) -> (String, [String; 2]) {
     let p50 = run.case(&case.id()).unwrap().primary().latency_ns.p50.unwrap();
     let (low, high) = p50.interval().unwrap();
@@ -108,14 +108,14 @@ fn without_a_difference_no_winner_is_named() {
     assert_eq!(found.statements[0], no_winner(ids(&["pipe", "fifo"])));
     assert_eq!(p50(&run, &Case::ping_pong("fifo")).0, "5.01 us");
     assert_eq!(reference(&found), Some((Case::ping_pong("tcp").id(), "2.60x".to_owned(), true)));
-    assert_eq!(found.pairs[0].verdict, Verdict::CannotTell, "the ranking says the same");
+    assert_eq!(found.pairs[0].verdict, Verdict::CannotTell, "the ranking agrees");
 
     let found = answer_of(&[plain("tcp", 13_000), plain("udp", 13_000)]);
     assert_eq!(found.statements, [no_winner(ids(&["tcp", "udp"]))], "tcp is not compared with itself");
 }
 
 #[test]
-fn a_case_with_a_wide_interval_is_not_slower_because_one_before_it_is() {
+fn a_case_with_a_wide_interval_is_not_slower_because_its_predecessor_is() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("pipe"), &steady(5_000));
     fixture.rounds_of(&Case::ping_pong("fifo"), &steady(5_200));
@@ -245,7 +245,7 @@ fn best_remedy(remedy: &str) -> Statement {
     Statement::Remedy { default: small_writes("default").id(), best: small_writes(remedy).id() }
 }
 
-/// The throughput of a remedy over default options.
+/// The speed-up of a remedy: its throughput / that of default options.
 fn speed_up(run: &Run, case: &Case) -> Figure {
     run.case(&case.id()).unwrap().speed_up().unwrap()
 }
@@ -263,17 +263,17 @@ fn the_best_remedy_and_those_slower_than_default_are_named() {
     let gain = speed_up(&run, &small_writes("one-write"));
     assert!(factor(gain.value) == "1833x" && (1800.0..1900.0).contains(&gain.low.unwrap()), "{gain:?}");
     assert_eq!(factor(speed_up(&run, &small_writes("cork-forgotten")).value), "0.212x");
-    let best = found.best_remedy.expect("one is proved");
+    let best = found.best_remedy.expect("a remedy is faster");
     assert_eq!((best.case, best.no_difference), (small_writes("one-write").id(), Vec::new()));
     assert!((best.speed_up.expect("default was measured").value - 1833.0).abs() < 10.0);
 }
 
 #[test]
-fn remedies_with_equal_throughput_are_no_winners() {
+fn remedies_with_equal_throughput_have_no_winner() {
     let found = answer_of(&exchanges(&[("default", 44_000_000), ("writev", 24_000), ("one-write", 24_000)]));
     let equal = Statement::EqualRemedies { cases: remedies(&["writev", "one-write"]) };
     assert_eq!(found.statements, [best_remedy("writev"), equal]);
-    assert_eq!(found.best_remedy.expect("both are proved").no_difference, remedies(&["one-write"]));
+    assert_eq!(found.best_remedy.expect("both remedies are faster").no_difference, remedies(&["one-write"]));
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn finding(code: &str, case: &Case, share: f64) -> Finding {
     }
 }
 
-/// A run with one finding and its answer: whether it quotes the finding as it is, confirmed, and refuted.
+/// For a run with this finding: whether the answer quotes it without a check, confirmed, and refuted.
 fn is_quoted(mut run: Run, finding: &Finding) -> [bool; 3] {
     let proved = |verdict: &str| Proved {
         check: "change it".to_owned(),

@@ -1,5 +1,4 @@
-//! The answer to probes under load: the latency that the load adds to the median round trip, the load's goodput, and the
-//! probe's losses.
+//! Answers runs of probes under load: added median latency, goodput of the load, losses of the probe.
 
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::grouped;
@@ -7,11 +6,11 @@ use hairpin_model::summary::Verdict;
 use hairpin_model::{Answer, CaseSummary, Figure, Pair, Run, Statement};
 
 use super::one_way::usable;
-use super::ranking::as_fast;
-use super::statements::{ids, of};
+use super::ranking::not_slower;
+use super::statements::{answer_from, ids};
 use crate::compare::cases::pointwise;
 
-/// The answer; `None` if no such case is usable.
+/// Returns the answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let mut rows: Vec<&CaseSummary> = match run.cases.as_slice() {
         [only] if CaseKind::of(&only.case) == CaseKind::UnderLoad => vec![only],
@@ -22,7 +21,7 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     for (_, rows) in grouped(rows.iter().map(|row| (row.case.without_loads(), *row))) {
         let (mut loaded, unloaded): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
             rows.iter().copied().partition(|row| !row.case.loads().is_empty());
-        // Cases without any answer are reported by their losses.
+        // Without any answer, only the losses of a case are reported.
         loaded.retain(|row| row.p50_ns().is_some());
         loaded.sort_by(|a, b| a.p50_ns().unwrap_or(0.0).total_cmp(&b.p50_ns().unwrap_or(0.0)));
         headlines.extend(headline(run, &loaded, pairs));
@@ -30,10 +29,10 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         details.extend(unloaded.into_iter().filter_map(without_load));
         details.extend(rows.iter().flat_map(|row| losses(row)));
     }
-    of([headlines, details].concat())
+    answer_from([headlines, details].concat())
 }
 
-/// What a phase adds to the median round trip, if it has an interval.
+/// Returns what the load adds to the median round trip, in ns; `None` without an interval.
 fn added(row: &CaseSummary) -> Option<Figure> {
     let added = row.under_load.as_ref()?.added_ns.p50?;
     added.interval().and(added.finite()).map(|_| added)
@@ -47,7 +46,7 @@ fn effect(row: &CaseSummary) -> Option<Verdict> {
     })
 }
 
-/// The effect of these loads, the lowest latency first: those that add least and most, if a difference was found.
+/// Reports the effect of these loads, lowest latency first: those that add least and most, if a difference was found.
 fn headline(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Option<Statement> {
     let (first, last) = (*loaded.first()?, *loaded.last()?);
     if loaded.len() == 1 {
@@ -57,7 +56,7 @@ fn headline(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Option<Statem
     if loaded.iter().any(|row| added(row).is_none()) {
         return Some(Statement::Loads { cases, least: Vec::new(), most: Vec::new() });
     }
-    let least = ids(std::iter::once(first).chain(as_fast(first, loaded, pairs, alpha)));
+    let least = ids(std::iter::once(first).chain(not_slower(first, loaded, pairs, alpha)));
     if least.contains(&last.id) {
         return Some(Statement::Loads { least: cases.clone(), cases, most: Vec::new() });
     }
@@ -68,7 +67,7 @@ fn headline(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Option<Statem
     Some(Statement::Loads { cases, least, most })
 }
 
-/// The goodput of a single load, and the responsiveness under each; the table has the goodput of several.
+/// Reports the goodput of a single load, and the responsiveness under each; the table has the goodput of several loads.
 fn loads(loaded: &[&CaseSummary]) -> Option<Statement> {
     let has_rpm =
         |row: &&CaseSummary| row.under_load.as_ref().is_some_and(|figures| figures.responsiveness_rpm.is_some());
@@ -80,7 +79,7 @@ fn loads(loaded: &[&CaseSummary]) -> Option<Statement> {
     (!cases.is_empty()).then_some(Statement::Responsiveness { cases })
 }
 
-/// The difference between the phases without a load.
+/// Reports the difference between the phases if there is no load.
 fn without_load(row: &CaseSummary) -> Option<Statement> {
     let figures = row.under_load.as_ref()?;
     figures.added_ns.p50.and_then(Figure::finite)?;
@@ -88,7 +87,7 @@ fn without_load(row: &CaseSummary) -> Option<Statement> {
     Some(Statement::WithoutLoad { case: row.id.clone(), verdict: effect(row) })
 }
 
-/// The phases in which the probe lost messages.
+/// Reports the phases in which the probe lost messages.
 fn losses(row: &CaseSummary) -> Vec<Statement> {
     let phases = row.under_load.iter().flat_map(|figures| figures.phases.each());
     let lossy = phases.filter(|(_, figures)| figures.probe.ledger.sent > figures.probe.ledger.received);
@@ -113,7 +112,7 @@ mod tests {
     /// A case, its loaded median in ms, and the interval of the added latency.
     type Given = (Case, f64, Option<(f64, f64)>);
 
-    /// A probe of 64 B over UDP in a closed loop next to a stream over TCP with these options; `None`: no load.
+    /// A probe of 64 B over UDP in a closed loop next to a stream over TCP with these options (`None`: without a load).
     fn probed(options: Option<&str>) -> Case {
         let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
         case.primary_mut().load.set_sizes(64, 64);
@@ -124,8 +123,7 @@ mod tests {
         case
     }
 
-    /// Twelve rounds of each case with that loaded median; the idle median is 10.3 ms, and the difference has the given
-    /// interval, if any.
+    /// Twelve rounds of each case with that loaded median. Idle median: 10.3 ms. The difference has the given interval.
     fn run_of(cases: &[Given]) -> Run {
         let mut fixture = Fixture::new();
         for (case, loaded_ms, _) in cases {
@@ -187,7 +185,7 @@ mod tests {
         };
         let two = answer_of(&[cubic(), bbr()]);
         assert_eq!(two.statements, loads(&[BBR, CUBIC], &[BBR], &[CUBIC]), "the table has the rest");
-        assert_eq!(two.pairs.first().map(|pair| pair.verdict), Some(Verdict::Slower), "one ladder");
+        assert_eq!(two.pairs.first().map(|pair| pair.verdict), Some(Verdict::Slower), "both are on one ladder");
         let alike = answer_of(&[cubic(), (linked(RENO), 183.3, Some((171.0, 176.0)))]);
         assert_eq!(alike.statements, loads(&[CUBIC, RENO], &[CUBIC, RENO], &[]));
         let three = answer_of(&[cubic(), bbr(), (linked(RENO), 20.3, Some((9.0, 11.0)))]);
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_the_probe_have_phases_and_responsiveness_is_of_every_load() {
+    fn losses_of_the_probe_have_phases_and_every_load_has_its_responsiveness() {
         let mut run = run_of(&[(linked(CUBIC), 183.3, Some((171.0, 176.0)))]);
         let figures = run.cases[0].under_load.as_mut().unwrap();
         let lost = BTreeMap::from([("link-queue".to_owned(), 3)]);
@@ -238,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn each_path_has_its_own_loads_and_an_only_case_is_reported_even_if_invalid() {
+    fn each_path_has_its_own_loads_and_a_single_case_is_reported_even_if_invalid() {
         let codel = || over("delay=5ms codel=5ms/100ms", probed(Some(CUBIC)));
         let cases = [(linked(CUBIC), 183.3, Some((171.0, 176.0))), (codel(), 20.3, Some((9.0, 11.0)))];
         let loaded = |case: Case| Statement::Load { case: case.id(), verdict: Some(Verdict::Slower) };
@@ -249,6 +247,6 @@ mod tests {
         run.cases[0].valid = false;
         assert_eq!(answer(&run).statements[0], loaded(linked(CUBIC)));
         run.cases.push(run_of(&cases[1..]).cases.remove(0));
-        assert_eq!(answer(&run).statements, [loaded(codel()), gets(codel())], "an invalid one of several is not");
+        assert_eq!(answer(&run).statements, [loaded(codel()), gets(codel())], "an invalid case among several is not");
     }
 }

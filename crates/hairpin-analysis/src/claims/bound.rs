@@ -1,4 +1,4 @@
-//! `at-least` and `at-most`: the figure, or the ratio of two, on one side of a bound.
+//! `at-least` and `at-most`: the figure, or the ratio of two figures, is on one side of a bound.
 
 use hairpin_model::reason::Bound;
 use hairpin_model::{Figure, FigureName, Judgement, Measure, Published};
@@ -21,7 +21,7 @@ pub(super) fn judge(
 ) -> Result<Judgement, Box<Judgement>> {
     let bound = bound.map_or_else(|| number(published), Ok)?;
     let measured = measure(of, &published.unit, evidence)?;
-    // The maximum over all rounds is exact; its interval only shows how the maxima of the rounds differ.
+    // The maximum over all rounds is exact; its interval only shows how the maxima of single rounds differ.
     let greatest = of.figure == FigureName::Max && of.against.is_none();
     let value = measured.figure.value;
     let judged = if greatest { Figure::new(value, value, value) } else { measured.figure };

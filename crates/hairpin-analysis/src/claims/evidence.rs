@@ -1,10 +1,10 @@
-//! The runs that a rule is judged by.
+//! The runs against which a rule is judged.
 
 use hairpin_model::Run;
 
 #[derive(Clone, Copy)]
 pub(super) struct Evidence<'r> {
     pub(super) run: &'r Run,
-    /// The run of the denominator's case: the same run, unless the rule names another.
+    /// The run with the case of the denominator: the same run, unless the rule names another one.
     pub(super) other: &'r Run,
 }

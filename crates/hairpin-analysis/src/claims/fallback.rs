@@ -1,9 +1,9 @@
-//! `fallback`: no datagram got through, and another transport was used instead.
+//! `fallback`: no datagram arrived, and another transport was used instead.
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::{Judgement, Reason, Run, Selector};
 
-use super::place::{absent, without};
+use super::place::{error, no_figure};
 use super::selection::select;
 
 pub(super) fn judge(case: &Selector, from: &str, to: &str, run: &Run) -> Result<Judgement, Box<Judgement>> {
@@ -11,8 +11,8 @@ pub(super) fn judge(case: &Selector, from: &str, to: &str, run: &Run) -> Result<
     let fallback = case.case.path.across.as_ref().and_then(|across| across.fallback.as_ref());
     let Some(fallback) = fallback else {
         let (from, to) = (from.to_owned(), to.to_owned());
-        return Err(absent(Verdict::CannotTell, Reason::NoFallback { case: case.label.clone(), from, to }));
+        return Err(error(Verdict::CannotTell, Reason::NoFallback { case: case.label.clone(), from, to }));
     };
     let verdict = if fallback.from == from && fallback.to == to { Verdict::Holds } else { Verdict::DoesNotHold };
-    Ok(without(verdict, Reason::FellBack { case: case.label.clone(), fallback: fallback.clone() }))
+    Ok(no_figure(verdict, Reason::FellBack { case: case.label.clone(), fallback: fallback.clone() }))
 }

@@ -1,4 +1,4 @@
-//! Figures by name, in the unit of the published text, and their ratios.
+//! Returns figures by name, in the unit of the published text, and their ratios.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use hairpin_model::{CaseSummary, Figure, FigureName, Judgement, Measure, Publish
 
 use super::evidence::Evidence;
 use super::of_round::by_block;
-use super::place::{absent, place, verdict, without};
+use super::place::{error, locate, no_figure, verdict};
 use super::selection::select;
-use super::units::{TIMES, is_latency, scale};
+use super::units::{RATIO_UNIT, is_latency, scale};
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
 use crate::statistics::interval::median_over;
 
@@ -20,37 +20,37 @@ pub(super) struct Measured {
     pub(super) figure: Figure,
     pub(super) unit: String,
     pub(super) name: FigureName,
-    /// The labels of the case, and of that of the denominator.
+    /// The label of the case; `against` is the label of the denominator's case.
     pub(super) case: String,
     pub(super) against: Option<String>,
 }
 
 impl Measured {
-    /// The judgement of `judged` by `bounds`; `ratio` is that to the published value.
+    /// Judges the interval of `judged` against `bounds`. `ratio` is measured / published.
     pub(super) fn compared(self, judged: &Figure, bounds: [f64; 2], ratio: Option<f64>, bound: Bound) -> Judgement {
-        let place = place(judged, bounds);
+        let place = locate(judged, bounds);
         let reason = Reason::Compared { figure: self.name, case: self.case, against: self.against, place, bound };
         Judgement {
             ratio: ratio.filter(|ratio| ratio.is_finite()),
-            ..with(self.figure, self.unit, verdict(place), reason)
+            ..with_figure(self.figure, self.unit, verdict(place), reason)
         }
     }
 }
 
-/// A judgement with a measured figure.
-pub(super) fn with(figure: Figure, unit: String, verdict: Verdict, reason: Reason) -> Judgement {
-    Judgement { measured: Some(figure), measured_unit: Some(unit), ..without(verdict, reason) }
+/// Returns a judgement with a measured figure.
+pub(super) fn with_figure(figure: Figure, unit: String, verdict: Verdict, reason: Reason) -> Judgement {
+    Judgement { measured: Some(figure), measured_unit: Some(unit), ..no_figure(verdict, reason) }
 }
 
-/// The published number, or the verdict if it is none.
+/// Returns the published number, or the verdict if the published value is not a number.
 pub(super) fn number(published: &Published) -> Result<f64, Box<Judgement>> {
     match published.value {
         Value::Number(number) => Ok(number),
-        _ => Err(absent(Verdict::CannotRun, Reason::NotPublished { needed: "number".to_owned() })),
+        _ => Err(error(Verdict::CannotRun, Reason::NotPublished { needed: "number".to_owned() })),
     }
 }
 
-/// The figure of the measure, in `unit`; or the verdict if it is absent.
+/// Returns the figure of the measure, in `unit`, or the verdict if the figure is absent.
 pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Result<Measured, Box<Judgement>> {
     let Evidence { run, other } = evidence;
     let case = select(run, &of.case)?;
@@ -61,60 +61,60 @@ pub(super) fn measure(of: &Measure, unit: &str, evidence: Evidence<'_>) -> Resul
     }
     let unit = unit.to_owned();
     let scale = scale(name, &unit)
-        .ok_or_else(|| absent(Verdict::CannotRun, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
+        .ok_or_else(|| error(Verdict::CannotRun, Reason::WrongUnit { figure: name, unit: unit.clone() }))?;
     let figure = figure((case, run), name)?.rising(|value| value * scale);
     Ok(Measured { figure, unit, name, case: case.label.clone(), against: None })
 }
 
-/// The figure of the second case over that of the first.
-pub(super) fn ratio_of(name: FigureName, [baseline, case]: [OfRun<'_>; 2]) -> Result<Measured, Box<Judgement>> {
+/// Returns figure of the second case / figure of the first case.
+pub(super) fn ratio_of(name: FigureName, [baseline, case]: [RunRow<'_>; 2]) -> Result<Measured, Box<Judgement>> {
     let figure = ratio(name, baseline, case)?;
     let (case, against) = (case.0.label.clone(), Some(baseline.0.label.clone()));
-    Ok(Measured { figure, unit: TIMES.to_owned(), name, case, against })
+    Ok(Measured { figure, unit: RATIO_UNIT.to_owned(), name, case, against })
 }
 
-pub(super) type OfRun<'r> = (&'r CaseSummary, &'r Run);
+pub(super) type RunRow<'r> = (&'r CaseSummary, &'r Run);
 
-/// `candidate` / `baseline` of a figure: the median of the ratios per block, as in comparisons. Cases of two runs share
-/// no block: theirs is the ratio of the medians.
-pub(super) fn ratio(name: FigureName, baseline: OfRun<'_>, candidate: OfRun<'_>) -> Result<Figure, Box<Judgement>> {
-    // A figure without enough samples has no ratio either.
+/// Returns `candidate` / `baseline` of a figure: the median of the ratios per block, as in comparisons. Cases of two
+/// runs share no block, so theirs is the ratio of the medians.
+pub(super) fn ratio(name: FigureName, baseline: RunRow<'_>, candidate: RunRow<'_>) -> Result<Figure, Box<Judgement>> {
+    // Without enough samples for the figure, there is no ratio either.
     let (one, other) = (figure(baseline, name)?, figure(candidate, name)?);
     let step = if is_latency(name) { step_share(one.value.min(other.value)) } else { 0.0 };
-    let of_baseline = apart(logarithms(name, baseline), baseline.1, candidate.1);
-    times(&of_baseline, &logarithms(name, candidate), step, baseline).ok_or_else(|| {
+    let of_baseline = unpaired_blocks(logarithms(name, baseline), baseline.1, candidate.1);
+    ratio_by_block(&of_baseline, &logarithms(name, candidate), step, baseline).ok_or_else(|| {
         let cases = vec![baseline.0.label.clone(), candidate.0.label.clone()];
-        absent(Verdict::CannotTell, Reason::Zero { figure: name, cases })
+        error(Verdict::CannotTell, Reason::Zero { figure: name, cases })
     })
 }
 
-/// The ratio of `candidate` to `baseline`, both given as logarithms per block; `step` is the relative resolution of the
-/// figures.
-pub(super) fn times(
+/// Returns the ratio of `candidate` to `baseline`, both given as logarithms per block; `step` is the relative
+/// resolution of the figures.
+pub(super) fn ratio_by_block(
     baseline: &BTreeMap<u32, f64>,
     candidate: &BTreeMap<u32, f64>,
     step: f64,
-    (case, run): OfRun<'_>,
+    (case, run): RunRow<'_>,
 ) -> Option<Figure> {
     let over = over_points(case, run.plan.alpha);
     let (difference, _) = difference_by_block(baseline, candidate, over)?;
     Some(as_ratio(widened(difference.figure(over.alpha), step)))
 }
 
-pub(super) fn logarithms(name: FigureName, (case, run): OfRun<'_>) -> BTreeMap<u32, f64> {
+pub(super) fn logarithms(name: FigureName, (case, run): RunRow<'_>) -> BTreeMap<u32, f64> {
     logarithms_by_block(by_block(name, case, run).into_iter().filter(|(_, value)| *value > 0.0))
 }
 
-/// The blocks of `of`; if `other` is another run, renumbered so that blocks of the two runs form no pairs.
-pub(super) fn apart(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run) -> BTreeMap<u32, f64> {
+/// Returns the blocks of `of`. If `other` is another run, renumbers them so that blocks of the two runs are not paired.
+pub(super) fn unpaired_blocks(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run) -> BTreeMap<u32, f64> {
     if std::ptr::eq(of, other) {
         return blocks;
     }
     blocks.into_iter().map(|(block, value)| (u32::MAX - block, value)).collect()
 }
 
-/// A figure in its base unit: ns, 1/s, bytes/s, bytes/ms, a count, a share.
-pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure, Box<Judgement>> {
+/// Returns a figure in its base unit: ns, 1/s, bytes/s, bytes/ms, a count or a share.
+pub(super) fn figure((case, run): RunRow<'_>, name: FigureName) -> Result<Figure, Box<Judgement>> {
     let latency = &case.primary().latency_ns;
     let service = case.primary().service_ns.as_ref();
     let of_exchanges = case.primary().exchanges.as_ref();
@@ -149,9 +149,9 @@ pub(super) fn figure((case, run): OfRun<'_>, name: FigureName) -> Result<Figure,
             && case.case.primary().direction != Direction::RoundTrip
             && is_latency(name)
         {
-            return absent(Verdict::CannotTell, Reason::NeedsClocks { case: case.label.clone(), figure: name });
+            return error(Verdict::CannotTell, Reason::NeedsClocks { case: case.label.clone(), figure: name });
         }
         let samples = case.primary().samples;
-        absent(Verdict::CannotTell, Reason::TooFewSamples { case: case.label.clone(), figure: name, samples })
+        error(Verdict::CannotTell, Reason::TooFewSamples { case: case.label.clone(), figure: name, samples })
     })
 }

@@ -1,27 +1,27 @@
-//! `kept`: the run holds the data that the text requires of a measurement.
+//! `kept`: the run contains the data that the text requires of a measurement.
 
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::{CaseSummary, Effective, Judgement, Moment, Reason, Run, Selector};
 
-use super::place::without;
+use super::place::no_figure;
 use super::selection::select;
 use crate::valid_rounds;
 
 pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgement, Box<Judgement>> {
     let case = select(run, case)?;
-    let (held, absent): (Vec<Kept>, Vec<Kept>) = kept.iter().partition(|kind| holds(**kind, case, run));
+    let (held, absent): (Vec<Kept>, Vec<Kept>) = kept.iter().partition(|kind| has_data(**kind, case, run));
     let options = if held.contains(&Kept::Options) { requested(case) } else { Vec::new() };
     let verdict = if absent.is_empty() { Verdict::Holds } else { Verdict::DoesNotHold };
-    Ok(without(verdict, Reason::Kept { case: case.label.clone(), reported: held, absent, options }))
+    Ok(no_figure(verdict, Reason::Kept { case: case.label.clone(), reported: held, absent, options }))
 }
 
-/// The options requested at the client.
+/// Returns the options that were requested at the client.
 fn requested(case: &CaseSummary) -> Vec<Effective> {
     case.client().effective_options.iter().filter(|option| option.asked.is_some()).cloned().collect()
 }
 
-fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
+fn has_data(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
     match kind {
         Kept::Percentiles => {
             let latency = &case.primary().latency_ns;
@@ -40,7 +40,7 @@ fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
         Kept::Options => !requested(case).is_empty(),
         Kept::Samples => {
             let of_case = run.rounds.iter().filter(|round| round.case_id == case.id);
-            let counted = valid_rounds::timed(of_case);
+            let counted = valid_rounds::timed_rounds(of_case);
             !counted.is_empty()
                 && counted.iter().all(|(_, round)| {
                     round.primary().samples_file.is_some()

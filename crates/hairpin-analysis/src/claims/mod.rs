@@ -1,8 +1,8 @@
-//! Judges claims: published values against measurements. One file for each kind of rule.
+//! Judges claims: compares published values with measurements. Each kind of rule has its file.
 //!
-//! A rule decides only if the whole 95 % interval agrees: it holds, does not hold, or is undecided. Unmeasured claims
-//! are `cannot-run`, with the reason. Measured figures come only from a run's summaries; the published value is
-//! compared with them and never replaces them.
+//! A rule is decided only if the whole 95 % interval agrees: the claim holds, does not hold, or is undecided. Claims
+//! without a measurement are `cannot-run`, with the reason. Measured figures come only from a run's summaries; a
+//! published value never replaces them.
 
 mod bound;
 mod evidence;
@@ -29,25 +29,25 @@ use hairpin_model::names::distinct;
 use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Reason, Row, Rule, Run, Test, TestMethod};
 
 use evidence::Evidence;
-use place::{absent, without};
+use place::{error, no_figure};
 
 pub use units::fits_unit;
 
-/// The runs that test the claims of one text, by name; or the reason if one could not run.
+/// The runs that test the claims of one text, by name; or the reason why a run is missing.
 pub type Runs<'r> = BTreeMap<String, Result<&'r Run, String>>;
 
-/// The claim without measurement and verdict.
+/// Returns the claim without a measurement and verdict.
 pub fn listed(claim: &Claim, source: &str) -> JudgedClaim {
-    judged(claim, source, Judgement::default(), |_| Judgement::default())
+    new_claim(claim, source, Judgement::default(), |_| Judgement::default())
 }
 
 pub fn judge(claim: &Claim, source: &str, runs: &Runs<'_>) -> JudgedClaim {
-    let mut judged = judged(claim, source, Judgement::default(), |row| judge_row(row, runs));
+    let mut judged = new_claim(claim, source, Judgement::default(), |row| judge_row(row, runs));
     judged.judgement = table::overall(&judged.rows, claim.headline());
     judged
 }
 
-fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Row) -> Judgement) -> JudgedClaim {
+fn new_claim(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Row) -> Judgement) -> JudgedClaim {
     let row = |row: &Row| {
         let (test, missing, skipped) = match &row.means {
             TestMethod::Test(test) => (Some(test), None, None),
@@ -81,7 +81,7 @@ fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Ro
     }
 }
 
-/// The reason if every row that counts is skipped between two hosts.
+/// Returns the reasons if all rows that count are skipped between two hosts.
 fn skipped(claim: &Claim) -> Option<String> {
     let reasons: Option<Vec<&str>> = claim
         .counting()
@@ -93,7 +93,7 @@ fn skipped(claim: &Claim) -> Option<String> {
     reasons.map(|reasons| distinct(reasons).join("; "))
 }
 
-/// The substitutions of all rows, without duplicates.
+/// Lists the substitutions of all rows, without duplicates.
 fn stand_ins(claim: &Claim) -> Option<String> {
     let once = distinct(claim.tests().filter_map(Test::stand_in));
     (!once.is_empty()).then(|| once.join("; "))
@@ -101,25 +101,27 @@ fn stand_ins(claim: &Claim) -> Option<String> {
 
 fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
     let test = match &row.means {
-        TestMethod::Missing(part) => return without(Verdict::CannotRun, Reason::Missing { part: part.clone() }),
+        TestMethod::Missing(part) => {
+            return no_figure(Verdict::CannotRun, Reason::Missing { part: part.clone() });
+        }
         TestMethod::Skipped(because) => {
-            return without(Verdict::CannotRun, Reason::Skipped { because: because.clone() });
+            return no_figure(Verdict::CannotRun, Reason::Skipped { because: because.clone() });
         }
         TestMethod::Test(test) => test,
     };
-    let made = |name: &str| match runs.get(name) {
+    let find_run = |name: &str| match runs.get(name) {
         Some(Ok(run)) => Ok(*run),
         other => {
-            let cause = other.and_then(|made| made.clone().err());
-            Err(absent(Verdict::CannotRun, Reason::NoRun { run: name.to_owned(), cause }))
+            let cause = other.and_then(|result| result.clone().err());
+            Err(error(Verdict::CannotRun, Reason::NoRun { run: name.to_owned(), cause }))
         }
     };
     let other = test.rule.other_run().unwrap_or(&test.run);
-    let evidence = made(&test.run).and_then(|run| Ok(Evidence { run, other: made(other)? }));
-    evidence.map_or_else(|judgement| *judgement, |evidence| undecided(by_rule(&test.rule, row, evidence), test))
+    let evidence = find_run(&test.run).and_then(|run| Ok(Evidence { run, other: find_run(other)? }));
+    evidence.map_or_else(|judgement| *judgement, |evidence| withdraw(apply(&test.rule, row, evidence), test))
 }
 
-fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
+fn apply(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
     let published = &row.published;
     let run = evidence.run;
     let judged = match rule {
@@ -140,8 +142,8 @@ fn by_rule(rule: &Rule, row: &Row, evidence: Evidence<'_>) -> Judgement {
     judged.unwrap_or_else(|judgement| *judgement)
 }
 
-/// The measurement without a verdict, if the test cannot decide.
-fn undecided(judgement: Judgement, test: &Test) -> Judgement {
+/// Withdraws the verdict, but keeps the measurement, if the test cannot decide the claim.
+fn withdraw(judgement: Judgement, test: &Test) -> Judgement {
     match (test.undecided(), &judgement.reason) {
         (Some(because), Some(measured)) if judgement.verdict != Some(Verdict::CannotRun) => {
             let reason = Reason::Undecided { because: because.to_owned(), measured: Box::new(measured.clone()) };

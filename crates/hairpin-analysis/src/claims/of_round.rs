@@ -1,19 +1,19 @@
-//! Figures of one round, in their base units.
+//! Computes figures of one round, in their base units.
 
 use hairpin_model::trace::End;
 use hairpin_model::{Case, CaseSummary, ExchangeCounts, FigureName, Measured as MeasuredRound, Run};
 
-use crate::open_loop::{asked_per_s, sent_per_s};
+use crate::open_loop::{requested_per_s, sent_per_s};
 use crate::{one_way, valid_rounds};
 
-/// The figure of every measured round that has it, in its base unit, with the block of the round.
+/// Returns the figure, in its base unit, of each measured round that has it, with the block of the round.
 pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
     let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
-    let counted = valid_rounds::timed(rounds).into_iter();
-    counted.filter_map(|(round, measured)| Some((round.order.block, of_round(name, case, measured)?))).collect()
+    let counted = valid_rounds::timed_rounds(rounds).into_iter();
+    counted.filter_map(|(round, measured)| Some((round.order.block, round_figure(name, case, measured)?))).collect()
 }
 
-fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {
+fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {
     let flow = case.case.primary();
     let figures = &round.primary().figures;
     let latency = &figures.latency_ns;
@@ -60,16 +60,16 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
     }
 }
 
-/// The share of messages that were received or answered, in time or late; for a probe in the loaded phase, like its
-/// latency.
+/// Returns the share of messages that were received or answered, in time or late. For a probe this is the share in the
+/// loaded phase, to which its latency refers as well.
 fn received_share(round: &MeasuredRound) -> Option<f64> {
     let flow = round.primary();
     let ledger = flow.phases.as_ref().map_or(&flow.ledger, |phases| &phases.by_phase.loaded.ledger);
     (ledger.sent > 0).then(|| (ledger.received + ledger.late) as f64 / ledger.sent as f64)
 }
 
-/// Bytes sent per second. For one-way loads, over the time from the first send to the last; for others over the
-/// scheduled time, or in a closed loop over the time taken.
+/// Returns the bytes sent per second: for one-way loads over the time from the first send to the last; for others over
+/// the scheduled time, or in a closed loop over the duration of the round.
 fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
     let of_others = || {
         let by_length = if round.duration_ns == 0 {
@@ -77,7 +77,7 @@ fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
         } else {
             round.primary().ledger.sent as f64 * 1e9 / round.duration_ns as f64
         };
-        asked_per_s(case).map_or(by_length, |asked| sent_per_s(asked, round))
+        requested_per_s(case).map_or(by_length, |asked| sent_per_s(asked, round))
     };
     one_way::sent_per_s(round.primary()).unwrap_or_else(of_others) * case.primary().load.size_bytes() as f64
 }

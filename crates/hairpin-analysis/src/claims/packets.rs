@@ -1,10 +1,10 @@
-//! `packets`: a capture shows these packets, in this order.
+//! `packets`: the capture contains these packets, in this order.
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::time_sequence::{EventKind, Source};
 use hairpin_model::{Capture, CaseSummary, Judgement, Reason, Run, Selector, TimeSequence};
 
-use super::place::{absent, without};
+use super::place::{error, no_figure};
 use super::selection::select;
 
 pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<Judgement, Box<Judgement>> {
@@ -19,11 +19,11 @@ pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<
     };
     let first_absent = events.iter().find(is_absent).copied();
     let verdict = if first_absent.is_none() { Verdict::Holds } else { Verdict::DoesNotHold };
-    Ok(without(verdict, Reason::Packets { case: case.label.clone(), seen, absent: first_absent }))
+    Ok(no_figure(verdict, Reason::Packets { case: case.label.clone(), seen, absent: first_absent }))
 }
 
 fn captured(case: &CaseSummary) -> Result<&TimeSequence, Box<Judgement>> {
-    let (cannot_run, label) = (|reason: Reason| absent(Verdict::CannotRun, reason), || case.label.clone());
+    let (cannot_run, label) = (|reason: Reason| error(Verdict::CannotRun, reason), || case.label.clone());
     let trace = case.trace.as_ref().ok_or_else(|| cannot_run(Reason::NotTraced { case: label() }))?;
     let sequence = trace.sequence.as_ref().filter(|sequence| sequence.source == Source::Capture);
     sequence.ok_or_else(|| match &trace.capture {

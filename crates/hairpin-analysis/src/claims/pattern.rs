@@ -1,19 +1,18 @@
-//! `pattern`: an exchange consists of these writes, then its answer. The program records its calls, so no capture is
-//! needed.
+//! `pattern`: an exchange consists of these writes, then its answer. Needs no capture: the program records its calls.
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::time_sequence::{Event, EventKind};
 use hairpin_model::trace::End;
 use hairpin_model::{Judgement, Reason, Run, Selector, Writes};
 
-use super::place::{absent, without};
+use super::place::{error, no_figure};
 use super::selection::select;
 
 pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judgement, Box<Judgement>> {
     let case = select(run, case)?;
     let Some(sequence) = case.trace.as_ref().and_then(|trace| trace.sequence.as_ref()) else {
         let reason = Reason::NoExchange { case: case.label.clone(), captured: false };
-        return Err(absent(Verdict::CannotRun, reason));
+        return Err(error(Verdict::CannotRun, reason));
     };
     let of =
         |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Client && event.kind == kind);
@@ -26,5 +25,5 @@ pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judge
     let published = (!holds).then(|| writes.clone());
     let verdict = if holds { Verdict::Holds } else { Verdict::DoesNotHold };
     let case = case.label.clone();
-    Ok(without(verdict, Reason::Pattern { case, written, ended_ns: [last_write_ns, answer_ns], published }))
+    Ok(no_figure(verdict, Reason::Pattern { case, written, ended_ns: [last_write_ns, answer_ns], published }))
 }

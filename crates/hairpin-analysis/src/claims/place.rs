@@ -1,21 +1,21 @@
-//! The position of a measured interval relative to the bounds of a rule, and the resulting verdict.
+//! Locates a measured interval relative to the bounds of a rule, and derives the verdict.
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::reason::Place;
 use hairpin_model::{Figure, Judgement, Reason};
 
-/// A verdict without a measured figure.
-pub(super) fn without(verdict: Verdict, reason: Reason) -> Judgement {
+/// Returns a verdict without a measured figure.
+pub(super) fn no_figure(verdict: Verdict, reason: Reason) -> Judgement {
     Judgement { verdict: Some(verdict), reason: Some(reason), ..Judgement::default() }
 }
 
-/// The same in place of a result.
-pub(super) fn absent(verdict: Verdict, reason: Reason) -> Box<Judgement> {
-    Box::new(without(verdict, reason))
+/// Returns such a verdict as the error of a `Result`.
+pub(super) fn error(verdict: Verdict, reason: Reason) -> Box<Judgement> {
+    Box::new(no_figure(verdict, reason))
 }
 
-/// A side without a bound is infinite. One round gives no interval.
-pub(super) fn place(figure: &Figure, [from, to]: [f64; 2]) -> Place {
+/// Locates the interval. A side without a bound is infinite. A single round has no interval.
+pub(super) fn locate(figure: &Figure, [from, to]: [f64; 2]) -> Place {
     match (figure.low, figure.high) {
         (Some(low), Some(high)) if low >= from && high <= to => Place::Inside,
         (Some(_), Some(high)) if high < from => Place::Below,
@@ -33,7 +33,7 @@ pub(super) fn verdict(place: Place) -> Verdict {
     }
 }
 
-/// Whether a ratio is above 1.
-pub(super) fn of_ratio(ratio: &Figure) -> Verdict {
-    if ratio.excludes(1.0) { verdict(place(ratio, [1.0, f64::INFINITY])) } else { Verdict::CannotTell }
+/// Returns the verdict on whether a ratio is above 1.
+pub(super) fn verdict_of_ratio(ratio: &Figure) -> Verdict {
+    if ratio.excludes(1.0) { verdict(locate(ratio, [1.0, f64::INFINITY])) } else { Verdict::CannotTell }
 }

@@ -4,17 +4,17 @@ use hairpin_model::judged_claim::Verdict;
 use hairpin_model::run::State;
 use hairpin_model::{CaseSummary, Judgement, Reason, Run, Selector};
 
-use super::place::absent;
+use super::place::error;
 
-/// The one case that matches the selector and has usable figures; or the verdict if there is none.
+/// Returns the only case that matches the selector, with usable figures; or the verdict if there is no such case.
 pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSummary, Box<Judgement>> {
     let meant = run.cases.iter().filter(|case| case.case.replicate == 0 && selector.chooses(&case.case));
     match meant.collect::<Vec<_>>().as_slice() {
         [case] => usable(run, case),
-        [] => Err(absent(Verdict::CannotRun, why_absent(run, selector))),
+        [] => Err(error(Verdict::CannotRun, why_absent(run, selector))),
         several => {
             let cases = several.iter().map(|case| case.label.clone()).collect();
-            Err(absent(Verdict::CannotRun, Reason::SeveralCases { cases }))
+            Err(error(Verdict::CannotRun, Reason::SeveralCases { cases }))
         }
     }
 }
@@ -26,11 +26,11 @@ fn usable<'r>(run: &'r Run, case: &'r CaseSummary) -> Result<&'r CaseSummary, Bo
             None if run.state == State::Interrupted => Reason::Ended { case: Some(label) },
             cause => Reason::NotMeasured { case: label, cause: cause.cloned() },
         };
-        return Err(absent(Verdict::CannotRun, reason));
+        return Err(error(Verdict::CannotRun, reason));
     }
     if !case.valid {
         let reasons = case.why_invalid.clone();
-        return Err(absent(Verdict::CannotTell, Reason::Invalid { case: label, reasons }));
+        return Err(error(Verdict::CannotTell, Reason::Invalid { case: label, reasons }));
     }
     Ok(case)
 }

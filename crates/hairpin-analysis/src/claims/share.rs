@@ -1,4 +1,4 @@
-//! `share`: the second case reduces the first case's figure by at least a given share.
+//! `share`: the second case's figure is lower than the first case's by at least a given share.
 
 use hairpin_model::reason::Bound;
 use hairpin_model::{FigureName, Judgement, Published, Run, Selector};

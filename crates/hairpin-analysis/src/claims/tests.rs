@@ -65,7 +65,7 @@ fn case(transport: &str) -> Json {
     json!({"transport": transport})
 }
 
-/// Checks the verdicts of a rule on a figure that is missing.
+/// Checks the verdicts of a rule if a figure is missing.
 fn assert_absent_figures(published: &Json, rule: impl Fn(&Json) -> Json) {
     let run = run();
     let of = |transport: &str| judged(&run, published, &rule(&case(transport)));
@@ -96,7 +96,7 @@ fn within_a_factor_of_the_published_number() {
     assert_eq!(verdict(&run, &published(0.15), &rule(2.0)), Verdict::Holds);
     assert_eq!(verdict(&run, &published(0.25), &rule(2.0)), Verdict::DoesNotHold, "too small");
     assert_eq!(verdict(&run, &published(0.04), &rule(2.0)), Verdict::DoesNotHold, "too great");
-    assert_eq!(verdict(&run, &published(0.2007), &rule(2.0)), Verdict::CannotTell, "the interval holds 0.10035");
+    assert_eq!(verdict(&run, &published(0.2007), &rule(2.0)), Verdict::CannotTell, "the interval contains 0.10035");
     assert_absent_figures(
         &published(0.1),
         |case| json!({"kind": "within", "factor": 2, "of": {"figure": "p50", "case": case}}),
@@ -127,8 +127,8 @@ fn in_the_published_range() {
     assert_eq!(verdict(&run, &published(110.0, 120.0), &wider), Verdict::Holds);
     let ratio = |from, to| judged(&run, &published(from, to), &rule).judgement.ratio.unwrap();
     assert!((ratio(90.0, 110.0) - 1.0).abs() < 1e-9, "inside");
-    assert!((ratio(200.0, 400.0) - 0.5).abs() < 0.01, "against the nearer end");
-    assert!((ratio(10.0, 50.0) - 2.0).abs() < 0.02, "against the nearer end");
+    assert!((ratio(200.0, 400.0) - 0.5).abs() < 0.01, "relative to the nearer bound");
+    assert!((ratio(10.0, 50.0) - 2.0).abs() < 0.02, "relative to the nearer bound");
     assert_absent_figures(
         &published(1.0, 200.0),
         |case| json!({"kind": "range", "of": {"figure": "p50", "case": case}}),
@@ -189,7 +189,7 @@ fn the_published_order() {
     let of_steps: Vec<_> =
         steps.iter().map(|step| (step.names.each_ref().map(String::as_str), step.verdict)).collect();
     assert_eq!(of_steps, [(["pipe", "udp"], Verdict::CannotTell), (["udp", "tcp"], Verdict::Holds)]);
-    assert!((alike.measured.unwrap().value - 1.0).abs() < 0.05, "the step");
+    assert!((alike.measured.unwrap().value - 1.0).abs() < 0.05, "no more than the resolution");
     assert_eq!(order(&["udp", "icmp", "tcp"]).verdict, Some(Verdict::CannotRun));
     assert_eq!(order(&["tcp", "udp", "icmp"]).verdict, Some(Verdict::DoesNotHold), "one reversed step refutes it");
     assert_eq!(order(&["shm", "tcp"]).verdict, Some(Verdict::CannotTell), "an invalid case");
@@ -213,7 +213,7 @@ fn small_writes() -> Run {
 }
 
 #[test]
-fn the_share_that_is_gone() {
+fn the_share_by_which_a_figure_is_lower() {
     let run = small_writes();
     let rule = |whole: &str, rest: &str, at_least: f64| {
         let [whole, rest] = [whole, rest].map(|remedy| json!({"remedy": remedy}));
@@ -301,7 +301,7 @@ fn packets_are_seen_in_their_order_or_not() {
 }
 
 #[test]
-fn a_pattern_is_its_writes_and_then_the_answer() {
+fn a_pattern_is_the_writes_followed_by_the_answer() {
     use EventKind::{Read, Write};
     let published = json!({"value": ["2 writes of 2 bytes", "answer"], "unit": "pattern"});
     let of = |kinds: &[EventKind], bytes: i64, writes: &str| {
@@ -357,7 +357,7 @@ fn the_kept_data_of_a_run_is_described() {
     keep(&mut run, 120);
     assert_eq!(verdict(&run, &published, &samples), Verdict::Holds);
     keep(&mut run, 99);
-    assert_eq!(verdict(&run, &published, &samples), Verdict::DoesNotHold, "of 100 samples one is missing");
+    assert_eq!(verdict(&run, &published, &samples), Verdict::DoesNotHold, "one of 100 samples is missing");
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn requests_in_flight_follow_from_rate_and_latency() {
 }
 
 #[test]
-fn losses_and_rates_are_from_the_ledger_over_the_scheduled_time() {
+fn losses_and_rates_use_the_ledger_and_the_scheduled_time() {
     let mut fixture = Fixture::new();
     let case = at_rate(Case::ping_pong("udp").with(|changed| changed.primary_mut().load.set_sizes(1400, 4)), 1000.0);
     for block in 0..8 {
@@ -418,11 +418,11 @@ fn losses_and_rates_are_from_the_ledger_over_the_scheduled_time() {
 }
 
 #[test]
-fn service_time_is_from_the_send_and_means_are_paired_by_round() {
+fn service_time_starts_at_the_send_and_means_are_paired_by_round() {
     let mut fixture = Fixture::new();
     for (transport, service) in [("tcp", 90 * US), ("udp", 60 * US)] {
         for block in 0..8 {
-            // Slow-down from block to block cancels out.
+            // The slowdown from block to block cancels out.
             let service = service * u64::from(10 + block) / 10;
             let case = at_rate(Case::ping_pong(transport), 1000.0);
             fixture.round(&case, block, &paced(MS, &[(400 * US, service); 50]));
@@ -434,7 +434,7 @@ fn service_time_is_from_the_send_and_means_are_paired_by_round() {
         verdict(&run, &json!({"value": number, "unit": "us"}), &rule)
     };
     assert_eq!(within("service-mean", 120.0), Verdict::Holds);
-    assert_eq!(within("mean", 120.0), Verdict::DoesNotHold, "400 us more from the due time");
+    assert_eq!(within("mean", 120.0), Verdict::DoesNotHold, "400 us longer from the due time");
     for figure in ["service-mean", "service-p50"] {
         let rule = json!({"kind": "order", "figure": figure, "cases": [case("udp"), case("tcp")]});
         let order = judged(&run, &json!({"value": ["UDP", "TCP"], "unit": "order"}), &rule).judgement;
@@ -523,7 +523,7 @@ fn a_published_figure_never_becomes_a_measured_one() {
         for value in values.iter().chain(&orders) {
             let published = json!({"value": value, "unit": "ms"});
             seen.extend(judged(&run, &published, rule).judgement.measured);
-            // Without a summary there is no figure, whatever is published.
+            // Without a summary there is no figure, whatever was published.
             let mut empty = run.clone();
             empty.cases.clear();
             let judgement = judged(&empty, &published, rule).judgement;

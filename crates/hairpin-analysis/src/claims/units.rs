@@ -2,9 +2,9 @@
 
 use hairpin_model::{FigureName, Measure};
 
-pub(super) const TIMES: &str = "x";
+pub(super) const RATIO_UNIT: &str = "x";
 
-/// One base unit of the figure, in `unit`; `None` if the figure has no such unit.
+/// Returns the size of the figure's base unit in `unit`; `None` if the figure has no such unit.
 pub(super) fn scale(name: FigureName, unit: &str) -> Option<f64> {
     let units: &[(&str, f64)] = match name {
         FigureName::P50
@@ -40,5 +40,5 @@ pub(super) fn is_latency(name: FigureName) -> bool {
 }
 
 pub fn fits_unit(of: &Measure, unit: &str) -> bool {
-    if of.against.is_some() { unit == TIMES } else { scale(of.figure, unit).is_some() }
+    if of.against.is_some() { unit == RATIO_UNIT } else { scale(of.figure, unit).is_some() }
 }

@@ -6,10 +6,10 @@ use hairpin_model::judged_claim::Verdict;
 use hairpin_model::{Figure, FigureName, Judgement, Reason, Run, Selector, reason};
 
 use super::evidence::Evidence;
-use super::figures::{OfRun, apart, figure, logarithms, ratio, times, with};
-use super::place::{absent, of_ratio};
+use super::figures::{RunRow, figure, logarithms, ratio, ratio_by_block, unpaired_blocks, with_figure};
+use super::place::{error, verdict_of_ratio};
 use super::selection::select;
-use super::units::{TIMES, is_latency};
+use super::units::{RATIO_UNIT, is_latency};
 use crate::compare::step_share;
 
 pub(super) fn judge(
@@ -20,18 +20,18 @@ pub(super) fn judge(
 ) -> Result<Judgement, Box<Judgement>> {
     let (low, full) = (CasesRatio::of(name, low, evidence.other)?, CasesRatio::of(name, full, evidence.run)?);
     let reason = Reason::Widens { figure: name, full: full.shown(), low: low.shown() };
-    let of_low = apart(low.logarithms, evidence.other, evidence.run);
-    let wider = times(&of_low, &full.logarithms, low.step.max(full.step), low.second);
-    let wider = wider.ok_or_else(|| absent(Verdict::CannotTell, Reason::Zero { figure: name, cases: Vec::new() }))?;
-    Ok(with(wider, TIMES.to_owned(), of_ratio(&wider), reason))
+    let of_low = unpaired_blocks(low.logarithms, evidence.other, evidence.run);
+    let wider = ratio_by_block(&of_low, &full.logarithms, low.step.max(full.step), low.second);
+    let wider = wider.ok_or_else(|| error(Verdict::CannotTell, Reason::Zero { figure: name, cases: Vec::new() }))?;
+    Ok(with_figure(wider, RATIO_UNIT.to_owned(), verdict_of_ratio(&wider), reason))
 }
 
 /// The ratio between two cases of a run.
 struct CasesRatio<'r> {
-    first: OfRun<'r>,
-    second: OfRun<'r>,
+    first: RunRow<'r>,
+    second: RunRow<'r>,
     ratio: Figure,
-    /// The logarithm of the ratio in each block with both cases.
+    /// The logarithm of the ratio in each block that has both cases.
     logarithms: BTreeMap<u32, f64>,
     /// The relative resolution of the ratio.
     step: f64,

@@ -8,19 +8,19 @@ use hairpin_model::{BudgetResult, Refused, UnknownName, parse};
 
 use super::runs::{Change, FigureComparison, RunComparison};
 
-/// How much worse one figure may become, from a text such as `p99=+5%`.
+/// The allowed change of one figure, from a text such as `p99=+5%`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     pub figure: ComparedBy,
-    /// Maximum rise of a latency, as a share of the baseline, or maximum fall of a rate or goodput. Below 0 a latency
-    /// must fall by this share.
+    /// Maximum rise of a latency, or maximum fall of a rate or goodput, as a share of the baseline. If negative, a
+    /// latency must fall by this share.
     pub share: f64,
 }
 
 impl FromStr for Budget {
     type Err = Refused;
 
-    /// Reads `p99=+5%`, `goodput=-5%` (for rates and goodput the sign is ignored: the maximum fall).
+    /// Parses `p99=+5%` or `goodput=-5%`. For rates and goodput the sign is ignored; the share is the maximum fall.
     fn from_str(text: &str) -> Result<Self, Refused> {
         let bad = |what: &str, hint: &str| Refused::new(format!("budget `{text}` {what}"), hint);
         let (figure, share) =
@@ -29,7 +29,7 @@ impl FromStr for Budget {
         let figure: ComparedBy = figure.trim().parse().map_err(|unknown: UnknownName| of_budget(unknown.into()))?;
         let in_percent = share.trim().ends_with('%');
         let share = parse::share(share.trim()).map_err(of_budget)?;
-        // 5 would be 500 %.
+        // Without a unit, 5 would mean 500 %.
         if !in_percent {
             return Err(bad("has no unit", "write the share in percent, for instance p99=+5%"));
         }
@@ -44,7 +44,7 @@ impl FromStr for Budget {
 }
 
 impl Budget {
-    /// Checks all cases that both runs have.
+    /// Checks all cases that both runs have against the budget.
     pub fn check(&self, compared: &RunComparison) -> Vec<BudgetResult> {
         let outcome = |case: &super::runs::CaseComparison| {
             let figure = case.figures.iter().find(|figure| figure.figure == self.figure);
@@ -60,10 +60,9 @@ impl Budget {
                 kept: match (baseline_usable && candidate_usable, case.is_alike) {
                     (false, _) => Some(false),
                     (true, false) => None,
-                    // Of many rows some change by chance: a difference that the correction removes does not exceed the
-                    // budget.
-                    (true, true) if figure.is_some_and(is_taken_back) && self.share >= 0.0 => None,
-                    (true, true) => self.kept(figure.and_then(|figure| figure.change.as_ref())),
+                    // With many rows some change by chance: ignore a difference that the correction removes.
+                    (true, true) if figure.is_some_and(is_removed_by_correction) && self.share >= 0.0 => None,
+                    (true, true) => self.is_kept(figure.and_then(|figure| figure.change.as_ref())),
                 },
                 baseline_usable,
                 candidate_usable,
@@ -72,9 +71,9 @@ impl Budget {
         compared.cases.iter().map(outcome).collect()
     }
 
-    /// Whether the whole interval is within the budget, or beyond it; without an interval, whether all batches are by
-    /// more than their own range. `None` if neither.
-    fn kept(&self, change: Option<&Change>) -> Option<bool> {
+    /// Returns whether the change is within the budget (the whole interval is) or exceeds it (the whole interval does);
+    /// `None` if neither. Without an interval, its place is taken by the batches' range, extended by its width.
+    fn is_kept(&self, change: Option<&Change>) -> Option<bool> {
         let (low, high) = change.and_then(Change::bounds)?;
         // Above 0: worse than the budget allows.
         let (best, worst) = if self.figure.more_is_better() {
@@ -90,8 +89,8 @@ impl Budget {
     }
 }
 
-/// Whether only the uncorrected interval shows a difference.
-fn is_taken_back(figure: &FigureComparison) -> bool {
+/// Whether only the interval without the correction shows a difference.
+fn is_removed_by_correction(figure: &FigureComparison) -> bool {
     figure.pointwise == Verdict::Slower && figure.verdict == Verdict::CannotTell
 }
 
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_removed_by_the_correction_breaks_no_budget() {
+    fn a_difference_removed_by_the_correction_does_not_exceed_the_budget() {
         let run = |latencies: &[u64]| {
             let mut fixture = Fixture::new();
             fixture.rounds_of(&Case::ping_pong("tcp"), latencies);
@@ -172,32 +171,32 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_interval_beyond_the_edge_exceeds() {
+    fn only_a_whole_interval_above_the_limit_exceeds_the_budget() {
         let around = |ratio: f64, by: f64| change(&[-1.0, 1.0, 0.0, 1.0, -1.0, 0.0].map(|k| ratio * (1.0 + k * by)));
         let budget: Budget = "p99=+5%".parse().unwrap();
-        assert_eq!(budget.kept(Some(&around(1.2, 0.01))), Some(false));
-        assert_eq!(budget.kept(Some(&around(1.2, 0.3))), None);
-        assert_eq!(budget.kept(Some(&around(1.0, 0.01))), Some(true));
-        assert_eq!(budget.kept(Some(&change(&[2.0; 3]))), None, "too few rounds");
-        assert_eq!(budget.kept(None), None);
+        assert_eq!(budget.is_kept(Some(&around(1.2, 0.01))), Some(false));
+        assert_eq!(budget.is_kept(Some(&around(1.2, 0.3))), None);
+        assert_eq!(budget.is_kept(Some(&around(1.0, 0.01))), Some(true));
+        assert_eq!(budget.is_kept(Some(&change(&[2.0; 3]))), None, "too few rounds");
+        assert_eq!(budget.is_kept(None), None);
         let rate: Budget = "rate=5%".parse().unwrap();
-        assert_eq!(rate.kept(Some(&around(0.8, 0.01))), Some(false));
-        assert_eq!(rate.kept(Some(&around(1.5, 0.01))), Some(true));
-        assert_eq!(rate.kept(Some(&around(0.95, 0.03))), None);
+        assert_eq!(rate.is_kept(Some(&around(0.8, 0.01))), Some(false));
+        assert_eq!(rate.is_kept(Some(&around(1.5, 0.01))), Some(true));
+        assert_eq!(rate.is_kept(Some(&around(0.95, 0.03))), None);
     }
 
     #[test]
-    fn without_an_interval_all_batches_far_beyond_the_edge_exceed() {
+    fn without_an_interval_all_batches_far_above_the_limit_exceed_the_budget() {
         let budget: Budget = "p50=+5%".parse().unwrap();
         let rising = |from: f64, to: f64| {
             let step = (to / from).powf(1.0 / 31.0);
             change(&(0..32).map(|k| from * step.powi(k)).collect::<Vec<_>>())
         };
         assert!(rising(1.4, 1.5).ratio().low.is_none(), "it rises");
-        assert_eq!(budget.kept(Some(&rising(1.4, 1.5))), Some(false));
-        assert_eq!(budget.kept(Some(&rising(1.06, 1.5))), None, "not by more than their range");
-        assert_eq!(budget.kept(Some(&rising(0.8, 0.85))), Some(true));
+        assert_eq!(budget.is_kept(Some(&rising(1.4, 1.5))), Some(false));
+        assert_eq!(budget.is_kept(Some(&rising(1.06, 1.5))), None, "not by more than their range");
+        assert_eq!(budget.is_kept(Some(&rising(0.8, 0.85))), Some(true));
         let coarse = Change { step: 0.5, ..rising(1.4, 1.5) };
-        assert_eq!(budget.kept(Some(&coarse)), None, "no more than the machine's change");
+        assert_eq!(budget.is_kept(Some(&coarse)), None, "no more than the change of the machine");
     }
 }

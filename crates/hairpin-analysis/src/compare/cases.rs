@@ -1,4 +1,4 @@
-//! Compares cases of one run by the figures of their kind, paired by block if they share blocks.
+//! Compares cases of one run, paired by block if they share blocks.
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::summary::{Role, Verdict};
@@ -10,20 +10,20 @@ use super::{
 };
 use crate::statistics::interval::{Estimate, holm};
 
-/// All comparisons of a run: A/A pairs, neighbours on each ladder (equal except for the transport), and pairs that
-/// differ in one thing, like a counter-experiment. [`ladder::compared_by`] lists the figures.
+/// Compares all pairs of a run: A/A pairs, neighbours on each ladder (equal except for the transport), and pairs that
+/// differ in one thing, such as a counter-experiment. [`ladder::compared_by`] lists the compared figures.
 ///
-/// The ratio is exp of the median over blocks of log(candidate / baseline): rounds of one block are neighbours in time
-/// and in one state of the machine, so its changes cancel out. If less than three quarters of the rounds have a
-/// partner, the medians of all are compared and `blocks` is 0. Latency differences below one step of the histogram do
-/// not count.
+/// The ratio is exp of the median over blocks of log(candidate / baseline). Rounds of one block are close in time and
+/// see the same state of the machine, so its changes cancel out. If less than three quarters of the rounds have a
+/// partner, the medians of all rounds are compared and `blocks` is 0. Latency differences below one step of the
+/// histogram do not count.
 ///
-/// The verdicts on neighbours, over all their figures, form one family and are corrected by Holm's method; the other
-/// pairs are not corrected, as each tests a hypothesis of its own.
+/// The verdicts on neighbours, over all their figures, form one family and are corrected by Holm's method. The other
+/// pairs are not corrected, as each tests its own hypothesis.
 ///
-/// `difference_ns` is the difference of the p50s, paired in the same way. It has its own interval: if most is gone, the
-/// ratio is certain but the saving is as uncertain as the baseline. The ratio's verdict limits it at zero, so the two
-/// never disagree.
+/// `difference_ns` is the difference of the p50s, paired in the same way. It has its own interval: if most of the
+/// latency is saved, the ratio is precise, but the difference is as uncertain as the baseline. The interval is limited
+/// at zero so that it never contradicts the verdict on the ratio.
 pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
     let mut compared: Vec<Compared<'_>> =
         pairs(cases).into_iter().filter_map(|pair| Compared::new(pair, alpha)).collect();
@@ -33,13 +33,13 @@ pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
         .flat_map(|compared| compared.changes.iter_mut())
         .collect();
     let p_values: Vec<f64> = ranked.iter().map(|changed| changed.p_value).collect();
-    for (changed, stands) in ranked.iter_mut().zip(holm(&p_values, alpha)) {
-        changed.stands = stands;
+    for (changed, is_significant) in ranked.iter_mut().zip(holm(&p_values, alpha)) {
+        changed.is_significant = is_significant;
     }
     compared.iter().filter_map(|compared| compared.comparison(alpha)).collect()
 }
 
-/// A pair of cases with each figure that both have, the one they are judged by first.
+/// A pair of cases with each figure that both have; the judged figure is first.
 struct Compared<'c> {
     pair: Pair<'c>,
     changes: Vec<Changed>,
@@ -52,8 +52,8 @@ struct Changed {
     logarithm: Estimate,
     step: f64,
     p_value: f64,
-    stands: bool,
-    stands_alone: bool,
+    is_significant: bool,
+    is_significant_alone: bool,
 }
 
 impl Changed {
@@ -62,19 +62,19 @@ impl Changed {
     }
 
     fn verdict(&self) -> Verdict {
-        verdict(self.figure, self.logarithm.value, self.stands)
+        verdict(self.figure, self.logarithm.value, self.is_significant)
     }
 
     fn pointwise(&self) -> Verdict {
-        verdict(self.figure, self.logarithm.value, self.stands_alone)
+        verdict(self.figure, self.logarithm.value, self.is_significant_alone)
     }
 }
 
 impl<'c> Compared<'c> {
     fn new(pair: Pair<'c>, alpha: f64) -> Option<Self> {
         let (judged_by, tails) = ladder::compared_by(&[pair.1, pair.2]).split_first()?;
-        let (judged, blocks) = changed(&pair, *judged_by, alpha)?;
-        let tails = tails.iter().filter_map(|tail| Some(changed(&pair, *tail, alpha)?.0));
+        let (judged, blocks) = compare_figure(&pair, *judged_by, alpha)?;
+        let tails = tails.iter().filter_map(|tail| Some(compare_figure(&pair, *tail, alpha)?.0));
         Some(Self { changes: std::iter::once(judged).chain(tails).collect(), blocks, pair })
     }
 
@@ -88,7 +88,7 @@ impl<'c> Compared<'c> {
             pointwise: changed.pointwise(),
         };
         let difference_ns = match judged.figure {
-            ComparedBy::P50 => Some(agreeing(difference_of_p50(baseline, candidate, alpha)?, judged.verdict())),
+            ComparedBy::P50 => Some(limit_at_zero(difference_of_p50(baseline, candidate, alpha)?, judged.verdict())),
             _ => None,
         };
         Some(Comparison {
@@ -106,16 +106,16 @@ impl<'c> Compared<'c> {
     }
 }
 
-/// The verdict on two cases of one run by the figure that they are judged by, from the interval of their ratio alone.
+/// Returns the uncorrected verdict on two cases of one run, by the judged figure.
 pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Verdict {
     let pair = (Role::CounterExperiment, baseline, candidate);
     let judged = ladder::compared_by(&[baseline, candidate]).first();
-    let found = judged.and_then(|figure| changed(&pair, *figure, alpha));
+    let found = judged.and_then(|figure| compare_figure(&pair, *figure, alpha));
     found.map_or(Verdict::CannotTell, |(changed, _)| changed.pointwise())
 }
 
-/// One figure of a pair and its number of paired blocks; `None` if a case lacks the figure.
-fn changed((_, baseline, candidate): &Pair<'_>, figure: ComparedBy, alpha: f64) -> Option<(Changed, u64)> {
+/// Compares one figure of a pair, and returns the number of paired blocks; `None` if a case lacks the figure.
+fn compare_figure((_, baseline, candidate): &Pair<'_>, figure: ComparedBy, alpha: f64) -> Option<(Changed, u64)> {
     let (one, other) = (baseline.compared(figure)?, candidate.compared(figure)?);
     let step = resolution_share(figure, one.value.min(other.value));
     let by_block = |case: &CaseSummary| {
@@ -125,8 +125,8 @@ fn changed((_, baseline, candidate): &Pair<'_>, figure: ComparedBy, alpha: f64) 
     let over = over_points(baseline, alpha);
     let (logarithm, blocks) = difference_by_block(&by_block(baseline), &by_block(candidate), over)?;
     let p_value = logarithm.p_value(step);
-    let stands = p_value <= alpha;
-    Some((Changed { figure, logarithm, step, p_value, stands, stands_alone: stands }, blocks))
+    let is_significant = p_value <= alpha;
+    Some((Changed { figure, logarithm, step, p_value, is_significant, is_significant_alone: is_significant }, blocks))
 }
 
 fn difference_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Option<Figure> {
@@ -136,8 +136,8 @@ fn difference_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64
     Some(difference.figure(alpha))
 }
 
-/// The difference, with its interval limited at zero to agree with the verdict.
-fn agreeing(difference: Figure, verdict: Verdict) -> Figure {
+/// Limits the interval of the difference at zero so that it agrees with the verdict.
+fn limit_at_zero(difference: Figure, verdict: Verdict) -> Figure {
     match verdict {
         Verdict::Faster => difference.rising(|bound| bound.min(0.0)),
         Verdict::Slower => difference.rising(|bound| bound.max(0.0)),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_that_both_share_cancels_within_blocks() {
+    fn drift_of_both_cases_cancels_within_blocks() {
         let drifting: Vec<u64> = (0..10).map(|block| 10_000 + 2_000 * block).collect();
         let slower: Vec<u64> = drifting.iter().map(|latency| latency * 11 / 10).collect();
         let comparison = compared(&drifting, &slower);
@@ -178,20 +178,20 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_clock_is_no_difference() {
+    fn a_step_of_the_clock_is_not_a_difference() {
         assert_eq!(compared(&[140; 10], &[141; 10]).verdict, Verdict::CannotTell);
         assert_eq!(compared(&[140; 10], &[143; 10]).verdict, Verdict::Slower);
         assert_eq!(compared(&[66_000; 10], &[66_000; 10]).verdict, Verdict::CannotTell);
     }
 
     #[test]
-    fn one_round_of_each_cannot_tell() {
+    fn one_round_of_each_gives_no_verdict() {
         let comparison = compared(&[1_000], &[9_000]);
         assert_eq!((comparison.verdict, comparison.ratio.low), (Verdict::CannotTell, None));
     }
 
     #[test]
-    fn rounds_that_differ_a_thousand_times_have_no_interval_to_print() {
+    fn rounds_that_differ_by_a_factor_of_a_thousand_have_no_interval() {
         let comparison = compared(&[1_000; 3], &[100_000, 900, 10]);
         assert_eq!((comparison.verdict, comparison.ratio.low), (Verdict::CannotTell, None));
         let two = compared(&[1_000; 2], &[3_000; 2]);
@@ -215,16 +215,16 @@ mod tests {
         assert_eq!((comparison.verdict, comparison.blocks), (Verdict::Slower, 0));
     }
 
-    /// A quick run has five blocks, and over a link one round of each case may not count.
+    /// A quick run has five blocks, and over a link one round of each case may be omitted.
     #[test]
-    fn four_rounds_of_each_suffice_for_a_verdict_where_it_is_plain() {
+    fn four_rounds_of_each_suffice_for_a_plain_verdict() {
         let compared = |latencies: [u64; 2], left_out: [u32; 2]| {
             let case = Case::ping_pong("tcp");
             let mut fixture = Fixture::new();
             let sides = [case.clone(), case.with(|changed| changed.replicate = 1)];
             for (side, (latency, out)) in sides.iter().zip(latencies.into_iter().zip(left_out)) {
                 for block in (0..5).filter(|block| *block != out) {
-                    // One becomes slower, the other faster.
+                    // One case becomes slower, the other faster.
                     let step = u64::from(if side.replicate == 0 { block } else { 5 - block });
                     fixture.round(side, block, &back_to_back(&[], &[latency + step * latency / 100; 50]));
                 }

@@ -1,4 +1,4 @@
-//! The choices that define a case, to compare two cases by all of them but one.
+//! The choices that define a case, so that two cases can be compared by all of them but one.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ words! {
     }
 }
 
-/// Every choice of a case by subject; choices of several flows are joined. Excludes parts of the experiment that are
-/// not the user's choice (an injected fault, the place in an A/A pair).
+/// Returns every choice of a case by subject; choices of several flows are joined. Excludes parts of the experiment
+/// that are not the user's choice: an injected fault, and the replicate number in an A/A pair.
 pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
     let Case { flows, ends, path, sysctls, injected_fault: _, replicate: _ } = case;
     let EndSettings { kind, waiting, placement, cpus, cpu_idle } = ends;
@@ -66,7 +66,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
         } = flow;
         let of_flow = [
             (Subject::Transport, transport.clone()),
-            (Subject::Options, written(options)),
+            (Subject::Options, options_text(options)),
             (Subject::Direction, direction.to_string()),
             (Subject::Streams, streams.to_string()),
             (Subject::Connections, connections.to_string()),
@@ -74,7 +74,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
             (Subject::ConnectionUse, connection_use.to_string()),
             (Subject::Cpus, own.map_or(*cpus, |own| own.cpus).to_string()),
         ];
-        for (about, value) in of_flow.into_iter().chain(of_load(load)) {
+        for (about, value) in of_flow.into_iter().chain(load_choices(load)) {
             let before = choices.entry(about).or_default();
             *before = if before.is_empty() { value } else { format!("{before}+{value}") };
         }
@@ -82,8 +82,8 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
     choices
 }
 
-/// Closed loop and open loop are the same load at different rates.
-fn of_load(load: &Load) -> Vec<(Subject, String)> {
+/// Returns the choices of a load. Closed loop and open loop are the same load at different rates.
+fn load_choices(load: &Load) -> Vec<(Subject, String)> {
     let (kind, rate) = match load {
         Load::PingPong { .. } => ("round trip", "closed loop".to_owned()),
         Load::Paced { rate_per_s, .. } => ("round trip", format!("{rate_per_s}/s")),
@@ -126,31 +126,31 @@ fn of_load(load: &Load) -> Vec<(Subject, String)> {
     choices
 }
 
-fn written(options: &Options) -> String {
+fn options_text(options: &Options) -> String {
     options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// The difference between two cases in that choice: `option nodelay`, `on`, `off`.
+/// Returns the difference between two cases in that choice, for instance `option nodelay`, `on`, `off`.
 pub(super) fn difference(about: Subject, baseline: &Case, candidate: &Case) -> Unlike {
     let both = [baseline, candidate];
     let [one, other] = match about {
-        Subject::Options => return of_options(both),
-        Subject::Sysctls => return of_sets("sysctl", both.map(|case| pairs(case.sysctls.iter()))),
+        Subject::Options => return options_difference(both),
+        Subject::Sysctls => return sets_difference("sysctl", both.map(|case| pairs(case.sysctls.iter()))),
         Subject::Link => link_names(both),
         _ => both.map(|case| choices(case).remove(&about).unwrap_or_default()),
     };
     Unlike { what: about.word().to_owned(), baseline: one, candidate: other }
 }
 
-/// The difference in options, for the first flow with different options.
-fn of_options(both: [&Case; 2]) -> Unlike {
+/// Returns the difference in options of the first flow whose options differ.
+fn options_difference(both: [&Case; 2]) -> Unlike {
     let [one, other] = both;
     let same = |flow: &Flow| other.flows.iter().find(|other| other.id == flow.id);
     let mut pairs_of_flows = one.flows.iter().filter_map(|flow| Some((flow, same(flow)?)));
     let differs = pairs_of_flows.find(|(flow, other)| flow.options != other.options);
     let (one, other) = differs.unwrap_or((one.primary(), other.primary()));
     let whose = if one.role == FlowRole::Load { "load option" } else { "option" };
-    of_sets(whose, [one, other].map(|flow| pairs(flow.options.iter())))
+    sets_difference(whose, [one, other].map(|flow| pairs(flow.options.iter())))
 }
 
 type Pairs = BTreeMap<String, String>;
@@ -159,8 +159,8 @@ fn pairs<'a>(named: impl Iterator<Item = (impl ToString, &'a str)>) -> Pairs {
     named.map(|(name, value)| (name.to_string(), value.to_owned())).collect()
 }
 
-/// Two sets of named values: the only name in which they differ, or all differing values of each.
-fn of_sets(word: &str, sets: [Pairs; 2]) -> Unlike {
+/// Returns the difference of two sets of named values: the only name in which they differ, or all differing values.
+fn sets_difference(word: &str, sets: [Pairs; 2]) -> Unlike {
     let names = sets.iter().flat_map(BTreeMap::keys);
     let mut differing: Vec<&String> = names.filter(|name| sets[0].get(*name) != sets[1].get(*name)).collect();
     differing.sort_unstable();
@@ -179,13 +179,13 @@ fn of_sets(word: &str, sets: [Pairs; 2]) -> Unlike {
     Unlike { what: format!("{word}s"), baseline, candidate }
 }
 
-/// The names of two links, or their lines if the names are equal.
+/// Returns the names of two links, or their specifications if the names are equal.
 fn link_names(both: [&Case; 2]) -> [String; 2] {
     let names = both.map(|case| case.path.name.clone().unwrap_or_else(|| case.path.link.clone()));
     if names[0] == names[1] { both.map(|case| case.path.link.clone()) } else { names }
 }
 
-/// All choices in which the cases of the two sides differ, with the values of each side.
+/// Returns all choices in which the cases of the two sides differ, with the values of each side.
 pub(super) fn differences(sides: [&[&Case]; 2]) -> Vec<Unlike> {
     let values = sides.map(|cases| {
         let mut values: BTreeMap<Subject, Vec<String>> = BTreeMap::new();
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_are_compared_by_identity_whatever_their_order() {
+    fn flows_are_compared_by_identity_in_any_order() {
         let flow = |id: &str, options: &str| Flow {
             id: id.into(),
             options: Options::parse(options).unwrap(),
@@ -241,7 +241,7 @@ mod tests {
         let of = |flows: [Flow; 2]| Case::ping_pong("tcp").with(|case| case.flows = flows.to_vec());
         let one = of([flow("a", "nodelay=on"), flow("b", "sndbuf=4096")]);
         let other = of([flow("b", "sndbuf=8192"), flow("a", "nodelay=on")]);
-        let unlike = of_options([&one, &other]);
+        let unlike = options_difference([&one, &other]);
         assert_eq!([&*unlike.what, &*unlike.baseline, &*unlike.candidate], ["option sndbuf", "4096", "8192"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Matches the cases of one side to those of the other.
+//! Matches the cases of one side to the cases of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use hairpin_model::{Case, CaseSummary, Load, Run, Unlike};
 
 use super::choices::{Subject, choices, difference, differences};
 
-/// How cases of two sides are matched: by all their choices, or if that matches none, by all but the one choice in
-/// which every case of one side differs from every case of the other.
+/// Matches cases of two sides by all their choices. If that matches none, ignores one choice, in which every case of
+/// one side must differ from every case of the other.
 pub(super) struct Keys {
     changed: Option<(Subject, Unlike)>,
 }
 
-/// All choices of a case, and its place in an A/A pair. Excludes injected faults: comparing runs should show their
+/// All choices of a case, and its replicate number in an A/A pair. Excludes faults, so that comparing runs shows their
 /// effect.
 pub(super) type Key = (BTreeMap<Subject, String>, u8);
 
 impl Keys {
-    /// The keys under which every run of each side has the same choice.
+    /// Returns the keys that pair cases of both sides; ignores a choice only if exact keys pair none.
     pub(super) fn of(baselines: &[&Run], candidates: &[&Run]) -> Self {
         let exact = Self { changed: None };
         if exact.pair_some([baselines, candidates]) {
@@ -25,7 +25,7 @@ impl Keys {
         }
         let sides = [baselines, candidates].map(cases);
         let abouts: BTreeSet<Subject> = sides.iter().flatten().flat_map(|case| choices(case).into_keys()).collect();
-        // Latencies at different offered loads are not values of the same figure.
+        // Latencies at different offered loads are not values of one figure.
         let is_offered = |case: &&Case| matches!(case.primary().load, Load::Offered { .. });
         let offered = sides.iter().flatten().any(is_offered);
         let mut ignorable = abouts.into_iter().filter(|about| !(offered && *about == Subject::Rate));
@@ -33,7 +33,7 @@ impl Keys {
         changed.filter(|keys| keys.pair_some([baselines, candidates])).unwrap_or(exact)
     }
 
-    /// The keys without that choice, if each side has a single value of it and they differ.
+    /// Returns the keys without that choice, if each side has a single value of it and the two values differ.
     fn ignoring(about: Subject, sides: &[Vec<&Case>; 2]) -> Option<Self> {
         let [one, other] = sides.each_ref().map(|cases| {
             let value = |case: &Case| choices(case).remove(&about);
@@ -44,7 +44,7 @@ impl Keys {
         (one_value != other_value).then(|| Self { changed: Some((about, difference(about, one, other))) })
     }
 
-    /// Whether all runs of both sides have a case in common.
+    /// Whether there is a case that all runs of both sides have.
     fn pair_some(&self, sides: [&[&Run]; 2]) -> bool {
         let mut runs = sides.into_iter().flatten();
         let keys = |run: &Run| run.cases.iter().map(|case| self.key(case)).collect::<BTreeSet<Key>>();
@@ -53,17 +53,17 @@ impl Keys {
         !common.is_empty()
     }
 
-    /// The difference between the sides that matching ignored.
-    pub(super) fn differs(&self) -> Option<&Unlike> {
+    /// Returns the difference between the sides that matching ignores.
+    pub(super) fn ignored_difference(&self) -> Option<&Unlike> {
         self.changed.as_ref().map(|(_, unlike)| unlike)
     }
 
-    /// Whether matching ignored that choice.
-    pub(super) fn ignore(&self, about: Subject) -> bool {
+    /// Whether matching ignores that choice.
+    pub(super) fn ignores(&self, about: Subject) -> bool {
         self.changed.as_ref().is_some_and(|(changed, _)| *changed == about)
     }
 
-    /// The key of a case, equal on both sides.
+    /// Returns the key of a case; matching cases of both sides have equal keys.
     pub(super) fn key(&self, row: &CaseSummary) -> Key {
         let mut choices = choices(&row.case);
         if let Some((changed, _)) = &self.changed {
@@ -72,7 +72,7 @@ impl Keys {
         (choices, row.case.replicate)
     }
 
-    /// The label of a pair: the words that both cases have.
+    /// Returns the label of a pair: the words that the labels of both cases have.
     pub(super) fn label(&self, baseline: &CaseSummary, candidate: &CaseSummary) -> String {
         if self.changed.is_none() {
             return baseline.label.clone();
@@ -87,8 +87,8 @@ fn cases<'r>(runs: &[&'r Run]) -> Vec<&'r Case> {
     runs.iter().flat_map(|run| run.cases.iter().map(|row| &row.case)).collect()
 }
 
-/// Why two sides have no case in common: every choice in which they differ, with the values of each side.
-pub(super) fn why_none_in_common(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
+/// Returns the choices in which two sides without common cases differ, with the values of each side.
+pub(super) fn differing_choices(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
     let [ours, theirs] = [baselines, candidates].map(cases);
     differences([&ours, &theirs])
 }
@@ -115,13 +115,13 @@ mod tests {
         over(line, Case::ping_pong(transport)).with(|changed| changed.path.name = Some(name.to_owned()))
     }
 
-    /// The labels of the compared cases, and the difference between the sides.
+    /// Returns the labels of the compared cases, and the difference between the sides.
     fn compared(one: &[Case], other: &[Case]) -> (Vec<String>, Option<Unlike>) {
         let compared = compare_runs(&[&run(one)], &[&run(other)]);
         (compared.cases.into_iter().map(|case| case.label).collect(), compared.differs)
     }
 
-    /// The same, with the two links if they are the difference.
+    /// Returns the labels, and the two links if they are the difference.
     fn paired(one: &[Case], other: &[Case]) -> (Vec<String>, Option<(String, String)>) {
         let (labels, differs) = compared(one, other);
         assert!(differs.as_ref().is_none_or(|differs| differs.what == "link"), "{differs:?}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_over_one_link_each_are_paired_whatever_their_links() {
+    fn runs_over_one_link_each_are_paired_for_any_links() {
         let vm = |transport| named("bridged-vm", "delay=2ms", transport);
         let lossy = |transport| named("bridged-vm up.loss=10%", "up.loss=10% delay=2ms", transport);
         let again = |case: Case| case.with(|changed| changed.replicate = 1);
@@ -232,7 +232,7 @@ mod tests {
             let (labels, differs) = compared(std::slice::from_ref(&one), std::slice::from_ref(&other));
             assert_eq!((labels, told(differs)), (vec![label.to_owned()], difference.to_owned()));
             let (labels, _) = compared(&[one.clone(), again(one)], &[again(other.clone()), other]);
-            assert_eq!(labels, [label.to_owned(), format!("{label} (again)")], "an A/A pair stays one");
+            assert_eq!(labels, [label.to_owned(), format!("{label} (again)")], "an A/A pair stays an A/A pair");
         }
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let none = (Vec::new(), None);
         let differ = |one: &[Case], other: &[Case]| {
             let (one, other) = (run(one), run(other));
-            why_none_in_common(&[&one], &[&other]).into_iter().map(|one| told(Some(one))).collect::<Vec<_>>()
+            differing_choices(&[&one], &[&other]).into_iter().map(|one| told(Some(one))).collect::<Vec<_>>()
         };
         let (several, others) = ([sized(64), sized(128)], [sized(256)]);
         assert_eq!(compared(&several, &others), none);

@@ -1,4 +1,4 @@
-//! Comparisons of cases of one run, and of two runs.
+//! Compares cases of one run, and of two runs.
 
 pub mod budget;
 pub mod cases;
@@ -15,17 +15,18 @@ use hairpin_model::figure::NoInterval;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, Figure};
 
-use crate::statistics::interval::{Estimate, MIN_ROUNDS_FOR_VERDICT, Over, SAYS_NOTHING_FROM, span_s};
+use crate::statistics::interval::{Estimate, MAX_BOUNDS_RATIO, MIN_ROUNDS_FOR_VERDICT, Over, span_s};
 use crate::statistics::location::median;
 
-/// Twice half a step of the histogram of a latency, relative to the latency: smaller differences are not resolved,
-/// however similar the rounds. Buckets are 1 ns wide below 2 048 ns, and 1/1024 of a power of two above.
+/// Returns the width of one bucket of the latency histogram (half a bucket for each of two latencies), relative to the
+/// latency. Smaller differences are not resolved, however similar the rounds. Buckets are 1 ns wide below 2 048 ns, and
+/// 1/1024 of a power of two above.
 pub(crate) fn step_share(latency_ns: f64) -> f64 {
     let power = latency_ns.max(1.0).log2().floor() - 10.0;
     power.max(0.0).exp2() / latency_ns.max(1.0)
 }
 
-/// The value of each block, or the median if a block has several rounds.
+/// Returns the value of each block; the median if a block has several rounds.
 pub(crate) fn by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32, f64> {
     let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (block, value) in values {
@@ -38,9 +39,9 @@ pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> B
     by_block(values.map(|(block, value)| (block, value.ln())))
 }
 
-/// candidate - baseline (for logarithms: that of the ratio), and the number of paired blocks: the median over blocks
-/// that both have. If less than three quarters of the blocks have a partner, or too few for a verdict although all
-/// would suffice, the difference of the medians of all (and 0 blocks).
+/// Returns candidate - baseline and the number of paired blocks: the median difference over the blocks that both have.
+/// For logarithms this is the logarithm of the ratio. If less than three quarters of the blocks have a partner, or too
+/// few for a verdict although all blocks would suffice, returns the difference of the medians of all blocks and 0.
 pub(crate) fn difference_by_block(
     baseline: &BTreeMap<u32, f64>,
     candidate: &BTreeMap<u32, f64>,
@@ -54,19 +55,18 @@ pub(crate) fn difference_by_block(
         return Some((Estimate::of(&differences, over)?, differences.len() as u64));
     }
     let median = |by_block: &BTreeMap<u32, f64>| Estimate::of(&by_block.values().copied().collect::<Vec<_>>(), over);
-    Some((median(candidate)?.less(&median(baseline)?), 0))
+    Some((median(candidate)?.minus(&median(baseline)?), 0))
 }
 
-/// The parameters of an interval over the rounds of a case.
+/// Returns the parameters of an interval over the rounds of a case.
 pub(crate) fn over_points(case: &CaseSummary, alpha: f64) -> Over {
     Over { alpha, ..Over::seconds(span_s(case.round_points.iter().map(|point| point.started_ns))) }
 }
 
-/// A difference of logarithms as a ratio. An interval that contains 1 and whose bounds differ by more than a factor of
-/// 100 is omitted.
+/// Converts a difference of logarithms to a ratio. Omits an interval that contains 1 and spans a factor above 100.
 pub(crate) fn as_ratio(logarithm: Figure) -> Figure {
     match (logarithm.low, logarithm.high) {
-        (Some(low), Some(high)) if !logarithm.excludes(0.0) && high - low > SAYS_NOTHING_FROM.ln() => {
+        (Some(low), Some(high)) if !logarithm.excludes(0.0) && high - low > MAX_BOUNDS_RATIO.ln() => {
             Figure::without(logarithm.value.exp(), NoInterval::SaysNothing)
         }
         _ => logarithm.rising(f64::exp),
@@ -78,16 +78,16 @@ pub(crate) fn widened(figure: Figure, by: f64) -> Figure {
     Figure { low: figure.low.map(|low| low - by), high: figure.high.map(|high| high + by), ..figure }
 }
 
-/// The verdict by a figure on a change of its logarithm; `stands` if the change is significant.
-fn verdict(figure: ComparedBy, logarithm: f64, stands: bool) -> Verdict {
-    match (stands, (logarithm < 0.0) != figure.more_is_better()) {
+/// Returns the verdict on a change of the figure's logarithm.
+fn verdict(figure: ComparedBy, logarithm: f64, is_significant: bool) -> Verdict {
+    match (is_significant, (logarithm < 0.0) != figure.more_is_better()) {
         (false, _) => Verdict::CannotTell,
         (true, true) => Verdict::Faster,
         (true, false) => Verdict::Slower,
     }
 }
 
-/// Twice half a step of the figure's resolution at this value, as a share; 0 for rates, which are counted over time.
+/// Returns the resolution of the figure at this value, as a share; 0 for rates, which are counted over time.
 fn resolution_share(figure: ComparedBy, value: f64) -> f64 {
     if figure.more_is_better() { 0.0 } else { step_share(value) }
 }

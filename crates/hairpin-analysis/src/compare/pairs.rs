@@ -1,4 +1,4 @@
-//! The pairs of cases of a run to compare, each with its baseline.
+//! Selects the pairs of cases of a run to compare, each with its baseline.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,23 +11,22 @@ use hairpin_model::{
     Arrivals, Case, CaseSummary, CpuIdle, Exchange, Flow, Load, Options, Placement, Remedy, Waiting,
 };
 
-use crate::links::is_without_a_stage;
+use crate::links::lacks_a_stage;
 use crate::open_loop::is_too_late_to_rank;
 
 pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
 
-/// All pairs: A/A, neighbours on each ladder, and cases that differ in one thing. Excludes cases whose figures must not
-/// be used.
+/// Returns all pairs of valid cases: A/A, neighbours on each ladder, and cases that differ in one thing.
 pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
-    let is_measured = |case: &CaseSummary| judged(case).is_some();
+    let is_measured = |case: &CaseSummary| judged_value(case).is_some();
     let usable: Vec<&CaseSummary> = cases.iter().filter(|case| case.valid && is_measured(case)).collect();
-    let mut pairs = against_themselves(&usable);
+    let mut pairs = aa_pairs(&usable);
     pairs.extend(neighbours(&usable));
     pairs.extend(counter_experiments(&usable));
     pairs
 }
 
-fn against_themselves<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
+fn aa_pairs<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let again = cases.iter().filter(|case| case.case.replicate != 0);
     let replicate = |again: &&CaseSummary| {
         cases
@@ -38,23 +37,23 @@ fn against_themselves<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     again.filter_map(|again| Some((Role::AgainstItself, replicate(again)?, *again))).collect()
 }
 
-/// The case without its injected fault: the calibration of "slower" injects one in the replicate only.
+/// Returns the case without its injected fault: the calibration `slower` injects a fault only into the replicate.
 fn without_fault(case: &Case) -> Case {
     case.without_replicate().with(|changed| changed.injected_fault = None)
 }
 
-fn judged(case: &CaseSummary) -> Option<f64> {
+fn judged_value(case: &CaseSummary) -> Option<f64> {
     case.compared(*ladder::compared_by(&[case]).first()?).map(|figure| figure.value)
 }
 
-/// Neighbours on each ladder, the better one first. A ladder has cases that are equal except for the transport
-/// (streams: also for the size of writes, as goodput counts bytes; exchanges: for the remedy only; probes: for the
-/// loads). Excludes cases whose generator was late for a large part of their latency, and offered loads that were not
-/// delivered.
+/// Returns the neighbours on each ladder, the better case first. A ladder has cases that are equal except for the
+/// transport (streams: also for the size of writes, as goodput counts bytes; exchanges: only for the remedy; probes:
+/// for the loads). Excludes cases whose generator was late by a large part of their latency, and offered loads that
+/// were not delivered.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let is_ranked = |case: &CaseSummary| {
-        let stands_for_its_load = CaseKind::of(&case.case) != CaseKind::Offered || ladder::is_delivered(case);
-        case.case.replicate == 0 && !is_too_late_to_rank(case) && stands_for_its_load
+        let measures_its_load = CaseKind::of(&case.case) != CaseKind::Offered || ladder::is_delivered(case);
+        case.case.replicate == 0 && !is_too_late_to_rank(case) && measures_its_load
     };
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
     for case in cases.iter().filter(|case| is_ranked(case)) {
@@ -84,7 +83,7 @@ fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     pairs
 }
 
-/// The better case first, by the figure that both are judged by.
+/// Orders the better case first, by the figure by which both are judged.
 fn by_rank(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let Some(figure) = ladder::compared_by(&[one, other]).first() else { return Ordering::Equal };
     let value = |case: &CaseSummary| case.compared(*figure).map_or(f64::NAN, |figure| figure.value);
@@ -96,7 +95,7 @@ fn counter_experiments<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut pairs = Vec::new();
     for (place, first) in cases.iter().enumerate() {
         for second in &cases[place + 1..] {
-            match one_change(&first.case, &second.case).or_else(|| stage_left_out(first, second)) {
+            match one_change(&first.case, &second.case).or_else(|| baseline_by_stage(first, second)) {
                 Some(Baseline::First) => pairs.push((Role::CounterExperiment, *first, *second)),
                 Some(Baseline::Second) => pairs.push((Role::CounterExperiment, *second, *first)),
                 None => {}
@@ -112,11 +111,11 @@ enum Baseline {
     Second,
 }
 
-/// The baseline if two cases are equal except that one link lacks a stage of the other: the case with the stage.
-fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline> {
+/// If two cases differ only in one stage that one link lacks, returns the case with the stage as the baseline.
+fn baseline_by_stage(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline> {
     let left_out = |with: &CaseSummary, without: &CaseSummary| {
         let path = without.case.path.clone();
-        let less = with.path.relay.as_ref().is_some_and(|whole| is_without_a_stage(whole, &path.link));
+        let less = with.path.relay.as_ref().is_some_and(|whole| lacks_a_stage(whole, &path.link));
         less && without.case.replicate == 0 && Case { path, ..with.case.clone() } == without.case
     };
     match (left_out(first, second), left_out(second, first)) {
@@ -128,43 +127,43 @@ fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline>
 
 /// One choice of a case, with ordered values.
 struct Choice {
-    /// Sets it to the same value in each case.
+    /// Sets the choice to the same value in each case.
     equalise: fn(&mut Case),
-    /// The rank of its value; the case with the lower one is the baseline.
-    place: fn(&Case) -> u64,
+    /// The rank of the choice's value; the case with the lower rank is the baseline.
+    rank: fn(&Case) -> u64,
 }
 
-/// The same for each flow: the flows of a case have the same choices, except for their directions if it goes both ways.
+/// A choice of each flow. All flows of a case have the same choices, except for the direction of flows both ways.
 struct FlowChoice {
     equalise: fn(&mut Flow),
-    place: fn(&Flow) -> u64,
+    rank: fn(&Flow) -> u64,
 }
 
 /// Choices compared for any load: CPU idle state (baseline: as the machine is configured), placement (same CPU, two
-/// CPUs, unpinned), an injected fault (baseline: none).
-const OF_ANY_LOAD: &[Choice] = &[
-    Choice { equalise: |case| case.ends.cpu_idle = CpuIdle::Deep, place: |case| case.ends.cpu_idle as u64 },
-    Choice { equalise: |case| case.ends.placement = Placement::Unpinned, place: |case| case.ends.placement as u64 },
-    Choice { equalise: |case| case.injected_fault = None, place: |case| u64::from(case.injected_fault.is_some()) },
+/// CPUs, unpinned), injected fault (baseline: none).
+const CHOICES_OF_ANY_LOAD: &[Choice] = &[
+    Choice { equalise: |case| case.ends.cpu_idle = CpuIdle::Deep, rank: |case| case.ends.cpu_idle as u64 },
+    Choice { equalise: |case| case.ends.placement = Placement::Unpinned, rank: |case| case.ends.placement as u64 },
+    Choice { equalise: |case| case.injected_fault = None, rank: |case| u64::from(case.injected_fault.is_some()) },
 ];
 
-/// Blocking against busy-polling, and for one-way loads also polling.
+/// Blocking and busy-polling; for one-way loads also polling.
 const WAITING: Choice =
-    Choice { equalise: |case| case.ends.waiting = Waiting::Block, place: |case| case.ends.waiting as u64 };
+    Choice { equalise: |case| case.ends.waiting = Waiting::Block, rank: |case| case.ends.waiting as u64 };
 
-/// Choices of one-way loads only: direction, connections, messages per call, bytes per write, their source, the
-/// arrivals of messages and the sender's pacing.
-const OF_ONE_WAY_LOADS: &[FlowChoice] = &[
-    // A case in both directions has another flow, so it stays different.
-    FlowChoice { equalise: |flow| flow.direction = Direction::Up, place: |flow| flow.direction as u64 },
-    FlowChoice { equalise: |flow| flow.connections = 1, place: |flow| u64::from(flow.connections) },
+/// Choices of one-way loads only: direction, connections, messages per call, bytes per write, data source, arrivals of
+/// messages and pacing of the sender.
+const CHOICES_OF_ONE_WAY_LOADS: &[FlowChoice] = &[
+    // A case in both directions has a second flow, so it stays different.
+    FlowChoice { equalise: |flow| flow.direction = Direction::Up, rank: |flow| flow.direction as u64 },
+    FlowChoice { equalise: |flow| flow.connections = 1, rank: |flow| u64::from(flow.connections) },
     FlowChoice {
         equalise: |flow| {
             if let Load::Messages { batch, .. } = &mut flow.load {
                 *batch = 1;
             }
         },
-        place: |flow| flow.load.batch(),
+        rank: |flow| flow.load.batch(),
     },
     FlowChoice {
         equalise: |flow| {
@@ -172,7 +171,7 @@ const OF_ONE_WAY_LOADS: &[FlowChoice] = &[
                 *write_size_bytes = 1;
             }
         },
-        place: |flow| flow.load.size_bytes(),
+        rank: |flow| flow.load.size_bytes(),
     },
     FlowChoice {
         equalise: |flow| {
@@ -180,7 +179,7 @@ const OF_ONE_WAY_LOADS: &[FlowChoice] = &[
                 *source = Source::Buffer;
             }
         },
-        place: |flow| flow.load.source().map_or(0, |source| source as u64),
+        rank: |flow| flow.load.source().map_or(0, |source| source as u64),
     },
     FlowChoice {
         equalise: |flow| {
@@ -188,7 +187,7 @@ const OF_ONE_WAY_LOADS: &[FlowChoice] = &[
                 *arrivals = Arrivals::Fixed;
             }
         },
-        place: |flow| match flow.load {
+        rank: |flow| match flow.load {
             Load::Offered { arrivals: Arrivals::Fixed, .. } => 0,
             Load::Offered { arrivals: Arrivals::Burst(count), .. } => 2 + u64::from(count),
             _ => 1,
@@ -198,19 +197,19 @@ const OF_ONE_WAY_LOADS: &[FlowChoice] = &[
         equalise: |flow| {
             if let Load::Offered { pacing, .. } = &mut flow.load {
                 if *pacing == Pacing::Kernel {
-                    // The option only tells the kernel how to pace, and is no separate choice.
+                    // This option only sets the kernel's pacing rate and is not a separate choice.
                     flow.options = flow.options.clone().without(OptionName::PacingRate);
                 }
                 *pacing = Pacing::SleepSpin;
             }
         },
-        place: |flow| flow.load.offered().map_or(0, |(_, pacing)| pacing as u64),
+        rank: |flow| flow.load.offered().map_or(0, |(_, pacing)| pacing as u64),
     },
 ];
 
-/// The baseline if two cases of one transport differ in exactly one choice, one option or the remedy: see
-/// [`Choice::place`] and [`refutes`]. Of two sets of options it is the one with fewer options, of two values of one
-/// option the one measured first.
+/// Returns the baseline if two cases of one transport differ in exactly one choice, one option or the remedy: see
+/// [`Choice::rank`] and [`is_counter_experiment`]. Of two sets of options, the baseline is the one with fewer options;
+/// of two values of one option, the value measured first.
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     if first.primary().transport != second.primary().transport || first.replicate != 0 || second.replicate != 0 {
         return None;
@@ -226,21 +225,21 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     };
     let is_one_way = first.primary().load.is_one_way() && second.primary().load.is_one_way();
     let polls = [first, second].iter().any(|case| case.ends.waiting == Waiting::Poll);
-    let mut choices = OF_ANY_LOAD.iter().chain((is_one_way || !polls).then_some(&WAITING));
+    let mut choices = CHOICES_OF_ANY_LOAD.iter().chain((is_one_way || !polls).then_some(&WAITING));
     if let Some(choice) = choices.find(|choice| alike(&choice.equalise)) {
-        return Some(order((choice.place)(first), (choice.place)(second)));
+        return Some(baseline_by_rank((choice.rank)(first), (choice.rank)(second)));
     }
     let alike_flows = |change: fn(&mut Flow)| alike(&|case| case.flows.iter_mut().for_each(change));
-    let mut choices = OF_ONE_WAY_LOADS.iter().filter(|_| is_one_way);
+    let mut choices = CHOICES_OF_ONE_WAY_LOADS.iter().filter(|_| is_one_way);
     if let Some(choice) = choices.find(|choice| alike_flows(choice.equalise)) {
-        return Some(order((choice.place)(first.primary()), (choice.place)(second.primary())));
+        return Some(baseline_by_rank((choice.rank)(first.primary()), (choice.rank)(second.primary())));
     }
     if let (Some(one), Some(other)) = (first.primary().load.exchange(), second.primary().load.exchange())
         && alike(&|case| {
             case.primary_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.remedy = Remedy::Default)
         })
     {
-        return match (refutes(one, other.remedy), refutes(other, one.remedy)) {
+        return match (is_counter_experiment(one, other.remedy), is_counter_experiment(other, one.remedy)) {
             (true, _) => Some(Baseline::First),
             (_, true) => Some(Baseline::Second),
             _ => None,
@@ -248,19 +247,19 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     }
     if differing_options(first, second) == 1 && alike_flows(|flow| flow.options = Options::default()) {
         let asked = |case: &Case| case.primary().options.iter().count() as u64;
-        return Some(order(asked(first), asked(second)));
+        return Some(baseline_by_rank(asked(first), asked(second)));
     }
     None
 }
 
-fn order(first: u64, second: u64) -> Baseline {
+fn baseline_by_rank(first: u64, second: u64) -> Baseline {
     if second < first { Baseline::Second } else { Baseline::First }
 }
 
 /// Whether to compare the candidate with the baseline: every remedy with the default, and the counter-experiments of
-/// findings. Other pairs would be many, and no finding needs them. With several requests in flight Nagle's algorithm
-/// can also stall single writes.
-fn refutes(baseline: &Exchange, candidate: Remedy) -> bool {
+/// findings. No finding needs the many other pairs. With several requests in flight, Nagle's algorithm can also delay
+/// single writes.
+fn is_counter_experiment(baseline: &Exchange, candidate: Remedy) -> bool {
     match baseline.remedy {
         Remedy::Default => candidate != Remedy::Default,
         Remedy::Nodelay => candidate == Remedy::OneWrite,
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn no_change_two_changes_and_another_transport_are_no_pair() {
+    fn cases_without_a_change_with_two_changes_or_another_transport_are_not_paired() {
         let case = Case::ping_pong("tcp");
         let others = [
             case.clone(),
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_generator_ranks_nothing() {
+    fn cases_with_a_late_generator_are_not_ranked() {
         let ranked = |lateness_ns: u64| {
             let mut fixture = Fixture::new();
             for block in 0..6 {
@@ -361,7 +360,7 @@ mod tests {
                 }
             }
             let run = fixture.run();
-            assert!(run.cases.iter().all(|case| case.valid), "it reached its rate");
+            assert!(run.cases.iter().all(|case| case.valid), "the generator reached its rate");
             run.comparisons.iter().filter(|pair| pair.role == Role::Neighbours).count()
         };
         assert_eq!(ranked(2_400), 2, "2.4 of 12.4 us is 19 %");

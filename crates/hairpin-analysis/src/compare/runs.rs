@@ -1,4 +1,4 @@
-//! Compares runs case by case, unpaired: rounds of different runs are not neighbours in time.
+//! Compares runs case by case, unpaired: rounds of different runs are not close in time.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use hairpin_model::{
 
 use super::keys::{Key, Keys};
 use super::{as_ratio, resolution_share, verdict, widened};
-use crate::states::APART;
+use crate::states::MIN_STATE_RATIO;
 use crate::statistics::interval::{ALPHA, Estimate, MIN_ROUNDS, Over, holm, span_s};
 use crate::statistics::location::mean;
 use crate::valid_rounds;
 
-/// Minimum runs per side for the runs themselves to be the sample.
+/// Minimum runs per side for Welch's interval, whose sample is the runs.
 const RUNS_FOR_WELCH: usize = 3;
 
-/// The comparison of two sides, each with one run or more.
+/// The comparison of two sides, each with one or more runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunComparison {
-    /// The one choice in which all cases of one side differ from all of the other, ignored to match them; `None` if the
-    /// sides have equal cases.
+    /// The one choice in which all cases of one side differ from all of the other. Matching ignored this choice; `None`
+    /// if the sides have equal cases.
     pub differs: Option<Unlike>,
-    /// Cases of all runs, in the baseline's order.
+    /// Cases that all runs have, in the order of the baseline.
     pub cases: Vec<CaseComparison>,
     pub only_in_baseline: Vec<String>,
     /// Labels of cases missing from the baselines.
@@ -33,21 +33,21 @@ pub struct RunComparison {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseComparison {
-    /// Its identity in the baseline.
+    /// The id of the case in the baseline.
     pub id: String,
     /// The label of the case, without what differs between the sides.
     pub label: String,
-    /// The reasons why the baseline's figures must not be used; empty if valid.
+    /// Why the baseline's figures must not be used; empty if they are valid.
     pub baseline_why_invalid: Vec<String>,
     pub candidate_why_invalid: Vec<String>,
     /// Whether all runs have rounds of the case in the same machine state.
     pub is_alike: bool,
-    /// Its figures, in the order of [`ComparedBy::ALL`].
+    /// The figures of the case, in the order of [`ComparedBy::ALL`].
     pub figures: Vec<FigureComparison>,
 }
 
 impl CaseComparison {
-    /// Whether the figures of both sides may be used. Other cases get no verdict.
+    /// Whether the figures of both sides may be used. Otherwise the case gets no verdict.
     pub fn is_valid(&self) -> bool {
         self.baseline_why_invalid.is_empty() && self.candidate_why_invalid.is_empty()
     }
@@ -57,24 +57,24 @@ impl CaseComparison {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureComparison {
     pub figure: ComparedBy,
-    /// Whether the case is compared by it, with its own verdict ([`ladder::compared_by`]). The mean, and the rate of a
+    /// Whether this figure of the case gets its own verdict ([`ladder::compared_by`]). The mean, and the rate of a
     /// closed loop, only repeat the median, and a p99.9 depends on few messages per round.
     pub has_verdict: bool,
-    /// For one run the median over its rounds, for several the geometric mean of these; `None` with too few samples.
+    /// With one run the median over its rounds, with several their geometric mean; `None` with too few samples.
     pub baseline: Option<Figure>,
     pub candidate: Option<Figure>,
-    /// The logarithm of candidate / baseline; `None` if either is missing.
+    /// The logarithm of candidate / baseline; `None` if either figure is missing.
     pub change: Option<Change>,
-    /// Faster or slower, corrected over all cases and figures with a verdict (Holm); cannot tell if undecided or if the
-    /// case is invalid on a side; unlike if the runs were in different machine states.
+    /// Faster or slower, corrected over all cases and figures with a verdict (Holm). Undecided if the interval is, or
+    /// if the case is invalid on a side; unlike if the runs were in different machine states.
     pub verdict: Verdict,
     pub pointwise: Verdict,
-    /// The smallest change detectable at a power of 90 %, as a share; `None` without an interval.
+    /// The smallest change detectable with a power of 90 %, as a share; `None` without an interval.
     pub smallest_detectable: Option<f64>,
 }
 
 impl FigureComparison {
-    /// candidate / baseline with its 95 % interval; `None` if either lacks the figure.
+    /// Returns candidate / baseline with its 95 % interval; `None` if either side lacks the figure.
     pub fn ratio(&self) -> Option<Figure> {
         self.change.as_ref().map(Change::ratio)
     }
@@ -85,30 +85,28 @@ impl FigureComparison {
 pub struct Change {
     /// The logarithm of candidate / baseline.
     pub logarithm: Estimate,
-    /// The smallest change that can be resolved: the resolution of the figures, plus the change of the machine by its
-    /// probe.
+    /// The smallest change that can be resolved: the resolution of the figures plus the machine's change in the probe.
     pub step: f64,
 }
 
 impl Change {
-    /// The bounds of the logarithm ([`Estimate::bounds`]), extended by the step on both sides; `None` with too few
-    /// rounds.
+    /// Returns the bounds of the logarithm ([`Estimate::bounds`]), widened by the step; `None` with too few rounds.
     pub(super) fn bounds(&self) -> Option<(f64, f64)> {
         self.logarithm.bounds(ALPHA).map(|(low, high)| (low - self.step, high + self.step))
     }
 
-    /// candidate / baseline with its 95 % interval.
+    /// Returns candidate / baseline with its 95 % interval.
     pub fn ratio(&self) -> Figure {
         as_ratio(widened(self.logarithm.figure(ALPHA), self.step))
     }
 }
 
-/// Compares the cases that all runs have in common by their rounds (`rounds` must be filled in; without them only p50,
-/// p90, p99 and the rate are compared, from the points of the summaries).
+/// Compares the cases that all runs have in common. Without their rounds in `rounds`, compares only p50, p90, p99 and
+/// the rate, from the points of the summaries.
 ///
-/// With one or two runs per side the interval is that of their rounds, with the floor of
-/// [`crate::statistics::interval`] for variation between runs: assumed, not observed. With three runs per side or more
-/// it is Welch's over the runs.
+/// With one or two runs on a side, the interval is computed from rounds, with the floor of
+/// [`crate::statistics::interval`] for variation between runs: assumed, not observed. With at least three runs on each
+/// side it is Welch's interval over the runs.
 pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     let (Some(baseline), Some(candidate)) = (baselines.first(), candidates.first()) else {
         return RunComparison {
@@ -133,17 +131,17 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
             CaseComparison { label: keys.label(case, other[0].summary), ..compare_case(&one, &other) }
         })
         .collect();
-    correct(&mut cases);
+    set_corrected_verdicts(&mut cases);
     RunComparison {
         cases,
         only_in_baseline: only(baseline, &sides[1]),
         only_in_candidate: only(candidate, &sides[0]),
-        differs: keys.differs().cloned(),
+        differs: keys.ignored_difference().cloned(),
     }
 }
 
-/// Sets the verdicts of all cases and figures, which form one family.
-fn correct(cases: &mut [CaseComparison]) {
+/// Sets the corrected verdicts of all cases and figures, which form one family.
+fn set_corrected_verdicts(cases: &mut [CaseComparison]) {
     let mut family: Vec<(ComparedBy, &Change, &mut Verdict, &mut Option<f64>)> = Vec::new();
     for case in cases.iter_mut().filter(|case| case.is_valid() && case.is_alike) {
         for figure in case.figures.iter_mut().filter(|figure| figure.has_verdict) {
@@ -154,14 +152,14 @@ fn correct(cases: &mut [CaseComparison]) {
     }
     let p_values: Vec<f64> = family.iter().map(|(_, change, ..)| change.logarithm.p_value(change.step)).collect();
     let each = ALPHA / family.len().max(1) as f64;
-    for ((figure, change, verdict, smallest), stands) in family.into_iter().zip(holm(&p_values, ALPHA)) {
-        *verdict = super::verdict(figure, change.logarithm.value, stands);
+    for ((figure, change, verdict, smallest), is_significant) in family.into_iter().zip(holm(&p_values, ALPHA)) {
+        *verdict = super::verdict(figure, change.logarithm.value, is_significant);
         // At the strictest level of the correction.
         *smallest = change.logarithm.smallest_detectable(each).map(|least| (least + change.step).exp_m1());
     }
 }
 
-/// The cases of one run, by the key that matches them to those of another.
+/// Returns the cases of one run by the key that matches them to the cases of other runs.
 fn by_case<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, Side<'r>> {
     let mut rounds: BTreeMap<&str, Vec<&'r RoundRecord>> = BTreeMap::new();
     for round in &run.rounds {
@@ -169,7 +167,7 @@ fn by_case<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, Side<'r>> {
     }
     let side = |summary: &'r CaseSummary| {
         let rounds = rounds.get(summary.id.as_str()).map_or(&[][..], Vec::as_slice);
-        let measured = valid_rounds::timed(rounds.iter().copied()).into_iter();
+        let measured = valid_rounds::timed_rounds(rounds.iter().copied()).into_iter();
         Side { run, summary, measured: measured.map(|(round, measured)| (round.number, measured)).collect() }
     };
     run.cases.iter().map(|summary| (keys.key(summary), side(summary))).collect()
@@ -190,7 +188,7 @@ impl Side<'_> {
         }
     }
 
-    /// The states with enough rounds for an interval, the state of its figures first, even if that has fewer.
+    /// Returns the states with enough rounds for an interval; the reported state comes first, even with fewer.
     fn states(&self) -> Vec<usize> {
         let reported = self.summary.state.map_or(0, |state| state.index);
         let rounds = |state: usize| self.summary.round_points.iter().filter(|point| point.state == state).count();
@@ -198,39 +196,39 @@ impl Side<'_> {
         std::iter::once(reported).chain(others.filter(|state| rounds(*state) >= MIN_ROUNDS)).collect()
     }
 
-    /// The probe's time in a state; `None` for runs without a probe.
+    /// Returns the probe time in a state, in ns; `None` for runs without a probe.
     fn probe_ns(&self, state: usize) -> Option<f64> {
         self.run.machine.states.get(state).map(|state| state.probe_ns)
     }
 
-    /// The time to wake the other CPU, if the case's messages do that; `None` for runs without that figure.
+    /// Returns the time to wake the other CPU, in ns, if messages of the case do so; `None` if not measured.
     fn waking_ns(&self) -> Option<f64> {
         let case = &self.summary.case;
         let is_woken = case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin;
         self.run.machine.waking_ns.filter(|_| is_woken)
     }
 
-    /// The first state with about the same probe time; any state matches if either run has no probe.
+    /// Returns the first state with about the same probe time; any state matches if either run has no probe.
     fn state_like(&self, probe_ns: Option<f64>) -> Option<usize> {
         let is_like = |own: Option<f64>| match (own, probe_ns) {
-            (Some(own), Some(other)) => (own / other).ln().abs() < APART.ln(),
+            (Some(own), Some(other)) => (own / other).ln().abs() < MIN_STATE_RATIO.ln(),
             _ => true,
         };
         self.states().into_iter().find(|state| is_like(self.probe_ns(*state)))
     }
 
-    /// The logarithm of the figure over the rounds of a state.
+    /// Estimates the logarithm of the figure over the rounds of a state.
     fn estimate(&self, which: ComparedBy, state: usize) -> Option<Estimate> {
         self.summary.compared(which)?;
         let points = &self.summary.round_points;
         let span = span_s(points.iter().map(|point| point.started_ns));
         let within: Vec<_> = points.iter().filter(|point| point.state == state).collect();
-        let values: Vec<f64> = within.iter().filter_map(|point| self.of_round(which, point)).collect();
+        let values: Vec<f64> = within.iter().filter_map(|point| self.round_value(which, point)).collect();
         Estimate::of_logarithms(&values, Over::seconds(span * within.len() as f64 / points.len() as f64))
     }
 
-    /// The figure of one round, above 0: from its record, or else from its point.
-    fn of_round(&self, which: ComparedBy, point: &RoundPoint) -> Option<f64> {
+    /// Returns the figure of one round, if above 0: from its record, or else from its point in the summary.
+    fn round_value(&self, which: ComparedBy, point: &RoundPoint) -> Option<f64> {
         let figures = self.measured.get(&point.number).map(|measured| &measured.primary().figures);
         let recorded = figures.and_then(|figures| match which {
             ComparedBy::Rate => Some(figures.rate_per_s),
@@ -256,7 +254,7 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
         if is_alike { machine_change([(baselines, of_baselines), (candidates, of_candidates)]) } else { 0.0 };
     let why = |sides: &[&Side<'_>]| sides.iter().flat_map(|side| side.why_invalid()).collect::<Vec<_>>();
     let (baseline_why_invalid, candidate_why_invalid) = (why(baselines), why(candidates));
-    let may_be_told = baseline_why_invalid.is_empty() && candidate_why_invalid.is_empty() && is_alike;
+    let is_comparable = baseline_why_invalid.is_empty() && candidate_why_invalid.is_empty() && is_alike;
     let judged_by = ladder::compared_by(&all().map(|side| side.summary).collect::<Vec<_>>());
     let compared = |figure: &ComparedBy| {
         let estimates = |sides: &[&Side<'_>], states: &[usize]| -> Option<Vec<Estimate>> {
@@ -265,9 +263,9 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
         let (one, other) = (estimates(baselines, of_baselines), estimates(candidates, of_candidates));
         let change = one.as_ref().zip(other.as_ref()).and_then(|(one, other)| change(*figure, one, other, machine));
         let has_verdict = judged_by.contains(figure);
-        let stands = change.as_ref().is_some_and(|change| change.logarithm.p_value(change.step) <= ALPHA);
+        let is_significant = change.as_ref().is_some_and(|change| change.logarithm.p_value(change.step) <= ALPHA);
         let pointwise = match &change {
-            Some(change) if may_be_told && has_verdict => verdict(*figure, change.logarithm.value, stands),
+            Some(change) if is_comparable && has_verdict => verdict(*figure, change.logarithm.value, is_significant),
             _ => Verdict::CannotTell,
         };
         let unlike = if is_alike { Verdict::CannotTell } else { Verdict::Unlike };
@@ -295,8 +293,8 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
     }
 }
 
-/// The change of the machine between the sides, as a logarithm: by the probe of the compared states or, if messages
-/// wake another CPU, by the time for that. The larger one; 0 if both are unknown.
+/// Returns the change of the machine between the sides, as a logarithm: the larger one of the change of the probe time
+/// in the compared states and, if messages wake another CPU, of the time to wake it. An unknown change counts as 0.
 fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
     let probe = |side: &Side<'_>, state: usize| side.probe_ns(state);
     let waking = |side: &Side<'_>, _: usize| side.waking_ns();
@@ -310,13 +308,13 @@ fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
     change(&probe).max(change(&waking))
 }
 
-/// The change between the runs of two sides; `machine` is the change of the machine.
+/// Returns the change between the runs of two sides; `machine` is the change of the machine.
 fn change(figure: ComparedBy, baselines: &[Estimate], candidates: &[Estimate], machine: f64) -> Option<Change> {
     let (one, other) = (Estimate::mean(baselines)?, Estimate::mean(candidates)?);
     let step = resolution_share(figure, one.value.min(other.value).exp());
     let values = |runs: &[Estimate]| runs.iter().map(|run| run.value).collect::<Vec<_>>();
     let logarithm = if baselines.len().min(candidates.len()) < RUNS_FOR_WELCH {
-        other.less(&one)
+        other.minus(&one)
     } else {
         Estimate::welch(&values(baselines), &values(candidates))?
     };
@@ -366,8 +364,8 @@ mod tests {
     }
 
     #[test]
-    fn the_change_is_that_between_the_figures_shown() {
-        // Two modes, as on a machine that is busy at times: other estimates of the shift differ.
+    fn the_change_is_the_difference_of_the_shown_figures() {
+        // Two modes, as on a machine that is busy at times: other estimators of the shift would differ.
         let fast = |k: u64| 1_000_000 + 1_000 * k;
         let slow = |k: u64| 2_500_000 + 1_000 * k;
         let one: Vec<u64> = (0..6).map(fast).chain((0..4).map(slow)).collect();
@@ -397,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_machine_is_no_difference() {
+    fn a_change_of_the_machine_is_not_a_difference() {
         let latencies: Vec<u64> = (0..10).map(|k| 10_000 + 10 * (k * 7 % 10)).collect();
         let slower: Vec<u64> = latencies.iter().map(|latency| latency * 104 / 100).collect();
         let at_level = |latencies: &[u64], probe_ns: f64| {

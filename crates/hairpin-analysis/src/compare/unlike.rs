@@ -1,4 +1,4 @@
-//! Differences between two runs that must be known before their figures are compared.
+//! Finds differences between two runs that matter when their figures are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use hairpin_model::{CaseSummary, Extent, LinkEnds, LinkSummary, Path, Run, Unlik
 use serde::Serialize;
 
 use super::choices::Subject;
-use super::keys::{Key, Keys, why_none_in_common};
+use super::keys::{Key, Keys, differing_choices};
 
 words! {
     pub enum DifferenceKind: "difference" {
@@ -17,7 +17,7 @@ words! {
         Tool = "tool",
         /// How much was measured, and how.
         Plan = "plan",
-        /// A case missing from one run; the others can still be compared.
+        /// A case missing from one run; the other cases can still be compared.
         Case = "case",
     }
 }
@@ -27,20 +27,20 @@ pub struct Difference {
     pub kind: DifferenceKind,
     /// What differs, for instance `kernel` or `net.ipv4.tcp_congestion_control`.
     pub what: String,
-    /// Its value in the baseline; `-` if it has none.
+    /// The value in the baseline; `-` if absent.
     pub baseline: String,
     pub candidate: String,
 }
 
-/// Depends on the placement.
+/// A property that depends on the placement.
 const CPUS_USED: &str = "CPUs used";
 
-/// Every choice in which the cases of two sides without common cases differ, with the values of each side.
+/// Returns the choices in which two sides without common cases differ, with the values of each side.
 pub fn choices_that_differ(baselines: &[&Run], candidates: &[&Run]) -> Vec<Unlike> {
-    why_none_in_common(baselines, candidates)
+    differing_choices(baselines, candidates)
 }
 
-/// The side (0: the baselines) that alone ran in its own network namespaces, like cases with kernel settings.
+/// Returns the side (0: baselines) that ran in its own network namespaces (for kernel settings), if only one did.
 pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option<usize> {
     let own = |run: &&Run| run.cases.iter().any(|row| !row.case.sysctls.is_empty() && !row.case.is_emulated());
     match [baselines, candidates].map(|runs| runs.iter().any(own)) {
@@ -50,36 +50,36 @@ pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option
     }
 }
 
-/// All differences between two runs that could affect their figures. Excludes load and clock calibration, which differ
-/// between any two runs.
+/// Returns all differences between two runs that could affect their figures. Excludes load and clock calibration, which
+/// differ between any two runs.
 pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let keys = Keys::of(&[baseline], &[candidate]);
     let [ours, theirs] = [baseline, candidate].map(|run| cases_by_key(run, &keys));
     let in_common = [(baseline, &ours, &theirs), (candidate, &theirs, &ours)];
     let sides = in_common.map(|(run, own, other)| {
         let common = own.iter().filter(|(key, _)| other.contains_key(*key)).map(|(_, id)| *id);
-        described(run, &common.collect())
+        properties(run, &common.collect())
     });
-    let extents_follow = keys.differs().is_some() && is_ordered_alike(baseline, candidate);
+    let extents_follow = keys.ignored_difference().is_some() && have_equal_knobs(baseline, candidate);
     let what: BTreeSet<_> = sides.iter().flat_map(BTreeMap::keys).collect();
     let described = what.into_iter().filter_map(|key| {
         let [baseline, candidate] =
             [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
         let follows =
-            key.1 == CPUS_USED && keys.ignore(Subject::Placement) || key.0 == DifferenceKind::Plan && extents_follow;
+            key.1 == CPUS_USED && keys.ignores(Subject::Placement) || key.0 == DifferenceKind::Plan && extents_follow;
         let differ = baseline != candidate && !follows;
         differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
     });
-    // A choice ignored in matching is reported separately.
-    let links = (!keys.ignore(Subject::Link)).then(|| unlike_links(baseline, candidate)).flatten();
+    // A choice that matching ignored is reported separately.
+    let links = (!keys.ignores(Subject::Link)).then(|| unlike_links(baseline, candidate)).flatten();
     let mut differences: Vec<Difference> = described.chain(links).collect();
     differences.sort_by(|one, other| (one.kind, &one.what).cmp(&(other.kind, &other.what)));
     differences
 }
 
-/// Whether both runs were given the same number of messages, warm-up and time-out: these then differ only if they
-/// depend on the case, like the warm-up `auto`.
-fn is_ordered_alike(baseline: &Run, candidate: &Run) -> bool {
+/// Whether both runs were given the same number of messages, warm-up and time-out. If so, differing numbers only depend
+/// on the case, like the warm-up `auto`.
+fn have_equal_knobs(baseline: &Run, candidate: &Run) -> bool {
     const ORDERS: &[&str] = &["count", "duration", "exchanges", "warmup", "timeout"];
     let asked = |run: &Run| {
         let knobs = run.plan.knobs.iter().filter(|(name, _)| ORDERS.contains(&name.as_str()));
@@ -88,13 +88,13 @@ fn is_ordered_alike(baseline: &Run, candidate: &Run) -> bool {
     baseline.plan.experiment == candidate.plan.experiment && asked(baseline) == asked(candidate)
 }
 
-/// The identities of the cases by the key that matches them to the other run.
+/// Returns the ids of the cases by the key that matches them to the other run.
 fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, &'r str> {
     run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect()
 }
 
-/// The properties of a run that could affect the figures of the cases `in_common`.
-fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind, String), String> {
+/// Returns the properties of a run that could affect the figures of the cases `in_common`.
+fn properties(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind, String), String> {
     let environment = run.environment();
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let numbers = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
@@ -138,7 +138,7 @@ fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind,
     all
 }
 
-/// The orders of the rounds of the common cases; equal text if all are equal.
+/// Describes the extents that were set for the rounds of the common cases; equal texts mean equal extents.
 fn orders(run: &Run, in_common: &BTreeSet<&str>) -> [(&'static str, String); 3] {
     let timed = || {
         let rounds = run.rounds.iter().filter(|round| in_common.contains(round.case_id.as_str()));
@@ -152,8 +152,8 @@ fn orders(run: &Run, in_common: &BTreeSet<&str>) -> [(&'static str, String); 3] 
     ]
 }
 
-/// TCP settings at the ends of the links of the common cases; `None` if no case has a link. Runs that did not set them
-/// used those of the host.
+/// Describes the TCP settings at the ends of the links of the common cases; `None` if no case has a link. Runs that did
+/// not set them used the host's settings.
 fn link_ends(run: &Run, in_common: &BTreeSet<&str>) -> Option<String> {
     let links = run.cases.iter().filter(|case| in_common.contains(case.id.as_str()));
     let links = links.filter_map(|case| case.path.relay.as_ref());
@@ -172,8 +172,8 @@ fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
     differ.then(|| Difference { kind: DifferenceKind::Plan, what: "links".to_owned(), baseline, candidate })
 }
 
-/// Every link with its replayed traces, without duplicates, and its description with its name, if any. A name alone
-/// would hide different figures, and links with equal figures are equal whatever their names.
+/// Returns every link with its replayed traces, without duplicates, and its description with its name, if any. The key
+/// omits the name: one name can have different figures, and links with equal figures are equal whatever their names.
 fn links(run: &Run) -> BTreeMap<String, String> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let link = |row: &CaseSummary| {
@@ -186,7 +186,7 @@ fn links(run: &Run) -> BTreeMap<String, String> {
     emulated.map(link).collect()
 }
 
-/// `15 messages`; `differs between cases: 1, 15, 195 messages`. Without duplicates, as runs are compared by it.
+/// Returns `15 messages` or `differs between cases: 1, 15, 195 messages`; without duplicates.
 fn extents(of: impl Iterator<Item = Extent>) -> String {
     let (mut counts, mut durations) = (BTreeSet::new(), BTreeSet::new());
     for extent in of {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_has_no_differences_from_itself_whatever_the_load() {
+    fn a_run_has_no_differences_from_itself_under_any_load() {
         let mut later = run("tcp");
         later.hosts[0].environment.load = vec![9.0];
         assert_eq!(unlike(&run("tcp"), &later), []);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_one_name_and_other_figures_are_unlike() {
+    fn links_with_one_name_and_different_figures_are_unlike() {
         let named = |name: Option<&str>, line: &str| {
             let mut fixture = Fixture::new();
             let link_name = name.map(str::to_owned);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_of_a_links_ends_are_a_difference() {
+    fn different_settings_at_the_ends_of_links_are_a_difference() {
         let with = |ends: Option<LinkEnds>| {
             let mut run = run("tcp");
             run.cases[0].path.relay = Some(LinkSummary { ends, ..carried() });
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_of_one_run_only_do_not_make_the_plans_differ() {
+    fn cases_of_only_one_run_do_not_make_the_plans_differ() {
         let both = |warm_ups: &[(&str, u64)]| {
             let mut fixture = Fixture::new();
             for (transport, _) in warm_ups {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_another_length_are_unlike() {
+    fn rounds_of_different_length_are_unlike() {
         let mut other = run("tcp");
         other.rounds[0].order.extent = Extent::DurationNs(2_000_000_000);
         let differences = unlike(&run("tcp"), &other);

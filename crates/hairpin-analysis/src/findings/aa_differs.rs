@@ -1,22 +1,22 @@
 //! `aa-differs`: two measurements of a case were called different.
 //!
 //! Why: an instrument that finds a case different from itself cannot distinguish cases. Each survey measures one case
-//! twice and always prints the verdict on that pair; this finding reports a wrong verdict. Evidence: the pair's ratio
-//! with its interval. One pair in twenty is called different by chance (95 % interval), so with many pairs it is a
-//! problem only if more are called different than chance explains. Advice: quiet the machine and measure for longer.
+//! twice and always prints the verdict on that pair; this finding reports a wrong verdict. Evidence: the ratio of the
+//! pair with its interval. By chance, one pair in twenty is called different (95 % interval), so several pairs are a
+//! problem only if more of them differ than chance explains. Advice: stop other programs and measure for longer.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{Comparison, Finding, FindingCard, Run, finding_keys as keys};
 
-use super::support::{blank, evidence, for_longer};
+use super::support::{blank, evidence, longer_run};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "aa-differs",
     about: About::Run,
     what: "two measurements of the same case differ",
-    why: "where two measurements of one case differ, differences between cases are not reliable: trust no winner \
-          of this run",
+    why: "if two measurements of one case differ, differences between cases are unreliable: trust no winner \
+          in this run",
 };
 
 /// Probability that a pair is called different by chance: outside a 95 % interval.
@@ -30,7 +30,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let Some(case) = run.case(&worst.baseline) else { return Vec::new() };
     let chance = chance_of_at_least(different.len(), pairs.len());
     let severity = if chance > BY_CHANCE + 1e-9 { Severity::Warning } else { Severity::Problem };
-    let mut experiment = for_longer(&case.case);
+    let mut experiment = longer_run(&case.case);
     experiment.repeat.cases.iter_mut().for_each(|case| case.replicate = 1);
     let finding = Finding {
         cases: different.iter().flat_map(|pair| [pair.baseline.clone(), pair.candidate.clone()]).collect(),
@@ -48,7 +48,7 @@ fn distance(pair: &Comparison) -> f64 {
     (pair.ratio.value - 1.0).abs()
 }
 
-/// The chance that at least `called` of `pairs` identical pairs are called different: a binomial tail.
+/// Returns the probability that at least `called` of `pairs` identical pairs are called different (a binomial tail).
 fn chance_of_at_least(called: usize, pairs: usize) -> f64 {
     let mut probability = (1.0 - BY_CHANCE).powi(i32::try_from(pairs).unwrap_or(i32::MAX));
     let mut fewer = 0.0;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_without_a_difference_is_no_finding() {
+    fn a_pair_without_a_difference_is_not_a_finding() {
         let mut fixture = Fixture::new();
         pair(
             &mut fixture,
@@ -103,7 +103,7 @@ mod tests {
 
     /// Cases that differ in any other field are not a pair, whatever their difference.
     #[test]
-    fn cases_that_differ_in_anything_else_are_no_pair() {
+    fn cases_that_differ_in_another_field_are_not_a_pair() {
         let mut fixture = Fixture::new();
         for (transport, latency) in [("tcp", 10_000), ("udp", 30_000)] {
             fixture.rounds_of(&Case::ping_pong(transport), &[latency; 6]);
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(fixture.findings("aa-differs"), []);
     }
 
-    /// The less likely by chance, the more severe: at one in twenty it is a problem.
+    /// The less likely by chance, the more severe: a probability of one in twenty or less is a problem.
     #[test]
     fn at_the_threshold_of_chance_a_warning_becomes_a_problem() {
         let severity = |pairs: u64| {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_pairs_is_what_chance_allows() {
+    fn one_of_many_pairs_differs_by_chance() {
         let mut fixture = Fixture::new();
         pair(&mut fixture, 4, &[10_000; 6], &[11_000; 6]);
         for size in 10..29 {

@@ -4,8 +4,8 @@
 //! (net/ipv4/tcp.c, `tcp_should_autocork`; net.ipv4.tcp_autocorking). This saves packets, but a write is then not a
 //! segment, which is often mistaken for Nagle's algorithm or a broken `TCP_NODELAY`. Evidence: `TCP_NODELAY` granted as
 //! on; the counter `TCPAutoCorking` of /proc/net/netstat grew in traced rounds; requests left in fewer segments than
-//! writes. The counter covers the network namespace: on loopback the whole machine. The share is the time that writes
-//! were held.
+//! writes. The counter covers the network namespace, which on loopback means the whole machine. The share is the time
+//! during which writes were held.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NO_AUTOCORKING;
@@ -22,13 +22,12 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "autocorking",
     about: About::Traffic,
     what: "the kernel merged writes into one segment although Nagle's algorithm is off",
-    why: "with TCP_NODELAY a write may still not be a segment of its own; this looks like Nagle's algorithm and \
-          is not",
+    why: "even with TCP_NODELAY a write may not be its own segment; this looks like Nagle's algorithm but is not",
 };
 
 const AUTOCORKING: &str = "net.ipv4.tcp_autocorking";
 
-/// Maximum segments per write that count as merging.
+/// Maximum segments per write that count as merged.
 const PACKED_BELOW: f64 = 0.95;
 
 struct Packed {
@@ -38,12 +37,12 @@ struct Packed {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| packed(run, case));
+    let hits = Hits::among(run, |case| find_merged_writes(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let packed = &first.with;
+    let packed = &first.data;
     let case = &first.case.case;
     let with = |value| {
-        let sysctls = case.sysctls.clone().with(AUTOCORKING, value).expect("it is a kernel setting");
+        let sysctls = case.sysctls.clone().with(AUTOCORKING, value).expect("a valid kernel setting");
         case.clone().with(|changed| changed.sysctls = sysctls)
     };
     vec![Finding {
@@ -58,7 +57,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
+fn find_merged_writes(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
     if case.case.replicate != 0 || switch(&case.client().effective_options, OptionName::Nodelay) != Some(true) {
         return None;
     }
@@ -68,7 +67,7 @@ fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
     let writes = traced.figure(|exchange| Some(exchange.writes as f64))?;
     let segments = traced.figure(|exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
     let fewer = segments.value < PACKED_BELOW * writes.value;
-    let share = traced.often(|_, wait| wait.cause == WaitCause::Autocork).share;
+    let share = traced.frequency(|_, wait| wait.cause == WaitCause::Autocork).share;
     (fewer && counted.value > 0.0).then_some((share, Packed { writes, segments, counted }))
 }
 
@@ -102,7 +101,7 @@ mod tests {
 
     #[test]
     fn fewer_segments_than_writes_and_a_counter_that_grew() {
-        // Corked in the fixture trace: all that matters here is that a hundred writes left in one segment.
+        // The fixture trace is corked, but only matters because a hundred writes left in one segment.
         let found = found(&counted(traces::more(0), 12.0), ("on", "off"));
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
         let counts = [keys::WRITES, keys::SEGMENTS, keys::AUTOCORKED].map(|key| value(&found[0], key));
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_counter_no_merging_and_nagle_are_no_finding() {
+    fn without_the_counter_or_merging_and_with_nagle_there_is_no_finding() {
         assert_eq!(found(&traces::more(0), ("on", "off")), []);
         assert_eq!(found(&counted(traces::more(0), 0.0), ("on", "off")), []);
         assert_eq!(found(&counted(traces::nodelay(), 12.0), ("on", "off")), []);

@@ -1,13 +1,13 @@
 //! `bufferbloat`: a load fills a queue on the path, and all other traffic waits in it.
 //!
 //! Why: a sender that fills the path also fills its queue, and every other packet waits for the queue's bytes divided
-//! by its rate. Evidence, per round: the bytes in the queue under steady load and the rate at which they left, by the
+//! by its rate. Evidence, per round: the bytes in the queue under steady load and the rate at which they left, from the
 //! link's log; without a link, the bytes that the load's TCP has in flight beyond the path's capacity (minimum RTT x
-//! delivery rate), divided by its delivery rate. Both directions add up. They are compared with the median latency that
-//! the load adds in the same rounds: it must exceed what a short queue explains, and the queue must explain most of it.
-//! Delays without a queue (a CPU, the path itself) leave few such bytes. The counter-experiment is the same link with
-//! CoDel (RFC 8289); on a path that is not emulated, the load at 95 % of its goodput. Advice: CoDel, a congestion
-//! control with short queues, or a rate below the bottleneck's.
+//! delivery rate), divided by its delivery rate. The delays of both directions are added, and compared with the median
+//! latency that the load adds in the same rounds: this must exceed what a short queue explains, and the queue must
+//! explain most of it. Other delays (a CPU, the path itself) leave few such bytes. The counter-experiment is the same
+//! link with CoDel (RFC 8289); on a path that is not emulated, the load at 95 % of its goodput. Advice: CoDel, a
+//! congestion control with short queues, or a rate below the bottleneck's.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::flow::{ConnectionUse, Direction};
@@ -17,7 +17,7 @@ use hairpin_model::{
 };
 
 use super::support::{
-    Hit, Hits, change_of, evidence_of, gone_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
+    Hit, Hits, change_of, evidence_of, judge_by_block, load_at, p50, rounds_of, sibling_of, with_codel,
 };
 use crate::compare::over_points;
 use crate::in_span::{drained_bytes_per_s, loaded_states, queue_bytes};
@@ -28,19 +28,19 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "bufferbloat",
     about: About::Cause,
     what: "a load fills a queue of the path, and all other traffic waits in it",
-    why: "each message of others waits for what the load has queued, however small and rare it is",
+    why: "every other message waits for the bytes that the load has queued, however small or rare it is",
 };
 
-/// Maximum delay of a short queue, in ns: twice the target of CoDel (RFC 8289, section 4.3), and ten times the target
-/// if CoDel manages the queue, as a few connections push it above.
-const SHORT_NS: f64 = 10e6;
-const SHORT_BY_CODEL_NS: f64 = 50e6;
-/// The link stage of this finding.
-const QUEUE: &str = "queue";
+/// Maximum delay of a short queue, in ns: twice the target of CoDel (RFC 8289, section 4.3); ten times the target if
+/// CoDel manages the queue, as a few connections push it above the target.
+const MAX_SHORT_NS: f64 = 10e6;
+const MAX_SHORT_BY_CODEL_NS: f64 = 50e6;
+/// Name of the link stage that holds the queue.
+const QUEUE_STAGE: &str = "queue";
 /// Minimum share of the added latency that the queue must explain.
 const MIN_QUEUE_SHARE: f64 = 0.5;
-/// The load of the counter-experiment, as a share of its goodput.
-const HELD_AT: f64 = 0.95;
+/// Rate of the load in the counter-experiment, as a share of its goodput.
+const CHECK_LOAD_SHARE: f64 = 0.95;
 
 /// The source of the byte counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,48 +80,48 @@ struct Bloated {
 }
 
 impl Bloated {
-    /// The part of the added latency that the queue explains.
+    /// Returns the part of the added latency that the queue explains, in ns.
     fn explained_ns(&self) -> f64 {
         self.delay_ns.value.min(self.added_ns.value)
     }
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let mut hits = Hits::among(run, |case| bloated(run, case));
-    // Cases with a counter-experiment first.
+    let mut hits = Hits::among(run, |case| find_queues(run, case));
+    // Put cases with a result of the counter-experiment first.
     hits.0.sort_by_key(|hit| proved(run, hit).is_none());
     let Some(first) = hits.first() else { return Vec::new() };
     vec![Finding {
         evidence: all_evidence(first),
         proved: proved(run, first),
         counter_experiment: check(first.case),
-        ..hits.finding(&CARD, Severity::Warning).with(keys::QUEUE_DELAY, first.with.delay_ns.value)
+        ..hits.finding(&CARD, Severity::Warning).with(keys::QUEUE_DELAY, first.data.delay_ns.value)
     }]
 }
 
-/// The counter-experiment: CoDel in the queues of the link, or else a slower load.
+/// Returns the counter-experiment: CoDel in the queues of the link; if that is not possible, a slower load.
 fn check(case: &CaseSummary) -> Option<CounterExperiment> {
-    if let Some(experiment) = with_codel(case).filter(|_| !is_kept_by_codel(case)) {
+    if let Some(experiment) = with_codel(case).filter(|_| !is_managed_by_codel(case)) {
         return Some(experiment);
     }
     if case.case.primary().connection_use == ConnectionUse::Shared {
         return None;
     }
     let goodput = |load: &Flow| case.flow(&load.id)?.one_way.as_ref()?.goodput_bytes_per_s;
-    // One rate applies to all loads: the slowest one's.
+    // One rate, the rate of the slowest load, applies to all loads.
     let slowest = case.case.loads().into_iter().filter_map(goodput).map(|goodput| goodput.value).reduce(f64::min)?;
-    load_at(&case.case, HELD_AT * slowest * 8.0)
+    load_at(&case.case, CHECK_LOAD_SHARE * slowest * 8.0)
 }
 
-/// Whether the change removed the latency under load, if the run has that case.
+/// Judges whether the change removed the latency under load; `None` if the run lacks the changed case.
 fn proved(run: &Run, hit: &Hit<'_, Bloated>) -> Option<Proved> {
     let experiment = check(hit.case)?;
     let changed = sibling_of(run, &experiment.pair.as_ref()?[1])?;
-    Some(gone_by_block(&experiment.kind, hit.with.explained_ns(), change_of(run, [hit.case, changed], p50)?))
+    Some(judge_by_block(&experiment.kind, hit.data.explained_ns(), change_of(run, [hit.case, changed], p50)?))
 }
 
 fn all_evidence(first: &Hit<'_, Bloated>) -> Vec<Evidence> {
-    let bloated = &first.with;
+    let bloated = &first.data;
     let of = |key: Key, value: Figure| evidence_of(first.case, key, value);
     let mut all = vec![
         of(keys::ADDED_P50, bloated.added_ns),
@@ -140,14 +140,14 @@ fn all_evidence(first: &Hit<'_, Bloated>) -> Vec<Evidence> {
     all
 }
 
-fn bloated(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
+fn find_queues(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
     if case.case.replicate != 0 || case.case.loads().is_empty() {
         return None;
     }
     let under_load = case.under_load.as_ref()?;
     let (phases, added_ns) = (&under_load.phases, under_load.added_ns.p50?);
     let (idle_ns, loaded_ns) = (phases.idle.probe.latency_ns.p50?, phases.loaded.probe.latency_ns.p50?);
-    let short_ns = if is_kept_by_codel(case) { SHORT_BY_CODEL_NS } else { SHORT_NS };
+    let short_ns = if is_managed_by_codel(case) { MAX_SHORT_BY_CODEL_NS } else { MAX_SHORT_NS };
     if added_ns.value <= short_ns {
         return None;
     }
@@ -167,48 +167,48 @@ fn bloated(run: &Run, case: &CaseSummary) -> Option<(f64, Bloated)> {
             delay_ns: of(Queue::delay_ns)?,
         })
     };
-    let queues = ways(case).into_iter().filter_map(queued).collect();
+    let queues = load_directions(case).into_iter().filter_map(queued).collect();
     let bloated = Bloated { source, queues, delay_ns, added_ns, idle_ns, loaded_ns };
     let explained_ns = bloated.explained_ns();
     (explained_ns >= MIN_QUEUE_SHARE * added_ns.value).then(|| (explained_ns / loaded_ns.value, bloated))
 }
 
-/// Whether the queue of every loaded direction has CoDel; no option can then add it.
-fn is_kept_by_codel(case: &CaseSummary) -> bool {
+/// Whether the queue of every loaded direction already has CoDel, so that it cannot be added.
+fn is_managed_by_codel(case: &CaseSummary) -> bool {
     let shown = case.path.relay.as_ref().and_then(|relay| relay.shown.as_ref());
     shown.is_some_and(|shown| {
-        ways(case).into_iter().all(|way| {
+        load_directions(case).into_iter().all(|way| {
             let of = if way == Direction::Down { &shown.down } else { &shown.up };
-            let mut queues = of.stages.iter().filter(|stage| stage.stage == QUEUE);
+            let mut queues = of.stages.iter().filter(|stage| stage.stage == QUEUE_STAGE);
             queues.any(|queue| queue.line_with_codel.is_none())
         })
     })
 }
 
 /// The directions of the loads, without duplicates.
-fn ways(case: &CaseSummary) -> Vec<Direction> {
+fn load_directions(case: &CaseSummary) -> Vec<Direction> {
     names::distinct(case.case.loads().iter().map(|flow| flow.direction))
 }
 
-/// The queues of each round that has data: by the link, or else by the load's own TCP.
+/// Returns the queues of each round that has data: from the link, otherwise from the load's own TCP.
 fn each_round(case: &CaseSummary, rounds: &[&Measured]) -> Option<(Source, Vec<Vec<Queue>>)> {
     let by = |of: fn(&CaseSummary, &Measured) -> Option<Vec<Queue>>| {
         let all: Vec<_> = rounds.iter().filter_map(|measured| of(case, measured)).collect();
         (!all.is_empty()).then_some(all)
     };
-    by(of_link).map(|all| (Source::Link, all)).or_else(|| by(of_tcp).map(|all| (Source::Tcp, all)))
+    by(link_queues).map(|all| (Source::Link, all)).or_else(|| by(tcp_queues).map(|all| (Source::Tcp, all)))
 }
 
-fn of_link(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
+fn link_queues(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
     let loaded = measured.phases.as_ref()?.loaded;
     let queue = |direction: Direction| {
         let bytes = queue_bytes(measured, direction, loaded)?;
         Some(Queue { direction, bytes, bytes_per_s: drained_bytes_per_s(measured, direction, loaded)? })
     };
-    ways(case).into_iter().map(queue).collect()
+    load_directions(case).into_iter().map(queue).collect()
 }
 
-fn of_tcp(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
+fn tcp_queues(case: &CaseSummary, measured: &Measured) -> Option<Vec<Queue>> {
     let queue = |load: &Flow| {
         let direction = load.direction;
         let record = measured.flow(&load.id)?;
@@ -271,12 +271,12 @@ mod tests {
     }
 
     #[test]
-    fn a_small_rise_of_latency_is_no_bufferbloat() {
+    fn a_small_rise_of_latency_is_not_bufferbloat() {
         // The added latency must exceed 10 ms, however long the path is.
         for (idle, loaded, count) in
             [(MS, 10 * MS, 0), (MS, 12 * MS, 1), (100 * MS, 109 * MS, 0), (100 * MS, 195 * MS, 1)]
         {
-            // The bytes explain all of it: 1 250 B take 1 ms.
+            // The bytes explain all of the added latency: 1 250 B take 1 ms.
             let queued = Beside::latencies(idle, loaded).queued((loaded - idle) / MS * 1250);
             assert_eq!(found(queued).len(), count, "{idle} {loaded}");
         }
@@ -295,14 +295,14 @@ mod tests {
             fixture.findings("bufferbloat")
         };
         assert_eq!(found(59 * MS), []);
-        // CoDel in the queue of the unloaded way back would change nothing.
+        // CoDel in the unloaded queue of the other direction would change nothing.
         let [own, limited] = *found(61 * MS).remove(0).counter_experiment.unwrap().pair.unwrap();
         assert_eq!(own, probed_over_link());
         assert_eq!(limited.flows[1].load.rate_per_s(), Some(9.12e6 / 8.0 / 1400.0));
     }
 
     #[test]
-    fn of_several_cases_a_checked_one_is_reported() {
+    fn among_several_cases_a_checked_case_is_reported() {
         let mut fixture = Fixture::new();
         let codel = over("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms", probed(&[Direction::Up]));
         let worse = probed_over_link().with(|case| case.primary_mut().load.set_sizes(100, 100));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_explains_less_than_half_of_it_is_another_cause() {
+    fn a_queue_that_explains_less_than_half_of_the_added_latency_is_not_reported() {
         let added = Beside::latencies(10 * MS, 110 * MS);
         assert_eq!(found(added.queued(62_000)), [], "49.6 ms of 100");
         assert_eq!(found(added.queued(63_000)).len(), 1, "50.4 ms of 100");
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn the_queues_of_both_directions_add_up() {
         let link = "rate=10mbit queue=256KiB delay=5ms";
-        // 40 ms each way, of 80 ms added; with one load each would be less than half.
+        // 40 ms each way explain the added 80 ms; one direction alone would be less than half.
         let queues = Some([(50_000, 1_250_000), (25_000, 625_000)]);
         let beside = Beside { queues, ..Beside::latencies(10 * MS, 95 * MS) };
         let both = found_in(&over(link, probed(&[Direction::Up, Direction::Down])), beside);
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(found_in(&over(link, probed(&[Direction::Down])), beside), []);
     }
 
-    /// 250 KB in flight on a path that holds 12.5 KB (10 ms at 1.25 MB/s): 237.5 KB or 190 ms more.
+    /// 250 KB in flight on a path with a capacity of 12.5 KB (10 ms at 1.25 MB/s): the excess is 237.5 KB or 190 ms.
     const STATE: SenderState = SenderState {
         at_ns: 0,
         in_flight_bytes: 250_000,
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_without_a_queue_and_a_path_without_a_load_are_no_finding() {
+    fn tcp_without_a_queue_and_a_path_without_a_load_are_not_findings() {
         let beside = |in_flight_bytes| Beside {
             state: Some(SenderState { in_flight_bytes, ..STATE }),
             ..Beside::latencies(10 * MS, 210 * MS)
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn codel_that_shortens_the_latency_confirms_it_and_one_that_does_not_refutes_it() {
+    fn codel_confirms_the_finding_if_it_shortens_the_latency_and_otherwise_refutes_it() {
         let verdict = |with_codel_ns: u64, blocks: u32| {
             let mut fixture = Fixture::new();
             let codel = over("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms", probed(&[Direction::Up]));
@@ -396,12 +396,12 @@ mod tests {
         };
         assert_eq!(verdict(20 * MS, 6), ("confirmed".to_owned(), Severity::Warning));
         assert_eq!(verdict(170 * MS, 6), ("refuted".to_owned(), Severity::Note));
-        // A full reduction needs no interval, half of it does.
+        // A full reduction needs no interval; a reduction by half does.
         assert_eq!(verdict(20 * MS, 3).0, "confirmed");
         assert_eq!(verdict(90 * MS, 3).0, "cannot-tell");
     }
 
-    /// `link-saturated` would report the same queue again, by packets of the load.
+    /// `link-saturated` would report the same queue again, because the load's packets show it too.
     #[test]
     fn the_saturated_link_is_reported_once() {
         let mut fixture = Fixture::new();

@@ -1,11 +1,11 @@
 //! `cold-start`: the warm-up was too short, so the figures include the slow start of each connection.
 //!
 //! Why: the first messages of a connection take longer than later ones (caches, the scheduler, TCP's slow start). A
-//! warm-up excludes them; if it is too short they raise the figures, most of all in short rounds. The first message's
-//! own cost is a figure of the table, not a finding. Evidence: the first tenth of the measured part against its last
-//! half, median over rounds; and that this tenth is the slowest in most rounds, as chance or a path with varying delay
-//! slows each tenth equally often. The share is the excess of that tenth over the steady state, relative to the time of
-//! the whole round. Advice: lengthen the warm-up, or measure for longer.
+//! warm-up excludes them; if it is too short, they raise the figures, most of all in short rounds. The cost of the
+//! first message itself is a figure of the table, not a finding. Evidence: the first tenth of the measured part
+//! compared with its last half, median over rounds; and this tenth is the slowest in most rounds, while chance or a
+//! path with varying delay slows each tenth equally often. The share is the excess of that tenth over the steady state,
+//! relative to the duration of the round. Advice: lengthen the warm-up, or measure for longer.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LONGER_WARM_UP;
@@ -25,7 +25,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 /// Minimum ratio of the first tenth of the measured part to the steady state.
 const MIN_FIRST_TENTH_RATIO: f64 = 1.25;
-/// Minimum share of a round's time to report.
+/// Minimum share of a round's duration to report.
 const MIN_SHARE: f64 = 0.01;
 /// Minimum share of rounds in which the first tenth is the slowest, and minimum number of rounds.
 const MIN_ROUNDS_SHARE: f64 = 0.75;
@@ -39,10 +39,10 @@ struct Slowdown {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| cold(run, case));
+    let hits = Hits::among(run, |case| find_slowdown(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let cold = &first.with;
-    // 1 000 messages, or one second's worth.
+    let cold = &first.data;
+    // 1 000 messages, or the messages of one second if these are fewer.
     let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
     let longer = ((warm_up(run, &first.case.id) * 4) as f64).max(many);
     let mut experiment = counter_experiment(LONGER_WARM_UP, [first.case.case.clone()]);
@@ -56,7 +56,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding { evidence, counter_experiment: Some(experiment), ..hits.finding(&CARD, Severity::Warning) }]
 }
 
-fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Slowdown)> {
+fn find_slowdown(run: &Run, case: &CaseSummary) -> Option<(f64, Slowdown)> {
     let rounds = rounds_of(run, &case.id);
     let courses: Vec<_> = rounds
         .iter()
@@ -85,7 +85,7 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Slowdown)> {
     (leak >= MIN_FIRST_TENTH_RATIO && share >= MIN_SHARE).then_some((share, Slowdown { first, early, steady, leak }))
 }
 
-/// Ordered warm-up messages per round of the case; 0 if the warm-up was a duration.
+/// Returns the number of warm-up messages per round of the case; 0 if the warm-up was a duration.
 fn warm_up(run: &Run, id: &str) -> u64 {
     rounds_of(run, id).first().map_or(0, |(round, _)| match round.order.warm_up {
         Extent::Count(count) => count,
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back, value};
 
-    /// Six rounds after this warm-up; messages of the first tenth take `early` ns.
+    /// Findings in six rounds after this warm-up, in which messages of the first tenth take `early` ns.
     fn found(warm_up: &[u64], early: u64) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         let measured = [[early; 10].as_slice(), &[10_000; 90]].concat();
@@ -114,20 +114,20 @@ mod tests {
     fn a_short_warm_up_is_found_with_its_excess() {
         let found = found(&[16_000; 20], 15_000);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-        // 5 us in one of ten tenths, of 105 us.
+        // An excess of 5 us in one of ten tenths, and 105 us in total.
         assert!((found[0].share - 5.0 / 105.0).abs() < 0.001, "{}", found[0].share);
         assert!(value(&found[0], keys::FIRST_TENTH) > 1.25 * value(&found[0], keys::LAST_HALF), "{found:?}");
     }
 
     #[test]
-    fn at_the_threshold_it_begins() {
+    fn the_finding_begins_at_the_threshold() {
         assert_eq!(found(&[16_000; 20], 12_400), []);
         assert_eq!(found(&[16_000; 20], 12_600).len(), 1);
     }
 
-    /// The first tenth is slow in most rounds, but another one is slower: the path or the machine varies.
+    /// The first tenth is slow in most rounds, but another tenth is slower: the path or the machine varies.
     #[test]
-    fn varying_tenths_are_no_cold_start() {
+    fn varying_tenths_are_not_a_cold_start() {
         let mut fixture = Fixture::new();
         let measured = [[15_000; 10].as_slice(), &[10_000; 20], &[16_000; 10], &[10_000; 60]].concat();
         (0..6).for_each(|block| fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &measured)));
@@ -138,14 +138,14 @@ mod tests {
         assert_eq!(few.findings("cold-start"), [], "two rounds are chance");
     }
 
-    /// Messages of the warm-up are not in the figures and explain none of them.
+    /// Messages of the warm-up are not in the figures and cannot explain them.
     #[test]
-    fn a_slow_first_message_in_the_warm_up_is_no_cold_start() {
+    fn a_slow_first_message_in_the_warm_up_is_not_a_cold_start() {
         assert_eq!(found(&[[900_000; 1].as_slice(), &[50_000; 19]].concat(), 10_000), []);
     }
 
     #[test]
-    fn a_steady_connection_and_one_that_starts_quickly_are_no_cold_start() {
+    fn steady_connections_and_quick_starts_are_not_a_cold_start() {
         assert_eq!(found(&[10_000; 20], 10_000), []);
         assert_eq!(found(&[5_000; 20], 5_000), []);
     }

@@ -2,9 +2,9 @@
 //!
 //! Why: BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing). A loopback has
 //! no bottleneck, so bulk and batched figures depend on the default of the machine and not on the transport. Evidence:
-//! the effective option; and if the run has the same case under another congestion control, the difference. A link has
-//! a bottleneck to estimate, so only a measured difference is reported. Advice: set it for the connection, or state it
-//! with the figure.
+//! the effective option; and if the run has the same case under another congestion control, the difference. An emulated
+//! link has a bottleneck, so there only a measured difference is reported. Advice: set the congestion control for the
+//! connection, or state it with the figure.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{OTHER_CONTROL, OTHER_CONTROL_BY_GOODPUT};
@@ -16,8 +16,8 @@ use hairpin_model::{
 };
 
 use super::support::{
-    CANNOT_TELL, CONFIRMED, Change, Hits, REFUTED, change, change_of_goodput, checked, counter_experiment, evidence,
-    evidence_of, with_option,
+    CANNOT_TELL, CONFIRMED, Change, Hits, REFUTED, change, change_of_goodput, check_result, counter_experiment,
+    evidence, evidence_of, with_option,
 };
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -28,10 +28,10 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// Congestion controls that pace by their own model.
-const PACING: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3"];
+const PACING_NAMES: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3"];
 /// Minimum message size of either direction, in bytes; smaller messages leave in one burst of segments.
 const MIN_MESSAGE_BYTES: u64 = 16 * 1024;
-/// Minimum bytes per call of a load without answers, which never lets the connection idle.
+/// Minimum bytes per call of a load without answers. The minimum is lower because the connection is never idle.
 const MIN_STREAM_BYTES: u64 = 4 * 1024;
 
 /// The same case under another congestion control.
@@ -43,8 +43,8 @@ struct Other<'r> {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let mut hits = Hits::among(run, |case| {
-        let pacing = effective(case).filter(|name| concerns(run, case) && PACING.contains(name))?;
-        let other = other(run, case);
+        let pacing = granted_control(case).filter(|name| applies(run, case) && PACING_NAMES.contains(name))?;
+        let other = find_other_control(run, case);
         if case.case.is_emulated() && other.is_none() {
             return None;
         }
@@ -54,10 +54,10 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         };
         Some((share, (pacing, other)))
     });
-    // The strongest measured difference first, or an unmeasured case if there is none.
-    hits.0.sort_by_key(|hit| hit.with.1.is_none());
+    // Put the strongest measured difference first; unmeasured cases come last.
+    hits.0.sort_by_key(|hit| hit.data.1.is_none());
     let Some(first) = hits.first() else { return Vec::new() };
-    let (pacing, other) = (first.with.0, first.with.1.as_ref());
+    let (pacing, other) = (first.data.0, first.data.1.as_ref());
     let shapes = other.is_some_and(|other| other.change.verdict != Verdict::CannotTell);
     let severity = if shapes { Severity::Warning } else { Severity::Note };
     let finding = Finding {
@@ -77,7 +77,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-/// Whether the case is judged by its throughput: its latency is that of the queue it fills.
+/// Whether the case is judged by its throughput, because its latency only shows the queue that it fills.
 fn goes_one_way(case: &CaseSummary) -> bool {
     let load = &case.case.primary().load;
     load.is_one_way() && load.rate_per_s().is_none()
@@ -101,14 +101,14 @@ fn proved(case: &CaseSummary, other: &Other<'_>) -> Proved {
         Verdict::Slower => REFUTED,
         Verdict::CannotTell | Verdict::Unlike => CANNOT_TELL,
     };
-    checked(kind(case), verdict, other.change.difference_ns)
+    check_result(kind(case), verdict, other.change.difference_ns)
 }
 
 fn kind(case: &CaseSummary) -> &'static str {
     if goes_one_way(case) { OTHER_CONTROL_BY_GOODPUT } else { OTHER_CONTROL }
 }
 
-fn concerns(run: &Run, case: &CaseSummary) -> bool {
+fn applies(run: &Run, case: &CaseSummary) -> bool {
     let of_tcp = run.cards.get(&case.case.primary().transport).is_some_and(|card| card.protocol == Protocol::Tcp);
     let load = &case.case.primary().load;
     let is_large = if goes_one_way(case) {
@@ -119,9 +119,8 @@ fn concerns(run: &Run, case: &CaseSummary) -> bool {
     case.valid && of_tcp && is_large && case.case.replicate == 0
 }
 
-/// The congestion control granted to the client (or, if it sends nothing large, to the server: both ends request the
-/// same).
-fn effective(case: &CaseSummary) -> Option<&str> {
+/// Returns the congestion control granted to the first end that has the option; both ends request the same one.
+fn granted_control(case: &CaseSummary) -> Option<&str> {
     let mut granted = case
         .ends
         .iter()
@@ -130,7 +129,7 @@ fn effective(case: &CaseSummary) -> Option<&str> {
     granted.next().map(|option| option.before.as_str())
 }
 
-fn other<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'r>> {
+fn find_other_control<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'r>> {
     let alike = |other: &CaseSummary| {
         let without = |case: &CaseSummary| {
             let mut case = case.case.clone();
@@ -142,7 +141,7 @@ fn other<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'r>> {
     let others = run.cases.iter().filter(|other| other.id != case.id && alike(other));
     others
         .filter_map(|other| {
-            let name = effective(other).filter(|name| !PACING.contains(name))?;
+            let name = granted_control(other).filter(|name| !PACING_NAMES.contains(name))?;
             let change =
                 if goes_one_way(case) { change_of_goodput(run, case, other) } else { change(run, case, other) };
             Some(Other { name: name.to_owned(), case: other, change: change? })
@@ -158,7 +157,7 @@ fn without_congestion(options: &Options) -> Options {
 fn experiment(of: &CaseSummary, pacing: &str) -> CounterExperiment {
     let case = &of.case;
     let under = |name| with_option(case, OptionName::Congestion, name);
-    // The case may have its congestion control from the host.
+    // The case may use the host's default congestion control, so both cases name theirs.
     let named = counter_experiment(kind(of), [under(pacing), under("cubic")]);
     CounterExperiment { pair: Some(Box::new([case.clone(), under("cubic")])), ..named }
 }
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_congestion_control_proves_it() {
+    fn the_other_congestion_control_confirms_the_cause() {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(65_536, ""), "bbr", 100_000);
         measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn small_messages_cubic_and_other_transports_are_no_finding() {
+    fn small_messages_cubic_and_other_transports_are_not_findings() {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(16_383, ""), "bbr", 10_000);
         measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);

@@ -1,10 +1,10 @@
 //! `cork-not-released`: written bytes stayed corked until the kernel's timer released them.
 //!
-//! Why: a corked socket holds partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that forgets to release
-//! it pays that in every exchange. Evidence: `TCP_CORK` granted as on before and after the timed rounds; and in traced
-//! rounds, bytes written while the socket was corked that left when that timer expired, without a releasing call. The
-//! share is the time that they were held, relative to the time of a timed exchange. Advice: release the cork after the
-//! last write.
+//! Why: a corked socket holds partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that never releases the
+//! cork waits this long in every exchange. Evidence: `TCP_CORK` granted as on before and after the timed rounds; and in
+//! traced rounds, bytes written while the socket was corked that left when that timer expired, without a releasing
+//! call. The share is the time that they were held, relative to the duration of a timed exchange. Advice: release the
+//! cork after the last write.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::RELEASE_CORK;
@@ -27,8 +27,8 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 /// Minimum share of the exchanges' time to report.
 const MIN_SHARE: f64 = 0.05;
-/// Minimum hold by the kernel's timer, in ns; a released cork holds for less.
-const CEILING_NS: i64 = 150_000_000;
+/// Minimum hold that ends with the kernel's timer, in ns; a released cork holds for less.
+const MIN_TIMER_HOLD_NS: i64 = 150_000_000;
 
 struct Corked {
     held_ns: Figure,
@@ -36,9 +36,9 @@ struct Corked {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| corked(run, case));
+    let hits = Hits::among(run, |case| find_cork_holds(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let corked = &first.with;
+    let corked = &first.data;
     let other = other_remedy(run, first.case, Remedy::Cork, RELEASE_CORK);
     let mut all_evidence = vec![
         evidence_of(first.case, keys::HELD, corked.held_ns),
@@ -51,22 +51,22 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
-        ..corked.often.noted(hits.finding(&CARD, Severity::Warning))
+        ..corked.often.add_facts(hits.finding(&CARD, Severity::Warning))
     }]
 }
 
-fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
+fn find_cork_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
     if case.case.replicate != 0 || switch(&case.client().effective_options, OptionName::Cork) != Some(true) {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    let often = traced.often(at_ceiling);
-    let held = traced.figure(|exchange| Some(held_ns(exchange, at_ceiling)).filter(|held| *held > 0.0));
+    let often = traced.frequency(is_timer_hold);
+    let held = traced.figure(|exchange| Some(held_ns(exchange, is_timer_hold)).filter(|held| *held > 0.0));
     (often.share >= MIN_SHARE).then_some((often.share, Corked { held_ns: held?, often }))
 }
 
-fn at_ceiling(_: &TracedExchange, wait: &Wait) -> bool {
-    wait.cause == WaitCause::Cork && wait.end == End::Client && wait.until_ns - wait.from_ns >= CEILING_NS
+fn is_timer_hold(_: &TracedExchange, wait: &Wait) -> bool {
+    wait.cause == WaitCause::Cork && wait.end == End::Client && wait.until_ns - wait.from_ns >= MIN_TIMER_HOLD_NS
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
     const CODE: &str = "cork-not-released";
 
     #[test]
-    fn a_forgotten_cork_is_found_and_proved_by_releasing_it() {
+    fn a_forgotten_cork_is_found_and_confirmed_by_releasing_it() {
         for trace in [traces::cork_forgotten(), uncaptured(traces::cork_forgotten())] {
             let (forgotten, released) = (small_writes("cork-forgotten"), small_writes("cork"));
             let mut fixture = Fixture::new();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_that_only_tracing_makes_is_no_evidence() {
+    fn a_stall_caused_only_by_tracing_is_not_evidence() {
         let (off, corked) = (switches("off", "off"), switches("off", "on"));
         for (untraced, found) in [([180 * US; 6], 0), ([207 * MS; 6], 1)] {
             let mut fixture = Fixture::new();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_cork_other_waits_and_latency_alone_are_no_finding() {
+    fn a_released_cork_other_waits_and_latency_alone_are_not_findings() {
         let (off, corked) = (switches("off", "off"), switches("off", "on"));
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &small_writes("cork"), 180 * US, &traces::cork(), &off);

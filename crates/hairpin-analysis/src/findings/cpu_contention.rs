@@ -1,11 +1,11 @@
 //! `cpu-contention`: a probe waits for a CPU that a load keeps busy, and not for the path.
 //!
-//! Why: an end that wakes while its CPU runs something else waits for the scheduler, and so does its message: the tail
+//! Why: an end that wakes while its CPU runs something else waits for the scheduler, and so does its message. The tail
 //! grows, the median hardly changes, and a faster path does not help. Evidence: how long both ends of the probe were
-//! runnable but not running (`run_delay` of /proc/PID/schedstat), per message, loaded and unloaded; compared with the
+//! runnable but not running (`run_delay` of /proc/PID/schedstat), per message, loaded and unloaded, compared with the
 //! mean latency that the load adds. Messages due while an end waits are delayed too, so at a fixed rate the waits are
-//! less than the latency they add. The counter-experiment runs the load on another CPU and, if the run has it, shows
-//! how much disappears. Advice: another CPU, a priority, or fewer wake-ups.
+//! shorter than the latency that they add. The counter-experiment runs the load on another CPU and, if the run has that
+//! case, shows how much of the latency disappears. Advice: another CPU, a priority, or fewer wake-ups.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOAD_ELSEWHERE;
@@ -15,7 +15,7 @@ use hairpin_model::{
 };
 
 use super::support::{
-    CONFIRMED, Hit, Hits, change_of, evidence_of, gone, load_elsewhere, median_of, rounds_of, sibling_of,
+    CONFIRMED, Hit, Hits, change_of, evidence_of, judge_reduction, load_elsewhere, median_of, rounds_of, sibling_of,
 };
 use crate::statistics::location::median;
 use crate::under_load::{added_ns, added_wait_ns, waited_ns_per_message};
@@ -24,15 +24,14 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "cpu-contention",
     about: About::Cause,
     what: "messages waited for a CPU that a load kept busy, not for the path",
-    why: "the scheduler then makes the tail, and a faster path does not help",
+    why: "the scheduler then causes the tail, and a faster path does not help",
 };
 
 /// Minimum share of the mean latency to report.
 const MIN_SHARE: f64 = 0.1;
 /// Minimum share of the added latency; the rest comes from messages queued behind others.
 const MIN_SHARE_OF_ADDED: f64 = 0.25;
-/// Minimum share of rounds with longer waits under load than the unloaded median: other programs delay an end in any
-/// phase.
+/// Minimum share of rounds whose waits under load exceed the unloaded median; other programs cause waits in any phase.
 const MIN_ROUNDS_SHARE: f64 = 0.75;
 
 struct Contended {
@@ -41,10 +40,10 @@ struct Contended {
     /// The mean latency without load and under load.
     idle_ns: Figure,
     loaded_ns: Figure,
-    /// Waits of both ends per message, without load and under load.
+    /// Waits of both ends per message, without and under load.
     waited_ns: [Option<Figure>; 2],
     cpus_used: Option<Figure>,
-    /// The change of the mean with the load on another CPU, if measured.
+    /// The change of the mean latency with the load on another CPU, if measured.
     elsewhere_ns: Option<Figure>,
 }
 
@@ -56,25 +55,27 @@ impl Contended {
 
 /// Whether messages of the case waited for a CPU that its load kept busy.
 pub(super) fn is_contended(run: &Run, case: &CaseSummary) -> bool {
-    contended(run, case).is_some()
+    find_contention(run, case).is_some()
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let mut hits = Hits::among(run, |case| contended(run, case));
-    // Cases with a counter-experiment first.
-    hits.0.sort_by_key(|hit| hit.with.elsewhere_ns.is_none());
+    let mut hits = Hits::among(run, |case| find_contention(run, case));
+    // Put cases with a measured counter-experiment first.
+    hits.0.sort_by_key(|hit| hit.data.elsewhere_ns.is_none());
     let Some(first) = hits.first() else { return Vec::new() };
-    let contended = &first.with;
+    let contended = &first.data;
     vec![Finding {
         evidence: all_evidence(first),
-        proved: contended.elsewhere_ns.map(|effect| gone(LOAD_ELSEWHERE, contended.explained_ns(), effect)),
+        proved: contended
+            .elsewhere_ns
+            .map(|effect| judge_reduction(LOAD_ELSEWHERE, contended.explained_ns(), effect)),
         counter_experiment: load_elsewhere(&first.case.case),
         ..hits.finding(&CARD, Severity::Warning).with(keys::IDLE_MEAN, contended.idle_ns.value)
     }]
 }
 
 fn all_evidence(first: &Hit<'_, Contended>) -> Vec<Evidence> {
-    let contended = &first.with;
+    let contended = &first.data;
     let [idle, loaded] = contended.waited_ns;
     let all = [
         (keys::LONGER_WAITS, Some(contended.wait_ns)),
@@ -88,7 +89,7 @@ fn all_evidence(first: &Hit<'_, Contended>) -> Vec<Evidence> {
     all.into_iter().filter_map(|(key, figure)| Some(evidence_of(first.case, key, figure?))).collect()
 }
 
-fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
+fn find_contention(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
     if case.case.replicate != 0 || case.case.loads().is_empty() {
         return None;
     }
@@ -117,12 +118,12 @@ fn contended(run: &Run, case: &CaseSummary) -> Option<(f64, Contended)> {
     }
     let proved = contended
         .elsewhere_ns
-        .map(|effect| (gone(LOAD_ELSEWHERE, contended.explained_ns(), effect).verdict, effect.value));
+        .map(|effect| (judge_reduction(LOAD_ELSEWHERE, contended.explained_ns(), effect).verdict, effect.value));
     let saved = proved.filter(|(verdict, _)| verdict == CONFIRMED).map_or(0.0, |(_, effect)| -effect);
     Some((share.max((saved / contended.loaded_ns.value).min(1.0)), contended))
 }
 
-/// The change of the mean latency under load if the load moves to another CPU, if measured.
+/// Returns the change of the mean latency under load if the load moves to another CPU, in ns; `None` if not measured.
 fn elsewhere_ns(run: &Run, case: &CaseSummary) -> Option<Figure> {
     let [_, elsewhere] = *load_elsewhere(&case.case)?.pair?;
     let mean = |measured: &Measured| Some(measured.primary().figures.latency_ns.mean);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_thresholds_it_begins() {
+    fn the_finding_begins_at_the_thresholds() {
         assert_eq!(found(beside([50, 100], [0, 9])), [], "9 % of the latency");
         assert_eq!(
             found(beside([50, 100], [0, 13])).len(),
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_without_latency_and_latency_without_waits_are_no_finding() {
+    fn waits_without_latency_and_latency_without_waits_are_not_findings() {
         assert_eq!(found(beside([300, 300], [10, 190])), []);
         assert_eq!(found(beside([50, 300], [190, 190])), []);
         assert_eq!(found(beside([10_000, 184_000], [20, 220])), [], "a queue");
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_waits_in_some_rounds_only_are_from_other_programs() {
+    fn longer_waits_in_only_some_rounds_are_caused_by_other_programs() {
         let found = |shorter: usize| {
             let mut fixture = Fixture::new();
             for block in 0..8 {
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_on_another_cpu_proves_it_or_refutes_it() {
+    fn the_load_on_another_cpu_confirms_or_refutes_the_cause() {
         let found_with = |elsewhere_us: u64| {
             let mut fixture = Fixture::new();
             fixture.all_beside(&case(), beside([50, 300], [10, 190]));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_on_another_cpu_and_ends_on_two_leave_no_other_cpu() {
+    fn without_another_cpu_there_is_no_counter_experiment() {
         let experiment = |case: &Case| {
             let mut fixture = Fixture::new();
             fixture.all_beside(case, beside([50, 300], [10, 190]));

@@ -50,7 +50,7 @@ pub(super) fn is_throttled(measured: &Measured) -> bool {
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| throttling(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let with = &first.with;
+    let with = &first.data;
     let severity = if first.share >= SPOILT { Severity::Problem } else { Severity::Warning };
     let finding = Finding {
         evidence: vec![

@@ -1,8 +1,8 @@
 //! `delayed-ack`: the server acknowledged data long after its arrival.
 //!
-//! Why: a receiver that has nothing to send delays its acknowledgment, 40 ms and more on Linux (RFC 1122, 4.2.3.2).
+//! Why: a receiver that has nothing to send delays its acknowledgment, by 40 ms and more on Linux (RFC 1122, 4.2.3.2).
 //! That costs nothing unless something waits for it: Nagle's algorithm, a full window, a cautious sender. Evidence, in
-//! traced rounds: pure ACKs 10 ms and more after their data reached the server's host; and the pure ACKs that the
+//! traced rounds: pure ACKs sent at least 10 ms after their data reached the server's host; and the pure ACKs that the
 //! kernel counted. If Nagle's algorithm waited for them in the same case, only `nagle-meets-delayed-ack` is reported.
 
 use hairpin_model::finding::{About, Severity};
@@ -22,24 +22,24 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "a delayed ACK costs nothing by itself, but delays whatever waits for it",
 };
 
-/// Minimum share and number of exchanges to report.
+/// Minimum share and minimum number of exchanges to report.
 const MIN_SHARE: f64 = 0.1;
 const MIN_EXCHANGES: usize = 2;
 /// Maximum time between an acknowledgment and a write that waited for it, in ns.
-const TOGETHER_NS: u64 = 1_500_000;
+const MAX_GAP_NS: u64 = 1_500_000;
 
 struct Late {
     delay_ns: Figure,
     often: WaitFrequency,
-    /// The share of all traced exchanges' time in which data was held until such an acknowledgment arrived.
+    /// The share of the time of all traced exchanges during which data was held until such an acknowledgment arrived.
     waited: f64,
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late_acks(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let late = &first.with;
-    // Quick ACKs are a remedy: only a case without another remedy differs in this alone.
+    let late = &first.data;
+    // Quick ACKs replace another remedy, so only a case without one differs in quick ACKs alone.
     let plain = first.case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
     let other = other_remedy(run, first.case, Remedy::Quickack, QUICK_ACKS).filter(|_| plain);
     let mut all_evidence = vec![
@@ -47,7 +47,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         evidence_of(first.case, keys::LATE_ACK_EXCHANGES, late.often.of_exchanges()),
     ];
     all_evidence.extend(pure_acks(first.case));
-    let finding = late.often.noted(hits.finding(&CARD, Severity::Note));
+    let finding = late.often.add_facts(hits.finding(&CARD, Severity::Note));
     vec![Finding {
         evidence: all_evidence,
         counter_experiment: other.map(|other| other.experiment),
@@ -61,15 +61,15 @@ fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     }
     let traced = Traced::of(run, case)?;
     let late = |_: &TracedExchange, wait: &Wait| is_late(wait);
-    let often = traced.often(late);
+    let often = traced.frequency(late);
     let enough = often.some >= MIN_EXCHANGES && often.some as f64 >= MIN_SHARE * often.all as f64;
     let longest = |exchange: &TracedExchange| {
         let late = exchange.waits.iter().filter(|wait| is_late(wait)).map(|wait| wait.until_ns - wait.from_ns);
         late.max().map(|delay_ns| delay_ns as f64)
     };
     let delay_ns = traced.figure(longest).filter(|_| enough)?;
-    let waited = traced.often(|exchange, wait| {
-        let with = |ack: &Wait| is_late(ack) && ack.over_ns().abs_diff(wait.until_ns) <= TOGETHER_NS;
+    let waited = traced.frequency(|exchange, wait| {
+        let with = |ack: &Wait| is_late(ack) && ack.over_ns().abs_diff(wait.until_ns) <= MAX_GAP_NS;
         wait.end == End::Client && wait.cause != WaitCause::DelayedAck && exchange.waits.iter().any(with)
     });
     Some((waited.share, Late { delay_ns, often, waited: waited.share }))
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn late_acknowledgments_that_only_tracing_makes_are_no_evidence() {
+    fn late_acknowledgments_caused_only_by_tracing_are_not_evidence() {
         let off = switches("off", "off");
         for (untraced, found) in [([20 * MS; 6], 0), ([60 * MS; 6], 1)] {
             let mut fixture = Fixture::new();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_reported_twice_and_quick_acks_are_no_finding() {
+    fn late_acks_are_not_reported_twice_and_quick_acks_are_not_a_finding() {
         let off = switches("off", "off");
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &small_writes("default"), 44 * MS, &traces::none(), &off);

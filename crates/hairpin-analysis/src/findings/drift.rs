@@ -1,19 +1,19 @@
 //! `drift`: a case became slower or faster over the run, or within each of its rounds.
 //!
-//! Why: a figure that changes with time is true of one moment only, and consecutive cases would be compared at
+//! Why: a figure that changes with time is valid only for one moment, and consecutive cases would be compared at
 //! different moments (Hairpin interleaves them and pairs neighbours, so its comparisons hold). Evidence, over rounds:
 //! Theil-Sen slope of the logarithm of the rounds' p50 (for one-way loads at full rate, of the time per byte) and the
-//! Mann-Kendall test, at 5 % over all cases together (Bonferroni). Within rounds: the last three tenths against the
-//! second to fourth (the first belongs to `cold-start`), median over rounds with its interval. Either must be at least
-//! 5 %. Exchanges are not checked within rounds: TCP acknowledges the first of a connection quickly and later ones
-//! late, which is no change of the machine. Advice: find what warms up, throttles or fills; take longer runs.
+//! Mann-Kendall test, at 5 % over all cases together (Bonferroni). Within rounds: the last three tenths compared with
+//! the second to fourth (the first belongs to `cold-start`), median over rounds with its interval. Either change must
+//! be at least 5 %. Exchanges are not checked within rounds: TCP acknowledges the first exchanges of a connection
+//! quickly and later ones late, although the machine does not change. Advice: find what warms up, throttles or fills.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{
     Case, CaseSummary, Evidence, Figure, Finding, FindingCard, RoundPoint, Run, finding_keys as keys,
 };
 
-use super::support::{Hits, evidence, for_longer, ns_per_gb, rounds_of};
+use super::support::{Hits, evidence, longer_run, ns_per_gb, rounds_of};
 use crate::compare::over_points;
 use crate::statistics::interval::{Estimate, MIN_ROUNDS};
 use crate::statistics::location::mean;
@@ -37,12 +37,12 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let within = Hits::among(run, |case| within_rounds(run, case));
     let mut findings = Vec::new();
     if let Some(first) = over.first() {
-        let (change, p) = first.with;
+        let (change, p) = first.data;
         let facts = vec![evidence(keys::CHANGE_OVER_RUN, change), evidence(keys::TREND_CHANCE, p)];
         findings.push(finding(&over, facts, change));
     }
     if let Some(first) = within.first() {
-        let change = first.with;
+        let change = first.data;
         findings.push(finding(&within, vec![evidence(keys::CHANGE_WITHIN, change)], change.value));
     }
     findings
@@ -53,13 +53,13 @@ fn finding<T>(hits: &Hits<'_, T>, evidence: Vec<Evidence>, change: f64) -> Findi
     let is_emulated = first.is_some_and(Case::is_emulated);
     Finding {
         evidence,
-        counter_experiment: first.map(for_longer),
+        counter_experiment: first.map(longer_run),
         share: change.abs().min(1.0),
         ..hits.finding(&CARD, Severity::Warning).with_if(is_emulated, keys::EMULATED)
     }
 }
 
-/// The change of the p50, or of the time per byte, over the run as a share, and the p-value.
+/// Returns the change of the p50, or of the time per byte, over the run as a share, and the p-value.
 fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
     if case.round_points.len() < MIN_ROUNDS {
         return None;
@@ -73,7 +73,7 @@ fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
     (trend.p < least_p && change.abs() >= MIN_SHARE).then_some((change.abs(), (change, trend.p)))
 }
 
-/// A value that grows as the case slows down: the p50, or for one-way loads at full rate the time per byte.
+/// Returns a value that grows as the case slows down: the p50, or for one-way loads at full rate the time per byte.
 fn slowness_ns(case: &CaseSummary, point: &RoundPoint) -> f64 {
     ns_per_gb(case, point).unwrap_or_else(|| point.p50_ns.max(1.0))
 }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].cases, [Case::ping_pong("tcp").id()]);
         assert!((value(&found[0], keys::CHANGE_OVER_RUN) - 0.27).abs() < 0.005, "{found:?}");
-        // 10 rounds in perfect order: 2 / 10!.
+        // The p-value of 10 rounds in perfect order is 2 / 10!.
         assert!((found[0].evidence[1].value.value - 2.0 / 3_628_800.0).abs() < 1e-12);
     }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_its_queue_may_have_drifted() {
+    fn over_a_link_the_finding_mentions_its_queue() {
         let mut fixture = Fixture::new();
         let filling: Vec<u64> = (0..100).map(|k| 20_000_000 + 500_000 * k).collect();
         for block in 0..6 {
@@ -163,20 +163,20 @@ mod tests {
     }
 
     #[test]
-    fn at_the_threshold_it_begins() {
+    fn the_finding_begins_at_the_threshold() {
         let found = |step: u64| {
             let mut fixture = Fixture::new();
             let rising: Vec<u64> = (0..10).map(|k| 1_000_000 + step * k).collect();
             fixture.rounds_of(&Case::ping_pong("tcp"), &rising);
             fixture.findings("drift").len()
         };
-        // Nine steps of 0.54 % are 4.9 %, and of 0.58 % 5.2 %.
+        // Nine steps of 0.54 % add up to 4.9 %, of 0.58 % to 5.2 %.
         assert_eq!((found(5_400), found(5_800)), (0, 1));
     }
 
-    /// A slow first tenth is a warm-up that was too short; one slow round in the middle is no trend.
+    /// A slow first tenth is a warm-up that was too short; one slow round in the middle is not a trend.
     #[test]
-    fn a_cold_start_and_a_single_slow_round_are_no_drift() {
+    fn a_cold_start_and_a_single_slow_round_are_not_drift() {
         let mut fixture = Fixture::new();
         let cold = [[30_000; 10].as_slice(), &[10_000; 90]].concat();
         for block in 0..6 {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn scatter_a_small_trend_and_few_rounds_are_no_drift() {
+    fn scatter_a_small_trend_and_few_rounds_are_not_drift() {
         let mut fixture = Fixture::new();
         let transports = ["tcp", "udp", "pipe"];
         // A slope of 11 % over the run, and a p-value of 0.28.

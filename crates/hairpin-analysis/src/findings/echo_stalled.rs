@@ -1,10 +1,10 @@
 //! `echo-stalled`: the server held some messages far longer than others, or all of them far too long.
 //!
 //! Why: the figures then show what delayed the server (preemption, paging, waiting) and not the transport. Evidence:
-//! the turnarounds that the server stamped, never the client's latencies alone: several beyond both 200 us and twenty
-//! times the median bucket, or beyond 1 ms even if half of all are, as no server work takes that long. Turnarounds are
-//! counted by powers of two, so one counts only if its whole bucket is beyond the limit. The effect is their total time
-//! as a share of all round-trip time. Advice: check what the server does, and its CPU.
+//! the turnarounds that the server stamped, never the client's latencies alone. A turnaround is a stall if it exceeds
+//! both 200 us and twenty times the median bucket, or exceeds 1 ms, even if half of all turnarounds do, as no server
+//! work takes that long. Turnarounds are counted by powers of two, so one counts only if its whole bucket is above the
+//! limit. The effect is the total time of stalls as a share of all round-trip time. Advice: check the server.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::CPU_EACH;
@@ -23,14 +23,14 @@ pub(super) const CARD: FindingCard = FindingCard {
 const MIN_STALL_NS: f64 = 200_000.0;
 const MIN_STALL_RATIO: f64 = 20.0;
 /// A turnaround of this length, in ns, is a stall even if it is typical.
-const ALWAYS_NS: f64 = 1_000_000.0;
+const ALWAYS_STALL_NS: f64 = 1_000_000.0;
 /// Minimum number of stalls over all rounds of a case; fewer are chance.
 const MIN_STALLS: u64 = 5;
 /// Minimum share of the round-trip time, or of the messages (visible at p99.9), to report.
 const MIN_SHARE_OF_TIME: f64 = 0.01;
 const MIN_SHARE_OF_MESSAGES: f64 = 0.001;
-/// Minimum share of the time at which the figures no longer describe the transport.
-const SPOILT: f64 = 0.05;
+/// Minimum share of the time with which the figures no longer describe the transport.
+const PROBLEM_SHARE: f64 = 0.05;
 
 struct Stalls {
     count: u64,
@@ -41,13 +41,13 @@ struct Stalls {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| stalls(run, case));
+    let hits = Hits::among(run, |case| find_stalls(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let stalls = &first.with;
-    // Unless most messages stall, the others show what is usual.
-    let usual = 2.0 * (stalls.count as f64) < stalls.of as f64 && stalls.typical_ns < ALWAYS_NS;
+    let stalls = &first.data;
+    // Unless most messages stall, the median turnaround is typical.
+    let usual = 2.0 * (stalls.count as f64) < stalls.of as f64 && stalls.typical_ns < ALWAYS_STALL_NS;
     let severity = match first.share {
-        share if share >= SPOILT => Severity::Problem,
+        share if share >= PROBLEM_SHARE => Severity::Problem,
         share if share >= MIN_SHARE_OF_TIME => Severity::Warning,
         _ => Severity::Note,
     };
@@ -69,7 +69,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     vec![if usual { finding.with(keys::TYPICAL_TURNAROUND, stalls.typical_ns) } else { finding }]
 }
 
-fn stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
+fn find_stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
     let rounds = rounds_of(run, &case.id);
     let mut all = Turnaround::default();
     let mut round_trips_ns = 0.0;
@@ -97,8 +97,8 @@ fn add(all: &mut Turnaround, other: &Turnaround) {
     all.max_ns = all.max_ns.max(other.max_ns);
 }
 
-/// The sum of a round's round trips: of service times in an open loop, as a round trip does not include the wait for
-/// the generator.
+/// Returns the sum of a round's round trips, in ns. In an open loop it sums service times, which do not include the
+/// wait for the generator.
 fn round_trip_time_ns(measured: &Measured) -> f64 {
     // The same server answers in all phases.
     if let Some(phases) = &measured.primary().phases {
@@ -112,7 +112,7 @@ fn lower_edge_ns(bucket: usize) -> f64 {
     2_f64.powi(i32::try_from(bucket).unwrap_or(i32::MAX))
 }
 
-/// The first bucket entirely beyond the threshold, and the upper edge of the median bucket.
+/// Returns the first bucket entirely above the threshold, and the upper edge of the median bucket, in ns.
 fn first_stalled_bucket(all: &Turnaround) -> Option<(usize, f64)> {
     let total: u64 = all.counts.iter().sum();
     let mut below = 0;
@@ -121,14 +121,14 @@ fn first_stalled_bucket(all: &Turnaround) -> Option<(usize, f64)> {
         2 * below >= total && total > 0
     })?;
     let typical_ns = lower_edge_ns(median + 1);
-    let usual = lower_edge_ns(median) >= ALWAYS_NS;
-    let threshold = if usual { ALWAYS_NS } else { MIN_STALL_NS.max(MIN_STALL_RATIO * typical_ns) };
+    let usual = lower_edge_ns(median) >= ALWAYS_STALL_NS;
+    let threshold = if usual { ALWAYS_STALL_NS } else { MIN_STALL_NS.max(MIN_STALL_RATIO * typical_ns) };
     let from = (0..all.counts.len()).find(|bucket| lower_edge_ns(*bucket) >= threshold)?;
     Some((from, typical_ns))
 }
 
-/// The time in buckets from `from` on: the total minus the other buckets at their midpoints, limited to what the
-/// stalled buckets can hold.
+/// Returns the time in the buckets from `from`, in ns: the total minus the other buckets at their midpoints, limited to
+/// what the stalled buckets can contain.
 fn held_ns(all: &Turnaround, from: usize) -> f64 {
     let at = |buckets: std::ops::Range<usize>, scale: f64| {
         buckets.map(|bucket| all.counts[bucket] as f64 * lower_edge_ns(bucket) * scale).sum::<f64>()
@@ -146,7 +146,7 @@ mod tests {
     use crate::fixture::links::between_hosts;
     use crate::fixture::{Fixture, back_to_back, shows, value};
 
-    /// A round of 100 messages of 20 us; the server holds `stalls` of them for `held_ns`, the others for 1 us.
+    /// A round of 100 messages of 20 us; the server holds `find_stalls` of them for `held_ns`, the others for 1 us.
     fn round(fixture: &mut Fixture, block: u32, stalls: u64, held_ns: u64) {
         round_of(&Case::ping_pong("tcp"), fixture, block, stalls, held_ns);
     }
@@ -172,7 +172,7 @@ mod tests {
         let found = crate::findings(&fixture.run());
         assert_eq!((found[0].code.as_str(), found[0].severity), ("echo-stalled", Severity::Problem));
         assert_eq!(found[0].evidence[0].value.value, 6.0);
-        // 6 stalls of 2 ms and 300 round trips of 20 us: 12 ms of 18 ms.
+        // 6 stalls of 2 ms take 12 ms; 300 round trips of 20 us take 6 ms.
         assert!((found[0].share - 12.0 / 18.0).abs() < 0.02, "{}", found[0].share);
         assert_eq!([keys::STALLED, keys::MESSAGES].map(|key| value(&found[0], key)), [6.0, 300.0]);
         assert!(shows(&found[0], keys::TIME_IN_STALLS, 6.0 * 1.98e6), "{found:?}");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_always_stalls_needs_no_quick_half() {
+    fn a_server_that_always_stalls_is_found() {
         let mut fixture = Fixture::new();
         round(&mut fixture, 0, 100, 40_000_000);
         let found = fixture.findings("echo-stalled");
@@ -203,11 +203,11 @@ mod tests {
         assert!(!found[0].has(keys::TYPICAL_TURNAROUND), "{found:?}");
         let mut slow = Fixture::new();
         round(&mut slow, 0, 100, 900_000);
-        assert_eq!(slow.findings("echo-stalled"), [], "under a millisecond it may be its work");
+        assert_eq!(slow.findings("echo-stalled"), [], "turnarounds below 1 ms may be the server's work");
     }
 
     #[test]
-    fn few_stalls_short_ones_and_slow_clients_are_no_finding() {
+    fn few_stalls_short_stalls_and_slow_clients_are_not_findings() {
         let mut few = Fixture::new();
         round(&mut few, 0, 4, 2_000_000);
         assert_eq!(few.findings("echo-stalled"), []);

@@ -1,11 +1,11 @@
 //! `generator-late`: the open loop sent messages well after they were due.
 //!
-//! Why: a message is timed from its due time, so lateness is part of its latency; if it is a large part, the figure
+//! Why: a message is timed from its due time, so lateness is part of its latency. If it is a large part, the figure
 //! describes the generator (its timer, its CPU) and not the transport. Rates that were not reached are
-//! `rate-not-reached`. Evidence: lateness against latency, over rounds. Advice by cause: a generator still busy with
-//! one message when the next is due needs a lower rate; one that sleeps in between is woken late, the later the longer
-//! it sleeps, so a lower rate makes it worse; one that spins lost its CPU. The service time, which starts at the actual
-//! send, is valid in each case.
+//! `rate-not-reached`. Evidence: lateness compared with latency, over rounds. Advice by cause: a generator that is
+//! still busy with one message when the next is due needs a lower rate. A generator that sleeps in between is woken
+//! late, the later the longer it sleeps, so a lower rate makes its lateness worse. A generator that spins lost its CPU.
+//! The service time, which starts at the actual send, is valid in each case.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{HALF_RATE, KEEP_AWAKE};
@@ -15,15 +15,14 @@ use hairpin_model::{
 };
 
 use super::cpu_contention::is_contended;
-use super::support::{Hits, counter_experiment, evidence_of, for_longer, rounds_of};
+use super::support::{Hits, counter_experiment, evidence_of, longer_run, rounds_of};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "generator-late",
     about: About::Run,
     what: "the open loop sent messages well after they were due",
-    why: "latency counts from when a message was due, so a large part of it is the generator's delay and not the \
-          transport's",
+    why: "latency starts when a message is due, so a large part of it is the generator's delay, not the transport's",
 };
 
 /// Minimum share of the latency to report.
@@ -36,9 +35,9 @@ struct Late {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| late(run, case));
+    let hits = Hits::among(run, |case| find_lateness(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let (late, case) = (&first.with, &first.case.case);
+    let (late, case) = (&first.data, &first.case.case);
     let mut facts = vec![
         evidence_of(first.case, keys::LATENESS_MEAN, late.lateness),
         evidence_of(first.case, keys::LATENCY_MEAN, late.latency),
@@ -58,24 +57,24 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         .with_if(case.primary().load.is_one_way(), keys::ONE_WAY)
         .with_if(case.host().is_some(), keys::TWO_HOSTS);
     let is_too_late = open_loop::is_too_late_to_rank(first.case);
-    vec![if is_too_late { finding.with(keys::RANKED_UP_TO, open_loop::RANKED_UP_TO) } else { finding }]
+    vec![if is_too_late { finding.with(keys::RANKED_UP_TO, open_loop::MAX_RANKED_LATENESS) } else { finding }]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// The next message was due before the previous one was done.
     Busy,
-    /// It had time to spare, slept, and was woken late.
+    /// The generator had time to spare, slept, and was woken late.
     Woken,
-    /// It had time to spare and never slept: something else used its CPU.
+    /// The generator had time to spare and never slept: something else used its CPU.
     Displaced,
 }
 
 impl Cause {
-    /// A generator has time to spare if half of its messages are answered within half the send interval; without
-    /// answers, if half of them leave within that time after they were due.
+    /// Determines the cause. A generator has time to spare if half of its messages are answered within half the send
+    /// interval; without answers, if half of them leave within that time after they were due.
     fn of(case: &CaseSummary) -> Self {
-        let period_ns = open_loop::asked_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
+        let period_ns = open_loop::requested_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
         let (p50, spins) = match case.case.primary().load {
             Load::Offered { pacing, .. } => {
                 (case.primary().lateness_ns.and_then(|lateness| lateness.p50), pacing == Pacing::Spin)
@@ -106,22 +105,22 @@ impl Cause {
                 counter_experiment(KEEP_AWAKE, [case.clone(), awake])
             }
             Self::Busy => {
-                let half = case.at_rate(open_loop::asked_per_s(case).unwrap_or(0.0) / 2.0);
+                let half = case.at_rate(open_loop::requested_per_s(case).unwrap_or(0.0) / 2.0);
                 counter_experiment(HALF_RATE, [case.clone(), half])
             }
-            Self::Woken | Self::Displaced => for_longer(case),
+            Self::Woken | Self::Displaced => longer_run(case),
         }
     }
 }
 
-fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
-    // If a message opens a connection, or waits for room in a load's connection, its lateness is the path's.
+fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
+    // If a message opens a connection, or waits for room in a load's connection, the path causes its lateness.
     if case.case.primary().connection_use != ConnectionUse::Own {
         return None;
     }
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
     // An end that waits for a CPU also sends late.
-    if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW || is_contended(run, case) {
+    if open_loop::share_reached(&case.case, &rounds)? < open_loop::MIN_SHARE_REACHED || is_contended(run, case) {
         return None;
     }
     let of = case.primary().lateness_ns?;
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_advice_is_that_of_the_cause() {
+    fn the_advice_depends_on_the_cause() {
         let blocking = Case::ping_pong("udp");
         let spinning = blocking.clone().with(|changed| {
             changed.ends.waiting = Waiting::Spin;
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_hosts_no_advice_needs_one_host() {
+    fn between_two_hosts_the_advice_never_needs_one_host() {
         let blocking = between_hosts(Case::ping_pong("udp"));
         let found = found_in(&blocking, 1000.0, 10_000);
         assert!(found[0].has(keys::TWO_HOSTS) && found[0].word(keys::CAUSE) == Some("woken-late"), "{found:?}");
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_threshold_it_begins() {
+    fn the_finding_begins_at_the_threshold() {
         // A tenth of the latency.
         assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 9_900, 90_100), []);
         assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 10_100, 89_900).len(), 1);
@@ -234,7 +233,7 @@ mod tests {
 
     /// The same latency as with 10 us of lateness, but from slow answers.
     #[test]
-    fn slow_answers_to_punctual_messages_are_no_lateness() {
+    fn slow_answers_to_punctual_messages_are_not_lateness() {
         assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 0, 40_000), []);
     }
 

@@ -2,15 +2,15 @@
 //!
 //! Why: a sender causes loss in the queue by sending faster than the bottleneck; random loss belongs to the path, and a
 //! lower rate does not help. The two look alike at the receiver. Evidence: the messages that the emulator counted as
-//! lost, and the drops of each stage in the direction of the load. The counter-experiment offers 95 % of the rate that
-//! arrived if the queue dropped most (the rate of the link), and otherwise omits the stage. Advice by stage. If the
-//! queue dropped most, this finding reports the saturated link and `link-saturated` is omitted.
+//! lost, and the drops of each stage in the direction of the load. If the queue (the rate of the link) dropped most,
+//! the counter-experiment offers 95 % of the rate that arrived; otherwise it removes the stage that dropped most. The
+//! advice depends on that stage. If it is the queue, this finding replaces `link-saturated`.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::LINK;
 use hairpin_model::{CaseSummary, CounterExperiment, Finding, FindingCard, Run, finding_keys as keys, flow, path};
 
-use super::support::{Hits, Lost, evidence_of, lost_to, rounds_of, slower, without_stage};
+use super::support::{Hits, Lost, evidence_of, losses_by, rounds_of, with_lower_rate, without_stage};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "link-drops",
@@ -20,8 +20,8 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 const CAUSES: &[&str] = &[LINK];
-const QUEUE: &str = "queue";
-const CORRUPT: &str = "corrupt";
+const QUEUE_STAGE: &str = "queue";
+const CORRUPT_STAGE: &str = "corrupt";
 
 /// The stage that dropped most packets in the direction of the load.
 struct Stage {
@@ -37,16 +37,16 @@ struct Dropped {
 
 /// Whether most of the link's drops of a case without answers happened in its queue.
 pub(super) fn by_queue(run: &Run, case: &CaseSummary) -> bool {
-    dropped(run, case).is_some_and(|dropped| dropped.stage.is_some_and(|stage| stage.name == QUEUE))
+    find_drops(run, case).is_some_and(|dropped| dropped.stage.is_some_and(|stage| stage.name == QUEUE_STAGE))
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
-        let dropped = dropped(run, case)?;
+        let dropped = find_drops(run, case)?;
         Some((dropped.lost.share(), dropped))
     });
     let Some(first) = hits.first() else { return Vec::new() };
-    let (Dropped { lost, stage }, case) = (&first.with, first.case);
+    let (Dropped { lost, stage }, case) = (&first.data, first.case);
     let experiment = experiment(run, case, stage.as_ref());
     let mut all_evidence = lost.evidence(keys::LOST_BY_LINK, case);
     let mut finding = hits.finding(&CARD, Severity::Warning).with(keys::LINK, path::name(&case.case));
@@ -56,27 +56,27 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }
     vec![Finding {
         evidence: all_evidence,
-        proved: experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment)),
+        proved: experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment)),
         counter_experiment: experiment,
         ..finding
     }]
 }
 
-/// The counter-experiment: a lower rate if the queue dropped most, or else no such stage.
+/// Returns the counter-experiment: a lower rate if the queue dropped most, otherwise the link without that stage.
 fn experiment(run: &Run, case: &CaseSummary, stage: Option<&Stage>) -> Option<CounterExperiment> {
     match stage?.name.as_str() {
-        QUEUE => slower(case, 0.95),
+        QUEUE_STAGE => with_lower_rate(case, 0.95),
         stage => Some(without_stage(run, case, stage)?.experiment),
     }
 }
 
-fn dropped(run: &Run, case: &CaseSummary) -> Option<Dropped> {
-    let lost = lost_to(case, CAUSES)?;
+fn find_drops(run: &Run, case: &CaseSummary) -> Option<Dropped> {
+    let lost = losses_by(case, CAUSES)?;
     case.path.relay.as_ref()?;
     Some(Dropped { stage: strongest_stage(run, case), lost })
 }
 
-/// The stage that dropped most in the direction of the load; damaged packets are dropped after the link.
+/// Returns the stage that dropped most in the direction of the load; damaged packets are dropped after the link.
 fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     for (_, measured) in rounds_of(run, &case.id) {
@@ -84,7 +84,7 @@ fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
         let way = if case.case.primary().direction == flow::Direction::Down { &link.down } else { &link.up };
         for stage in &way.stages {
             let dropped: u64 = stage.packets.dropped.values().sum();
-            let packets = dropped + if stage.stage == CORRUPT { stage.packets.corrupted } else { 0 };
+            let packets = dropped + if stage.stage == CORRUPT_STAGE { stage.packets.corrupted } else { 0 };
             match stages.iter_mut().find(|one| one.name == stage.stage) {
                 Some(one) => {
                     (one.packets, one.entered) = (one.packets + packets, one.entered + stage.packets.entered)
@@ -137,7 +137,7 @@ mod tests {
         found_among(CARD.code, stages, lost)
     }
 
-    /// The stage with most drops, these, and the packets that entered it.
+    /// The stage with the most drops, its drops, and the packets that entered it.
     fn stage(finding: &Finding) -> (&str, f64, f64) {
         let name = finding.word(keys::STAGE).unwrap();
         (name, finding.figure_of(keys::STAGE_DROPS, name).unwrap().value, value(finding, keys::ENTERED))
@@ -172,8 +172,8 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_loss_is_no_finding() {
-        assert_eq!(found(&[("loss", 2, 0)], &[]), [], "two hellos");
+    fn a_link_without_loss_is_not_a_finding() {
+        assert_eq!(found(&[("loss", 2, 0)], &[]), [], "two lost handshake messages are not lost load");
         assert_eq!(found(&[("loss", 2, 0)], &[("receive-buffer-overflow", 400)]), []);
     }
 }

@@ -1,10 +1,10 @@
 //! `link-late`: the emulator released packets later than the link's profile says.
 //!
-//! Why: the emulator's lateness is in every round trip but is no part of the link. Evidence: the emulator records when
-//! each packet was due and when it left. Rounds in which the median or the p99 of the lateness exceeded the stated
-//! bounds are omitted from all figures (METHODOLOGY.md, "Emulated links"); lateness below the bounds is reported if it
+//! Why: the emulator's lateness is in every round trip but does not belong to the link. Evidence: the emulator records
+//! when each packet was due and when it left. Rounds in which the median or the p99 of the lateness exceeded the stated
+//! bounds are omitted from all figures (METHODOLOGY.md, "Emulated links"). Lateness below the bounds is reported if it
 //! is a visible part of the round trip, as each message crosses the link at least twice. The counter-experiment keeps
-//! the CPUs awake, and is judged by the lateness itself. Advice: a quieter machine, CPUs kept awake, one for the
+//! the CPUs awake, and is judged by the lateness itself. Advice: a quieter machine, CPUs kept awake, or one for the
 //! emulator.
 
 use hairpin_model::finding::{About, Severity};
@@ -13,14 +13,14 @@ use hairpin_model::{
     Case, CaseSummary, CpuIdle, Evidence, Figure, Finding, FindingCard, Proved, Run, finding_keys as keys,
 };
 
-use super::support::{Hit, Hits, evidence_of, gone, paired, sibling_of};
+use super::support::{Hit, Hits, evidence_of, judge_reduction, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "link-late",
     about: About::Run,
-    what: "the relay released packets later than the link's profile says",
+    what: "the emulator released packets later than the link's profile says",
     why: "this delay is in every round trip and does not belong to the link",
 };
 
@@ -31,7 +31,7 @@ const MIN_SHARE_OF_TAIL: f64 = 0.1;
 const MIN_OMITTED_SHARE: f64 = 0.1;
 
 struct Late {
-    /// Lateness of the median packet, and of the p99.
+    /// Lateness of the median packet, and p99 of the lateness.
     p50_ns: Figure,
     p99_ns: Figure,
     /// The minimum share of the p50, and of the p99, that is lateness.
@@ -39,17 +39,17 @@ struct Late {
     share_of_tail: f64,
     left_out: usize,
     rounds: usize,
-    /// The emulator's memory was full in a round.
+    /// Whether the emulator's memory was full in a round.
     was_overfull: bool,
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| late(run, case));
+    let hits = Hits::among(run, |case| find_lateness(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let grave = |hit: &Hit<'_, Late>| {
-        hit.share >= MIN_SHARE || hit.with.left_out as f64 >= MIN_OMITTED_SHARE * hit.with.rounds as f64
+        hit.share >= MIN_SHARE || hit.data.left_out as f64 >= MIN_OMITTED_SHARE * hit.data.rounds as f64
     };
-    let severity = if hits.0.iter().any(|hit| !hit.case.valid && hit.with.left_out > 0) {
+    let severity = if hits.0.iter().any(|hit| !hit.case.valid && hit.data.left_out > 0) {
         Severity::Problem
     } else if hits.0.iter().any(grave) {
         Severity::Warning
@@ -61,24 +61,24 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         evidence: all_evidence(first),
         counter_experiment: awake(&first.case.case).map(|awake| paired(KEEP_AWAKE, [first.case.case.clone(), awake])),
         proved,
-        ..noted(&hits, hits.finding(&CARD, severity))
+        ..add_facts(&hits, hits.finding(&CARD, severity))
     }]
 }
 
-/// The case with most rounds left out, if any, and whether the relay's memory was full.
-fn noted(hits: &Hits<'_, Late>, finding: Finding) -> Finding {
-    let finding = finding.with_if(hits.0.iter().any(|hit| hit.with.was_overfull), keys::RELAY_FULL);
-    match hits.0.iter().max_by_key(|hit| hit.with.left_out).filter(|hit| hit.with.left_out > 0) {
+/// Adds the case with the most omitted rounds, if any, and whether the emulator's memory was full.
+fn add_facts(hits: &Hits<'_, Late>, finding: Finding) -> Finding {
+    let finding = finding.with_if(hits.0.iter().any(|hit| hit.data.was_overfull), keys::RELAY_FULL);
+    match hits.0.iter().max_by_key(|hit| hit.data.left_out).filter(|hit| hit.data.left_out > 0) {
         Some(worst) => finding
             .with(keys::WORST_CASE, worst.case.id.as_str())
-            .with(keys::WORST_OUT, worst.with.left_out as f64)
-            .with(keys::WORST_OF, worst.with.rounds as f64),
+            .with(keys::WORST_OUT, worst.data.left_out as f64)
+            .with(keys::WORST_OF, worst.data.rounds as f64),
         None => finding,
     }
 }
 
 fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
-    let late = &first.with;
+    let late = &first.data;
     let times = if first.case.case.primary().load.is_one_way() { "once" } else { "twice" };
     let mut all = vec![
         evidence_of(first.case, keys::RELAY_P50, late.p50_ns),
@@ -92,7 +92,7 @@ fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
     all
 }
 
-fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
+fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     if case.case.replicate != 0 {
         return None;
     }
@@ -115,24 +115,24 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let (p50_ns, p99_ns) = (median_over(&p50s, over)?, median_over(&p99s, over)?);
     let part =
         |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
-    let share = part(ways(case) * p50_ns.value, case.primary().latency_ns.p50);
+    let share = part(crossings(case) * p50_ns.value, case.primary().latency_ns.p50);
     let share_of_tail = part(p99_ns.value, case.primary().latency_ns.p99);
-    let worth_a_word = left_out > 0 || share >= MIN_SHARE || share_of_tail >= MIN_SHARE_OF_TAIL;
-    worth_a_word.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
+    let is_relevant = left_out > 0 || share >= MIN_SHARE || share_of_tail >= MIN_SHARE_OF_TAIL;
+    is_relevant.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
 }
 
-/// How often a message and its answer cross the link.
-fn ways(case: &CaseSummary) -> f64 {
+/// Returns how often a message with its answer crosses the link.
+fn crossings(case: &CaseSummary) -> f64 {
     if case.case.primary().load.is_one_way() { 1.0 } else { 2.0 }
 }
 
-/// The counter-experiment's case; `None` if the CPUs were already kept awake.
+/// Returns the case of the counter-experiment; `None` if the CPUs were already kept awake.
 fn awake(case: &Case) -> Option<Case> {
     (case.ends.cpu_idle == CpuIdle::Deep)
         .then(|| case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow))
 }
 
-/// Whether keeping the CPUs awake removed the lateness, if measured. Includes omitted rounds: they are the subject.
+/// Judges whether keeping the CPUs awake removed the lateness, if measured. Includes omitted rounds, as they show it.
 fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
     let awake = sibling_of(run, &awake(&case.case)?)?;
     let [own, other] =
@@ -145,7 +145,7 @@ fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
     let before = crate::statistics::location::median(&own.values().copied().collect::<Vec<_>>())?;
     let over = over_points(case, run.plan.alpha);
     let (effect, _) = difference_by_block(&own, &other, over)?;
-    Some(gone(KEEP_AWAKE, before, effect.figure(over.alpha)))
+    Some(judge_reduction(KEEP_AWAKE, before, effect.figure(over.alpha)))
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_was_too_full_for_the_relay_gets_its_own_advice() {
+    fn a_link_that_was_too_full_for_the_emulator_gets_its_own_advice() {
         let advice = |memory_overrun: u64| {
             let mut fixture = Fixture::new();
             rounds(&mut fixture, &case(), &[30_000; 6]);
@@ -228,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn at_the_threshold_it_begins() {
+    fn the_finding_begins_at_the_threshold() {
         assert_eq!(found(&[24_900; 6]), []);
-        assert_eq!(found(&[25_100; 6]).len(), 1, "twice that is 5 % of 1 ms and more");
+        assert_eq!(found(&[25_100; 6]).len(), 1, "twice the lateness is at least 5 % of 1 ms");
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_kept_awake_prove_it_or_refute_it() {
+    fn cpus_kept_awake_confirm_or_refute_the_cause() {
         for (awake_ns, verdict) in [(2_000, "confirmed"), (38_000, "refuted")] {
             let mut fixture = Fixture::new();
             let around = |ns: u64| (0..8).map(|k| ns + ns / 100 * k).collect::<Vec<u64>>();
@@ -276,9 +276,9 @@ mod tests {
         }
     }
 
-    /// Slow links for other reasons, and an emulator that released no packet.
+    /// Links that are slow for other reasons, and an emulator that released no packet.
     #[test]
-    fn a_punctual_emulator_a_slow_link_and_one_without_packets_are_not_late() {
+    fn a_punctual_emulator_a_slow_link_and_a_link_without_packets_are_not_late() {
         assert_eq!(found(&[2_000; 6]), []);
         let mut fixture = Fixture::new();
         fixture.rounds_with(&case(), &[9_000_000; 6], |measured| {

@@ -1,10 +1,10 @@
 //! `link-saturated`: the link's rate was the limit, so packets waited in its queue or were dropped there.
 //!
-//! Why: the latency is then that of a queue which the sender filled, and its losses are its own. Evidence, from the
-//! link's log: the exact time of each packet in the stage `queue` (waiting, and being sent at the rate); its drops; its
-//! maximum fill. The share is that time, both ways, of the mean latency, or the share of dropped packets if that is
-//! larger; a load without answers has one way only. The counter-experiment is the same link without that stage. Advice:
-//! send less at once, pace, or shorten the queue.
+//! Why: the latency is then the wait in a queue that the sender filled, and the sender causes the losses. Evidence,
+//! from the link's log: the exact time of each packet in the stage `queue` (waiting, and being sent at the rate), its
+//! drops and its maximum fill. The share is that time, in both directions, as a share of the mean latency, or the share
+//! of dropped packets if that is larger; a load without answers has only one direction. The counter-experiment is the
+//! same link without that stage. Advice: send less at once, pace, or shorten the queue.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::link::Direction;
@@ -20,11 +20,11 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "link-saturated",
     about: About::Cause,
     what: "the rate of the link was the limit: packets waited in its queue, or were dropped there",
-    why: "the latency is then that of a queue which the sender filled, and the sender causes the losses",
+    why: "the latency is then the wait in a queue that the sender filled, and the sender causes the losses",
 };
 
-/// The link stage of this finding.
-const QUEUE: &str = "queue";
+/// Name of the link stage that holds the queue.
+const QUEUE_STAGE: &str = "queue";
 /// Minimum share of the latency, or of dropped packets, to report.
 const MIN_SHARE: f64 = 0.1;
 const MIN_DROPPED_SHARE: f64 = 0.001;
@@ -36,14 +36,14 @@ struct Queue {
     figures: String,
     entered: u64,
     dropped: u64,
-    /// The mean time of a packet in the queue, for each round, in ns.
+    /// The mean time of a packet in the queue in each round, in ns.
     each_round_ns: Vec<f64>,
     most_bytes: u64,
     most_packets: u64,
 }
 
 impl Queue {
-    /// Time of a packet in the queue, waiting and being sent: the mean of the median round, like the latency of a case.
+    /// Returns the time of a packet in the queue, waiting and being sent, in ns: the median of the rounds' means.
     fn wait_ns(&self) -> f64 {
         median(&self.each_round_ns).unwrap_or(0.0)
     }
@@ -68,17 +68,17 @@ impl Queue {
 }
 
 struct Saturated {
-    /// The direction that explains more of the latency or the drops.
+    /// The direction whose queue explains more of the latency or the drops.
     worst: Queue,
     /// The share of the mean latency spent in both queues; `None` if the load has no answers.
     share_of_latency: Option<f64>,
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| saturated(run, case));
+    let hits = Hits::among(run, |case| find_saturation(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let other = without_stage(run, first.case, QUEUE);
-    let worst = &first.with.worst;
+    let other = without_stage(run, first.case, QUEUE_STAGE);
+    let worst = &first.data.worst;
     vec![Finding {
         evidence: all_evidence(first),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
@@ -91,7 +91,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 }
 
 fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
-    let Saturated { worst, share_of_latency } = &first.with;
+    let Saturated { worst, share_of_latency } = &first.data;
     let of =
         |key: Key, value: f64| evidence_of(first.case, key, value).of(worst.direction.map_or("", Direction::word));
     let mut all = vec![
@@ -107,9 +107,9 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
     all
 }
 
-fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
+fn find_saturation(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
     // `link-drops` reports the queue's drops of a load without answers. Under a probe the link should be saturated, and
-    // its log does not separate the probe's packets from the load's.
+    // its log does not separate the packets of the probe from those of the load.
     if case.case.replicate != 0 || by_queue(run, case) || !case.case.loads().is_empty() {
         return None;
     }
@@ -119,7 +119,7 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
     for (_, measured) in rounds_of(run, &case.id) {
         let Some(link) = &measured.link else { continue };
         for (queue, direction) in queues.iter_mut().zip([&link.up, &link.down]) {
-            if let Some(stage) = direction.stages.iter().find(|stage| stage.stage == QUEUE) {
+            if let Some(stage) = direction.stages.iter().find(|stage| stage.stage == QUEUE_STAGE) {
                 queue.add(stage, direction);
             }
         }
@@ -159,7 +159,7 @@ mod tests {
 
     /// A link with 100 packets in its queue upwards, `each_ns` each, and `dropped` drops.
     fn queued(each_ns: u64, dropped: u64) -> LinkRecord {
-        let mut link = dropping(QUEUE, &vec![0; usize::try_from(dropped).unwrap()]);
+        let mut link = dropping(QUEUE_STAGE, &vec![0; usize::try_from(dropped).unwrap()]);
         link.up.drops.clear();
         let stage = link.up.stages.last_mut().unwrap();
         stage.figures = "1 Mbit/s, 64 KiB may wait, tail drop".to_owned();
@@ -194,9 +194,9 @@ mod tests {
         assert_eq!(links, ["rate=1mbit queue=64KiB delay=10ms", "delay=10ms"]);
     }
 
-    /// Pooled over all packets the queue would take 14 % of the mean latency.
+    /// Averaged over all packets, the queue would take 14 % of the mean latency.
     #[test]
-    fn a_single_round_with_a_long_queue_is_no_finding() {
+    fn a_single_round_with_a_long_queue_is_not_a_finding() {
         let mut fixture = Fixture::new();
         let rounds = std::cell::Cell::new(0);
         fixture.rounds_with(&case(), &[100 * MS; 6], |measured| {
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn at_the_thresholds_it_begins() {
+    fn the_finding_begins_at_the_thresholds() {
         assert_eq!(found(9_900_000, 0), []);
         assert_eq!(found(10_100_000, 0).len(), 1, "a tenth of the latency");
-        assert_eq!(found(MS, 1).len(), 1, "one of a hundred packets");
+        assert_eq!(found(MS, 1).len(), 1, "one drop in a hundred packets");
     }
 
     #[test]
-    fn the_link_without_its_rate_proves_it_or_refutes_it() {
+    fn the_link_without_its_rate_confirms_or_refutes_the_cause() {
         for (without, verdict, severity) in [(21, "confirmed", Severity::Warning), (99, "refuted", Severity::Note)] {
             let mut fixture = Fixture::new();
             fixture.rounds_with(&case(), &[100 * MS; 6], |measured| measured.link = Some(queued(79 * MS, 0)));

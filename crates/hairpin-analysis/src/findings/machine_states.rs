@@ -1,9 +1,9 @@
 //! `machine-states`: the machine had two speeds during the run.
 //!
 //! Why: on a shared core the same code takes longer for seconds at a time, whatever is measured. The probe before and
-//! after each round shows this on the CPU of each end, independently of the transport. Evidence: the probe's time in
-//! each state, the shares of the states and the number of changes. Advice: figures are from the faster state if it has
-//! enough rounds; compare runs in one state.
+//! after each round shows this on the CPU of each end, independently of the transport. Evidence: the probe time in each
+//! state, the shares of the states and the number of changes. Advice: figures are from the faster state if it has
+//! enough rounds; compare runs in the same state.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};
@@ -61,19 +61,19 @@ mod tests {
     }
 
     #[test]
-    fn one_state_is_none() {
+    fn one_state_is_not_a_finding() {
         assert_eq!(found(|_| false, 90_000, 10_000), []);
     }
 
     #[test]
-    fn states_differ_from_six_percent_on() {
+    fn states_differ_by_at_least_six_percent() {
         assert_eq!(found(|k| k % 8 < 3, 94_000, 10_000), []);
         assert_eq!(found(|k| k % 8 < 3, 96_000, 10_000).len(), 1);
     }
 
     /// Two latency levels and one probe level: a transport with two modes, not a state of the machine.
     #[test]
-    fn two_levels_of_latency_alone_are_no_states() {
+    fn two_levels_of_latency_alone_are_not_states() {
         assert_eq!(found(|k| k % 8 < 3, 90_000, 20_000), []);
     }
 }

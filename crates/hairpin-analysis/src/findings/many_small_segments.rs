@@ -1,9 +1,9 @@
 //! `many-small-segments`: with `TCP_NODELAY`, a request leaves in many segments instead of a few.
 //!
-//! Why: `TCP_NODELAY` avoids waiting but sends a segment for each write. Each costs some 66 bytes of headers, a trip
-//! through both kernels and often an acknowledgment; on a real network a packet. Evidence: `TCP_NODELAY` granted as on,
-//! and the segments that the kernel counted against the number that the bytes need; the traced writes and segments. The
-//! share is what one write saves, if measured, or else 0. Advice: use one write.
+//! Why: `TCP_NODELAY` avoids waiting but sends a segment for each write. Each segment costs about 66 bytes of headers,
+//! a trip through both kernels, often an acknowledgment, and on a real network a packet. Evidence: `TCP_NODELAY`
+//! granted as on, and the segments that the kernel counted compared with the number that the bytes need; the traced
+//! writes and segments. The share is what one write saves, or 0 if not measured. Advice: use one write.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{CORK_REQUESTS, ONE_WRITE};
@@ -42,13 +42,13 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         other_remedy(run, case, remedy, kind)
     };
     let hits = Hits::among(run, |case| {
-        let many = many(case)?;
+        let many = count_segments(case)?;
         let change = experiment(case).and_then(|other| other.change);
         let saved = change.filter(|change| change.verdict == Verdict::Faster);
         Some((saved.map_or(0.0, |change| change.saved_share().value.clamp(0.0, 1.0)), many))
     });
     let Some(first) = hits.first() else { return Vec::new() };
-    let (many, other) = (&first.with, experiment(first.case));
+    let (many, other) = (&first.data, experiment(first.case));
     let shapes = first.share > 0.0;
     vec![Finding {
         evidence: all_evidence(run, first.case, many),
@@ -74,7 +74,7 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &SegmentCounts) -> Vec<Evid
     all
 }
 
-fn many(case: &CaseSummary) -> Option<SegmentCounts> {
+fn count_segments(case: &CaseSummary) -> Option<SegmentCounts> {
     let nodelay = switch(&case.client().effective_options, OptionName::Nodelay);
     let segments = case.primary().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
     let facts = case.client().facts.as_slice();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn its_share_is_the_saving_of_one_write() {
+    fn the_share_is_the_saving_of_one_write() {
         let (nodelay, one_write) = (small_writes("nodelay"), small_writes("one-write"));
         let mut fixture = Fixture::new();
         measure(&mut fixture, &nodelay, 500 * US, 101, "on");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn with_pauses_between_writes_one_write_is_no_fair_check() {
+    fn with_pauses_between_writes_one_write_is_not_a_fair_check() {
         let mut fixture = Fixture::new();
         let mut nodelay = small_writes("nodelay");
         nodelay.primary_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_check_or_refuted_it_is_a_note() {
+    fn without_a_check_or_if_refuted_the_finding_is_a_note() {
         let mut untried = Fixture::new();
         measure(&mut untried, &small_writes("nodelay"), 500 * US, 101, "on");
         let found = untried.findings(CODE);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn few_segments_nagle_and_large_requests_are_no_finding() {
+    fn few_segments_nagle_and_large_requests_are_not_findings() {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &small_writes("nodelay"), 100 * US, 19, "on");
         measure(&mut fixture, &small_writes("default"), 44 * MS, 101, "off");

@@ -1,8 +1,8 @@
-//! Findings, most of them causes, each with a code, evidence, and a counter-experiment that could refute it.
+//! Finds causes and other findings, each with a code, evidence, and a counter-experiment that could refute it.
 //!
-//! They are data: figures and facts with keys of [`hairpin_model::finding_keys`]. The report crate has their words.
-//! Each file holds one [`Detector`] with its explanation and tests. To add one, add a file and its line in [`ALL`]. No
-//! detector trims samples; one that excludes data says so.
+//! Findings are data: figures and facts with keys of [`hairpin_model::finding_keys`]; the report crate has their texts.
+//! Each file holds one [`Detector`] with its explanation and tests. To add a detector, add its file and its name in
+//! [`ALL`]. No detector trims samples; a detector that excludes data says so.
 
 use std::cmp::Reverse;
 
@@ -59,12 +59,12 @@ pub const ALL: &[Detector] = detectors![
 ];
 
 /// Minimum share of the latency; a cause that explains less is a note.
-const FLOOR: f64 = 0.01;
+const MIN_CAUSE_SHARE: f64 = 0.01;
 
-/// The findings on `run` (its rounds, cases and comparisons filled in). Causes come first, ordered by share; then
-/// traffic; then findings on the run or the machine, the most severe first.
+/// Returns the findings on `run`, whose rounds, cases and comparisons must be filled in. Causes come first, ordered by
+/// share; then traffic; then findings on the run or the machine, most severe first.
 pub fn findings(run: &Run) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| (detector.detect)(run)).map(settled).collect();
+    let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| (detector.detect)(run)).map(adjust).collect();
     if run.cases.iter().any(|row| row.case.host().is_some()) {
         findings.iter_mut().for_each(remove_check_on_one_host);
     }
@@ -72,19 +72,19 @@ pub fn findings(run: &Run) -> Vec<Finding> {
     findings
 }
 
-/// Adjusts a finding to its counter-experiment and its share. A refuted cause explains nothing and is reported as
-/// refuted; a cause below [`FLOOR`] becomes a note.
-fn settled(finding: Finding) -> Finding {
+/// Adjusts a finding to the result of its counter-experiment and to its share. A refuted cause explains nothing and is
+/// reported as refuted; a cause below [`MIN_CAUSE_SHARE`] becomes a note.
+fn adjust(finding: Finding) -> Finding {
     if finding.about != About::Cause {
         return finding;
     }
     if finding.proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED) {
         return Finding { severity: Severity::Note, share: 0.0, ..finding };
     }
-    if finding.share < FLOOR { Finding { severity: Severity::Note, ..finding } } else { finding }
+    if finding.share < MIN_CAUSE_SHARE { Finding { severity: Severity::Note, ..finding } } else { finding }
 }
 
-/// Between two hosts, removes a counter-experiment whose change exists on one host only.
+/// Removes, between two hosts, a counter-experiment whose change is possible only on one host.
 fn remove_check_on_one_host(finding: &mut Finding) {
     let cannot_run = |experiment: &mut CounterExperiment| experiment.repeat.cases.iter().any(needs_one_host);
     finding.counter_experiment.take_if(cannot_run);
@@ -92,16 +92,16 @@ fn remove_check_on_one_host(finding: &mut Finding) {
 
 type Rank = (bool, About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<usize>);
 
-/// Order of findings: causes, then traffic, then the run. Causes by their share in whole percents, then by severity;
-/// the others by severity, then by share; ties by the order of cases in the plan. A CPU quota comes first, as it
-/// distorts the shares of the other causes.
+/// Returns the sort key of a finding: causes, then traffic, then the run. Causes are ordered by share in whole
+/// percents, then by severity; others by severity, then by share; ties by the order of cases in the plan. A
+/// CPU quota comes first, as it distorts the shares of the other causes.
 fn rank(finding: &Finding, run: &Run) -> Rank {
-    // A share is at most a few hundred percent.
+    // Fits an i64: a share is at most a few hundred percent.
     let percents = (finding.share * 100.0).round() as i64;
     let first_case = run.cases.iter().position(|row| finding.cases.contains(&row.id));
-    let gravest = if finding.about == About::Cause { Severity::Note } else { finding.severity };
+    let severity = if finding.about == About::Cause { Severity::Note } else { finding.severity };
     let is_quota = finding.code == cpu_quota::CARD.code;
-    (!is_quota, finding.about, Reverse(gravest), Reverse(percents), Reverse(finding.severity), first_case)
+    (!is_quota, finding.about, Reverse(severity), Reverse(percents), Reverse(finding.severity), first_case)
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
             .collect();
         let codes: BTreeSet<String> = ALL.iter().map(|detector| detector.card.code.to_owned()).collect();
         assert_eq!(files, codes);
-        assert_eq!(codes.len(), ALL.len(), "two detectors have one code");
+        assert_eq!(codes.len(), ALL.len(), "two detectors have the same code");
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_experiment_between_two_hosts_needs_no_single_host() {
+    fn a_counter_experiment_that_needs_one_host_is_removed_between_two_hosts() {
         let found = |case: &Case| {
             let mut fixture = Fixture::new();
             (0..3).for_each(|block| fixture.round(case, block, &cold()));
@@ -207,7 +207,7 @@ mod tests {
     fn a_cause_below_one_percent_is_a_note_and_a_fault_of_the_run_stays_severe() {
         let severity = |about, share| {
             let card = FindingCard { about, ..ALL[0].card };
-            settled(Finding { share, ..support::blank(&card, Severity::Warning) }).severity
+            adjust(Finding { share, ..support::blank(&card, Severity::Warning) }).severity
         };
         assert_eq!(severity(About::Cause, 0.0099), Severity::Note);
         assert_eq!(severity(About::Cause, 0.01), Severity::Warning);
@@ -218,8 +218,8 @@ mod tests {
     fn a_refuted_cause_is_reported_as_refuted_and_explains_nothing() {
         let after = |verdict: &str| {
             let card = FindingCard { about: About::Cause, ..ALL[0].card };
-            let proved = support::checked("changed", verdict, 0.0.into());
-            settled(Finding { share: 0.9, proved: Some(proved), ..support::blank(&card, Severity::Warning) })
+            let proved = support::check_result("changed", verdict, 0.0.into());
+            adjust(Finding { share: 0.9, proved: Some(proved), ..support::blank(&card, Severity::Warning) })
         };
         let refuted = after(REFUTED);
         assert_eq!((refuted.severity, refuted.share), (Severity::Note, 0.0));

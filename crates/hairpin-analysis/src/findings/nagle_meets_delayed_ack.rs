@@ -1,18 +1,18 @@
 //! `nagle-meets-delayed-ack`: written bytes were held until a delayed acknowledgment of earlier bytes arrived.
 //!
 //! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged, and the other end
-//! delays its acknowledgment (RFC 1122, 4.2.3.2), hoping to send it with data of its own. The rest of a request then
-//! waits at the client for the server, which cannot answer an incomplete request; with several requests in flight they
-//! wait for each other, and their answers wait at the server for the client's end: 40 ms each time on Linux. Evidence,
-//! never the latency alone: in traced rounds, writes of an end that left when all earlier bytes were acknowledged by a
-//! pure ACK, 10 ms and more after its data; in untraced rounds with the same exchanges, the same durations;
-//! `TCP_NODELAY` and `TCP_CORK` granted as off to that end in the timed rounds too. The share is the time that writes
-//! were held, relative to the time of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
+//! delays its acknowledgment (RFC 1122, 4.2.3.2) to send it with data of its own. The rest of a request then waits at
+//! the client for the server, which cannot answer an incomplete request. With several requests in flight they wait for
+//! each other, and their answers wait at the server for acknowledgments of the client: 40 ms each time on Linux.
+//! Evidence, never the latency alone: in traced rounds, writes of an end that left when all earlier bytes were
+//! acknowledged by a pure ACK, at least 10 ms after its data; in untraced rounds with the same exchanges, the same
+//! durations; `TCP_NODELAY` and `TCP_CORK` granted as off to that end in the timed rounds too. The share is the time
+//! that writes were held, relative to the duration of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{Evidence, Finding, FindingCard, Remedy, Run, finding_keys as keys};
 
-use super::support::{Hit, Hits, Stall, checked_on, evidence_of, p50_of_exchange, pure_acks, stall, without_nagle};
+use super::support::{Hit, Hits, Stall, add_case, evidence_of, p50_of_exchange, pure_acks, stall, without_nagle};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "nagle-meets-delayed-ack",
@@ -28,7 +28,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let shared = |stall: Stall| (stall.often.share >= MIN_SHARE).then_some((stall.often.share, stall));
     let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
     let Some(first) = hits.first() else { return Vec::new() };
-    // A change from the default options is the clearest.
+    // Prefer a case with default options: its change is the clearest.
     let plain = |hit: &&Hit<'_, Stall>| {
         hit.case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default)
     };
@@ -41,15 +41,15 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         proved: other
             .as_ref()
             .and_then(|other| other.proved.clone())
-            .map(|proved| checked_on(tried.case, first.case, proved)),
+            .map(|proved| add_case(tried.case, first.case, proved)),
         counter_experiment: other.map(|other| other.experiment),
         share,
-        ..first.with.noted(&first.case.case, hits.finding(&CARD, Severity::Warning))
+        ..first.data.add_facts(&first.case.case, hits.finding(&CARD, Severity::Warning))
     }]
 }
 
 fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
-    let (stall, case) = (&first.with, first.case);
+    let (stall, case) = (&first.data, first.case);
     let mut every = Vec::new();
     for at in &stall.ends {
         let figures =
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_found_with_a_capture_and_without() {
+    fn the_stall_is_found_with_and_without_a_capture() {
         for trace in [traces::none(), uncaptured(traces::none())] {
             let mut fixture = Fixture::new();
             traced_rounds(&mut fixture, &none(), 44 * MS, &trace, &switches("off", "off"));
@@ -143,7 +143,7 @@ mod tests {
             let mut fixture = Fixture::new();
             let evidence = (&traces::answers_held(), &[40 * MS; 12][..]);
             evidence_rounds(&mut fixture, &in_flight(4, "nodelay"), 40 * MS, evidence, [&off, &echo]);
-            assert_eq!(fixture.findings(CODE), [], "not by a server that was not granted Nagle's algorithm");
+            assert_eq!(fixture.findings(CODE), [], "the server was not granted Nagle's algorithm");
         }
     }
 
@@ -165,7 +165,7 @@ mod tests {
             .filter(|piece| piece.key == keys::NODELAY_OFF.name)
             .map(|piece| piece.of.as_str())
             .collect();
-        assert_eq!(ends, ["client", "server"], "the one with more such exchanges first");
+        assert_eq!(ends, ["client", "server"], "the end with more such exchanges first");
         assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [36.0, 36.0]);
         assert!(value(&found[0], keys::SHARE_OF_SEEN) > 0.995);
     }
@@ -196,10 +196,10 @@ mod tests {
         }
     }
 
-    /// The kernel gives merged segments in the receive queue the stamp of the last one: the first seems to have
-    /// travelled for the interval between messages, as long as the answers wait.
+    /// The kernel gives merged segments in the receive queue the stamp of the last one. The first then seems to have
+    /// travelled for the interval between messages, which is as long as the answers wait.
     #[test]
-    fn merged_receive_stamps_hide_no_stall() {
+    fn merged_receive_stamps_do_not_hide_a_stall() {
         let mut trace = traces::messages(500 * US, false);
         let received = trace.server.stamps.iter_mut().filter(|stamp| stamp.kind == StampKind::Received);
         let mut first_two: Vec<_> = received.take(2).collect();
@@ -228,9 +228,9 @@ mod tests {
         assert!(found[0].word(keys::HELD_OF_CLIENT).is_some_and(|part| part != "all"), "{found:?}");
     }
 
-    /// As with a server that sleeps: only the traced exchanges stall, because tracing takes time.
+    /// As with a server that sleeps, only the traced exchanges stall, because tracing takes time.
     #[test]
-    fn a_stall_that_only_tracing_makes_is_no_evidence() {
+    fn a_stall_caused_only_by_tracing_is_not_evidence() {
         let off = switches("off", "off");
         let stalling = traces::none();
         let found = |untraced: &[u64]| {
@@ -239,14 +239,14 @@ mod tests {
             fixture.findings(CODE)
         };
         assert_eq!(found(&[400 * US; 6]), []);
-        assert_eq!(found(&[]), [], "nothing to hold the traced exchanges against");
+        assert_eq!(found(&[]), [], "no untraced exchanges to compare with");
         let both = found(&[400 * US, 400 * US, 400 * US, 400 * US, 40 * MS, 40 * MS]);
         assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&both[0], key)), [6.0, 18.0]);
         assert!(value(&both[0], keys::SHARE_OF_SEEN) > 0.995);
     }
 
     #[test]
-    fn nodelay_in_the_same_run_proves_it_or_refutes_it() {
+    fn nodelay_in_the_same_run_confirms_or_refutes_the_cause() {
         for (with_nodelay, verdict, severity) in
             [(500 * US, "confirmed", Severity::Warning), (44 * MS, "refuted", Severity::Note)]
         {
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// By chance only some traced exchanges of a round stall, but nearly all timed ones.
+    /// By chance only some traced exchanges in a round stall, but nearly all timed ones.
     #[test]
     fn the_share_is_the_nodelay_saving_if_few_traced_messages_stalled() {
         let case = at_rate(Case::ping_pong("tcp"), 2000.0);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn no_remedy_has_it() {
+    fn exchanges_with_a_remedy_do_not_have_the_finding() {
         let (off, on) = (switches("off", "off"), switches("on", "off"));
         let all = [
             ("nodelay", traces::nodelay(), on),

@@ -1,11 +1,11 @@
-//! `nagle-waits`: written bytes were held for a round trip, until an undelayed acknowledgment arrived.
+//! `nagle-waits`: written bytes were held for a round trip, until an acknowledgment arrived without delay.
 //!
 //! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged. Even if the server
-//! acknowledges at once, the rest of a request waits for one round trip of the path: nothing on loopback, but a second
-//! trip to the server and back over a link. Evidence, in traced rounds: writes that left when all earlier bytes were
-//! acknowledged without delay; untraced exchanges that take as long; `TCP_NODELAY` granted as off. If the
+//! acknowledges at once, the rest of a request waits for one round trip of the path: negligible on loopback, but a
+//! second trip to the server and back over a link. Evidence, in traced rounds: writes that left when all earlier bytes
+//! were acknowledged without delay; untraced exchanges that take as long; `TCP_NODELAY` granted as off. If the
 //! acknowledgment was delayed, only `nagle-meets-delayed-ack` is reported. The share is the time that writes were held,
-//! relative to the time of a timed exchange. Advice: one write, or `TCP_NODELAY`.
+//! relative to the duration of a timed exchange. Advice: one write, or `TCP_NODELAY`.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
@@ -32,12 +32,12 @@ const MIN_SHARE: f64 = 0.05;
 struct Held {
     held_ns: Figure,
     often: WaitFrequency,
-    /// The minimum RTT that TCP measured.
+    /// The minimum RTT that TCP measured, in ns.
     round_trip_ns: Option<f64>,
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| held(run, case));
+    let hits = Hits::among(run, |case| find_holds(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let other = without_nagle(run, first.case);
     vec![Finding {
@@ -46,15 +46,15 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
         ..first
-            .with
+            .data
             .often
-            .noted(hits.finding(&CARD, Severity::Warning))
+            .add_facts(hits.finding(&CARD, Severity::Warning))
             .with_if(first.case.case.primary().load.exchange().is_none(), keys::OPEN_LOOP)
     }]
 }
 
 fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
-    let (Held { held_ns, often, round_trip_ns }, case) = (&first.with, first.case);
+    let (Held { held_ns, often, round_trip_ns }, case) = (&first.data, first.case);
     let mut all = vec![
         evidence_of(case, keys::HELD_AT, *held_ns).of(End::Client.word()),
         evidence_of(case, keys::WAITING_EXCHANGES, often.of_exchanges()),
@@ -65,17 +65,17 @@ fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
     all
 }
 
-fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
+fn find_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
     let off = switch(&case.client().effective_options, OptionName::Nodelay) == Some(false);
     if case.case.replicate != 0 || !off || stall(run, case).is_some() {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    // No data is in flight between two exchanges; the answers of an open loop follow one another.
+    // No answer is in flight when an exchange starts, but the answers of an open loop follow one another.
     let both_ends = case.case.primary().load.exchange().is_none();
     let by_nagle =
         |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);
-    let often = traced.often(by_nagle);
+    let often = traced.frequency(by_nagle);
     let held = traced.figure(|exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
     let facts = case.client().facts.as_slice();
     let round_trip_ns = fact::number(facts, fact_names::MIN_RTT_US).map(|us| us * 1e3);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_even_an_immediate_acknowledgment_is_waited_for() {
+    fn over_a_link_writes_wait_even_for_an_immediate_acknowledgment() {
         let found = found(0, ("off", "off"), |_| {});
         assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-waits"]);
         assert_eq!(found[0].severity, Severity::Warning);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nodelay_proves_it_or_refutes_it() {
+    fn nodelay_confirms_or_refutes_the_cause() {
         for (with_nodelay, verdict, severity) in
             [(46 * MS, "confirmed", Severity::Warning), (92 * MS, "refuted", Severity::Note)]
         {

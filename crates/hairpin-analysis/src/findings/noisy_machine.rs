@@ -1,12 +1,13 @@
 //! `noisy-machine`: something else used the machine during rounds.
 //!
-//! Why: it adds tails, but a busy machine can also show *better* medians, as the scheduler then puts both ends on one
-//! CPU. Evidence, per round: time that the hypervisor gave to others (steal, from 1 % of the round on); CPU time of
-//! other programs (from 10 % on, beyond the 10 ms resolution of the counters); more runnable tasks than CPUs; ends
-//! preempted on a CPU of their own (from one message in 1 000 on; not counted if both ends share a CPU, as they preempt
-//! each other, nor if a link's emulator may share one, nor if a CPU quota stopped them). CPU time of a link's emulator is not noise. Load averages are
-//! shown but not used: they cover the last minute. The effect compares the p50 of such rounds, relative to the median
-//! of their case, with that of quiet rounds. The figures include such rounds.
+//! Why: other programs add tails, but a busy machine can also show *better* medians, as the scheduler then puts both
+//! ends on one CPU. Evidence, per round: at least 1 % of the time taken by the hypervisor (steal); more than 10 % used
+//! by other programs, beyond the 10 ms resolution of the counters; more runnable tasks than CPUs; or ends with their
+//! own CPUs preempted at least once in 1 000 messages. Ends that share a CPU preempt each other, and a link's emulator
+//! may share one, so neither
+//! counts, nor ends that a CPU quota stopped. CPU time of a link's emulator is not noise. Load averages are shown but not used:
+//! they cover the last minute. The effect compares the p50 of such rounds, relative to the median of their case, with
+//! quiet rounds. The figures include such rounds.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;
@@ -16,7 +17,7 @@ use hairpin_model::{
 };
 
 use super::cpu_quota::is_throttled;
-use super::support::{blank, evidence, for_longer, rounds_of};
+use super::support::{blank, evidence, longer_run, rounds_of};
 use crate::statistics::location::median;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -28,14 +29,14 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 /// Minimum share of rounds to report.
 const MIN_ROUNDS_SHARE: f64 = 0.1;
-const STEAL: f64 = 0.01;
-const OTHERS: f64 = 0.1;
+const MIN_STEAL: f64 = 0.01;
+const MIN_OTHERS: f64 = 0.1;
 /// Resolution of the CPU time counters, in ns per CPU.
 const RESOLUTION_NS: f64 = 10e6;
-const PUSHED_OFF: f64 = 0.001;
+const MIN_PREEMPTED_SHARE: f64 = 0.001;
 const MIN_PREEMPTIONS: u64 = 10;
-/// Minimum effect on the medians for a warning; half of the rounds also suffices.
-const EFFECT: f64 = 0.03;
+/// Minimum effect on the medians for a warning; noise in half of the rounds also suffices.
+const MIN_EFFECT: f64 = 0.03;
 
 /// The signs of noise in a round.
 #[derive(Clone, Copy, Default)]
@@ -43,7 +44,7 @@ struct Signs {
     steal: bool,
     others: bool,
     runnable: bool,
-    pushed_off: bool,
+    preempted: bool,
 }
 
 type Sign = (Key, fn(&Signs) -> bool);
@@ -52,12 +53,12 @@ const SIGNS: [Sign; 4] = [
     (keys::BY_STEAL, |signs| signs.steal),
     (keys::BY_OTHERS, |signs| signs.others),
     (keys::BY_RUNNABLE, |signs| signs.runnable),
-    (keys::BY_PREEMPTION, |signs| signs.pushed_off),
+    (keys::BY_PREEMPTION, |signs| signs.preempted),
 ];
 
 impl Signs {
     fn any(self) -> bool {
-        self.steal || self.others || self.runnable || self.pushed_off
+        self.steal || self.others || self.runnable || self.preempted
     }
 }
 
@@ -75,21 +76,21 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         return Vec::new();
     }
     let effect = effect(run, &rounds);
-    let grave = affected >= 0.5 || effect.is_some_and(|ratio| (ratio - 1.0).abs() >= EFFECT);
+    let grave = affected >= 0.5 || effect.is_some_and(|ratio| (ratio - 1.0).abs() >= MIN_EFFECT);
     let finding = Finding {
         cases: affected_cases(&rounds),
         evidence: all_evidence(run, &rounds, affected, effect),
         counter_experiment: rounds
             .iter()
             .find(|(_, _, signs)| signs.any())
-            .map(|(round, _, _)| for_longer(&round.order.case)),
+            .map(|(round, _, _)| longer_run(&round.order.case)),
         share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
         ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
     };
     let finding = finding
         .with(keys::NOISY_ROUNDS, noisy as f64)
         .with(keys::ROUNDS, rounds.len() as f64)
-        .with_if(effect.is_some_and(|ratio| ratio <= 1.0 - EFFECT), keys::NOISE_HELPED);
+        .with_if(effect.is_some_and(|ratio| ratio <= 1.0 - MIN_EFFECT), keys::NOISE_HELPED);
     let by_sign = SIGNS.iter().map(|(key, of)| (*key, rounds.iter().filter(|(_, _, signs)| of(signs)).count()));
     vec![
         by_sign
@@ -102,8 +103,8 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
     let noise = &measured.noise;
     let cpus = run.environment().cpus_online.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
-    let own = own_ns(measured, server_is_elsewhere(run));
-    // Hairpin's emulator is not noise: its CPU time, its runnable task, and its preemptions.
+    let own = ends_cpu_ns(measured, server_is_elsewhere(run));
+    // Subtract the link's emulator: its CPU time, its runnable task, and its preemptions.
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
     // Concurrent flows share the CPUs of their ends.
@@ -113,31 +114,31 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
         });
     let pushes: u64 = measured.ends.iter().map(|end| end.involuntary_switches).sum();
     Signs {
-        steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
-        others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,
+        steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= MIN_STEAL * capacity_ns,
+        others: noise.busy_ns as f64 - own > MIN_OTHERS * capacity_ns + RESOLUTION_NS * cpus,
         runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
-        pushed_off: round.order.case.ends.placement.has_own_cpus()
+        preempted: round.order.case.ends.placement.has_own_cpus()
             && apart
             && !is_throttled(measured)
             && pushes >= MIN_PREEMPTIONS
-            && pushes as f64 >= PUSHED_OFF * measured.primary().figures.samples as f64,
+            && pushes as f64 >= MIN_PREEMPTED_SHARE * measured.primary().figures.samples as f64,
     }
 }
 
-/// Whether the server ran on another machine, using none of the client's CPUs.
+/// Whether the server ran on another machine and so used none of the client's CPUs.
 fn server_is_elsewhere(run: &Run) -> bool {
     run.host(End::Server).is_some_and(|server| server.boot_id != run.environment().boot_id)
 }
 
-/// CPU time of the ends on the client's host, in ns.
-fn own_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
+/// Returns the CPU time of the ends on the client's host, in ns.
+fn ends_cpu_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
     let ends = || measured.ends.iter().filter(|end| end.host == End::Client || !server_is_elsewhere);
 
     let by_phase =
         |end: &EndReport| Some(end.phase_usage.as_ref()?.each().map(|(_, usage)| usage.cpu_ns as f64).sum::<f64>());
     let of_all_phases: Option<f64> = ends().map(by_phase).sum();
     of_all_phases.unwrap_or_else(|| {
-        // Known for the measured part only; the ends were as busy during the warm-up.
+        // Known only for the measured part; assume that the ends were as busy during the warm-up.
         let own = ends().map(|end| end.cpu_ns).sum::<u64>() as f64;
         own * (measured.noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0)
     })
@@ -148,7 +149,7 @@ fn affected_cases(rounds: &[(&RoundRecord, &Measured, Signs)]) -> Vec<String> {
     distinct(affected.map(|(round, _, _)| round.case_id.clone()))
 }
 
-/// The p50 of noisy rounds over that of quiet ones, each relative to the median of its case; `None` without either.
+/// Returns the p50 of noisy / quiet rounds, each relative to the median of its case; `None` if either is missing.
 fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64> {
     let relative = |noisy: bool| -> Option<f64> {
         let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
@@ -224,10 +225,10 @@ mod tests {
         }
     }
 
-    /// Steal counts from 1 % of both CPUs' time in a round, preemptions from 10 in a round; a finding needs a tenth of
+    /// Steal counts from 1 % of both CPUs' time in a round, preemptions from 10; the finding needs a tenth of the
     /// rounds.
     #[test]
-    fn at_the_threshold_it_begins() {
+    fn the_finding_begins_at_the_threshold() {
         let stolen = |share: f64| {
             move |measured: &mut Measured| {
                 measured.noise.steal_ns = (share * 2.0 * measured.noise.wall_ns as f64) as u64;
@@ -241,12 +242,12 @@ mod tests {
 
     /// Rounds that are slow for another reason are not noisy.
     #[test]
-    fn slow_rounds_without_a_sign_are_no_noise() {
+    fn slow_rounds_without_a_sign_are_not_noise() {
         assert_eq!(run(|_| {}, &[2, 5, 7]), []);
     }
 
     #[test]
-    fn quiet_rounds_and_ends_that_preempt_each_other_are_no_noise() {
+    fn quiet_rounds_and_ends_that_preempt_each_other_are_not_noise() {
         assert_eq!(run(|_| {}, &[1, 2, 3]), []);
         assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 9, &[1, 2, 3]), []);
         let mut together = Fixture::new();
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_that_spins_is_no_other_program() {
+    fn an_emulator_that_spins_is_not_another_program() {
         let over_a_link = |disturb: fn(&mut Measured)| {
             let mut fixture = Fixture::new();
             let case = over("delay=1ms", apart(Case::ping_pong("tcp")));
@@ -278,18 +279,18 @@ mod tests {
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().cpu_ns = measured.noise.wall_ns;
         };
         assert_eq!(value(&over_a_link(spinning_beside_another)[0], keys::BY_OTHERS), 10.0);
-        fn pushed_off(measured: &mut Measured, relay: Option<usize>) {
+        fn preempted(measured: &mut Measured, relay: Option<usize>) {
             (measured.ends[0].pinned_cpu, measured.ends[1].pinned_cpu) = (Some(0), Some(1));
             measured.ends[0].involuntary_switches = 50;
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().pinned_cpu = relay;
         }
-        assert_eq!(over_a_link(|measured| pushed_off(measured, Some(1))), [], "the relay shares a CPU with an end");
-        assert_eq!(over_a_link(|measured| pushed_off(measured, None)), []);
-        assert_eq!(over_a_link(|measured| pushed_off(measured, Some(2))).len(), 1);
+        assert_eq!(over_a_link(|measured| preempted(measured, Some(1))), [], "the emulator shares a CPU with an end");
+        assert_eq!(over_a_link(|measured| preempted(measured, None)), []);
+        assert_eq!(over_a_link(|measured| preempted(measured, Some(2))).len(), 1);
     }
 
     #[test]
-    fn the_ends_of_a_second_flow_are_no_other_programs() {
+    fn the_ends_of_a_second_flow_are_not_other_programs() {
         let found = |second_cpu_ns: u64| {
             run(
                 |measured| {
@@ -309,9 +310,9 @@ mod tests {
         assert_eq!(value(&found(0)[0], keys::BY_OTHERS), 3.0);
     }
 
-    /// CPU time of a server on another host must not be subtracted here.
+    /// CPU time of a server on another host must not be subtracted from this host's.
     #[test]
-    fn a_server_on_another_host_hides_no_other_program() {
+    fn a_server_on_another_host_does_not_hide_other_programs() {
         let found = |boot_id: &str| {
             let mut fixture = Fixture::new();
             let samples = back_to_back(&[], &[10_000; 10_000]);
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn without_quiet_rounds_no_effect_is_claimed() {
+    fn without_quiet_rounds_no_effect_is_reported() {
         let found = run(|measured| measured.noise.runnable_before = 9, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(found[0].figure(keys::NOISE_RATIO), None);
         assert_eq!(found[0].share, 0.0);

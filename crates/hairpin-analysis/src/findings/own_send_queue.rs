@@ -1,12 +1,11 @@
-//! `own-send-queue`: a message waits in the sender's own socket, behind bulk data written earlier on the same
-//! connection.
+//! `own-send-queue`: a message waits in the sender's socket, behind bulk data written earlier on the connection.
 //!
 //! Why: the kernel accepts much more of a stream than it can send at once, and later writes wait for all of it, before
-//! any byte reaches the path. No queue on the path is at fault, and CoDel does not help. Evidence: the unsent bytes of
+//! any byte reaches the path. No queue on the path is the cause, so CoDel does not help. Evidence: the unsent bytes of
 //! the load's socket (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), divided by the rate at which the load is
-//! received; compared with the median latency that the load adds. The counter-experiment is the option `notsent-lowat`
-//! (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the rest itself; if it is set, there is no finding.
-//! Advice: that option, and deciding what to send next only when the socket is writable.
+//! received; compared with the median latency that the load adds. The counter-experiment sets the option
+//! `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the remaining data itself; if the option
+//! is already set, there is no finding. Advice: that option, and choosing what to send when the socket is writable.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NOTSENT_LOWAT;
@@ -17,7 +16,7 @@ use hairpin_model::{
 };
 
 use super::support::{
-    Hit, Hits, change_of, evidence_of, gone_by_block, median_of, p50, sibling_of, with_load_option,
+    Hit, Hits, change_of, evidence_of, judge_by_block, median_of, p50, sibling_of, with_load_option,
 };
 use crate::in_span::{goodput, loaded_states, loads};
 use crate::statistics::location::median;
@@ -26,7 +25,7 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "own-send-queue",
     about: About::Cause,
     what: "messages waited in the sender's socket, behind bulk data that was written before them",
-    why: "the delay is in the sender itself: a better path does not help, and a shorter send queue does",
+    why: "the delay is in the sender itself: a better path does not help, but a shorter send queue does",
 };
 
 /// Minimum share of the latency to report.
@@ -50,7 +49,7 @@ impl Unsent {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
-        let unsent = unsent(run, case)?;
+        let unsent = find_unsent(run, case)?;
         if is_bounded(&case.case) {
             return None;
         }
@@ -70,11 +69,11 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 fn proved(run: &Run, first: &Hit<'_, Unsent>, changed: &Case) -> Option<Proved> {
     let changed = sibling_of(run, changed)?;
-    Some(gone_by_block(NOTSENT_LOWAT, first.with.explained_ns(), change_of(run, [first.case, changed], p50)?))
+    Some(judge_by_block(NOTSENT_LOWAT, first.data.explained_ns(), change_of(run, [first.case, changed], p50)?))
 }
 
 fn all_evidence(first: &Hit<'_, Unsent>) -> Vec<Evidence> {
-    let unsent = &first.with;
+    let unsent = &first.data;
     let all = [
         (keys::UNSENT, unsent.bytes),
         (keys::LOAD_RECEIVED, unsent.bytes_per_s),
@@ -85,8 +84,8 @@ fn all_evidence(first: &Hit<'_, Unsent>) -> Vec<Evidence> {
     all.map(|(key, figure)| evidence_of(first.case, key, figure)).to_vec()
 }
 
-/// The unsent data of a load whose connection the probe shares.
-pub(super) fn unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
+/// Returns the unsent data of a load whose connection the probe shares.
+pub(super) fn find_unsent(run: &Run, case: &CaseSummary) -> Option<Unsent> {
     if case.case.replicate != 0 || case.case.primary().connection_use != ConnectionUse::Shared {
         return None;
     }
@@ -105,7 +104,7 @@ pub(super) fn is_bounded(case: &Case) -> bool {
     case.loads().iter().any(|load| load.options.get(OptionName::NotsentLowat).is_some())
 }
 
-/// The median of the readings under steady load.
+/// Returns the median of the readings under steady load, in bytes.
 fn unsent_bytes(measured: &Measured) -> Option<f64> {
     let load = loads(measured).next()?;
     median(&loaded_states(measured, load)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
@@ -135,25 +134,25 @@ mod tests {
     }
 
     #[test]
-    fn unsent_bytes_over_the_rate_are_the_wait_in_the_own_socket() {
+    fn unsent_bytes_over_the_rate_are_the_wait_in_the_socket() {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(shows(&finding, keys::UNSENT, 586.0 * 1024.0), "{finding:?}");
         assert!((finding.share - 500.0 / 610.0).abs() < 0.01, "{}", finding.share);
-        let experiment = finding.counter_experiment.expect("it has one");
+        let experiment = finding.counter_experiment.expect("a check exists");
         let lowat = Options::parse("notsent-lowat=16384").unwrap();
         let [own, limited] = *experiment.pair.unwrap();
         assert_eq!(own, shared_over_link());
-        assert!(limited.flows.iter().all(|flow| flow.options == lowat), "one connection: {limited:?}");
+        assert!(limited.flows.iter().all(|flow| flow.options == lowat), "both flows share a connection: {limited:?}");
         assert_eq!(finding.proved, None);
     }
 
     #[test]
-    fn a_program_that_limits_its_socket_is_no_finding() {
+    fn a_program_that_limits_its_socket_is_not_a_finding() {
         assert!(found(&[(bounded_over_link(), beside(120_000_000, 60_000))]).is_none());
     }
 
     #[test]
-    fn it_is_checked_by_the_case_with_less_unsent_data() {
+    fn the_case_with_less_unsent_data_is_the_check() {
         let both =
             [(shared_over_link(), beside(610_000_000, 600_000)), (bounded_over_link(), beside(120_000_000, 12_000))];
         let proved = found(&both).unwrap().proved.expect("the other case is in the run");

@@ -1,9 +1,9 @@
 //! `placement-lottery`: the scheduler placed the ends differently from round to round.
 //!
-//! Why: if not pinned, both ends may share a CPU in one round and not in the next; the latencies differ several times
-//! over, so the median over rounds depends on luck, and a *loaded* machine can look faster than an idle one. Evidence:
-//! the CPUs on which both ends were seen, and the p50 of rounds by whether they were the same. Advice: pin the ends,
-//! and say how.
+//! Why: if not pinned, both ends may share a CPU in one round and not in the next. The latencies differ by a factor of
+//! several, so the median over rounds depends on chance, and a *loaded* machine can look faster than an idle one.
+//! Evidence: the CPUs on which both ends were seen, and the p50 of rounds on the same CPU and on two. Advice: pin the
+//! ends.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::PINNED;
@@ -17,13 +17,13 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "placement-lottery",
     about: About::Run,
     what: "not pinned, the ends ran on one CPU in some rounds and on two in others",
-    why: "one CPU or two changes a round trip several times over, so the figure depends on chance",
+    why: "round trips on one CPU and on two differ by a factor of several, so the figure depends on chance",
 };
 
 /// Minimum difference between placements for a warning.
-const SHAPES: f64 = 0.1;
+const MIN_WARNING_SHARE: f64 = 0.1;
 
-/// Minimum rounds per placement; one round shows nothing about it.
+/// Minimum rounds per placement; a single round is not enough to judge it.
 const MIN_ROUNDS: usize = 2;
 
 /// The placement of both ends in a round.
@@ -51,12 +51,12 @@ struct Place {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| spread(run, case));
+    let hits = Hits::among(run, |case| find_placements(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
+    let severity = if first.share >= MIN_WARNING_SHARE { Severity::Warning } else { Severity::Note };
     let finding = Finding {
         evidence: first
-            .with
+            .data
             .iter()
             .map(|place| evidence_of(first.case, keys::P50_SEEN, place.p50).of(place.word))
             .collect(),
@@ -68,22 +68,22 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         )),
         ..hits.finding(&CARD, severity)
     };
-    vec![first.with.iter().fold(finding, |finding, place| finding.with(place.counted, place.rounds as f64))]
+    vec![first.data.iter().fold(finding, |finding, place| finding.with(place.counted, place.rounds as f64))]
 }
 
-fn spread(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
+fn find_placements(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let load = &case.case.primary().load;
     // Two hosts share no CPU.
     if case.case.host().is_some() {
         return None;
     }
-    // A load that fills its queue has the latency of the queue.
+    // The latency of a load that fills its queue only shows the queue.
     if case.case.ends.placement != Placement::Unpinned || load.is_one_way() && load.rate_per_s().is_none() {
         return None;
     }
     let rounds = rounds_of(run, &case.id);
     let place = |(seen, word, counted): &(Seen, &'static str, Key)| {
-        let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
+        let chosen = rounds.iter().filter(|(_, measured)| self::observed_placement(measured) == Some(*seen));
         let values: Vec<f64> = chosen.map(|(_, measured)| measured.primary().figures.latency_ns.p50).collect();
         if values.len() < MIN_ROUNDS {
             return None;
@@ -97,8 +97,8 @@ fn spread(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     (places.len() > 1).then(|| (if most > 0.0 { 1.0 - least / most } else { 0.0 }, places))
 }
 
-/// The placement of the ends; `None` without a server, or if an end was not seen.
-fn seen(measured: &Measured) -> Option<Seen> {
+/// Returns the placement of the ends; `None` without a server, or if the CPUs of an end are unknown.
+fn observed_placement(measured: &Measured) -> Option<Seen> {
     let (client, server) = (&measured.client().seen_cpus, &measured.server()?.seen_cpus);
     if client.is_empty() || server.is_empty() {
         return None;
@@ -170,14 +170,14 @@ mod tests {
         assert_eq!(found_of(&case, &rounds), []);
     }
 
-    /// Two modes at one placement have another cause.
+    /// Two modes with the same placement have another cause.
     #[test]
-    fn rounds_that_differ_at_one_placement_are_no_finding() {
+    fn rounds_that_differ_with_one_placement_are_not_a_finding() {
         assert_eq!(found(Placement::Unpinned, &[(10_000, [0, 0]), (58_000, [0, 0])].repeat(4)), []);
     }
 
     #[test]
-    fn one_placement_a_single_other_round_and_pinned_ends_are_no_finding() {
+    fn one_placement_a_single_other_round_and_pinned_ends_are_not_findings() {
         let single = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0])];
         assert_eq!(found(Placement::Unpinned, &single), []);
         assert_eq!(found(Placement::Unpinned, &[(10_000, [0, 0]), (11_000, [0, 0])]), []);

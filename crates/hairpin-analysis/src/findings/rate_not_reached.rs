@@ -1,9 +1,9 @@
 //! `rate-not-reached`: an open loop did not reach the requested rate.
 //!
-//! Why: a saturated generator no longer measures that rate, but how far it fell behind (elsewhere, coordinated omission
-//! hides this). If the generator kept up and the answers did not, the transport or the server is at its limit: the
-//! latency is then the length of the queue, and grows with the length of the round. Evidence: messages sent over the
-//! scheduled time plus the generator's lag; answers per second. Advice: lower the rate, or give the ends more CPU.
+//! Why: a saturated generator does not measure that rate, but how far it fell behind (other tools hide this by
+//! coordinated omission). If the generator kept up and the answers did not, the transport or the server is at its
+//! limit: the latency then shows the length of the queue, and grows with the duration of the round. Evidence: messages
+//! sent over the scheduled time plus the generator's lag; answers per second. Advice: a lower rate or more CPU time.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOWER_RATE;
@@ -19,20 +19,20 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "rate-not-reached",
     about: About::Cause,
     what: "an open loop did not reach the requested rate",
-    why: "its figures are not those of the requested rate: they show how far it fell behind",
+    why: "the figures do not describe the requested rate: they show how far the load fell behind it",
 };
 
-/// Minimum median queue length, in messages, at which answers count as behind; they must also arrive at less than 99 %
-/// of the possible rate.
-const QUEUE: f64 = 10.0;
+/// Minimum median queue length, in messages, at which answers count as behind. Their rate must also be below 99 % of
+/// the possible one.
+const MIN_QUEUE_LENGTH: f64 = 10.0;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let saturated = Hits::among(run, |case| {
         let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
         let reached = open_loop::share_reached(&case.case, &rounds)?;
-        let asked = open_loop::asked_per_s(&case.case)?;
-        (reached < open_loop::SATURATED_BELOW)
-            .then_some((1.0 - reached, (asked, asked * reached, open_loop::held_up(&case.case, &rounds))))
+        let asked = open_loop::requested_per_s(&case.case)?;
+        (reached < open_loop::MIN_SHARE_REACHED)
+            .then_some((1.0 - reached, (asked, asked * reached, open_loop::why_blocked(&case.case, &rounds))))
     });
     let behind = Hits::among(run, |case| {
         let is_saturated = saturated.0.iter().any(|hit| hit.case.id == case.id);
@@ -44,7 +44,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     findings.into_iter().flatten().chain(load_behind(run)).collect()
 }
 
-/// Loads next to a probe that missed their requested rate. They cause no latency, so their share is 0.
+/// Finds loads next to a probe that did not reach their rate. They cause no latency of the probe, so their share is 0.
 fn load_behind(run: &Run) -> Option<Finding> {
     let hits = Hits::among(run, |case| {
         let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
@@ -56,12 +56,12 @@ fn load_behind(run: &Run) -> Option<Finding> {
             };
             let reached = median(&rounds.iter().filter_map(sent_per_s).collect::<Vec<_>>())? / asked_per_s;
             let bytes_per_s = asked_per_s * load.load.size_bytes() as f64;
-            (reached < open_loop::SATURATED_BELOW).then_some((1.0 - reached, (bytes_per_s, reached)))
+            (reached < open_loop::MIN_SHARE_REACHED).then_some((1.0 - reached, (bytes_per_s, reached)))
         });
         each.max_by(|one, other| one.0.total_cmp(&other.0))
     });
     let first = hits.first()?;
-    let (asked_bytes_per_s, reached) = first.with;
+    let (asked_bytes_per_s, reached) = first.data;
     Some(Finding {
         evidence: vec![
             evidence(keys::LOAD_ASKED, asked_bytes_per_s),
@@ -76,14 +76,14 @@ fn load_behind(run: &Run) -> Option<Finding> {
 type Short = (f64, f64, Option<HeldUp>);
 
 fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
-    // Loss on a link is the subject of such a load and has its own findings; under load a queue belongs to the load.
+    // Other findings report how such loads lose messages on a link; under load the queue belongs to the load.
     if case.case.primary().load.is_one_way() && case.case.is_emulated() || !case.case.loads().is_empty() {
         return None;
     }
-    let asked = open_loop::asked_per_s(&case.case)?;
+    let asked = open_loop::requested_per_s(&case.case)?;
     let (rate, p50) = (case.primary().rate_per_s?.value, case.primary().latency_ns.p50?.value);
-    // Messages in transit on a link are no queue. A round lasts until its last answer arrives, and lost messages were
-    // not slow.
+    // Messages in transit on a link are not a queue. A round lasts until its last answer, and lost messages are not
+    // slow.
     let on_its_way_ns = case.primary().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
     let queued = (p50 - on_its_way_ns) * asked / 1e9;
     let each_round = case.primary().ledger.sent as f64 / case.rounds.max(1) as f64;
@@ -91,13 +91,13 @@ fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     let missing = ledger.lost.values().sum::<u64>() + u64::try_from(ledger.unexplained).unwrap_or(0);
     let lost = missing as f64 / ledger.sent.max(1) as f64;
     let possible = asked * (1.0 - lost) * each_round / (each_round + asked * on_its_way_ns / 1e9);
-    let behind = rate < open_loop::SATURATED_BELOW * possible && queued >= QUEUE;
+    let behind = rate < open_loop::MIN_SHARE_REACHED * possible && queued >= MIN_QUEUE_LENGTH;
     behind.then_some((1.0 - rate / asked, (asked, rate, None)))
 }
 
 fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Finding> {
     let first = hits.first()?;
-    let (asked, reached, held_up) = first.with;
+    let (asked, reached, held_up) = first.data;
     let faster = faster_by(&first.case.case);
     let finding = Finding {
         evidence: vec![evidence(keys::ASKED, asked), evidence(keys::REACHED, reached)],
@@ -112,7 +112,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
     Some(faster.into_iter().fold(finding, |finding, way| finding.with(keys::FASTER_BY, way)))
 }
 
-/// How to make the ends faster, with the measures that the case lacks.
+/// Returns how to make the ends faster, by means that the case does not use yet.
 fn faster_by(case: &Case) -> Option<&'static str> {
     let share_a_cpu = !case.ends.placement.has_own_cpus();
     match case.primary().load {
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_saturated_generator_is_a_problem_and_makes_the_case_invalid() {
-        // Each message is 25 us later: 8 000 per second instead of 10 000.
+        // Each message is another 25 us late: 8 000 per second are sent instead of 10 000.
         let (valid, found) = found(25_000, |_| 20_000);
         assert!(!valid);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_fall_behind_are_a_warning_of_their_own() {
+    fn answers_that_fall_behind_are_a_separate_warning() {
         let (valid, found) = found(0, |k| 20_000 + 25_000 * k);
         assert!(valid);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(behind[0].word(keys::CAUSE), Some("receiver"));
         assert!(shows(&behind[0], keys::REACHED, 900.0), "{behind:?}");
         assert!(behind[0].word(keys::FASTER_BY).unwrap().starts_with("spinning"), "{behind:?}");
-        assert_eq!(found(&over("up=1mbit", case)), [], "the link is the subject");
+        assert_eq!(found(&over("up=1mbit", case)), [], "losses on the link have other findings");
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(faster_by(&paced), Some("busy-polling"));
     }
 
-    /// Ten times [`QUEUE`] messages are in transit; a fifth is lost.
+    /// Ten times [`MIN_QUEUE_LENGTH`] messages are in transit; a fifth is lost.
     #[test]
     fn a_long_link_that_loses_is_not_behind() {
         let case = at_rate(over("loss=20% delay=50ms", Case::ping_pong("udp")), 1_000.0);
@@ -269,7 +269,7 @@ mod tests {
                 measured.primary_mut().ledger.sent = 1000;
                 measured.primary_mut().ledger.lost = [("link-loss".to_owned(), 200)].into();
                 measured.primary_mut().ledger = measured.primary().ledger.clone().closed();
-                // The round's length if every fifth message were lost.
+                // The duration of the round if every fifth message were lost.
                 measured.duration_ns = 1_100_000_000;
                 measured.primary_mut().figures.rate_per_s = 800.0 / 1.1;
             });
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reached_rate_is_no_finding_even_if_the_last_answer_is_slow() {
+    fn a_reached_rate_is_not_a_finding_even_if_the_last_answer_is_slow() {
         let (valid, found) = found(0, |k| if k == 999 { 40_000_000 } else { 20_000 });
         assert!(valid);
         assert_eq!(found, []);

@@ -1,14 +1,14 @@
-//! `retransmission`: TCP segments were retransmitted, and messages waited for that.
+//! `retransmission`: TCP segments were retransmitted, and messages waited for the retransmissions.
 //!
 //! Why: a lost segment is retransmitted after a round trip if later packets reveal the gap (fast retransmit, RFC 6675
-//! and RFC 8985), after a little more than two if a probe is sent (tail loss probe, RFC 8985, section 7), and after 200
-//! ms and more if only the timer is left (retransmission time-out, RFC 6298). A single message has no later packets, so
-//! a request and its answer pay the most. Evidence: the retransmitted segments in TCP_INFO of both ends; with a link
-//! the counters of its network namespaces, which separate the three; and the link's log of drops and their times,
-//! matched to the messages: those in transit then, their latencies, and their share of the slowest 1 %. The share is
-//! the additional time of these messages, of all time. The counter-experiment is the same link without the stage that
-//! dropped most; it is judged by the mean, as rare events do not move the median. Advice: keep more in flight, or do
-//! without retransmission.
+//! and RFC 8985), after a little more than two if a probe is sent (tail loss probe, RFC 8985, section 7), and after at
+//! least 200 ms if only the timer is left (retransmission time-out, RFC 6298). No packets follow a single message, so a
+//! request and its answer wait longest. Evidence: the retransmitted segments in TCP_INFO of both ends; with a link, the
+//! counters of its network namespaces, which separate the three kinds; and the link's log of drops, matched by time to
+//! the messages in transit, with their latencies and their share of the slowest 1 %. The share is the additional time
+//! of these messages relative to the time of all messages. The counter-experiment is the same link without the stage
+//! that dropped most; it is judged by the mean, as rare events do not move the median. Advice: keep more in flight, or
+//! avoid retransmission.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use hairpin_model::{
     fact, fact_names, finding_keys as keys,
 };
 
-use super::support::{Hit, Hits, change_of, evidence_of, gone, rounds_of, sibling_of, without_stage};
+use super::support::{Hit, Hits, change_of, evidence_of, judge_reduction, rounds_of, sibling_of, without_stage};
 use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
@@ -27,16 +27,16 @@ use crate::statistics::location::median;
 pub(super) const CARD: FindingCard = FindingCard {
     code: "retransmission",
     about: About::Cause,
-    what: "TCP sent segments again, and the messages in them waited for that",
-    why: "losses and TCP's recovery then make the tail, not the delay of the path",
+    what: "TCP retransmitted segments, and the messages in them waited for the retransmission",
+    why: "losses and TCP's recovery then cause the tail, not the delay of the path",
 };
 
 /// Minimum retransmitted segments, and minimum share of messages, to report if no link shows their cost.
 const MIN_SEGMENTS: f64 = 3.0;
 const MIN_SHARE: f64 = 0.001;
-/// Minimum share of affected messages among the slowest 1 %, and of their added time in all time, for a warning.
-const SHAPES_TAIL: f64 = 0.5;
-const SHAPES_TIME: f64 = 0.01;
+/// Minimum share of affected messages among the slowest 1 %, and of their added time in the total time, for a warning.
+const MIN_SHARE_OF_TAIL: f64 = 0.5;
+const MIN_SHARE_OF_TIME: f64 = 0.01;
 
 /// The kernel counters of both ends, over all rounds of a case.
 struct Retransmissions {
@@ -53,7 +53,7 @@ struct LossDetection {
     after_time_out: f64,
 }
 
-/// The effect of the drops of all rounds.
+/// The cost of the drops of all rounds.
 #[derive(Default)]
 struct DropEffect {
     dropped: u64,
@@ -63,26 +63,26 @@ struct DropEffect {
     share_of_tail: Option<f64>,
     /// The additional time of affected messages, as a share of the time of all messages.
     share: f64,
-    /// The same per message, in ns.
+    /// The additional time per message, in ns.
     added_ns: f64,
     /// The stage that dropped most packets with payload.
     stage: Option<String>,
 }
 
-struct Again {
-    counted: Retransmissions,
-    hurt: Option<DropEffect>,
+struct RetransmissionEffect {
+    counters: Retransmissions,
+    cost: Option<DropEffect>,
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| again(run, case));
+    let hits = Hits::among(run, |case| find_retransmissions(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let stage = first.with.hurt.as_ref().and_then(|hurt| hurt.stage.as_deref());
+    let stage = first.data.cost.as_ref().and_then(|cost| cost.stage.as_deref());
     let other = stage.and_then(|stage| without_stage(run, first.case, stage));
     let experiment = other.map(|other| other.experiment);
     let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
     let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
-    let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(DropEffect::shapes));
+    let shapes = hits.0.iter().any(|hit| hit.data.cost.as_ref().is_some_and(DropEffect::shapes));
     vec![Finding {
         evidence: all_evidence(first),
         counter_experiment: experiment,
@@ -95,14 +95,14 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 
 impl DropEffect {
     fn shapes(&self) -> bool {
-        self.share >= SHAPES_TIME || self.shapes_tail()
+        self.share >= MIN_SHARE_OF_TIME || self.shapes_tail()
     }
 
     fn shapes_tail(&self) -> bool {
-        self.share_of_tail.is_some_and(|share| share >= SHAPES_TAIL)
+        self.share_of_tail.is_some_and(|share| share >= MIN_SHARE_OF_TAIL)
     }
 
-    /// The share of all time; or of the slowest 1 % if drops shape it, as a p99 then shows their wait.
+    /// Returns the share of the total time; or of the slowest 1 % if drops shape it, as a p99 then shows it.
     fn explains(&self) -> f64 {
         let of_tail = match (self.hit_ns, self.other_ns) {
             (Some(hit), Some(other)) if self.shapes_tail() && hit > other => 1.0 - other / hit,
@@ -112,23 +112,22 @@ impl DropEffect {
     }
 }
 
-fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
+fn find_retransmissions(run: &Run, case: &CaseSummary) -> Option<(f64, RetransmissionEffect)> {
     if case.case.replicate != 0 || !run.cards.reliable(&case.case.primary().transport) {
         return None;
     }
-    let counted = counted(case).filter(|counted| counted.segments > 0.0)?;
-    // Messages of a load without answers are not matched to the link's log, and the log does not separate the packets
-    // of several flows.
-    let is_laid_over = !case.case.primary().load.is_one_way() && case.case.loads().is_empty();
-    let hurt = case.path.relay.as_ref().filter(|_| is_laid_over).map(|_| hurt(run, case));
-    let often = counted.segments >= MIN_SEGMENTS && counted.segments >= MIN_SHARE * case.primary().samples as f64;
-    let worth_a_word = often || hurt.as_ref().is_some_and(DropEffect::shapes);
-    let share = hurt.as_ref().map_or(0.0, DropEffect::explains);
-    worth_a_word.then_some((share, Again { counted, hurt }))
+    let counters = read_counters(case).filter(|counters| counters.segments > 0.0)?;
+    // The link's log does not separate flows, and messages without answers are not matched to it.
+    let is_matched = !case.case.primary().load.is_one_way() && case.case.loads().is_empty();
+    let cost = case.path.relay.as_ref().filter(|_| is_matched).map(|_| drop_effect(run, case));
+    let often = counters.segments >= MIN_SEGMENTS && counters.segments >= MIN_SHARE * case.primary().samples as f64;
+    let is_relevant = often || cost.as_ref().is_some_and(DropEffect::shapes);
+    let share = cost.as_ref().map_or(0.0, DropEffect::explains);
+    is_relevant.then_some((share, RetransmissionEffect { counters, cost }))
 }
 
-/// Counters of the flow by which the case is judged; `None` if it has no TCP end.
-fn counted(case: &CaseSummary) -> Option<Retransmissions> {
+/// Returns the counters of the flow by which the case is judged; `None` if it has no TCP end.
+fn read_counters(case: &CaseSummary) -> Option<Retransmissions> {
     let is_of_load = |end: &&EndSummary| case.case.is_under_load() && end.flow != case.primary().flow.id;
     let ends: Vec<&EndSummary> = case.ends.iter().filter(|end| !is_of_load(end)).collect();
     let sum = |name: &str| {
@@ -153,7 +152,7 @@ fn counted(case: &CaseSummary) -> Option<Retransmissions> {
     })
 }
 
-fn hurt(run: &Run, case: &CaseSummary) -> DropEffect {
+fn drop_effect(run: &Run, case: &CaseSummary) -> DropEffect {
     let rounds = rounds_of(run, &case.id);
     let drops: Vec<DropFigures> =
         rounds.iter().filter_map(|(_, measured)| measured.primary().figures.drops).collect();
@@ -182,7 +181,7 @@ fn hurt(run: &Run, case: &CaseSummary) -> DropEffect {
     }
 }
 
-/// Without drops no part of the tail was affected; with few messages the tail is not reported.
+/// Returns the share of the tail that drops hit: 0 without drops; `None` with too few messages to report a tail.
 fn share_of_tail(round: &RoundFigures) -> Option<f64> {
     match &round.drops {
         Some(drops) => drops.share_of_tail_hit,
@@ -190,11 +189,11 @@ fn share_of_tail(round: &RoundFigures) -> Option<f64> {
     }
 }
 
-fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
-    let Again { counted, hurt } = &first.with;
+fn all_evidence(first: &Hit<'_, RetransmissionEffect>) -> Vec<Evidence> {
+    let RetransmissionEffect { counters, cost } = &first.data;
     let of = |(key, value): (Key, f64)| evidence_of(first.case, key, value);
-    let mut all = vec![of((keys::RESENT, counted.segments))];
-    if let Some(LossDetection { fast, probes, time_outs, after_time_out }) = &counted.how {
+    let mut all = vec![of((keys::RESENT, counters.segments))];
+    if let Some(LossDetection { fast, probes, time_outs, after_time_out }) = &counters.how {
         let how = [
             (keys::BY_FAST, *fast),
             (keys::TIME_OUTS, *time_outs),
@@ -203,29 +202,29 @@ fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
         ];
         all.extend(how.map(of));
     }
-    all.extend(counted.rto_us.map(|rto_us| of((keys::RTO, rto_us * 1e3))));
-    let Some(hurt) = hurt else { return all };
+    all.extend(counters.rto_us.map(|rto_us| of((keys::RTO, rto_us * 1e3))));
+    let Some(cost) = cost else { return all };
     let dropped = [
-        (keys::LINK_DROPPED, hurt.dropped as f64),
-        (keys::IN_FLIGHT_THEN, hurt.hit as f64),
-        (keys::ADDED_SHARE, hurt.share),
+        (keys::LINK_DROPPED, cost.dropped as f64),
+        (keys::IN_FLIGHT_THEN, cost.hit as f64),
+        (keys::ADDED_SHARE, cost.share),
     ];
     all.extend(dropped.map(of));
     let known =
-        [(keys::HIT_P50, hurt.hit_ns), (keys::OTHER_P50, hurt.other_ns), (keys::SHARE_OF_TAIL, hurt.share_of_tail)];
+        [(keys::HIT_P50, cost.hit_ns), (keys::OTHER_P50, cost.other_ns), (keys::SHARE_OF_TAIL, cost.share_of_tail)];
     all.extend(known.into_iter().filter_map(|(key, value)| Some(of((key, value?)))));
     all
 }
 
-/// Whether the time disappeared with the drops, if the run has that case: by the mean of each round.
-fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case) -> Option<Proved> {
-    let expected_ns = first.with.hurt.as_ref()?.added_ns;
+/// Judges by the mean of each round whether the added time disappeared with the drops, if the run has that case.
+fn proved(run: &Run, first: &Hit<'_, RetransmissionEffect>, sibling: &hairpin_model::case::Case) -> Option<Proved> {
+    let expected_ns = first.data.cost.as_ref()?.added_ns;
     let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
     let mean = |measured: &Measured| {
         let figures = &measured.primary().figures;
         (figures.samples > 0).then_some(figures.latency_ns.mean)
     };
-    Some(gone(WITHOUT_STAGE, expected_ns, change_of(run, [first.case, sibling], mean)?.0))
+    Some(judge_reduction(WITHOUT_STAGE, expected_ns, change_of(run, [first.case, sibling], mean)?.0))
 }
 
 #[cfg(test)]
@@ -243,7 +242,7 @@ mod tests {
         over("loss=1% delay=10ms", Case::ping_pong("tcp"))
     }
 
-    /// Retransmits of TCP_INFO at the client, and the counters of the link's namespace if it was read.
+    /// Retransmits of TCP_INFO at the client, and the counters of the link's namespace if they were read.
     fn counters(segments: f64, how: Option<[f64; 4]>) -> Vec<Fact> {
         let mut facts =
             vec![Fact::number(fact_names::RETRANSMITS, segments), Fact::number(fact_names::RTO_US, 221_000.0)];
@@ -258,8 +257,8 @@ mod tests {
         facts
     }
 
-    /// Rounds of `messages` messages of 20 ms; those at the places `hit` take `slow` ns, and their packets were
-    /// dropped.
+    /// Rounds of `messages` messages of 20 ms; packets of those with the indices `hit` were dropped, so they take
+    /// `slow` ns.
     fn lossy_of(messages: usize, hit: &[usize], slow: u64, how: [f64; 4]) -> Fixture {
         let mut latencies = vec![20 * MS; messages];
         hit.iter().for_each(|place| latencies[*place] = slow);
@@ -284,7 +283,7 @@ mod tests {
     fn a_tail_of_time_outs_is_reported_with_its_cost() {
         let found = lossy(240 * MS, [0.0, 1.0, 2.0, 0.0]).findings(CODE);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-        // 2 x 220 ms more, of 198 x 20 ms and 2 x 240 ms.
+        // 2 x 220 ms are added to 200 x 20 ms.
         assert!((found[0].share - 440.0 / 4440.0).abs() < 0.001, "{}", found[0].share);
         let counts =
             [keys::RESENT, keys::ROUNDS, keys::BY_FAST, keys::TIME_OUTS, keys::TO_RECOVER, keys::LOSS_PROBES];
@@ -297,7 +296,7 @@ mod tests {
         assert_eq!(links, ["loss=1% delay=10ms", "delay=10ms"]);
     }
 
-    /// Five messages that take 30 ms more are less than 1 % of the time, and half of the tail of a thousand.
+    /// Five messages that take 30 ms longer add less than 1 % of the time, but are half of the tail of 1 000 messages.
     #[test]
     fn the_tail_alone_is_a_warning_only_with_enough_messages() {
         let found =
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_without_loss_proves_it_or_refutes_it_by_the_mean() {
+    fn the_link_without_loss_confirms_or_refutes_the_cause_by_the_mean() {
         for (without, verdict, severity) in
             [(20 * MS, "confirmed", Severity::Warning), (22_200_000, "refuted", Severity::Note)]
         {
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_loss_that_hardly_helps_proves_nothing() {
+    fn a_link_without_loss_that_hardly_helps_gives_no_verdict() {
         let mut fixture = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
         // The mean is 22.2 ms; a reduction by 2.2 ms is expected.
         let means = [21_900_000, 21_200_000, 21_700_000, 21_200_000, 21_800_000, 21_300_000];
@@ -342,7 +341,7 @@ mod tests {
         let found = fixture.findings(CODE);
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "cannot-tell", "{proved:?}");
-        assert!(proved.effect.high.is_some_and(|high| high < 0.0), "it is shorter: {proved:?}");
+        assert!(proved.effect.high.is_some_and(|high| high < 0.0), "the mean is shorter: {proved:?}");
     }
 
     #[test]
@@ -375,7 +374,7 @@ mod tests {
 
     /// A tail from another cause, losses of an unreliable transport, and too few segments to report.
     #[test]
-    fn a_slow_message_lost_datagrams_and_two_segments_are_no_finding() {
+    fn a_slow_message_lost_datagrams_and_two_segments_are_not_findings() {
         let mut fixture = Fixture::new();
         let mut latencies = [20 * MS; 200];
         latencies[10] = 240 * MS;

@@ -1,26 +1,26 @@
 //! `rounds-left-out`: rounds between two hosts did not count.
 //!
 //! Why: the rounds of two clients at one server change each other's figures, and a datagram load without feedback from
-//! a receiver is stopped early. Evidence: the number of rounds, and the first reason. Their data is kept. Advice by
-//! reason: a longer wait for the turn, or the path.
+//! a receiver is stopped early. Evidence: the number of rounds, and the first reason. Their data is kept. The advice
+//! depends on the reason: wait longer for the other client, or check the path.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;
 use hairpin_model::{Finding, FindingCard, LeftOut, Run, finding_keys as keys};
 
 use super::support::{blank, evidence};
-use crate::two_hosts::left_out;
+use crate::two_hosts::omission_reason;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "rounds-left-out",
     about: About::Run,
     what: "rounds between two hosts did not count",
-    why: "another client's round at the same server changes the figures of this one, and a load that nobody receives is stopped",
+    why: "another client's round at the same server changes the figures, and a load without feedback is stopped",
 };
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let measured = || run.rounds.iter().filter_map(|round| Some((round, round.measured()?)));
-    let all: Vec<_> = measured().filter_map(|(round, measured)| Some((round, left_out(measured)?))).collect();
+    let all: Vec<_> = measured().filter_map(|(round, measured)| Some((round, omission_reason(measured)?))).collect();
     let Some((first, why)) = all.first() else { return Vec::new() };
     let finding = Finding {
         cases: distinct(all.iter().map(|(round, _)| round.case_id.clone())),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_beside_those_of_another_client_are_named() {
+    fn rounds_that_overlap_those_of_another_client_are_reported() {
         let overlapped = |measured: &mut hairpin_model::round::Measured| {
             measured.ends[1].facts.push(Fact::number(fact_names::OVERLAPPED, 1.0));
         };
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_that_were_stopped_are_named() {
+    fn loads_that_were_stopped_are_reported() {
         let stopped = |measured: &mut hairpin_model::round::Measured| {
             measured.flows[0].sent = Some(Sent { no_feedback_ns: Some(612_000_000), ..Sent::default() });
         };

@@ -1,4 +1,4 @@
-//! `sender-bursts`: the sender's messages came in bursts that overran a buffer or a queue.
+//! `sender-bursts`: the sender's messages left in bursts that overran a buffer or a queue.
 //!
 //! Why: the same rate at even intervals may lose nothing. Bursts are requested (`--arrivals burst=N`), or caused by a
 //! sender that misses its send times: a generator that sleeps too long catches up by sending all due messages at once,
@@ -6,7 +6,7 @@
 //! messages below half of the intended interval, which every open loop measures; and messages lost where bursts are
 //! lost: in the receive buffer, the sender's queue, or the queue of a link. The counter-experiment keeps the rate and
 //! spaces the messages evenly (arrivals fixed, or a sender that spins). A generator that did not reach its rate is
-//! `rate-not-reached`. Advice: pace.
+//! reported as `rate-not-reached`. Advice: pace.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::EVEN;
@@ -17,21 +17,21 @@ use hairpin_model::{
 };
 
 use super::link_drops::by_queue;
-use super::support::{Hits, Lost, evidence_of, lost_to, paired, rounds_of};
+use super::support::{Hits, Lost, evidence_of, losses_by, paired, rounds_of};
 use crate::open_loop;
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "sender-bursts",
     about: About::Cause,
     what: "the sender sent in bursts, which overran a buffer or a queue",
-    why: "the same rate in even distances may lose nothing",
+    why: "the same rate at even intervals may lose nothing",
 };
 
-/// Places where bursts are lost: a link's queue counts only for requested bursts.
+/// Where bursts are lost. The queue of a link counts only for requested bursts.
 const BUFFERS: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER];
 const BUFFERS_AND_QUEUE: &[&str] = &[RECEIVE_BUFFER, QDISC, SEND_BUFFER, LINK];
-/// Minimum share of intervals below half for an uneven sender.
-const UNEVEN: f64 = 0.1;
+/// Minimum share of intervals below half of the intended interval for an uneven sender.
+const MIN_UNEVEN_SHARE: f64 = 0.1;
 
 struct Bursts {
     lost: Lost,
@@ -42,27 +42,27 @@ struct Bursts {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
-        let bursts = bursts(run, case)?;
+        let bursts = find_bursts(run, case)?;
         Some((bursts.lost.share(), bursts))
     });
     let Some(first) = hits.first() else { return Vec::new() };
-    let (Bursts { lost, asked, below_half }, case) = (&first.with, first.case);
-    let experiment = even(&case.case);
+    let (Bursts { lost, asked, below_half }, case) = (&first.data, first.case);
+    let experiment = even_counter_experiment(&case.case);
     let mut all_evidence = lost.evidence(keys::LOST_IN_BUFFERS, case);
     all_evidence.extend(below_half.map(|share| evidence_of(case, keys::BELOW_HALF, share)));
     let finding = hits.finding(&CARD, Severity::Warning);
     vec![Finding {
         evidence: all_evidence,
-        proved: experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment)),
+        proved: experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment)),
         counter_experiment: experiment,
         ..asked.iter().fold(finding, |finding, count| finding.with(keys::BURST, f64::from(*count)))
     }]
 }
 
-fn bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
+fn find_bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
     let Load::Offered { arrivals, .. } = case.case.primary().load else { return None };
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-    if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW {
+    if open_loop::share_reached(&case.case, &rounds)? < open_loop::MIN_SHARE_REACHED {
         return None;
     }
     let asked = match arrivals {
@@ -71,14 +71,14 @@ fn bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
     };
     // A sender's jitter does not matter to the queue of a link, which the mean rate fills.
     let causes = if asked.is_some() && by_queue(run, case) { BUFFERS_AND_QUEUE } else { BUFFERS };
-    let lost = lost_to(case, causes)?;
+    let lost = losses_by(case, causes)?;
     let below_half = case.primary().one_way.as_ref()?.pacing.as_ref().and_then(|pacing| pacing.share_below_half);
-    let is_uneven = below_half.is_some_and(|share| share.value >= UNEVEN);
+    let is_uneven = below_half.is_some_and(|share| share.value >= MIN_UNEVEN_SHARE);
     (asked.is_some() || is_uneven).then_some(Bursts { lost, asked, below_half })
 }
 
-/// The same rate at even intervals, by schedule or by pacing. `None` if the case cannot be more even.
-fn even(case: &Case) -> Option<CounterExperiment> {
+/// Returns the case with the same rate at even intervals, by schedule or by pacing; `None` if it is already even.
+fn even_counter_experiment(case: &Case) -> Option<CounterExperiment> {
     let Load::Offered { offered_per_s, size_bytes, arrivals, pacing } = case.primary().load else { return None };
     let with = |arrivals, pacing| {
         let load = Load::Offered { offered_per_s, size_bytes, arrivals, pacing };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_of_the_sender_show_in_its_intervals_and_are_checked_by_spinning() {
+    fn bursts_of_the_sender_are_seen_in_its_intervals_and_checked_by_spinning() {
         let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
         let lost = &[(RECEIVE_BUFFER, 100), ("link", 7)];
         let together = found(&case, lost, 0.3);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_even_sender_no_loss_and_a_loss_on_the_path_are_no_finding() {
+    fn an_even_sender_no_loss_and_a_loss_on_the_path_are_not_findings() {
         let case = offered(Arrivals::Fixed, Pacing::SleepSpin);
         assert_eq!(found(&case, &[(RECEIVE_BUFFER, 400)], 0.09), []);
         assert_eq!(found(&case, &[], 0.5), []);

@@ -1,11 +1,11 @@
 //! `shared-connection`: messages wait for bulk data on the same connection.
 //!
-//! Why: a connection is one ordered stream of bytes. Whatever is written later arrives later: it waits for the current
+//! Why: a connection is one ordered stream of bytes. Data that is written later arrives later: it waits for the current
 //! write, for unsent data in the socket, and for lost segments before it (head-of-line blocking). Evidence: if the run
-//! has the same probe on a connection of its own, how much longer the shared one takes; else a message's wait before
-//! the kernel accepts its first byte, and the unsent data before it. The share excludes the latter if `own-send-queue`
-//! reports it. The counter-experiment is a connection of its own. Advice: one connection for each kind of traffic, or a
-//! transport with several streams.
+//! has the same probe on its own connection, the latency added by the shared connection; otherwise a message's wait
+//! before the kernel accepts its first byte, and its wait for unsent data. The share excludes the latter if
+//! `own-send-queue` reports it. The counter-experiment gives the probe its own connection. Advice: one connection for
+//! each kind of traffic, or a transport with several streams.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::OWN_CONNECTION;
@@ -15,14 +15,14 @@ use hairpin_model::{
     finding_keys as keys,
 };
 
-use super::own_send_queue::{is_bounded, unsent};
-use super::support::{Hit, Hits, change_of, evidence_of, gone_by_block, p50, paired, sibling_of};
+use super::own_send_queue::{find_unsent, is_bounded};
+use super::support::{Hit, Hits, change_of, evidence_of, judge_by_block, p50, paired, sibling_of};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "shared-connection",
     about: About::Cause,
-    what: "messages waited for bulk data that has the same connection",
-    why: "a connection delivers in order: whatever is sent on it waits for what was written before",
+    what: "messages waited for bulk data on the same connection",
+    why: "a connection delivers in order, so each message waits for all data written before it",
 };
 
 /// Minimum share of the latency to report.
@@ -30,9 +30,9 @@ const MIN_SHARE: f64 = 0.1;
 
 struct Shared {
     loaded_ns: Figure,
-    /// Additional latency compared with a connection of its own, if measured.
+    /// Latency added compared with a separate connection, if measured.
     longer_ns: Option<Figure>,
-    /// Wait before the kernel accepts the first byte, and in the socket.
+    /// Wait before the kernel accepts the first byte, and wait in the socket.
     waits_ns: [Option<Figure>; 2],
 }
 
@@ -42,31 +42,31 @@ impl Shared {
         self.longer_ns.map_or(waits, |longer| longer.value).min(self.loaded_ns.value)
     }
 
-    /// Without the wait in the socket if `own-send-queue` reports it.
+    /// Returns the explained time without the wait in the socket if `own-send-queue` reports that wait.
     fn own_ns(&self, case: &Case) -> f64 {
-        let told = self.waits_ns[1].filter(|_| !is_bounded(case));
-        (self.explained_ns() - told.map_or(0.0, |unsent| unsent.value)).max(0.0)
+        let reported = self.waits_ns[1].filter(|_| !is_bounded(case));
+        (self.explained_ns() - reported.map_or(0.0, |unsent| unsent.value)).max(0.0)
     }
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| shared(run, case));
+    let hits = Hits::among(run, |case| find_shared_waits(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let check = check(&first.case.case);
     vec![Finding {
         evidence: all_evidence(first),
         proved: check.pair.as_ref().and_then(|pair| proved(run, first, &pair[1])),
         counter_experiment: Some(check),
-        ..hits.finding(&CARD, Severity::Warning).with(keys::EXPLAINED, first.with.explained_ns())
+        ..hits.finding(&CARD, Severity::Warning).with(keys::EXPLAINED, first.data.explained_ns())
     }]
 }
 
-/// The counter-experiment: the probe on a connection of its own.
+/// Returns the counter-experiment: the probe on its own connection.
 fn check(case: &Case) -> CounterExperiment {
-    paired(OWN_CONNECTION, [case.clone(), with_own(case)])
+    paired(OWN_CONNECTION, [case.clone(), with_own_connection(case)])
 }
 
-fn with_own(case: &Case) -> Case {
+fn with_own_connection(case: &Case) -> Case {
     case.clone().with(|case| {
         let probe = case.primary_mut();
         (probe.connection_use, probe.options) = (ConnectionUse::Own, Options::default());
@@ -75,11 +75,11 @@ fn with_own(case: &Case) -> Case {
 
 fn proved(run: &Run, first: &Hit<'_, Shared>, changed: &Case) -> Option<Proved> {
     let changed = sibling_of(run, changed)?;
-    Some(gone_by_block(OWN_CONNECTION, first.with.explained_ns(), change_of(run, [first.case, changed], p50)?))
+    Some(judge_by_block(OWN_CONNECTION, first.data.explained_ns(), change_of(run, [first.case, changed], p50)?))
 }
 
 fn all_evidence(first: &Hit<'_, Shared>) -> Vec<Evidence> {
-    let shared = &first.with;
+    let shared = &first.data;
     let [before, unsent] = shared.waits_ns;
     let all = [
         (keys::LOADED_P50, Some(shared.loaded_ns)),
@@ -90,21 +90,21 @@ fn all_evidence(first: &Hit<'_, Shared>) -> Vec<Evidence> {
     all.into_iter().filter_map(|(key, figure)| Some(evidence_of(first.case, key, figure?))).collect()
 }
 
-fn shared(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
+fn find_shared_waits(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
     if case.case.replicate != 0 || case.case.primary().connection_use != ConnectionUse::Shared {
         return None;
     }
-    let own = sibling_of(run, &with_own(&case.case));
+    let own = sibling_of(run, &with_own_connection(&case.case));
     let longer_ns = own.and_then(|own| change_of(run, [own, case], p50)).map(|(longer, _)| longer);
     let before = case.primary().lateness_ns.as_ref().and_then(|lateness| lateness.p50);
     let shared = Shared {
         loaded_ns: case.primary().latency_ns.p50?,
         longer_ns,
-        waits_ns: [before, unsent(run, case).map(|unsent| unsent.delay_ns)],
+        waits_ns: [before, find_unsent(run, case).map(|unsent| unsent.delay_ns)],
     };
     let is_certain = shared.longer_ns.is_none_or(|longer| longer.low.is_none_or(|low| low > 0.0));
-    let is_worth_a_word = shared.explained_ns() >= MIN_SHARE * shared.loaded_ns.value;
-    (is_worth_a_word && is_certain).then(|| (shared.own_ns(&case.case) / shared.loaded_ns.value, shared))
+    let is_relevant = shared.explained_ns() >= MIN_SHARE * shared.loaded_ns.value;
+    (is_relevant && is_certain).then(|| (shared.own_ns(&case.case) / shared.loaded_ns.value, shared))
 }
 
 #[cfg(test)]
@@ -128,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn without_a_sibling_it_rests_on_the_unsent_data() {
+    fn without_a_sibling_the_unsent_data_is_the_evidence() {
         let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(finding.figure(keys::LONGER).is_none() && shows(&finding, keys::EXPLAINED, 500e6), "{finding:?}");
-        assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
-        let cases = finding.counter_experiment.expect("it has one").repeat.cases;
+        assert!(finding.share < 0.01, "only a wait in the socket, see own-send-queue: {}", finding.share);
+        let cases = finding.counter_experiment.expect("a check exists").repeat.cases;
         let uses: Vec<_> = cases.iter().map(|case| case.primary().connection_use).collect();
         assert_eq!(uses, [ConnectionUse::Shared, ConnectionUse::Own]);
     }
@@ -144,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn with_its_own_connection_measured_the_difference_proves_it() {
-        let own = with_own(&shared_over_link());
+    fn the_measured_difference_to_a_separate_connection_confirms_the_cause() {
+        let own = with_own_connection(&shared_over_link());
         let both = [(shared_over_link(), beside(610_000_000, 0)), (own.clone(), beside(180_000_000, 0))];
-        let finding = found(&both).expect("it takes 430 ms longer");
+        let finding = found(&both).expect("the shared connection adds 430 ms");
         assert!((finding.share - 430.0 / 610.0).abs() < 0.01, "{}", finding.share);
         assert!(shows(&finding, keys::LONGER, 430e6), "{finding:?}");
         assert_eq!(finding.proved.map(|proved| proved.verdict), Some("confirmed".to_owned()));

@@ -1,11 +1,12 @@
 //! `udp-receive-overrun`: the receiver's socket buffer was full, so its kernel dropped datagrams.
 //!
-//! Why: the network lost none of these. While a receiver does not run (it waits for its CPU, or does something else)
+//! Why: the network lost none of these. While a receiver does not run (it waits for its CPU, or does something else),
 //! its buffer must hold all arrivals, and the rest is dropped without notice to either program; tools that count at the
-//! sender call that packet loss. Evidence: the receiver's own counter of drops (`SK_MEMINFO_DROPS`; over a link `Udp:
-//! RcvbufErrors` of its network namespace), as a share of the messages sent. The counter-experiment is a receive buffer
-//! of 4 MiB. If that loses as much, the receiver is slower than the sender on average and no buffer helps: the finding
-//! keeps the counted drops and says so. Advice: a larger buffer, several datagrams per call, a CPU of its own.
+//! sender report that as packet loss. Evidence: the receiver's own counter of drops (`SK_MEMINFO_DROPS`; over a link
+//! `Udp: RcvbufErrors` of its network namespace), as a share of the messages sent. The counter-experiment is a receive
+//! buffer of 4 MiB. If the same share is lost with it, the receiver is slower than the sender on average and no buffer
+//! helps: the finding then keeps the counted drops and says so. Advice: a larger buffer, several datagrams per call, or
+//! a CPU for the receiver alone.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LARGER_BUFFER;
@@ -16,7 +17,7 @@ use hairpin_model::{
     finding_keys as keys,
 };
 
-use super::support::{Hits, REFUTED, evidence, evidence_of, lost_to, paired, sibling_of, with_option};
+use super::support::{Hits, REFUTED, evidence, evidence_of, losses_by, paired, sibling_of, with_option};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-receive-overrun",
@@ -28,29 +29,29 @@ pub(super) const CARD: FindingCard = FindingCard {
 const CAUSES: &[&str] = &[RECEIVE_BUFFER];
 /// The requested `SO_RCVBUF`, in bytes.
 const LARGE_BYTES: u64 = 4 << 20;
-/// Minimum share of the losses that remains with a larger buffer that does not help.
-const AS_MUCH: f64 = 0.9;
+/// Minimum ratio of the share lost with a larger buffer to the original share to conclude that no buffer helps.
+const MIN_EQUAL_LOSS: f64 = 0.9;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let is_udp = |case: &CaseSummary| {
         run.cards.get(&case.case.primary().transport).is_some_and(|card| card.protocol == Protocol::Udp)
     };
     let hits = Hits::among(run, |case| {
-        let lost = lost_to(case, CAUSES).filter(|_| is_udp(case))?;
+        let lost = losses_by(case, CAUSES).filter(|_| is_udp(case))?;
         Some((lost.share(), lost))
     });
     let Some(first) = hits.first() else { return Vec::new() };
-    let (lost, case) = (&first.with, first.case);
+    let (lost, case) = (&first.data, first.case);
     let experiment = larger_buffer(&case.case);
     let changed = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref()).map(|pair| &pair[1]);
-    let proved = experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment));
-    // The counted drops remain: equal losses with a larger buffer only show the kind of overrun.
+    let proved = experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment));
+    // The counted drops remain: equal losses with a larger buffer only show that the receiver is too slow.
     let is_refuted = proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED);
     let still_lost = changed.filter(|_| is_refuted).and_then(|changed| sibling_of(run, changed));
-    let still_lost = still_lost.map(|changed| lost_to(changed, CAUSES).map_or(0.0, |lost| lost.share()));
-    let too_slow = still_lost.filter(|share| *share >= AS_MUCH * first.share);
+    let still_lost = still_lost.map(|changed| losses_by(changed, CAUSES).map_or(0.0, |lost| lost.share()));
+    let too_slow = still_lost.filter(|share| *share >= MIN_EQUAL_LOSS * first.share);
     let mut all_evidence = lost.evidence(keys::LOST_FOR_ROOM, case);
-    all_evidence.extend(granted(case));
+    all_evidence.extend(granted_buffer(case));
     all_evidence.extend(received_per_s(case).map(|per_s| evidence_of(case, keys::RECEIVED_PER_S, per_s)));
     all_evidence.extend(too_slow.map(|share| evidence(keys::LOST_WITH_LARGE, share)));
     let finding = hits.finding(&CARD, Severity::Warning);
@@ -65,8 +66,8 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-/// The buffer granted to the receiver; any end will do, as both request the same.
-fn granted(case: &CaseSummary) -> Option<Evidence> {
+/// Returns the buffer size of the first end that has the option; both ends request the same size.
+fn granted_buffer(case: &CaseSummary) -> Option<Evidence> {
     let mut options = case.ends.iter().flat_map(|end| &end.effective_options);
     let bytes = options.find(|option| option.name == OptionName::Rcvbuf)?.before.parse::<f64>().ok()?;
     Some(evidence_of(case, keys::BUFFER_GRANTED, bytes))
@@ -76,7 +77,7 @@ fn received_per_s(case: &CaseSummary) -> Option<Figure> {
     case.primary().one_way.as_ref()?.received_per_s
 }
 
-/// The same with a large buffer; `None` if the case has one.
+/// Returns the same case with a large buffer; `None` if it already has one.
 fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
     let asked = case.primary().options.get(OptionName::Rcvbuf).and_then(|asked| asked.parse::<u64>().ok());
     if asked.is_some_and(|asked| asked >= LARGE_BYTES) {
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn no_loss_other_causes_and_round_trips_are_no_finding() {
+    fn no_loss_other_causes_and_round_trips_are_not_findings() {
         assert_eq!(found(&messages("udp"), &[]), []);
         assert_eq!(found(&messages("udp"), &[("link", 400), ("qdisc", 9)]), []);
         assert_eq!(found(&Case::ping_pong("udp"), &[("receive-buffer-overflow-server", 400)]), []);

@@ -1,34 +1,34 @@
 //! `udp-send-overrun`: the sender's own kernel dropped or refused datagrams, before any network.
 //!
-//! Why: a datagram that does not fit in the queue discipline of the sender's device is dropped there, and the send call
-//! succeeds (udp_send_skb, net/ipv4/udp.c, reports it only to sockets with `IP_RECVERR`); if the kernel has no memory
-//! the call fails with `ENOBUFS`. Either way no other host saw the message. Evidence: the drops of the queue
-//! disciplines (rtnetlink, `TCA_STATS2`) and the refused calls. In the host's own network namespace other programs also
-//! increase the first. The counter-experiment offers 80 % of the rate that arrived. Advice: pace.
+//! Why: a datagram that does not fit in the queue discipline of the sender's device is dropped there, although the send
+//! call succeeds (udp_send_skb, net/ipv4/udp.c, reports the drop only to sockets with `IP_RECVERR`); if the kernel has
+//! no memory, the call fails with `ENOBUFS`. In both cases, no other host received the message. Evidence: the drops of
+//! the queue disciplines (rtnetlink, `TCA_STATS2`) and the refused calls. In the host's own network namespace, other
+//! programs also increase the former. The counter-experiment offers 80 % of the rate that arrived. Advice: pace.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::{QDISC, SEND_BUFFER};
 use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};
 
-use super::support::{Hits, lost_to, slower};
+use super::support::{Hits, losses_by, with_lower_rate};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-send-overrun",
     about: About::Cause,
     what: "the sender's own kernel dropped or refused datagrams: its queue was full",
-    why: "the messages never left the sender's host, and most programs are not told",
+    why: "the messages never left the sender's host, and most programs get no error",
 };
 
 const CAUSES: &[&str] = &[QDISC, SEND_BUFFER];
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| {
-        let lost = lost_to(case, CAUSES)?;
+        let lost = losses_by(case, CAUSES)?;
         Some((lost.share(), lost))
     });
     let Some(first) = hits.first() else { return Vec::new() };
-    let (lost, case) = (&first.with, first.case);
-    let experiment = slower(case, 0.8);
+    let (lost, case) = (&first.data, first.case);
+    let experiment = with_lower_rate(case, 0.8);
     let of = |cause: &str| case.ledger().lost.get(cause).copied().unwrap_or(0);
     let parts = [(keys::BY_QDISC, of(QDISC)), (keys::BY_MEMORY, of(SEND_BUFFER))];
     let is_shared = of(QDISC) > 0 && !case.case.is_emulated();
@@ -36,7 +36,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let some = parts.into_iter().filter(|(_, count)| *count > 0);
     vec![Finding {
         evidence: lost.evidence(keys::LOST_AT_SENDER, case),
-        proved: experiment.as_ref().and_then(|experiment| lost.gone(run, case, experiment)),
+        proved: experiment.as_ref().and_then(|experiment| lost.judge_change(run, case, experiment)),
         counter_experiment: experiment,
         ..some.fold(finding, |finding, (key, count)| finding.with(key, count as f64))
     }]
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_rate_that_loses_nothing_confirms_it_and_one_that_loses_as_much_refutes_it() {
+    fn a_lower_rate_confirms_the_cause_if_it_loses_nothing_and_refutes_it_if_it_loses_as_much() {
         let own = offered(Arrivals::Fixed, Pacing::SleepSpin);
         let slow = own.clone().with(|case| {
             if let Load::Offered { offered_per_s, .. } = &mut case.primary_mut().load {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn no_loss_and_other_causes_are_no_finding() {
+    fn no_loss_and_other_causes_are_not_findings() {
         assert_eq!(found(&messages("udp"), &[]), []);
         assert_eq!(found(&messages("udp"), &[("receive-buffer-overflow", 400), ("link", 9)]), []);
     }

@@ -1,18 +1,18 @@
-//! `unexplained-loss`: messages are missing (or too many) and no counter says why.
+//! `unexplained-loss`: messages are missing, or too many arrived, and no counter says why.
 //!
-//! Why: if the counters do not add up, Hairpin does not know what happened to messages: a finding against ourselves. An
-//! exception is a surplus because a full receive buffer counts packets and the link made copies
+//! Why: if the counters do not add up, Hairpin does not know what happened to messages, which is a defect of Hairpin.
+//! An exception is a surplus because a full receive buffer counts packets and the link made copies
 //! ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a reliable transport a loss with
 //! a known cause counts too: such a round should have failed. If datagrams travel as segments of one packet (the option
-//! `gso`), the kernel counts a dropped packet once, so the missing messages may be its other segments: that is a note.
-//! Evidence: the ledger. Advice: report it, with the run folder.
+//! `gso`), the kernel counts a dropped packet once, so the missing messages may be its other segments, which is only a
+//! note. Evidence: the ledger. Advice: report the defect, with the run folder.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::MAX_SEGMENTS;
 use hairpin_model::options::OptionName;
 use hairpin_model::{CaseSummary, Evidence, Finding, FindingCard, Ledger, Run, finding_keys as keys};
 
-use super::support::{Hits, evidence, for_longer};
+use super::support::{Hits, evidence, longer_run};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -29,16 +29,16 @@ struct Missing {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let is_known = |case: &CaseSummary| has_segments(case) && ledger(case).may_be_segments();
-    let known = Hits::among(run, |case| missing(run, case).filter(|_| is_known(case)));
-    let hits = Hits::among(run, |case| missing(run, case).filter(|_| !is_known(case)));
+    let known = Hits::among(run, |case| find_missing(run, case).filter(|_| is_known(case)));
+    let hits = Hits::among(run, |case| find_missing(run, case).filter(|_| !is_known(case)));
     [segments(&known), defect(&hits)].into_iter().flatten().collect()
 }
 
-/// Datagrams dropped with others of the same packet.
+/// Reports datagrams that may have been dropped with others of the same packet.
 fn segments(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
     Some(Finding {
-        evidence: all_evidence(first.case, &first.with),
+        evidence: all_evidence(first.case, &first.data),
         ..hits.finding(&CARD, Severity::Note).with(keys::SEGMENTS_IN_PACKET, MAX_SEGMENTS as f64)
     })
 }
@@ -59,10 +59,10 @@ fn all_evidence(case: &CaseSummary, missing: &Missing) -> Vec<Evidence> {
 
 fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
     let first = hits.first()?;
-    let (missing, case) = (&first.with, first.case);
+    let (missing, case) = (&first.data, first.case);
     Some(Finding {
         evidence: all_evidence(case, missing),
-        counter_experiment: Some(for_longer(&case.case)),
+        counter_experiment: Some(longer_run(&case.case)),
         ..hits
             .finding(&CARD, Severity::Problem)
             .with(keys::LOST, missing.lost as f64)
@@ -70,15 +70,15 @@ fn defect(hits: &Hits<'_, Missing>) -> Option<Finding> {
     })
 }
 
-/// The ledger of the flow with most to explain. Ledgers of two directions are not added: a surplus in one would hide a
-/// deficit in the other.
+/// Returns the ledger of the flow with the most to explain. Ledgers of two directions are not added: a surplus in one
+/// would hide a deficit in the other.
 fn ledger(case: &CaseSummary) -> &Ledger {
     let both = case.flows.iter().map(|flow| &flow.ledger).filter(|_| case.case.goes_both_ways());
     let worst = both.max_by_key(|ledger| (ledger.unexplained.unsigned_abs(), ledger.lost.values().sum::<u64>()));
     worst.unwrap_or(&case.primary().ledger)
 }
 
-fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
+fn find_missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
     let ledger = ledger(case);
     if case.path.relay.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
         return None;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_ledger_is_no_finding() {
+    fn a_closed_ledger_is_not_a_finding() {
         assert_eq!(found("udp", 103, &[("receive-buffer-overflow", 3)]).1, []);
         assert_eq!(found("tcp", 100, &[]), (true, vec![]));
     }

@@ -6,7 +6,7 @@
 //! Documentation/power/pm_qos_interface.rst of the kernel), ends that spin, or both ends on one CPU. Only the first two
 //! are checks. An end that spins is never woken: if that saves nothing, waking is not the cause. With CPUs kept awake a
 //! blocked end is still woken, but not from deep idle: if that saves nothing and spinning does, the cause is waking,
-//! not deep idle. Both ends on one CPU also share its caches, which alone proves nothing. Advice: spin, keep CPUs
+//! not deep idle. Both ends on one CPU also share its caches, so this alone proves nothing. Advice: spin, keep CPUs
 //! awake, place both ends on one CPU, or send more with each wake-up.
 
 use hairpin_model::finding::{About, Severity};
@@ -18,7 +18,7 @@ use hairpin_model::{
 };
 
 use super::support::{
-    CONFIRMED, Change, Hit, Hits, REFUTED, change, checked_on, counter_experiment, evidence_of, paired, proved,
+    CONFIRMED, Change, Hit, Hits, REFUTED, add_case, change, counter_experiment, evidence_of, judge_check, paired,
 };
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -50,17 +50,17 @@ struct Waking<'r> {
 }
 
 impl Waking<'_> {
-    fn kept_awake(&self) -> Option<Proved> {
-        self.awake.as_ref().map(|change| proved(KEEP_AWAKE, change))
+    fn awake_check(&self) -> Option<Proved> {
+        self.awake.as_ref().map(|change| judge_check(KEEP_AWAKE, change))
     }
 
-    fn spun(&self) -> Option<Proved> {
-        self.spinning.as_ref().map(|change| proved(BUSY_POLL, change))
+    fn spinning_check(&self) -> Option<Proved> {
+        self.spinning.as_ref().map(|change| judge_check(BUSY_POLL, change))
     }
 
-    /// The result of the checks on waking. CPUs kept awake without effect only rule out deep idle.
-    fn proved(&self) -> Option<Proved> {
-        match (self.kept_awake(), self.spun()) {
+    /// Returns the result of the checks on waking. If CPUs kept awake have no effect, that only rules out deep idle.
+    fn result(&self) -> Option<Proved> {
+        match (self.awake_check(), self.spinning_check()) {
             (Some(awake), _) if awake.verdict == CONFIRMED => Some(awake),
             (Some(awake), Some(spun)) => Some(if spun.verdict == CONFIRMED { spun } else { awake }),
             (Some(awake), None) => Some(awake).filter(|awake| awake.verdict != REFUTED),
@@ -68,22 +68,22 @@ impl Waking<'_> {
         }
     }
 
-    fn deep_idle_is_not_it(&self) -> bool {
-        self.kept_awake().is_some_and(|awake| awake.verdict == REFUTED)
+    fn deep_idle_ruled_out(&self) -> bool {
+        self.awake_check().is_some_and(|awake| awake.verdict == REFUTED)
     }
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| waking(run, case));
+    let hits = Hits::among(run, |case| find_waking(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    // The strongest case with a check of deep idle, or else the strongest.
-    let tried = hits.0.iter().find(|hit| hit.with.awake.is_some()).unwrap_or(first);
-    // A check on the named case is better evidence than one on another case.
-    let own = first.with.spun().filter(|spun| tried.case.id != first.case.id && spun.verdict == CONFIRMED);
-    let proved = own.or_else(|| tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved)));
-    // If only deep idle was checked and ruled out, waking is undecided, which the summary then says first.
-    let is_open = proved.is_none() && tried.with.deep_idle_is_not_it();
-    let ruled_out = tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it());
+    // The strongest case with a check of deep idle; without one, the strongest case.
+    let tried = hits.0.iter().find(|hit| hit.data.awake.is_some()).unwrap_or(first);
+    // A check on the first case is better evidence than one on another case.
+    let own = first.data.spinning_check().filter(|spun| tried.case.id != first.case.id && spun.verdict == CONFIRMED);
+    let proved = own.or_else(|| tried.data.result().map(|proved| add_case(tried.case, first.case, proved)));
+    // If only deep idle was checked and ruled out, waking is undecided, and the summary says so first.
+    let is_open = proved.is_none() && tried.data.deep_idle_ruled_out();
+    let ruled_out = tried.data.awake.filter(|_| tried.data.deep_idle_ruled_out());
     let mut evidence = all_evidence(first);
     evidence.extend(ruled_out.map(|change| evidence_of(tried.case, keys::IDLE_SAVED, change.saved_ns())));
     let finding = Finding {
@@ -94,26 +94,26 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         ..hits.finding(&CARD, Severity::Warning)
     };
     let finding = finding.with_if(is_open, keys::UNDECIDED);
-    let p50 = first.with.strongest.case.primary().latency_ns.p50;
+    let p50 = first.data.strongest.case.primary().latency_ns.p50;
     vec![
         finding
-            .with(keys::CAUSE, first.with.strongest.cause)
+            .with(keys::CAUSE, first.data.strongest.cause)
             .with(keys::P50_WITHOUT, p50.map_or(0.0, |p50| p50.value))
-            .with(keys::ADVICE, ways(ruled_out.is_some(), &first.case.case).join(",").as_str()),
+            .with(keys::ADVICE, advice(ruled_out.is_some(), &first.case.case).join(",").as_str()),
     ]
 }
 
-/// What helps, without causes that were ruled out and without options that two hosts lack.
-fn ways(deep_idle_is_not_it: bool, case: &Case) -> Vec<&'static str> {
-    let awake = (!deep_idle_is_not_it).then_some("awake");
+/// Returns what helps, without causes that were ruled out and without options that two hosts lack.
+fn advice(deep_idle_ruled_out: bool, case: &Case) -> Vec<&'static str> {
+    let awake = (!deep_idle_ruled_out).then_some("awake");
     let one_cpu = case.host().is_none().then_some("one-cpu");
     ["busy-polling"].into_iter().chain(awake).chain(one_cpu).collect()
 }
 
-/// The next check: first whether waking is the cause at all, then whether it is deep idle.
+/// Returns the next check: whether waking is the cause if deep idle was ruled out, otherwise whether deep idle is.
 fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
     let own = &tried.case.case;
-    if tried.with.awake.is_some() && tried.with.spinning.is_none() && tried.with.deep_idle_is_not_it() {
+    if tried.data.awake.is_some() && tried.data.spinning.is_none() && tried.data.deep_idle_ruled_out() {
         return paired(BUSY_POLL, [own.clone(), spinning(own)]);
     }
     let all = hits.cases().into_iter().cloned().chain([awake(own)]);
@@ -123,7 +123,7 @@ fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> Count
 fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<Evidence> {
     let mut all = Vec::new();
     all.extend(first.case.primary().latency_ns.p50.map(|p50| evidence_of(first.case, keys::P50, p50)));
-    for without in std::iter::once(&first.with.strongest).chain(&first.with.others) {
+    for without in std::iter::once(&first.data.strongest).chain(&first.data.others) {
         let saved = [(keys::SAVED, without.change.saved_ns()), (keys::SAVED_SHARE, without.change.saved_share())];
         all.extend(saved.map(|(key, value)| evidence_of(first.case, key, value).of(without.cause)));
     }
@@ -138,7 +138,7 @@ fn awake(case: &Case) -> Case {
     case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
 }
 
-fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
+fn find_waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
     let own = &case.case;
     // One-way messages wait for earlier ones and form no round trip. Under load no CPU idles between probe messages.
     if own.primary().load.is_one_way()
@@ -162,7 +162,7 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     let mut telling = changes.into_iter().filter(|without| {
         without.change.verdict == Verdict::Faster && without.change.saved_share().value >= MIN_SHARE
     });
-    // Ordered as above: the most direct first.
+    // In the order of `siblings`: the most direct change first.
     let strongest = telling.next()?;
     let share = strongest.change.saved_share().value.clamp(0.0, 1.0);
     Some((share, Waking { strongest, others: telling.collect(), awake, spinning }))
@@ -183,14 +183,14 @@ mod tests {
     fn one_cpu_for_both_ends_is_advised_on_one_host_only() {
         let here = Case::ping_pong("tcp");
         let lab = between_hosts(here.clone());
-        assert_eq!(ways(false, &here), ["busy-polling", "awake", "one-cpu"]);
-        assert_eq!(ways(true, &here), ["busy-polling", "one-cpu"]);
-        assert_eq!(ways(false, &lab), ["busy-polling", "awake"]);
-        assert_eq!(ways(true, &lab), ["busy-polling"]);
+        assert_eq!(advice(false, &here), ["busy-polling", "awake", "one-cpu"]);
+        assert_eq!(advice(true, &here), ["busy-polling", "one-cpu"]);
+        assert_eq!(advice(false, &lab), ["busy-polling", "awake"]);
+        assert_eq!(advice(true, &lab), ["busy-polling"]);
     }
 
     #[test]
-    fn a_message_without_an_answer_is_no_round_trip() {
+    fn a_message_without_an_answer_is_not_a_round_trip() {
         let mut fixture = Fixture::new();
         let tcp = apart(crate::fixture::one_way_losses::messages("tcp"));
         fixture.rounds_of(&tcp, &around(66_000));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_experiment_proves_it() {
+    fn the_counter_experiment_confirms_the_cause() {
         let mut fixture = Fixture::new();
         let tcp = apart(Case::ping_pong("tcp"));
         fixture.rounds_of(&tcp, &around(66_000));
@@ -210,7 +210,7 @@ mod tests {
         fixture.rounds_of(&pipe.with(|changed| changed.ends.placement = Placement::SameCpu), &around(5_400));
         let found = fixture.findings("wake-up-dominated");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 2));
-        assert!((found[0].share - 0.9).abs() < 0.01, "the pipe's is the maximum: {}", found[0].share);
+        assert!((found[0].share - 0.9).abs() < 0.01, "the share of the pipe is the maximum: {}", found[0].share);
         for evidence in &found[0].evidence {
             let (value, low, high) =
                 (evidence.value.value, evidence.value.low.unwrap(), evidence.value.high.unwrap());
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(
             labels,
             ["pipe block cross-cpu", "tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"],
-            "the command repeats all, the pair the strongest that was tried"
+            "the command repeats all cases, the pair the strongest checked case"
         );
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
         assert_eq!(pair.map(|case| case.label()), ["tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"]);
@@ -280,13 +280,13 @@ mod tests {
         fixture.rounds_of(&tcp, &around(47_100_000));
         fixture.rounds_of(&awake(&tcp), &around(47_020_000));
         fixture.rounds_of(&spinning(&tcp), &around(47_010_000));
-        // The same transport on loopback is no sibling.
+        // The same transport on loopback is not a sibling.
         fixture.rounds_of(&awake(&apart(Case::ping_pong("tcp"))), &around(11_000));
         assert_eq!(fixture.findings("wake-up-dominated"), []);
     }
 
     #[test]
-    fn a_small_saving_and_a_case_without_siblings_are_no_finding() {
+    fn a_small_saving_and_a_case_without_siblings_are_not_findings() {
         let mut fixture = Fixture::new();
         let tcp = apart(Case::ping_pong("tcp"));
         fixture.rounds_of(&tcp, &around(10_000));

@@ -1,11 +1,11 @@
-//! The normal distribution, Student's t and Kendall's S.
+//! Distribution functions: normal, Student's t and Kendall's S.
 
 use std::f64::consts::PI;
 
-/// Student's t with more degrees of freedom is treated as having this many (2 % points differ by under 0.3 %).
+/// More degrees of freedom of Student's t are treated as this number (2 % points differ by under 0.3 %).
 const MAX_DEGREES_OF_FREEDOM: u32 = 500;
 
-/// The standard normal distribution function.
+/// Computes the standard normal distribution function.
 ///
 /// Series of Marsaglia, "Evaluating the Normal Distribution", Journal of Statistical Software 11(4), 2004; absolute
 /// error under 1e-14. Returns 0 or 1 beyond 8 standard deviations.
@@ -26,7 +26,7 @@ pub fn normal_cdf(z: f64) -> f64 {
     (0.5 + sum * density).clamp(0.0, 1.0)
 }
 
-/// Student's t distribution function for integer degrees of freedom from 1 on.
+/// Computes Student's t distribution function for integer degrees of freedom (at least 1).
 ///
 /// Finite series of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
 pub fn student_cdf(t: f64, degrees: u32) -> f64 {
@@ -44,8 +44,8 @@ pub fn student_cdf(t: f64, degrees: u32) -> f64 {
     0.5 + within / 2.0
 }
 
-/// 1 + a cos^2 + ... with the coefficients of the even (`first` 0) or odd (`first` 1) series, up to cos^(v - 2) or
-/// cos^(v - 3).
+/// Returns 1 + a cos^2 + ... with the coefficients of the even (`first` 0) or odd (`first` 1) series, up to cos^(v - 2)
+/// or cos^(v - 3).
 fn cosine_series(cosine: f64, first: u32, degrees: u32) -> f64 {
     let (mut sum, mut term) = (1.0, 1.0);
     let mut k = 2 + first;
@@ -57,18 +57,18 @@ fn cosine_series(cosine: f64, first: u32, degrees: u32) -> f64 {
     sum
 }
 
-/// The t with `probability` of Student's distribution below it; `probability` must be above 0.5.
+/// Returns the quantile of Student's distribution at `probability`, which must be above 0.5.
 pub fn student_quantile(probability: f64, degrees: u32) -> f64 {
-    bisected(1e6, 70, |t| student_cdf(t, degrees) < probability)
+    bisect(1e6, 70, |t| student_cdf(t, degrees) < probability)
 }
 
-/// The z with `probability` of the standard normal distribution below it; `probability` must be above 0.5.
+/// Returns the quantile of the standard normal distribution at `probability`, which must be above 0.5.
 pub fn normal_quantile(probability: f64) -> f64 {
-    bisected(8.0, 60, |z| normal_cdf(z) < probability)
+    bisect(8.0, 60, |z| normal_cdf(z) < probability)
 }
 
-/// The boundary in 0..`high` up to which `below` is true, found by bisection in `halvings` steps.
-fn bisected(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
+/// Finds by bisection, in `halvings` steps, the boundary in 0..`high` up to which `below` is true.
+fn bisect(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
     let mut low = 0.0;
     for _ in 0..halvings {
         let middle = 0.5 * (low + high);
@@ -77,9 +77,9 @@ fn bisected(mut high: f64, halvings: u32, below: impl Fn(f64) -> bool) -> f64 {
     0.5 * (low + high)
 }
 
-/// The distribution of Kendall's S without a trend: the chance of `|S|` of at least `statistic` for `n` values without
-/// ties. Exact to 30 values (Kendall, "A New Measure of Rank Correlation", Biometrika 30, 1938), else the normal
-/// approximation with the given variance and continuity correction.
+/// Returns the probability, without a trend, that Kendall's `|S|` is at least `|statistic|` for `n` values. Exact for
+/// up to 30 values without ties (Kendall, "A New Measure of Rank Correlation", Biometrika 30, 1938); otherwise the
+/// normal approximation with the given variance and continuity correction.
 pub(crate) fn kendall_p(statistic: i64, n: usize, variance: f64, ties: bool) -> f64 {
     let size = statistic.unsigned_abs();
     if size == 0 || n < 2 {
@@ -89,7 +89,7 @@ pub(crate) fn kendall_p(statistic: i64, n: usize, variance: f64, ties: bool) -> 
         let z = (size as f64 - 1.0) / variance.sqrt();
         return if variance > 0.0 { (2.0 * normal_cdf(-z)).min(1.0) } else { 1.0 };
     }
-    // chances[k]: the chance of k discordant pairs among n values in random order.
+    // chances[k]: probability of k discordant pairs among n values in random order.
     let mut chances = vec![1.0_f64];
     for values in 2..=n {
         let mut next = vec![0.0; chances.len() + values - 1];
@@ -123,8 +123,8 @@ mod tests {
     }
 
     #[test]
-    fn students_quantiles_are_those_of_the_closed_forms() {
-        // One degree of freedom is Cauchy's distribution; two has t = (2p - 1) / sqrt(2 p (1 - p)).
+    fn students_quantiles_equal_their_closed_forms() {
+        // With one degree of freedom it is the Cauchy distribution; with two, t = (2p - 1) / sqrt(2 p (1 - p)).
         let p = 0.975_f64;
         assert!((student_quantile(p, 1) - (PI * (p - 0.5)).tan()).abs() < 1e-9);
         assert!((student_quantile(p, 2) - (2.0 * p - 1.0) / (2.0 * p * (1.0 - p)).sqrt()).abs() < 1e-9);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn kendalls_distribution_counts_orders() {
-        // Of the 24 orders of four values one has S = 6 and three have S = 4; both signs count.
+        // Of the 24 orders of four values, one has S = 6 and three have S = 4; both signs count.
         assert!((kendall_p(6, 4, 0.0, false) - 2.0 / 24.0).abs() < 1e-12);
         assert!((kendall_p(-4, 4, 0.0, false) - 8.0 / 24.0).abs() < 1e-12);
         assert!((kendall_p(0, 4, 0.0, false) - 1.0).abs() < 1e-12);

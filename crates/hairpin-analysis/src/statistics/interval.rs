@@ -1,8 +1,8 @@
-//! Intervals over rounds that hold from run to run.
+//! Computes intervals over rounds that also cover the variation between runs.
 //!
-//! Consecutive rounds are correlated, and the machine varies more slowly than a run can show. An interval is therefore
-//! computed from consecutive batches of rounds, not from single rounds, and widened by the variation that a run of that
-//! length cannot show.
+//! Consecutive rounds are correlated, and part of the machine's variation is too slow for one run to show. An interval
+//! is therefore computed from consecutive batches of rounds, not from single rounds, and widened by the variation that
+//! a run of that length cannot show.
 //!
 //! 1. Take the values of the rounds in time order, as logarithms if all are above 0; `m` is their median, `s_r` their
 //!    standard deviation.
@@ -11,9 +11,10 @@
 //!    simulation output", Operations Research 30, 1982), and Student's t over a few of them is valid even if their
 //!    variances differ (Ibragimov and Mueller, "t-statistic based correlation and heterogeneity robust inference",
 //!    Journal of Business and Economic Statistics 28, 2010).
-//! 3. Half the width is `sqrt((t s_b / sqrt(q))^2 + (z sqrt(rho_T) s_r)^2)`. The second part is a floor for variation
-//!    slower than the run: `rho_T = rho sqrt(10 s / T)`, with [`SLOW_SHARE`] measured by `cargo xtask coverage`. The
-//!    floor is our own: no published method knows how long a state of a shared machine lasts.
+//! 3. Half the width is `sqrt((t s_b / sqrt(q))^2 + (z sqrt(rho_T) s_r)^2)`, with `q` batches. The second part is a
+//!    floor for variation slower than the run: `rho_T = rho sqrt(10 s / T)`, with `rho` = [`SLOW_SHARE`] measured by
+//!    `cargo xtask coverage`. The floor is our own: no published method knows how long a state of a shared machine
+//!    lasts.
 //! 4. There is no interval below [`MIN_ROUNDS`] rounds, if the batches' medians rise or fall (Mann-Kendall, p under
 //!    0.01), or if neighbouring medians are correlated by more than 0.4.
 
@@ -25,26 +26,26 @@ use super::location::{mean, median, standard_deviation};
 use super::trend::trend;
 
 pub const MIN_ROUNDS: usize = 5;
-/// Minimum number of rounds for a verdict without an interval. All of 4 independent normal values lie on one side of
-/// zero by more than their own range in 0.7 % of cases by chance, 3 values in 4 %.
+/// Minimum number of rounds for a verdict without an interval. By chance, all of 4 independent normal values lie on one
+/// side of zero by more than their own range in 0.7 % of cases; all of 3 values in 4 %.
 pub const MIN_ROUNDS_FOR_VERDICT: usize = 4;
-/// Minimum number of evidence rounds for an interval: two leave one degree of freedom, and Student's t is 12.7.
+/// Minimum number of evidence rounds for an interval: with two, Student's t (one degree of freedom) is 12.7.
 const MIN_EVIDENCE_ROUNDS: usize = 3;
 /// Minimum number of rounds for [`MAX_BATCHES`].
 const MIN_ROUNDS_FOR_MAX_BATCHES: usize = 16;
-/// Number of batches from [`MIN_ROUNDS_FOR_MAX_BATCHES`] rounds on, and below.
+/// Number of batches with at least [`MIN_ROUNDS_FOR_MAX_BATCHES`] rounds, and with fewer.
 const MAX_BATCHES: usize = 8;
 const MIN_BATCHES: usize = 5;
-/// Maximum correlation of neighbouring batches; more shows variation slower than the run.
+/// Maximum correlation of neighbouring batches; a higher one shows variation slower than the run.
 const MAX_CORRELATION: f64 = 0.4;
-/// Maximum p-value of a trend of the batches.
-const TREND_P: f64 = 0.01;
-/// Minimum ratio of the bounds that makes a figure meaningless.
-pub const SAYS_NOTHING_FROM: f64 = 100.0;
+/// The batches have a trend if its p-value is below this.
+const TREND_ALPHA: f64 = 0.01;
+/// Maximum ratio of the upper to the lower bound; a wider interval says nothing about the figure.
+pub const MAX_BOUNDS_RATIO: f64 = 100.0;
 /// The share of the rounds' variance that a run of 10 s cannot show because it varies more slowly. Measured on a
 /// virtual machine with 2 CPUs; `cargo xtask coverage` measures it again.
 pub const SLOW_SHARE: f64 = 0.13;
-/// The run length for [`SLOW_SHARE`], in s.
+/// The run length to which [`SLOW_SHARE`] refers, in s.
 const SLOW_SHARE_AT_S: f64 = 10.0;
 /// One minus the confidence of printed intervals.
 pub const ALPHA: f64 = 0.05;
@@ -58,28 +59,27 @@ pub struct Over {
     /// One minus the confidence.
     pub alpha: f64,
     /// Minimum number of rounds for an interval.
-    pub fewest: usize,
+    pub min_rounds: usize,
 }
 
 impl Over {
-    /// 95 % over rounds spread over `span_s` seconds.
+    /// Options for 95 % intervals over rounds spread over `span_s` seconds.
     pub fn seconds(span_s: f64) -> Self {
-        Self { span_s, alpha: ALPHA, fewest: MIN_ROUNDS }
+        Self { span_s, alpha: ALPHA, min_rounds: MIN_ROUNDS }
     }
 
-    /// The same for evidence rounds, which are few and predict no later run.
+    /// Options for evidence rounds, which are few and predict no later run.
     pub fn evidence(span_s: f64) -> Self {
-        Self { fewest: MIN_EVIDENCE_ROUNDS, ..Self::seconds(span_s) }
+        Self { min_rounds: MIN_EVIDENCE_ROUNDS, ..Self::seconds(span_s) }
     }
 
-    /// The share of the rounds' variance that is slower than the run.
+    /// Returns the share of the rounds' variance that is slower than the run.
     fn slow_share(self) -> f64 {
         if self.span_s > 0.0 { (SLOW_SHARE * (SLOW_SHARE_AT_S / self.span_s).sqrt()).min(1.0) } else { 1.0 }
     }
 }
 
-/// The time over which rounds with these start times are spread, in s: from the first start to the last, plus one
-/// average round.
+/// Returns the time over which rounds with these starts are spread, in s: first to last start, plus one average round.
 pub(crate) fn span_s(started_ns: impl Iterator<Item = u64>) -> f64 {
     let (mut first, mut last, mut count) = (u64::MAX, 0, 0_u64);
     for started in started_ns {
@@ -88,7 +88,7 @@ pub(crate) fn span_s(started_ns: impl Iterator<Item = u64>) -> f64 {
     if count < 2 { 0.0 } else { (last - first) as f64 / 1e9 * count as f64 / (count - 1) as f64 }
 }
 
-/// The median over rounds, in time order, with its interval. `None` if `values` is empty.
+/// Returns the median over rounds, in time order, with its interval. `None` if `values` is empty.
 pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
     if values.iter().any(|value| *value <= 0.0) {
         return Some(Estimate::of(values, over)?.figure(over.alpha));
@@ -96,16 +96,16 @@ pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
     let estimate = Estimate::of_logarithms(values, over)?;
     let figure = estimate.figure(over.alpha);
     if matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low < 1e-9) {
-        // Exponentiating a logarithm may not give back the exact number.
+        // exp(ln(x)) may differ from x.
         return median(values).map(|value| Figure::new(value, value, value));
     }
     let says_nothing =
-        matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low > SAYS_NOTHING_FROM.ln());
+        matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low > MAX_BOUNDS_RATIO.ln());
     let value = median(values)?;
     if says_nothing {
         return Some(Figure::without(value, NoInterval::SaysNothing));
     }
-    // The median of an even number of values differs from that of their logarithms: the bounds must contain both.
+    // An even number of values and their logarithms have different medians: the bounds must contain both.
     let Figure { low, high, why, .. } = figure.rising(f64::exp);
     Some(Figure { value, low: low.map(|low| low.min(value)), high: high.map(|high| high.max(value)), why })
 }
@@ -115,23 +115,23 @@ pub struct Estimate {
     pub value: f64,
     /// Standard errors with their degrees of freedom.
     errors: Vec<(f64, u32)>,
-    /// The standard deviation of variation slower than the run.
+    /// Standard deviation of the variation that is slower than the run.
     floor: f64,
-    /// Why it has no interval.
+    /// Why there is no interval.
     why: Option<NoInterval>,
-    /// Outer bounds, with or without an interval: the batches' medians, extended by their range on both sides.
+    /// Outer bounds, with or without an interval: the batches' range, extended by its width on both sides.
     widest: Option<(f64, f64)>,
 }
 
 impl Estimate {
-    /// The median of values in time order. `None` if `values` is empty.
+    /// Estimates the median of values in time order. `None` if `values` is empty.
     pub fn of(values: &[f64], over: Over) -> Option<Self> {
         let value = median(values)?;
         let bare = Self { value, errors: Vec::new(), floor: 0.0, why: Some(NoInterval::TooFewRounds), widest: None };
-        if values.len() < over.fewest.min(MIN_ROUNDS_FOR_VERDICT) {
+        if values.len() < over.min_rounds.min(MIN_ROUNDS_FOR_VERDICT) {
             return Some(bare);
         }
-        let too_few = (values.len() < over.fewest).then_some(NoInterval::TooFewRounds);
+        let too_few = (values.len() < over.min_rounds).then_some(NoInterval::TooFewRounds);
         let batches = batches(values);
         let spread = standard_deviation(&batches)?;
         let (least, most) = range(&batches);
@@ -145,14 +145,14 @@ impl Estimate {
         })
     }
 
-    /// The same of the logarithms; values must be above 0.
+    /// Estimates the median of the logarithms; values must be above 0.
     pub fn of_logarithms(values: &[f64], over: Over) -> Option<Self> {
         let logarithms: Vec<f64> = values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect();
         Self::of(&logarithms, over)
     }
 
-    /// The difference from an independent estimate.
-    pub fn less(&self, other: &Self) -> Self {
+    /// Returns the difference from an independent estimate.
+    pub fn minus(&self, other: &Self) -> Self {
         Self {
             value: self.value - other.value,
             errors: [&self.errors[..], &other.errors].concat(),
@@ -162,7 +162,7 @@ impl Estimate {
         }
     }
 
-    /// The mean of independent estimates of one quantity. `None` if there are no estimates.
+    /// Returns the mean of independent estimates of one quantity. `None` if there are no estimates.
     pub fn mean(estimates: &[Self]) -> Option<Self> {
         let share = 1.0 / estimates.len() as f64;
         let values: Vec<f64> = estimates.iter().map(|estimate| estimate.value).collect();
@@ -181,8 +181,8 @@ impl Estimate {
         })
     }
 
-    /// The difference of the means of `candidate` and `baseline`, with one value per run (Welch, Biometrika 34, 1947;
-    /// degrees of freedom rounded down). `None` if either has fewer than two values.
+    /// Estimates the difference of the means of `candidate` and `baseline`, with one value per run (Welch, Biometrika
+    /// 34, 1947; degrees of freedom rounded down). `None` if either has fewer than two values.
     pub fn welch(baseline: &[f64], candidate: &[f64]) -> Option<Self> {
         let part = |values: &[f64]| Some(standard_deviation(values)?.powi(2) / values.len() as f64);
         let (a, b) = (part(baseline)?, part(candidate)?);
@@ -199,20 +199,20 @@ impl Estimate {
         })
     }
 
-    /// Marks the estimate as without an interval; an earlier reason is kept.
+    /// Marks the estimate as having no interval; keeps an earlier reason.
     pub fn without(mut self, why: Option<NoInterval>) -> Self {
         self.why = self.why.or(why);
         self
     }
 
-    /// Half the width of the interval at confidence 1 - `alpha`.
+    /// Returns half the width of the interval at confidence 1 - `alpha`.
     pub fn half_width(&self, alpha: f64) -> f64 {
         let upper = 1.0 - alpha / 2.0;
         let squares = self.errors.iter().map(|(error, degrees)| (student_quantile(upper, *degrees) * error).powi(2));
         (squares.sum::<f64>() + (normal_quantile(upper) * self.floor).powi(2)).sqrt()
     }
 
-    /// The estimate with its interval, or the reason for its absence.
+    /// Returns the estimate with its interval, or with the reason why it has none.
     pub fn figure(&self, alpha: f64) -> Figure {
         match self.why {
             Some(why) => Figure::without(self.value, why),
@@ -223,8 +223,8 @@ impl Estimate {
         }
     }
 
-    /// Bounds of the estimate: the interval at confidence 1 - `alpha`, or without an interval the batches' medians
-    /// extended by their range on both sides. `None` with too few rounds.
+    /// Returns the bounds of the estimate: the interval at confidence 1 - `alpha`, or without an interval the batches'
+    /// range, extended by its width on both sides. `None` with too few rounds.
     pub fn bounds(&self, alpha: f64) -> Option<(f64, f64)> {
         if self.why.is_some() {
             return self.widest;
@@ -233,11 +233,11 @@ impl Estimate {
         Some((self.value - half, self.value + half))
     }
 
-    /// The chance of an estimate more than `step` from 0 if the true difference is at most `step`: the largest alpha
-    /// whose interval still contains such a difference.
+    /// Returns the probability of an estimate more than `step` from 0 if the true difference is at most `step`: the
+    /// largest alpha whose interval still contains such a difference.
     ///
-    /// Without an interval it is 1 unless even the outer bounds are on one side of 0. Then it is 0, or with too few
-    /// rounds the p-value of Student's t over them.
+    /// Without an interval, the result is 1 unless both outer bounds are more than `step` from 0 on one side. Then it
+    /// is 0, or with too few rounds the p-value of Student's t over them.
     pub fn p_value(&self, step: f64) -> f64 {
         if let Some(why) = self.why {
             let is_beyond = self.widest.is_some_and(|(low, high)| low > step || high < -step);
@@ -261,7 +261,7 @@ impl Estimate {
         high.exp()
     }
 
-    /// The smallest true difference detected at `alpha` with a power of 90 %; `None` without an interval.
+    /// Returns the smallest true difference detected at `alpha` with a power of 90 %; `None` without an interval.
     pub fn smallest_detectable(&self, alpha: f64) -> Option<f64> {
         let errors = self.errors.iter().map(|(error, _)| error.powi(2)).sum::<f64>();
         let deviation = (errors + self.floor.powi(2)).sqrt();
@@ -281,21 +281,21 @@ fn range(values: &[f64]) -> (f64, f64) {
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(*value), most.max(*value)))
 }
 
-/// The reason if the batches show that the run is too short for the variation.
+/// Returns the reason if the batches vary so slowly that the run is too short for an interval.
 fn slow_variation(batches: &[f64]) -> Option<NoInterval> {
     let (least, most) = range(batches);
-    // Differences from rounding are no variation.
+    // Rounding differences are not variation.
     if most - least <= 1e-9 * most.abs() {
         return None;
     }
     let points: Vec<(f64, f64)> = batches.iter().enumerate().map(|(k, batch)| (k as f64, *batch)).collect();
-    if trend(&points).is_some_and(|trend| trend.p < TREND_P) {
+    if trend(&points).is_some_and(|trend| trend.p < TREND_ALPHA) {
         return Some(NoInterval::Trend);
     }
     (correlation_of_neighbours(batches) > MAX_CORRELATION).then_some(NoInterval::SlowVariation)
 }
 
-/// The correlation of each value with the next; 0 if all are equal.
+/// Returns the correlation of each value with the next; 0 if all are equal.
 fn correlation_of_neighbours(values: &[f64]) -> f64 {
     let centre = mean(values).unwrap_or(0.0);
     let of =
@@ -305,19 +305,19 @@ fn correlation_of_neighbours(values: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Which hypotheses are confirmed at a family-wise error of `alpha` (Holm, "A simple sequentially rejective multiple
-/// test procedure", Scandinavian Journal of Statistics 6, 1979).
+/// Returns which hypotheses are confirmed at a family-wise error of `alpha` (Holm, "A simple sequentially rejective
+/// multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
 pub fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
-    let mut stands = vec![false; p_values.len()];
+    let mut is_confirmed = vec![false; p_values.len()];
     for (rank, place) in order.iter().enumerate() {
         if p_values[*place] > alpha / (p_values.len() - rank) as f64 {
             break;
         }
-        stands[*place] = true;
+        is_confirmed[*place] = true;
     }
-    stands
+    is_confirmed
 }
 
 #[cfg(test)]
@@ -326,7 +326,7 @@ mod tests {
 
     use super::*;
 
-    const TEN: Over = Over { span_s: 10.0, alpha: ALPHA, fewest: MIN_ROUNDS };
+    const TEN: Over = Over { span_s: 10.0, alpha: ALPHA, min_rounds: MIN_ROUNDS };
 
     #[test]
     fn without_rounds_there_is_no_figure_and_few_have_no_interval() {
@@ -344,7 +344,7 @@ mod tests {
         let deviation = standard_deviation(&values).unwrap();
         let expected = (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE).sqrt();
         assert!((estimate.half_width(0.05) - expected).abs() < 1e-4, "{} {expected}", estimate.half_width(0.05));
-        // In a run four times as long the slow share is half as large.
+        // In a run four times as long, the slow part is half as large.
         let longer = Estimate::of(&values, Over { span_s: 40.0, ..TEN }).unwrap();
         let expected =
             (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE / 2.0).sqrt();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_p_value_is_the_alpha_whose_interval_just_holds_zero() {
+    fn a_p_value_is_the_alpha_whose_interval_just_contains_zero() {
         let values: Vec<f64> = (0..40).map(|k| 1.0 + f64::from(k * 7 % 11) / 5.0 - 1.0).collect();
         let estimate = Estimate::of(&values, TEN).unwrap();
         for step in [0.0, 0.3] {
@@ -396,7 +396,7 @@ mod tests {
     fn a_difference_adds_errors_and_a_mean_reduces_them() {
         let values: Vec<f64> = (0..40).map(|k| f64::from(k * 7 % 11)).collect();
         let one = Estimate::of(&values, TEN).unwrap();
-        let difference = one.less(&one);
+        let difference = one.minus(&one);
         assert!((difference.half_width(0.05) - one.half_width(0.05) * 2.0_f64.sqrt()).abs() < 1e-9);
         let mean = Estimate::mean(&[one.clone(), one.clone(), one.clone(), one.clone()]).unwrap();
         assert!((mean.half_width(0.05) - one.half_width(0.05) / 2.0).abs() < 1e-9);
@@ -404,13 +404,13 @@ mod tests {
     }
 
     #[test]
-    fn holm_stops_at_the_first_that_does_not_stand() {
+    fn holm_stops_at_the_first_that_is_not_confirmed() {
         assert_eq!(holm(&[0.04, 0.001, 0.03, 0.012], 0.05), [false, true, false, true]);
         assert_eq!(holm(&[], 0.05), [false; 0]);
     }
 
     #[test]
-    fn values_all_alike_have_an_interval_of_no_width() {
+    fn equal_values_have_an_interval_of_width_zero() {
         for n in [5, 6, 16, 40] {
             let figure = median_over(&vec![1234.0; n], TEN).unwrap();
             assert!((figure.low.unwrap() - 1234.0).abs() < 1e-6 && (figure.high.unwrap() - 1234.0).abs() < 1e-6);
@@ -419,7 +419,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn intervals_hold_their_figure_whatever_the_values(values in proptest::collection::vec(-1e18..1e18_f64, 1..60)) {
+        fn intervals_contain_their_figure_for_all_values(values in proptest::collection::vec(-1e18..1e18_f64, 1..60)) {
             let figure = median_over(&values, TEN).unwrap();
             prop_assert!(figure.low.is_none_or(|low| low <= figure.value), "{figure:?}");
             prop_assert!(figure.high.is_none_or(|high| figure.value <= high), "{figure:?}");

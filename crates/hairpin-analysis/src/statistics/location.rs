@@ -1,13 +1,13 @@
 //! Location and spread of values.
 
-/// The median: the middle value, or the mean of the two in the middle. `None` if `values` is empty.
+/// Returns the median: the middle value, or the mean of the two middle values. `None` if `values` is empty.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     median_of_sorted(&sorted)
 }
 
-/// The same for values in ascending order.
+/// Returns the median of values in ascending order.
 pub fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let (upper, lower) = (sorted.len() / 2, sorted.len().checked_sub(1)? / 2);
     Some(sorted[lower].midpoint(sorted[upper]))

@@ -1,6 +1,6 @@
 //! Statistics on slices: locations, intervals over rounds, trends.
 //!
-//! The round is the unit of replication. Samples of one round are neighbours in time and not independent, so Hairpin
+//! The round is the unit of replication. Samples in one round are neighbours in time and not independent, so Hairpin
 //! never computes an interval from the samples of one round.
 
 pub mod distribution;

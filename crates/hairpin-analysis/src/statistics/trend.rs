@@ -1,4 +1,4 @@
-//! Whether values drift: Theil-Sen slope and Mann-Kendall test.
+//! Detects drift: Theil-Sen slope and Mann-Kendall test.
 
 use super::distribution::kendall_p;
 use super::location::median;
@@ -8,12 +8,12 @@ pub struct Trend {
     /// Change of the value per unit of time: the median of the slopes between all pairs of points (Theil 1950; Sen,
     /// Journal of the American Statistical Association 63, 1968).
     pub slope: f64,
-    /// The chance of a trend at least as clear without a true trend: two-sided Mann-Kendall test (Mann, Econometrica
-    /// 13, 1945; Kendall 1938), exact to 30 values without ties.
+    /// Probability of a trend at least as clear if there is no true trend: two-sided Mann-Kendall test (Mann,
+    /// Econometrica 13, 1945; Kendall 1938), exact for up to 30 values without ties.
     pub p: f64,
 }
 
-/// The trend of `points` (time, value); `None` below three points or if all times are equal.
+/// Computes the trend of `points` (time, value); `None` for fewer than three points or if all times are equal.
 ///
 /// Quadratic in the number of points; above 1 000 points, a regular subsample is used.
 pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
@@ -37,7 +37,7 @@ pub fn trend(points: &[(f64, f64)]) -> Option<Trend> {
     Some(Trend { slope: median(&slopes)?, p: kendall_p(statistic, points.len(), variance, ties) })
 }
 
-/// The variance of Kendall's S with the correction for ties, and whether there are any.
+/// Returns the variance of Kendall's S, corrected for ties, and whether there are ties.
 fn variance_of_statistic(values: &[f64]) -> (f64, bool) {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

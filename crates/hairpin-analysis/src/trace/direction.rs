@@ -6,13 +6,13 @@ use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::{CallKind, End, StampKind};
 use hairpin_model::{Call, EndTrace, Packet, RoundTrace, Stamp};
 
-/// Maximum time between the stamps of one acknowledgment, in ns.
-const ONE_ACK_NS: u64 = 2_000;
+/// Maximum time between the stamps that one acknowledgment causes, in ns.
+const MAX_ONE_ACK_NS: u64 = 2_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) left_ns: u64,
-    /// When it was seen at the other end; `None` if that end was not captured or the segment never arrived.
+    /// When it was captured at the other end; `None` if that end was not captured or the segment never arrived.
     pub(super) seen_ns: Option<u64>,
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
@@ -23,13 +23,13 @@ pub(super) struct Segment {
 pub(super) struct Ack {
     /// When it arrived.
     pub(super) at_ns: u64,
-    /// When it was seen leaving the other end; `None` if that end was not captured.
+    /// When it was captured leaving the other end; `None` if that end was not captured.
     pub(super) left_ns: Option<u64>,
     /// The first newly acknowledged byte.
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
-    /// A pure acknowledgment, without payload; for kernel timestamps see [`Direction::settle_acks`].
-    pub(super) bare: bool,
+    /// A pure acknowledgment, without payload; for kernel timestamps see [`Direction::classify_acks`].
+    pub(super) is_pure: bool,
 }
 
 pub(super) struct Direction<'t> {
@@ -38,23 +38,23 @@ pub(super) struct Direction<'t> {
     pub(super) writes: Vec<&'t Call>,
     /// Calls that read bytes of this direction.
     pub(super) reads: Vec<&'t Call>,
-    /// In order of departure, with retransmissions.
+    /// In order of departure, including retransmissions.
     pub(super) segments: Vec<Segment>,
     /// First transmissions, in byte order.
     pub(super) first_sent: Vec<Segment>,
     pub(super) acks: Vec<Ack>,
-    /// The arrival of the last segment that each read call took, in byte order.
+    /// The arrival of the last segment that each read call returned, in byte order.
     received: Vec<&'t Stamp>,
     /// The shortest travel time of a segment, in ns; 0 if unknown.
     pub(super) travel_ns: u64,
     /// The longest travel time of a segment, in ns.
     pub(super) longest_travel_ns: u64,
-    /// Segments are packets seen on an interface.
+    /// Whether the segments are packets captured on an interface.
     captured: bool,
-    /// Packets were seen at both ends of a link, each end with its own time.
+    /// Whether packets were captured at both ends of a link, each end with its own time.
     crosses_link: bool,
-    /// The receiver's times are unknown; `travel_ns` is then the whole round trip.
-    sender_alone: bool,
+    /// Whether the receiver's times are unknown; `travel_ns` is then the whole round trip.
+    sender_only: bool,
 }
 
 pub(super) fn other(end: End) -> End {
@@ -75,7 +75,7 @@ impl<'t> Direction<'t> {
     pub(super) fn new(trace: &'t RoundTrace, source: Source, from: End) -> Self {
         let (sender, receiver) = (end_of(trace, from), end_of(trace, other(from)));
         let (segments, acks) = match source {
-            Source::Capture => (sent(&trace.packets, from), acknowledged(&trace.packets, from)),
+            Source::Capture => (sent_segments(&trace.packets, from), acknowledged(&trace.packets, from)),
             Source::KernelTimestamps => (stamped_segments(sender), stamped_acks(sender)),
         };
         let mut received: Vec<&Stamp> =
@@ -83,8 +83,8 @@ impl<'t> Direction<'t> {
         received.sort_by_key(|stamp| (stamp.end_byte, stamp.at_ns));
         let mut direction = Self {
             from,
-            writes: carrying(sender, CallKind::Write),
-            reads: carrying(receiver, CallKind::Read),
+            writes: calls_of_kind(sender, CallKind::Write),
+            reads: calls_of_kind(receiver, CallKind::Read),
             travel_ns: 0,
             longest_travel_ns: 0,
             first_sent: first_sent(&segments),
@@ -93,7 +93,7 @@ impl<'t> Direction<'t> {
             received,
             captured: source == Source::Capture,
             crosses_link: source == Source::Capture && crosses_link(&trace.packets),
-            sender_alone: false,
+            sender_only: false,
         };
         let travels = direction.first_sent.iter().filter_map(|segment| {
             let arrived_ns = direction.exact_arrival_ns(segment)?;
@@ -105,33 +105,33 @@ impl<'t> Direction<'t> {
         direction
     }
 
-    /// Marks the direction as seen at the sender alone. `least_round_trip_ns` is the minimum time to an answer;
-    /// anything longer was delayed at the receiver or on the path.
-    pub(super) fn seen_at_sender_alone(&mut self, least_round_trip_ns: u64) {
-        (self.sender_alone, self.travel_ns) = (true, least_round_trip_ns);
+    /// Marks the direction as captured only at the sender. `least_round_trip_ns` is the minimum time to an answer; any
+    /// additional time is a delay at the receiver or on the path.
+    pub(super) fn set_sender_only(&mut self, least_round_trip_ns: u64) {
+        (self.sender_only, self.travel_ns) = (true, least_round_trip_ns);
     }
 
-    /// Upper bound of the time at which the bytes up to `end_byte` had arrived: the earliest of the interface's, the
-    /// kernel's receive stamps and the calls that read them; `None` if unknown.
+    /// Returns an upper bound of the time at which the bytes up to `end_byte` had arrived: the earliest of the capture,
+    /// the kernel's receive stamps and the calls that read them. `None` if unknown.
     pub(super) fn arrived_ns(&self, end_byte: u64) -> Option<u64> {
         let stamp = self.received.partition_point(|stamp| stamp.end_byte < end_byte);
         let stamp = self.received.get(stamp).map(|stamp| stamp.at_ns);
         let read = self.reads.get(self.reads.partition_point(|call| call.end_byte < end_byte));
         let read = read.map(|call| call.ended_ns);
-        [stamp, read, self.came_ns(end_byte)].into_iter().flatten().min()
+        [stamp, read, self.captured_arrival_ns(end_byte)].into_iter().flatten().min()
     }
 
-    /// The same by the interfaces alone: if both were captured, when the first segment with the last byte was seen.
-    fn came_ns(&self, end_byte: u64) -> Option<u64> {
+    /// Returns this bound from the capture only: with both ends captured, when a segment with the last byte arrived.
+    fn captured_arrival_ns(&self, end_byte: u64) -> Option<u64> {
         if self.crosses_link {
             let with_it = self.segments.iter().filter(|one| one.first_byte < end_byte && one.end_byte >= end_byte);
             return with_it.filter_map(|segment| segment.seen_ns).min();
         }
-        let left = self.left(end_byte).filter(|_| self.captured || self.sender_alone);
+        let left = self.first_segment(end_byte).filter(|_| self.captured || self.sender_only);
         left.map(|segment| segment.left_ns.saturating_add(self.travel_ns))
     }
 
-    /// The exact arrival of the segment; `None` if it was not seen and no receive stamp belongs to its last byte alone.
+    /// Returns the arrival of the segment; `None` if neither the capture nor a receive stamp of this segment shows it.
     pub(super) fn exact_arrival_ns(&self, segment: &Segment) -> Option<u64> {
         if self.crosses_link {
             return segment.seen_ns.filter(|seen_ns| *seen_ns >= segment.left_ns);
@@ -144,13 +144,13 @@ impl<'t> Direction<'t> {
         (stamp.at_ns >= segment.left_ns && !merged).then_some(stamp.at_ns)
     }
 
-    /// The segment that first carried the byte before `end_byte`.
-    pub(super) fn left(&self, end_byte: u64) -> Option<&Segment> {
+    /// Returns the segment that first carried the byte before `end_byte`.
+    pub(super) fn first_segment(&self, end_byte: u64) -> Option<&Segment> {
         let place = self.first_sent.partition_point(|segment| segment.end_byte < end_byte);
         self.first_sent.get(place).filter(|segment| segment.first_byte < end_byte)
     }
 
-    /// The end of the last segment before `first_byte` that is smaller than the direction's largest segment.
+    /// Returns the end of the last segment before `first_byte` that is smaller than the direction's largest segment.
     pub(super) fn last_small_before(&self, first_byte: u64) -> Option<u64> {
         let size = |segment: &Segment| segment.end_byte - segment.first_byte;
         let largest = self.first_sent.iter().map(size).max()?;
@@ -158,7 +158,7 @@ impl<'t> Direction<'t> {
         before.iter().rev().find(|segment| size(segment) < largest).map(|segment| segment.end_byte)
     }
 
-    /// The first acknowledgment that covers all bytes before `end_byte`.
+    /// Returns the first acknowledgment that covers all bytes before `end_byte`.
     pub(super) fn acknowledged(&self, end_byte: u64) -> Option<&Ack> {
         self.acks.get(self.acks.partition_point(|ack| ack.end_byte < end_byte))
     }
@@ -168,43 +168,43 @@ impl<'t> Direction<'t> {
     }
 
     pub(super) fn writes_with(&self, bytes: &Range<u64>) -> &[&'t Call] {
-        with(&self.writes, bytes)
+        calls_with(&self.writes, bytes)
     }
 
     pub(super) fn reads_with(&self, bytes: &Range<u64>) -> &[&'t Call] {
-        with(&self.reads, bytes)
+        calls_with(&self.reads, bytes)
     }
 
-    /// Decides which stamped acknowledgments were pure; stamps do not say. An acknowledgment is pure unless a segment
-    /// left the other end between the arrival of the acknowledged data and the acknowledgment: every segment carries
-    /// the newest one (RFC 9293, section 3.10.7.4).
-    pub(super) fn settle_acks(&mut self, back: &[Segment], clock_error_ns: u64) {
+    /// Determines which acknowledgments known by kernel timestamps were pure, as the timestamps do not say. An
+    /// acknowledgment is pure unless a segment left the other end between the arrival of the acknowledged data and the
+    /// acknowledgment: every segment carries the newest acknowledgment (RFC 9293, section 3.10.7.4).
+    pub(super) fn classify_acks(&mut self, back: &[Segment], clock_error_ns: u64) {
         if self.captured {
             return;
         }
-        let bare = |ack: &Ack| {
+        let is_pure = |ack: &Ack| {
             let Some(arrived_ns) = self.arrived_ns(ack.first_byte + 1) else { return true };
             let until_ns = ack.at_ns.saturating_add(clock_error_ns.saturating_mul(2));
             let after = back.partition_point(|segment| segment.left_ns < arrived_ns);
             back.get(after).is_none_or(|segment| segment.left_ns > until_ns)
         };
-        let settled: Vec<bool> = self.acks.iter().map(bare).collect();
-        self.acks.iter_mut().zip(settled).for_each(|(ack, bare)| ack.bare = bare);
+        let is_pure_ack: Vec<bool> = self.acks.iter().map(is_pure).collect();
+        self.acks.iter_mut().zip(is_pure_ack).for_each(|(ack, is_pure)| ack.is_pure = is_pure);
     }
 }
 
-/// The calls with bytes of the range; `calls` are in byte order.
-fn with<'a, 't>(calls: &'a [&'t Call], bytes: &Range<u64>) -> &'a [&'t Call] {
+/// Returns the calls with bytes in the range; `calls` are in byte order.
+fn calls_with<'a, 't>(calls: &'a [&'t Call], bytes: &Range<u64>) -> &'a [&'t Call] {
     let first = calls.partition_point(|call| call.end_byte <= bytes.start);
     let end = calls.partition_point(|call| call.first_byte < bytes.end);
     &calls[first.min(end)..end]
 }
 
-fn carrying(end: &EndTrace, kind: CallKind) -> Vec<&Call> {
+fn calls_of_kind(end: &EndTrace, kind: CallKind) -> Vec<&Call> {
     end.calls.iter().filter(|call| call.kind == kind && call.end_byte > call.first_byte).collect()
 }
 
-fn sent(packets: &[Packet], from: End) -> Vec<Segment> {
+fn sent_segments(packets: &[Packet], from: End) -> Vec<Segment> {
     let with_payload = packets.iter().filter(|packet| packet.from == from && packet.end_byte > packet.first_byte);
     let segment = |packet: &Packet| Segment {
         left_ns: packet.at_ns,
@@ -219,7 +219,7 @@ fn crosses_link(packets: &[Packet]) -> bool {
     packets.iter().any(|packet| packet.arrived_ns.is_some())
 }
 
-/// Each byte counts in the first segment that carried it.
+/// Returns the first transmissions: each byte counts in the first segment that carried it.
 fn first_sent(segments: &[Segment]) -> Vec<Segment> {
     let mut next_byte = 0;
     let mut all = Vec::new();
@@ -241,13 +241,13 @@ fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
             at_ns,
             left_ns: Some(packet.at_ns),
             end_byte: packet.ack_byte?,
-            bare: packet.end_byte == packet.first_byte,
+            is_pure: packet.end_byte == packet.first_byte,
         })
     };
     let mut answers: Vec<ReceivedAck> =
         packets.iter().filter(|packet| packet.from != from).filter_map(answer).collect();
     answers.sort_by_key(|came| came.at_ns);
-    newest(answers)
+    new_acks(answers)
 }
 
 /// An acknowledgment as received, including duplicates.
@@ -255,10 +255,10 @@ struct ReceivedAck {
     at_ns: u64,
     left_ns: Option<u64>,
     end_byte: u64,
-    bare: bool,
+    is_pure: bool,
 }
 
-/// A stamp holds the last byte of a segment; the segment starts where the previous one ended.
+/// Converts stamps to segments. A stamp has the last byte of a segment, which starts where the previous one ended.
 fn stamped_segments(sender: &EndTrace) -> Vec<Segment> {
     let stamps = in_time(sender, StampKind::Driver);
     let ends: Vec<Segment> = stamps
@@ -270,10 +270,10 @@ fn stamped_segments(sender: &EndTrace) -> Vec<Segment> {
 
 fn stamped_acks(sender: &EndTrace) -> Vec<Ack> {
     let stamps = in_time(sender, StampKind::Acknowledged);
-    let one = stamps.chunk_by(|a, b| b.at_ns - a.at_ns <= ONE_ACK_NS);
-    newest(one.filter_map(|stamps| {
+    let one = stamps.chunk_by(|a, b| b.at_ns - a.at_ns <= MAX_ONE_ACK_NS);
+    new_acks(one.filter_map(|stamps| {
         let newest = stamps.iter().map(|stamp| stamp.end_byte).max()?;
-        Some(ReceivedAck { at_ns: stamps.first()?.at_ns, left_ns: None, end_byte: newest, bare: true })
+        Some(ReceivedAck { at_ns: stamps.first()?.at_ns, left_ns: None, end_byte: newest, is_pure: true })
     }))
 }
 
@@ -283,13 +283,13 @@ fn in_time(end: &EndTrace, kind: StampKind) -> Vec<&Stamp> {
     stamps
 }
 
-/// The acknowledgments of new data.
-fn newest(acks: impl IntoIterator<Item = ReceivedAck>) -> Vec<Ack> {
+/// Returns the acknowledgments of new data.
+fn new_acks(acks: impl IntoIterator<Item = ReceivedAck>) -> Vec<Ack> {
     let mut first_byte = 0;
     let mut all = Vec::new();
-    for ReceivedAck { at_ns, left_ns, end_byte, bare } in acks {
+    for ReceivedAck { at_ns, left_ns, end_byte, is_pure } in acks {
         if end_byte > first_byte {
-            all.push(Ack { at_ns, left_ns, first_byte, end_byte, bare });
+            all.push(Ack { at_ns, left_ns, first_byte, end_byte, is_pure });
             first_byte = end_byte;
         }
     }

@@ -1,4 +1,4 @@
-//! The exchanges of a trace: their bytes, times and waits.
+//! Derives the exchanges of a trace: their bytes, times and waits.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use super::reading::{MIN_MESSAGE_WAIT_NS, MIN_WAIT_NS, Reading};
 
 /// Minimum delay of a delayed acknowledgment, in ns. RFC 1122 (4.2.3.2) allows 500 ms; Linux waits 40 to 200 ms
 /// (include/net/tcp.h, `TCP_DELACK_MIN` and `TCP_DELACK_MAX`).
-const LATE_ACK_NS: u64 = 10_000_000;
+const MIN_LATE_ACK_NS: u64 = 10_000_000;
 
-/// An exchange's place in the connection: its times, and its bytes in both directions.
+/// The part of the connection that belongs to an exchange: its times, and its bytes in both directions.
 #[derive(Clone, Debug)]
 pub(super) struct Extent {
     pub(super) began_ns: u64,
@@ -23,7 +23,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Its bytes in the direction in which `from` sends.
+    /// Returns the bytes of the exchange that `from` sends.
     pub(super) fn bytes(&self, from: End) -> &Range<u64> {
         match from {
             End::Client => &self.request,
@@ -31,12 +31,12 @@ impl Extent {
         }
     }
 
-    /// A time relative to the start of the exchange.
+    /// Converts a time to one relative to the start of the exchange.
     pub(super) fn time(&self, at_ns: u64) -> i64 {
         signed(at_ns) - signed(self.began_ns)
     }
 
-    /// A byte relative to the first byte that `from` sends in the exchange.
+    /// Converts a byte position to one relative to the first byte that `from` sends in the exchange.
     pub(super) fn byte(&self, from: End, byte: u64) -> i64 {
         signed(byte) - signed(self.bytes(from).start)
     }
@@ -46,7 +46,7 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A wait, with times and bytes of the whole connection.
+/// A wait, with times and byte positions relative to the whole connection.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionWait {
     cause: WaitCause,
@@ -57,12 +57,12 @@ pub(super) struct ConnectionWait {
     from_ns: u64,
     until_ns: u64,
     /// When a late acknowledgment arrived.
-    came_ns: Option<u64>,
+    ack_arrived_ns: Option<u64>,
     bytes: Range<u64>,
 }
 
 impl Reading<'_> {
-    /// The exchanges that were answered.
+    /// Returns the answered exchanges.
     pub(super) fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
         let trace = self.trace;
         let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
@@ -82,11 +82,11 @@ impl Reading<'_> {
         {
             for segment in &direction.first_sent {
                 let written = segment.first_byte..segment.end_byte;
-                let late = |ended_ns: u64| segment.left_ns > ended_ns.saturating_add(self.least_wait_ns());
+                let late = |ended_ns: u64| segment.left_ns > ended_ns.saturating_add(self.min_wait_ns());
                 let mut held = direction.writes_with(&written).iter().filter(|call| late(call.ended_ns));
                 let (Some(first), Some(last)) = (held.clone().next(), held.next_back()) else { continue };
                 let cause = self.cause(direction, sending, segment, first.ended_ns);
-                if cause == WaitCause::Nagle && self.of_messages {
+                if cause == WaitCause::Nagle && self.is_open_loop {
                     all.extend(releasing_ack(direction, segment, first.ended_ns, back.longest_travel_ns));
                 }
                 all.push(ConnectionWait {
@@ -95,7 +95,7 @@ impl Reading<'_> {
                     from: direction.from,
                     from_ns: first.ended_ns,
                     until_ns: segment.left_ns,
-                    came_ns: None,
+                    ack_arrived_ns: None,
                     bytes: first.first_byte.max(segment.first_byte)..last.end_byte.min(segment.end_byte),
                 });
             }
@@ -105,12 +105,12 @@ impl Reading<'_> {
         all
     }
 
-    pub(super) fn least_wait_ns(&self) -> u64 {
-        let least_ns = if self.of_messages { MIN_MESSAGE_WAIT_NS } else { MIN_WAIT_NS };
+    pub(super) fn min_wait_ns(&self) -> u64 {
+        let least_ns = if self.is_open_loop { MIN_MESSAGE_WAIT_NS } else { MIN_WAIT_NS };
         least_ns.max(self.trace.clock_error_ns.saturating_mul(10))
     }
 
-    /// The server program had the whole request but started its answer late.
+    /// Returns a wait if the server program had read the whole request but started its answer late.
     fn server_program(&self, extent: &Extent) -> Option<ConnectionWait> {
         let [out, back] = &self.directions;
         let read = out.reads_with(&extent.request).iter().find(|call| call.end_byte >= extent.request.end)?;
@@ -122,20 +122,20 @@ impl Reading<'_> {
             from: End::Client,
             from_ns: read.ended_ns,
             until_ns: answer.began_ns,
-            came_ns: None,
+            ack_arrived_ns: None,
             bytes: extent.request.clone(),
         })
     }
 
-    /// The waits of an exchange, the longest first. Held bytes count only in the exchange that wrote them, even if one
-    /// segment carried bytes of several exchanges; a late acknowledgment counts in every exchange in progress.
+    /// Returns the waits of an exchange, longest first. Held bytes count only in the exchange that wrote them, even if
+    /// one segment carried bytes of several exchanges; a late acknowledgment counts in every exchange in progress.
     pub(super) fn waits_of(&self, extent: &Extent, waits: &[ConnectionWait]) -> Vec<Wait> {
-        let mut all: Vec<Wait> = waits.iter().filter_map(|waited| self.within(extent, waited)).collect();
+        let mut all: Vec<Wait> = waits.iter().filter_map(|waited| self.wait_in_exchange(extent, waited)).collect();
         all.sort_by_key(|wait| std::cmp::Reverse(wait.until_ns - wait.from_ns));
         all
     }
 
-    fn within(&self, extent: &Extent, waited: &ConnectionWait) -> Option<Wait> {
+    fn wait_in_exchange(&self, extent: &Extent, waited: &ConnectionWait) -> Option<Wait> {
         let own = extent.bytes(waited.from);
         let (mut from_ns, mut bytes) = (waited.from_ns, waited.bytes.clone());
         if waited.cause != WaitCause::DelayedAck {
@@ -149,14 +149,14 @@ impl Reading<'_> {
                 from_ns = direction.writes_with(&bytes).first()?.ended_ns;
             }
         }
-        let least_ns = if waited.cause == WaitCause::ServerProgram { MIN_WAIT_NS } else { self.least_wait_ns() };
+        let least_ns = if waited.cause == WaitCause::ServerProgram { MIN_WAIT_NS } else { self.min_wait_ns() };
         let during_ns = waited.until_ns.min(extent.ended_ns).saturating_sub(from_ns.max(extent.began_ns));
         (during_ns >= least_ns).then(|| Wait {
             cause: waited.cause,
             end: waited.end,
             from_ns: extent.time(from_ns),
             until_ns: extent.time(waited.until_ns),
-            came_ns: waited.came_ns.map(|came_ns| extent.time(came_ns)),
+            came_ns: waited.ack_arrived_ns.map(|at_ns| extent.time(at_ns)),
             first_byte: extent.byte(waited.from, bytes.start),
             end_byte: extent.byte(waited.from, bytes.end),
         })
@@ -164,7 +164,7 @@ impl Reading<'_> {
 
     pub(super) fn traced_exchange(&self, extent: &Extent, waits: &[ConnectionWait]) -> TracedExchange {
         let [out, _] = &self.directions;
-        let acknowledged = out.acknowledged(extent.request.end).zip(out.left(extent.request.end));
+        let acknowledged = out.acknowledged(extent.request.end).zip(out.first_segment(extent.request.end));
         TracedExchange {
             duration_ns: extent.ended_ns.saturating_sub(extent.began_ns),
             writes: out.writes_with(&extent.request).len() as u64,
@@ -176,19 +176,19 @@ impl Reading<'_> {
     }
 }
 
-/// Pure acknowledgments that left long after the acknowledged data had arrived.
+/// Finds pure acknowledgments that left long after the acknowledged data had arrived.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<ConnectionWait> {
     let late = |ack: &Ack| delay(direction, ack, travel_ns).filter(|waited| is_late(ack, waited));
     direction.acks.iter().filter_map(late).collect()
 }
 
 fn is_late(ack: &Ack, waited: &ConnectionWait) -> bool {
-    ack.bare && waited.until_ns.saturating_sub(waited.from_ns) >= LATE_ACK_NS
+    ack.is_pure && waited.until_ns.saturating_sub(waited.from_ns) >= MIN_LATE_ACK_NS
 }
 
-/// The acknowledgment that released the segment held since `from_ns`, if the receiver delayed it for at least half of
-/// that time. In an open loop it leaves with the next message, long before the delayed-ACK timer ends. Late pure
-/// acknowledgments are in [`late_acks`].
+/// Returns the acknowledgment that released the segment held since `from_ns`, if the receiver delayed it for at least
+/// half of the hold. In an open loop it leaves with the next message, long before the delayed-ACK timer ends.
+/// [`late_acks`] returns the late pure acknowledgments.
 fn releasing_ack(
     direction: &Direction<'_>,
     segment: &Segment,
@@ -201,17 +201,17 @@ fn releasing_ack(
     (2 * kept_ns >= segment.left_ns.saturating_sub(from_ns)).then_some(waited)
 }
 
-/// The time from the arrival of the acknowledged data until the acknowledgment left. If its departure was not seen, it
-/// is estimated as arrival minus `travel_ns`, the longest travel time in that direction.
+/// Returns the time from the arrival of the acknowledged data until the acknowledgment left. If the trace does not show
+/// when it left, this is estimated as its arrival minus `travel_ns`, the longest travel time in that direction.
 fn delay(direction: &Direction<'_>, ack: &Ack, travel_ns: u64) -> Option<ConnectionWait> {
-    let first = direction.left(ack.first_byte + 1)?;
+    let first = direction.first_segment(ack.first_byte + 1)?;
     Some(ConnectionWait {
         cause: WaitCause::DelayedAck,
         end: other(direction.from),
         from: direction.from,
         from_ns: direction.arrived_ns(first.end_byte)?,
         until_ns: ack.left_ns.unwrap_or_else(|| ack.at_ns.saturating_sub(travel_ns)),
-        came_ns: Some(ack.at_ns),
+        ack_arrived_ns: Some(ack.at_ns),
         bytes: ack.first_byte..ack.end_byte,
     })
 }

@@ -1,18 +1,18 @@
-//! Why written bytes were held.
+//! Determines why written bytes were held.
 
 use hairpin_model::time_sequence::WaitCause;
 
 use super::direction::{Direction, Segment};
-use super::reading::{AT_ONCE_NS, Reading};
+use super::reading::{MAX_EFFECT_DELAY_NS, Reading};
 use super::sending::{Corked, Sending};
 
-/// Linux releases corked data after about 200 ms (tcp(7), `TCP_CORK`): the timer counts in ticks and is never shorter
-/// than the retransmission timeout, which is three round trips and at most 200 ms while RTTs vary little (RFC 6298).
-const CEILING_NS: std::ops::RangeInclusive<u64> = 150_000_000..=400_000_000;
+/// Linux releases corked data after about 200 ms (tcp(7), `TCP_CORK`). The timer counts in ticks and is at least the
+/// retransmission timeout: about three round trips, at most 200 ms, while RTTs vary little (RFC 6298).
+const CORK_TIMER_NS: std::ops::RangeInclusive<u64> = 150_000_000..=400_000_000;
 const ROUND_TRIPS: u64 = 3;
 
 impl Reading<'_> {
-    /// Why the bytes of `segment`, the first of which was written at `from_ns`, were held.
+    /// Returns why the bytes of `segment` were held; the first of them was written at `from_ns`.
     pub(super) fn cause(
         &self,
         direction: &Direction<'_>,
@@ -22,10 +22,10 @@ impl Reading<'_> {
     ) -> WaitCause {
         let mut from_ns = from_ns;
         if let Some(corked) = sending.corked_at(from_ns) {
-            if self.is_let_go(corked, segment, from_ns) {
+            if self.is_cork_release(corked, segment, from_ns) {
                 return WaitCause::Cork;
             }
-            // After the release of the cork the bytes waited for something else.
+            // After the cork was released, the bytes waited for another reason.
             match corked.release.filter(|release| release.ended_ns < segment.left_ns) {
                 Some(release) => from_ns = release.ended_ns,
                 None => return WaitCause::Unexplained,
@@ -38,33 +38,34 @@ impl Reading<'_> {
         }
     }
 
-    /// A cork explains the wait only if the bytes left when it was released or when its timer expired.
-    fn is_let_go(&self, corked: &Corked, segment: &Segment, from_ns: u64) -> bool {
+    /// Whether the cork explains the wait: the bytes left when it was released or when its timer expired.
+    fn is_cork_release(&self, corked: &Corked, segment: &Segment, from_ns: u64) -> bool {
         let error_ns = self.trace.clock_error_ns;
         let released = corked.release.is_some_and(|release| {
-            let at_once_ns = AT_ONCE_NS.saturating_add(error_ns);
+            let at_once_ns = MAX_EFFECT_DELAY_NS.saturating_add(error_ns);
             segment.left_ns >= release.began_ns.saturating_sub(error_ns)
                 && segment.left_ns <= release.ended_ns.saturating_add(at_once_ns)
         });
         let [out, back] = &self.directions;
         let round_trip_ns = out.travel_ns.saturating_add(back.travel_ns);
-        let longest_ns = CEILING_NS.end().saturating_add(ROUND_TRIPS.saturating_mul(round_trip_ns));
-        let by_itself = (*CEILING_NS.start()..=longest_ns).contains(&segment.left_ns.saturating_sub(from_ns));
-        released || by_itself
+        let longest_ns = CORK_TIMER_NS.end().saturating_add(ROUND_TRIPS.saturating_mul(round_trip_ns));
+        let timer_expired = (*CORK_TIMER_NS.start()..=longest_ns).contains(&segment.left_ns.saturating_sub(from_ns));
+        released || timer_expired
     }
 
-    /// Nagle's algorithm: earlier bytes were unacknowledged at the write, and these bytes left when all of them were
-    /// acknowledged (RFC 896), or the last small segment before them: Linux holds a small segment only while an earlier
-    /// small one is unacknowledged (`tcp_minshall_check`, net/ipv4/tcp_output.c).
+    /// Whether Nagle's algorithm explains the wait: at the write, earlier bytes were unacknowledged, and these bytes
+    /// left when all of them were acknowledged (RFC 896), or when the last small segment before these bytes was. The
+    /// latter is enough because Linux holds a small segment only while an earlier small one is unacknowledged
+    /// (`tcp_minshall_check`, net/ipv4/tcp_output.c).
     fn left_with_the_ack(&self, direction: &Direction<'_>, segment: &Segment, from_ns: u64) -> bool {
         if segment.first_byte == 0 {
             return false;
         }
         let ends = [Some(segment.first_byte), direction.last_small_before(segment.first_byte)];
         let mut acks = ends.into_iter().flatten().filter_map(|end_byte| direction.acknowledged(end_byte));
-        // A hold shorter than `AT_ONCE_NS` would always seem to end with some acknowledgment.
+        // With `MAX_EFFECT_DELAY_NS`, any shorter hold would seem to end with an acknowledgment.
         let held_ns = segment.left_ns.saturating_sub(from_ns);
-        let at_once_ns = if self.of_messages { AT_ONCE_NS.min(held_ns / 4) } else { AT_ONCE_NS };
+        let at_once_ns = if self.is_open_loop { MAX_EFFECT_DELAY_NS.min(held_ns / 4) } else { MAX_EFFECT_DELAY_NS };
         let at_once_ns = at_once_ns.saturating_add(self.trace.clock_error_ns);
         acks.any(|ack| ack.at_ns > from_ns && segment.left_ns.abs_diff(ack.at_ns) <= at_once_ns)
     }

@@ -1,4 +1,4 @@
-//! A trace, read in both directions.
+//! The prepared data of a trace, for both directions.
 
 use hairpin_model::RoundTrace;
 use hairpin_model::time_sequence::Source;
@@ -8,10 +8,10 @@ use super::sending::Sending;
 
 /// Minimum wait to report, in ns; also at least ten times the clock error.
 pub(super) const MIN_WAIT_NS: u64 = 1_000_000;
-/// Minimum wait of messages in an open loop, in ns: they wait at most until the next message is due.
+/// Minimum wait of messages in an open loop, in ns. Such a wait ends at the latest when the next message is due.
 pub(super) const MIN_MESSAGE_WAIT_NS: u64 = 20_000;
-/// Maximum time between an event and its effect, in ns, plus the clock error.
-pub(super) const AT_ONCE_NS: u64 = 1_000_000;
+/// Maximum time between an event and its immediate effect, in ns, plus the clock error.
+pub(super) const MAX_EFFECT_DELAY_NS: u64 = 1_000_000;
 
 pub(super) struct Reading<'t> {
     pub(super) trace: &'t RoundTrace,
@@ -20,6 +20,6 @@ pub(super) struct Reading<'t> {
     pub(super) directions: [Direction<'t>; 2],
     pub(super) sending: [Sending; 2],
     pub(super) autocorked: Option<u64>,
-    /// The messages come from an open loop, not from exchanges.
-    pub(super) of_messages: bool,
+    /// Whether the messages come from an open loop rather than from exchanges.
+    pub(super) is_open_loop: bool,
 }

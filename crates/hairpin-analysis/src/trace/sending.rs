@@ -1,4 +1,4 @@
-//! How an end sends: the options granted, and when it was corked.
+//! How an end sends: the granted options, and the periods in which it was corked.
 
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::CallKind;
@@ -17,8 +17,8 @@ pub(super) struct Corked {
 }
 
 impl Sending {
-    /// `more` is the size of requests whose writes, except the last, were sent with `MSG_MORE`, which corks until the
-    /// next write without it.
+    /// `more` is the request size if all writes of a request except the last were sent with `MSG_MORE`, which corks
+    /// until the next write without `MSG_MORE`.
     pub(super) fn new(calls: &[Call], options: &[Effective], more: Option<u64>) -> Self {
         let mut corked = Vec::new();
         let mut from_ns = (switch(options, OptionName::Cork) == Some(true)).then_some(0);
@@ -48,7 +48,7 @@ impl Sending {
     }
 }
 
-/// Whether the switch was on or off for the whole round; `None` if unknown or changed.
+/// Returns whether the option was on or off for the whole round; `None` if unknown or changed.
 pub(crate) fn switch(options: &[Effective], name: OptionName) -> Option<bool> {
     let option = options.iter().find(|option| option.name == name).filter(|option| option.before == option.after)?;
     match option.before.as_str() {

@@ -1,4 +1,4 @@
-//! One exchange as a time sequence: all events at both ends and between them.
+//! Lists the events of one exchange in time order: all events at both ends and between them.
 
 use hairpin_model::time_sequence::{Event, EventKind, Source};
 use hairpin_model::trace::{CallKind, End};
@@ -9,13 +9,13 @@ use super::exchange::{ConnectionWait, Extent};
 use super::reading::Reading;
 use crate::statistics::location::median;
 
-/// Durations within this share of the median are typical.
-const TYPICAL: f64 = 0.25;
+/// A duration is typical if it differs from the median by at most this share of it.
+const MAX_TYPICAL_DEVIATION: f64 = 0.25;
 
 impl Reading<'_> {
-    /// The last typical exchange after the first; `None` if no exchange ended.
+    /// Returns the last typical exchange after the first; `None` if no exchange ended.
     pub(super) fn sequence(&self, exchanges: &[TracedExchange], waits: &[ConnectionWait]) -> Option<TimeSequence> {
-        let place = typical(exchanges)?;
+        let place = typical_index(exchanges)?;
         let extent = self.extents().nth(place)?;
         let mut events = self.handshake(&extent);
         for end in [End::Client, End::Server] {
@@ -25,7 +25,7 @@ impl Reading<'_> {
             Source::Capture => events.extend(self.packets(&extent)),
             Source::KernelTimestamps => events.extend(self.directions.iter().flat_map(|direction| {
                 let back = self.directions.iter().find(|back| back.from != direction.from);
-                stamped(&extent, direction, back.map_or(0, |back| back.travel_ns))
+                stamp_events(&extent, direction, back.map_or(0, |back| back.travel_ns))
             })),
         }
         events.sort_by_key(|event| event.at_ns);
@@ -40,8 +40,8 @@ impl Reading<'_> {
         })
     }
 
-    /// The calls of `end` in the exchange: reads and writes by their bytes, other calls by their time. A cork belongs
-    /// to the write that follows it.
+    /// Returns the calls of `end` in the exchange: reads and writes selected by their bytes, other calls by their time.
+    /// A cork belongs to the write that follows it.
     fn calls<'a>(&'a self, extent: &'a Extent, end: End) -> impl Iterator<Item = Event> + 'a {
         let writes_before = self.directions.iter().find(|direction| direction.from == end).and_then(|direction| {
             let first = direction.writes.partition_point(|call| call.end_byte <= extent.bytes(end).start);
@@ -60,7 +60,7 @@ impl Reading<'_> {
         end_of(self.trace, end).calls.iter().filter(of_it).map(move |call| call_event(extent, end, call))
     }
 
-    /// The packets that opened the connection.
+    /// Returns the packets that opened the connection.
     fn handshake(&self, extent: &Extent) -> Vec<Event> {
         let packets = || self.trace.packets.iter().filter(|_| self.source == Source::Capture);
         let Some(syn) = packets().position(|packet| packet.syn && packet.from == End::Client) else {
@@ -74,12 +74,15 @@ impl Reading<'_> {
                 .find(|packet| packet.from == End::Client && !packet.syn && packet.ack_byte.is_some())
         });
         let all = [packets().nth(syn), answer.and_then(|answer| packets().nth(answer)), ack];
-        // Packets with bytes of the exchange, or within its time, are already among its events.
+        // Packets with bytes of the exchange or sent during it are already among its events.
         let before = all.into_iter().flatten().filter(|packet| packet.at_ns < extent.began_ns);
-        before.filter(|packet| packet.syn || bare(packet)).flat_map(|packet| packet_events(extent, packet)).collect()
+        before
+            .filter(|packet| packet.syn || is_ack(packet))
+            .flat_map(|packet| packet_events(extent, packet))
+            .collect()
     }
 
-    /// The packets of the exchange: those with payload by their bytes, others by their time.
+    /// Returns the packets of the exchange: those with payload selected by their bytes, others by their time.
     fn packets<'a>(&'a self, extent: &'a Extent) -> impl Iterator<Item = Event> + 'a {
         let of_it = |packet: &&Packet| {
             let bytes = extent.bytes(packet.from);
@@ -99,19 +102,19 @@ impl Reading<'_> {
 
     fn arrival_ns(&self, packet: &Packet) -> Option<u64> {
         let direction = self.directions.iter().find(|direction| direction.from == packet.from)?;
-        let segment = direction.left(packet.end_byte).filter(|segment| segment.left_ns == packet.at_ns)?;
+        let segment = direction.first_segment(packet.end_byte).filter(|segment| segment.left_ns == packet.at_ns)?;
         direction.exact_arrival_ns(segment)
     }
 }
 
-/// The index of the last exchange with a duration near the median, or else of the nearest. The first exchange is
-/// ignored unless it is the only one.
-fn typical(exchanges: &[TracedExchange]) -> Option<usize> {
+/// Returns the index of the last exchange with a typical duration; if there is none, of the exchange nearest to the
+/// median. Ignores the first exchange unless it is the only one.
+fn typical_index(exchanges: &[TracedExchange]) -> Option<usize> {
     let skipped = usize::from(exchanges.len() > 1);
     let durations: Vec<f64> = exchanges[skipped..].iter().map(|exchange| exchange.duration_ns as f64).collect();
     let middle = median(&durations)?;
     let distance = |duration: &f64| (duration - middle).abs();
-    let client = durations.iter().rposition(|duration| distance(duration) <= TYPICAL * middle);
+    let client = durations.iter().rposition(|duration| distance(duration) <= MAX_TYPICAL_DEVIATION * middle);
     let nearest =
         || (0..durations.len()).min_by(|a, b| distance(&durations[*a]).total_cmp(&distance(&durations[*b])));
     client.or_else(nearest).map(|place| place + skipped)
@@ -136,11 +139,11 @@ fn call_event(extent: &Extent, end: End, call: &Call) -> Event {
     }
 }
 
-fn bare(packet: &Packet) -> bool {
+fn is_ack(packet: &Packet) -> bool {
     packet.first_byte == packet.end_byte && packet.ack_byte.is_some()
 }
 
-/// The events of a packet: usually one, but a segment can also close its direction.
+/// Returns the events of a packet: usually one; a segment can also carry a FIN.
 fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
     let event = |kind, from: End, first_byte, end_byte| Event {
         at_ns: extent.time(packet.at_ns),
@@ -171,9 +174,13 @@ fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
     all
 }
 
-/// The events of one direction by kernel timestamps: its segments and its pure acknowledgments. Only the arrival of an
-/// acknowledgment is stamped; its departure is estimated as `travel_ns` earlier.
-fn stamped<'a>(extent: &'a Extent, direction: &'a Direction<'_>, travel_ns: u64) -> impl Iterator<Item = Event> + 'a {
+/// Returns the events of one direction by kernel timestamps: segments and pure acknowledgments. The kernel stamps only
+/// the arrival of an acknowledgment; its departure is estimated as `travel_ns` earlier.
+fn stamp_events<'a>(
+    extent: &'a Extent,
+    direction: &'a Direction<'_>,
+    travel_ns: u64,
+) -> impl Iterator<Item = Event> + 'a {
     let from = direction.from;
     let segments = direction.segments_with(extent.bytes(from)).map(move |segment| Event {
         at_ns: extent.time(segment.left_ns),
@@ -184,7 +191,7 @@ fn stamped<'a>(extent: &'a Extent, direction: &'a Direction<'_>, travel_ns: u64)
         end_byte: extent.byte(from, segment.end_byte),
     });
     let during = |at_ns: u64| (extent.began_ns..=extent.ended_ns).contains(&at_ns);
-    let acks = direction.acks.iter().filter(move |ack| ack.bare && during(ack.at_ns)).map(move |ack| Event {
+    let acks = direction.acks.iter().filter(move |ack| ack.is_pure && during(ack.at_ns)).map(move |ack| Event {
         at_ns: extent.time(ack.at_ns.saturating_sub(travel_ns)),
         until_ns: Some(extent.time(ack.at_ns)),
         end: other(from),

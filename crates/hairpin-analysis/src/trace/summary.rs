@@ -1,4 +1,4 @@
-//! The trace summary that a run stores for each case, and the cost of tracing.
+//! Computes the trace summary that a run stores for each case, and the cost of tracing.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{Capture, Figure, Measured, RoundRecord, TraceFigures, TraceSummary};
@@ -7,7 +7,7 @@ use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_bloc
 use crate::statistics::interval::{Over, span_s};
 use crate::valid_rounds;
 
-/// The summary of a case's traced rounds; `None` if no round was traced.
+/// Summarizes a case's traced rounds; `None` if no round was traced.
 pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
     let is_saved = |figures: &TraceFigures| matches!(figures.capture, Capture::Saved { .. });
     // The last round with saved packets, or else the last traced round.
@@ -24,12 +24,12 @@ pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
 }
 
 fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
-    valid_rounds::evidence(round, purpose).filter(|measured| measured.primary().figures.samples > 0)
+    valid_rounds::evidence_round(round, purpose).filter(|measured| measured.primary().figures.samples > 0)
 }
 
-/// The cost of tracing per exchange, in ns and as a ratio: the mean of a traced round against that of the untraced
-/// round in its block; `None` without either. Both run the same exchanges, so the mean counts each of them; a median
-/// would miss that some take twice as long.
+/// Computes the cost of tracing per exchange, in ns and as a ratio, from the means of a traced round and of the
+/// untraced round in its block. `None` if either is missing. Both run the same exchanges, and the mean counts all of
+/// them; a median would miss it if some took twice as long.
 fn cost(rounds: &[&RoundRecord]) -> Option<(Figure, Figure)> {
     let means = |purpose: Purpose| {
         let of = |round: &&RoundRecord| {

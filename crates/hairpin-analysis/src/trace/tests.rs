@@ -1,4 +1,4 @@
-//! Made-up traces with known causes of every wait, with and without a capture.
+//! Artificial traces in which the cause of every wait is known, with and without a capture.
 
 mod links;
 mod two_hosts;
@@ -16,7 +16,7 @@ use super::*;
 use crate::fixture::small_writes;
 use crate::fixture::traces::{self, MS, REQUEST, US, Wiretap, switches, uncaptured};
 
-/// The trace without and with its capture: the results must be identical.
+/// Returns the trace without and with its capture; the results must be identical.
 fn both(trace: RoundTrace) -> [RoundTrace; 2] {
     [uncaptured(trace.clone()), trace]
 }
@@ -42,7 +42,7 @@ fn held_writes_are_blamed_on_nagle_and_the_late_acknowledgment_is_seen() {
         let figures = figures(&trace, "default", &switches("off", "off"));
         let last = steady(&figures);
         assert_eq!((last.writes, last.segments), (100, 2));
-        assert_eq!(causes(&figures.exchanges[0]), [], "the first is acknowledged quickly");
+        assert_eq!(causes(&figures.exchanges[0]), [], "the first exchange is acknowledged at once");
         let [nagle, delayed] = &last.waits[..] else { panic!("two waits: {:?}", last.waits) };
         assert_eq!((delayed.cause, delayed.end), (WaitCause::DelayedAck, End::Server));
         assert_eq!((delayed.first_byte, delayed.end_byte), (0, 2));
@@ -51,7 +51,7 @@ fn held_writes_are_blamed_on_nagle_and_the_late_acknowledgment_is_seen() {
         assert_eq!((nagle.first_byte, nagle.end_byte), (2, 200));
         assert_eq!(nagle.from_ns, i64::try_from(2 * US).unwrap(), "from the second write's return");
         assert!(nagle.until_ns.abs_diff(delayed.until_ns) <= 2 * traces::TRAVEL);
-        assert!(last.last_ack_ns.is_some_and(|late| late < MS), "the answer acknowledges the rest");
+        assert!(last.last_ack_ns.is_some_and(|late| late < MS), "the answer acknowledges the remaining bytes");
     }
 }
 
@@ -75,7 +75,7 @@ fn remedies_avoid_nagle_waits() {
 }
 
 #[test]
-fn a_sleeping_server_is_the_server_program_and_its_late_acknowledgment_holds_nothing() {
+fn a_sleeping_server_is_blamed_on_the_server_program_and_its_late_acknowledgment_holds_no_bytes() {
     for trace in both(traces::one_write(40 * MS)) {
         let figures = figures(&trace, "default", &switches("off", "off"));
         let [server] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
@@ -223,7 +223,7 @@ fn bytes_held_after_the_release_of_a_cork_may_wait_for_nagle() {
 }
 
 #[test]
-fn packets_with_gaps_give_way_to_the_stamps() {
+fn packets_with_gaps_are_replaced_by_the_stamps() {
     let mut trace = traces::none();
     trace.capture = Capture::Saved { file: "x".to_owned(), packets: 9, dropped: 1 };
     trace.packets.truncate(9);
@@ -233,7 +233,7 @@ fn packets_with_gaps_give_way_to_the_stamps() {
 }
 
 #[test]
-fn packets_alone_show_it_too() {
+fn packets_without_stamps_show_the_waits_too() {
     let mut trace = traces::none();
     trace.client.stamps.clear();
     trace.server.stamps.clear();
@@ -286,7 +286,7 @@ fn a_cork_belongs_to_the_writes_after_it() {
 }
 
 #[test]
-fn an_unusual_last_exchange_is_not_drawn() {
+fn an_atypical_last_exchange_is_not_drawn() {
     let mut trace = traces::none();
     *trace.exchange_ended_ns.last_mut().unwrap() += 400 * MS;
     let figures = figures(&trace, "default", &switches("off", "off"));

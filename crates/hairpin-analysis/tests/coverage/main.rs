@@ -245,11 +245,11 @@ fn runs_that_are_alike_are_seldom_called_different_and_the_smallest_detectable_e
     let (mut different, mut found, mut all) = (0, 0, 0);
     for _ in 0..series() {
         let (one, other) = (estimate(&mut simulation, 0.0), estimate(&mut simulation, 0.0));
-        let Some(smallest) = other.less(&one).smallest_detectable(ALPHA) else { continue };
+        let Some(smallest) = other.minus(&one).smallest_detectable(ALPHA) else { continue };
         all += 1;
-        different += u32::from(other.less(&one).p_value(0.0) <= ALPHA);
+        different += u32::from(other.minus(&one).p_value(0.0) <= ALPHA);
         let changed = estimate(&mut simulation, smallest);
-        found += u32::from(changed.less(&one).p_value(0.0) <= ALPHA);
+        found += u32::from(changed.minus(&one).p_value(0.0) <= ALPHA);
     }
     let of_all = |count: u32| f64::from(count) / f64::from(all);
     assert!(f64::from(all) >= 0.7 * series() as f64, "{all} have an interval");

@@ -14,22 +14,22 @@ use serde::de::DeserializeOwned;
 use super::patience::{WaitOutcome, wait};
 use super::{Control, ControlError, Message};
 
-/// Longest time to send a message.
-const SENDING: Duration = Duration::from_secs(10);
-/// Size of the length before a message.
+/// Time-out for sending a message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// Size of the length field before a message.
 const LENGTH_BYTES: usize = 4;
 /// Maximum bytes per read.
-const CHUNK: usize = 64 << 10;
-/// Maximum bytes per write: a pipe that is writable has room for it (`PIPE_BUF`, pipe(7)), so no write blocks.
-const PIECE: usize = 4096;
+const MAX_READ_BYTES: usize = 64 << 10;
+/// Maximum bytes per write: a pipe that polls as writable has room for `PIPE_BUF` bytes (pipe(7)), so no write blocks.
+const MAX_WRITE_BYTES: usize = 4096;
 
-/// The byte stream. It is read and written only when that would not block; if it would after all, it returns
-/// [`io::ErrorKind::WouldBlock`].
+/// The byte stream under the frames. Reads and writes are made only when the stream is ready; one that would block
+/// anyway returns [`io::ErrorKind::WouldBlock`].
 pub trait Carrier: Read + Write + Send {
-    /// Waits until it is readable, for at most `at_most_ms` or until a signal. Returns whether it is.
+    /// Waits until the stream is readable, at most `at_most_ms` or until a signal. Returns whether it is readable.
     fn readable(&mut self, at_most_ms: i32) -> io::Result<bool>;
 
-    /// The same for writing.
+    /// Waits until the stream is writable, like [`Carrier::readable`].
     fn writable(&mut self, at_most_ms: i32) -> io::Result<bool>;
 }
 
@@ -37,13 +37,13 @@ pub trait Carrier: Read + Write + Send {
 #[derive(Debug)]
 pub struct Frames<C> {
     carrier: C,
-    /// Bytes read and not yet taken.
+    /// Bytes read but not yet parsed.
     pending: Vec<u8>,
     most_bytes: usize,
 }
 
 impl<C: Carrier> Frames<C> {
-    /// Frames over that carrier. Messages above `most_bytes` are refused.
+    /// Creates frames over `carrier`. Refuses messages above `most_bytes`.
     pub fn over(carrier: C, most_bytes: usize) -> Self {
         Self { carrier, pending: Vec::new(), most_bytes }
     }
@@ -66,7 +66,7 @@ impl<C: Carrier> Frames<C> {
         let length = u32::try_from(text.len()).expect("no end writes 4 GiB");
         let frame = [&length.to_le_bytes()[..], &text].concat();
         let mut rest = frame.as_slice();
-        let deadline = Instant::now() + SENDING;
+        let deadline = Instant::now() + SEND_TIMEOUT;
         loop {
             // A write may block, so wait for room first.
             if !rest.is_empty() {
@@ -74,7 +74,7 @@ impl<C: Carrier> Frames<C> {
             }
             let done = match rest {
                 [] => self.carrier.flush().map(|()| true),
-                _ => self.carrier.write(&rest[..rest.len().min(PIECE)]).map(|written| {
+                _ => self.carrier.write(&rest[..rest.len().min(MAX_WRITE_BYTES)]).map(|written| {
                     rest = &rest[written..];
                     false
                 }),
@@ -96,7 +96,7 @@ impl<C: Carrier> Frames<C> {
         }
     }
 
-    /// The next message.
+    /// Receives the next message.
     pub fn receive_any<M: DeserializeOwned>(&mut self, within: Duration) -> Result<M, ControlError> {
         // A peer that stops in the middle of a long message must not block either.
         let deadline = Instant::now() + within;
@@ -118,11 +118,11 @@ impl<C: Carrier> Frames<C> {
         match wait(left, |at_most| self.carrier.writable(at_most))? {
             WaitOutcome::Ready => Ok(()),
             WaitOutcome::GivenUp => Err(ControlError::GivenUp),
-            WaitOutcome::TimedOut => Err(ControlError::TimedOut(SENDING)),
+            WaitOutcome::TimedOut => Err(ControlError::TimedOut(SEND_TIMEOUT)),
         }
     }
 
-    /// The length of the current frame, once it has been received.
+    /// The length of the current frame; `None` until its length field has been received.
     fn length(&self) -> Result<Option<usize>, ControlError> {
         let Some(bytes) = self.pending.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let bytes = usize::try_from(u32::from_le_bytes(*bytes)).unwrap_or(usize::MAX);
@@ -132,7 +132,7 @@ impl<C: Carrier> Frames<C> {
         Ok(Some(bytes))
     }
 
-    /// Takes the current message, if it is complete.
+    /// Removes and parses the current message; `None` if it is incomplete.
     fn take<M: DeserializeOwned>(&mut self) -> Result<Option<M>, ControlError> {
         let Some(length) = self.length()? else { return Ok(None) };
         let Some(bytes) = self.pending.get(LENGTH_BYTES..LENGTH_BYTES + length) else { return Ok(None) };
@@ -141,10 +141,10 @@ impl<C: Carrier> Frames<C> {
         message.map(Some)
     }
 
-    /// Reads available bytes or the end of the stream. Holds no more than the largest message and a chunk.
+    /// Reads the available bytes, or the end of the stream. Buffers at most the largest message plus one chunk.
     fn read_some(&mut self) -> Result<(), ControlError> {
         let before = self.pending.len();
-        self.pending.resize(before + CHUNK, 0);
+        self.pending.resize(before + MAX_READ_BYTES, 0);
         let read = self.carrier.read(&mut self.pending[before..]);
         self.pending.truncate(before + read.as_ref().map_or(0, |read| *read));
         match read {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::control::Progress;
 
-    /// A carrier that returns its pieces one after the other and then closes. Bytes written are read back.
+    /// A carrier that returns its pieces one by one and then closes. Bytes written can be read back.
     #[derive(Default)]
     struct Pieces(VecDeque<Vec<u8>>);
 
@@ -220,7 +220,7 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(60);
     const MAX_BYTES_READ: usize = 4096;
 
-    /// All messages received before an error. An empty piece would be the end, so those are skipped.
+    /// All messages received before an error. Skips empty pieces, since an empty read means the end of the stream.
     fn received(pieces: Vec<Vec<u8>>) -> (Vec<Message>, ControlError, usize) {
         let pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         let mut frames = Frames::over(Pieces(pieces), MAX_BYTES_READ);
@@ -247,8 +247,8 @@ mod tests {
             let (_, error, held) = received(all);
             let is_too_large = matches!(error, ControlError::TooLarge { .. });
             prop_assert!(is_too_large || length as usize <= MAX_BYTES_READ && matches!(error, ControlError::Closed), "{error}");
-            // A vector at most doubles when it grows.
-            prop_assert!(held <= 2 * (MAX_BYTES_READ + LENGTH_BYTES + CHUNK), "{held}");
+            // Growing at most doubles a vector's capacity.
+            prop_assert!(held <= 2 * (MAX_BYTES_READ + LENGTH_BYTES + MAX_READ_BYTES), "{held}");
         }
 
         #[test]

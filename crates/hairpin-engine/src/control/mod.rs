@@ -1,8 +1,8 @@
-//! Control: the messages of the two ends of a round outside the measured wire.
+//! Control: the messages that the two ends of a round exchange outside the measured wire.
 //!
 //! The channel is duplex and framed, and carries orders, marks, progress and reports. An end does not know the carrier
-//! or where the other end runs: a thread of this process, a child process, another host. Input is not trusted: messages
-//! have limits of size and time, and a peer that breaks one causes a failure of a specific kind.
+//! or where the other end runs: in a thread of this process, a child process or another host. Input is not trusted:
+//! messages have size limits and time-outs, and a peer that violates one causes a failure of a specific kind.
 
 pub mod frames;
 pub(crate) mod patience;
@@ -20,37 +20,37 @@ pub use crate::linux::channel;
 /// The version of these messages. Both ends first exchange versions, which must be equal.
 pub const VERSION: u32 = 2;
 
-/// Maximum bytes of a message that a server accepts: an order.
+/// Maximum bytes of a message that a server accepts. The largest is an order.
 pub const MAX_ORDER_BYTES: usize = 1 << 20;
-/// Maximum bytes that a client accepts: the report of a traced round, whose trace uses a tenth of this.
+/// Maximum bytes of a message that a client accepts: a traced round's report, whose trace uses a tenth of this.
 pub const MAX_REPORT_BYTES: usize = 64 << 20;
 
 /// The messages between the ends, in the order of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// From either end, first: its version of these messages.
+    /// From either end, first: its protocol version.
     Version(u32),
-    /// From the client: the round.
+    /// From the client: the order that describes the round.
     Order(Box<EndOrder>),
     /// From the server: the address on which it listens.
     Listening(String),
-    /// From the server: it is connected, its options are read back, and it waits for the first message.
+    /// From the server: it is connected, has read its options back and waits for the first message.
     Ready,
-    /// From either end: answered with the same, which wakes the other end if it sleeps.
+    /// From either end. The other end, woken if it sleeps, answers with a `Ping`.
     Ping,
     /// From the client: the load of a one-way flow begins.
     Begin,
-    /// From the client: the warm-up is over, measure from the next message on.
+    /// From the client: the warm-up is over; the next message is measured.
     Measure,
-    /// From the server: it has read its counters, and measures. Also from the sender of a one-way load: its warm-up is
+    /// From the server: it has read its counters and measures. Also from the sender of a one-way load: its warm-up is
     /// over.
     Measuring,
     /// From either end, periodically during a load: the progress so far.
     Progress(Progress),
-    /// From the sender of a one-way load: it has ended; its totals.
+    /// From the sender of a one-way load, at its end: its totals.
     Sent(Progress),
-    /// From the client: it has received everything.
+    /// From the client of a one-way load: it has received all data.
     Complete,
     /// From the client: the load is over.
     Stop,
@@ -61,7 +61,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Its name in error messages.
+    /// The name of the message in error texts.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Version(_) => "version",
@@ -82,8 +82,7 @@ impl Message {
     }
 }
 
-/// The progress of an end's load. Sent during the load, so its encoding is as short as possible: an array of its
-/// numbers.
+/// The progress of an end's load. Encoded as an array of its numbers, to keep the messages sent during a load short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u64; 5]", into = "[u64; 5]")]
 pub struct Progress {
@@ -116,29 +115,29 @@ pub trait Control: Send {
     /// Receives the next message.
     fn receive(&mut self, within: Duration) -> Result<Message, ControlError>;
 
-    /// Whether [`Control::receive`] has something to do: a message has begun to arrive, or the other end is gone.
+    /// Whether [`Control::receive`] can proceed: a message has begun to arrive, or the other end closed the channel.
     fn is_ready(&mut self) -> bool;
 }
 
 /// Why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The other end closed the channel or is gone.
-    #[error("it closed the control channel")]
+    /// The other end closed the channel or has exited.
+    #[error("the control channel was closed")]
     Closed,
     /// No complete message was received or sent in time.
     #[error("no message for {} ms", .0.as_millis())]
     TimedOut(Duration),
-    /// Messages arrived, but not the expected one.
+    /// Only progress messages arrived, not the expected message.
     #[error("only progress messages for {} ms", .0.as_millis())]
     OnlyProgress(Duration),
-    /// The user ended the program meanwhile.
-    #[error("the program was ended meanwhile")]
+    /// The user ended the program during the wait.
+    #[error("the program was ended during the wait")]
     GivenUp,
     /// A message exceeds this end's limit.
     #[error("a control message of {bytes} bytes, more than the {most} that are accepted")]
     TooLarge {
-        /// The size that it declares.
+        /// The size that the message's header declares.
         bytes: usize,
         most: usize,
     },
@@ -147,7 +146,7 @@ pub enum ControlError {
     Unreadable(String),
     #[error("version {theirs} of the control messages; this Hairpin has version {VERSION}")]
     OtherVersion { theirs: u32 },
-    /// A message out of order.
+    /// A message that is not allowed at this point.
     #[error("unexpected control message `{0}`")]
     Unexpected(&'static str),
     #[error("{0}")]
@@ -162,11 +161,11 @@ impl ControlError {
             Self::TimedOut(_) | Self::OnlyProgress(_) => "is its machine overloaded, or was it stopped?",
             Self::GivenUp => "after SIGINT the current round has 2 s to finish",
             Self::OtherVersion { .. } => "use the same version of Hairpin at both ends",
-            Self::TooLarge { .. } | Self::Unreadable(_) | Self::Unexpected(_) => "is it a Hairpin of this version?",
+            Self::TooLarge { .. } | Self::Unreadable(_) | Self::Unexpected(_) => "does its Hairpin version differ?",
         }
     }
 
-    /// The failure of a round. `peer` is the other end: `the server: no message for 9000 ms`.
+    /// Converts to the failure of a round. `peer` names the other end: `the server: no message for 9000 ms`.
     pub fn failure(&self, peer: &str) -> Failure {
         Failure::new(self, format!("{peer}: {self}"), self.hint().to_owned())
     }
@@ -187,7 +186,7 @@ impl From<&ControlError> for FailureKind {
     }
 }
 
-/// Whether the path to the other end failed, and not that end.
+/// Whether the error means that the network path failed, not the other end.
 fn is_of_the_path(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
     matches!(error.kind(), HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut)
@@ -203,7 +202,7 @@ pub fn agree(control: &mut dyn Control, within: Duration) -> Result<(), ControlE
     }
 }
 
-/// The next message that is not passed over, within the time limit, regardless of the number passed over.
+/// Returns the next message that is not to be skipped. The time limit holds however many messages are skipped.
 pub(crate) fn receive_past(
     control: &mut dyn Control,
     within: Duration,
@@ -215,7 +214,7 @@ pub(crate) fn receive_past(
         let left = deadline.saturating_duration_since(Instant::now());
         match control.receive(left) {
             Ok(message) if !is_passed_over(&message) => return Ok(message),
-            // Available messages are taken even with no time left, so stop listening to a peer that never stops.
+            // Available messages are read even with no time left, so a peer that never pauses must be cut off here.
             Ok(_) if left.is_zero() => return Err(ControlError::OnlyProgress(within)),
             Ok(_) => passed_over = true,
             Err(ControlError::TimedOut(_)) if passed_over => return Err(ControlError::OnlyProgress(within)),
@@ -244,8 +243,8 @@ mod tests {
         }
     }
 
-    /// The size of control traffic during a load: less than 100 bytes with a frame header and the overhead of a TLS 1.3
-    /// record (22 bytes, RFC 8446, section 5.2), after a day of 64-byte messages at a million per second.
+    /// Limits control traffic during a load: less than 100 bytes with the frame header and the overhead of a TLS 1.3
+    /// record (22 bytes, RFC 8446, section 5.2), even after a day of 64-byte messages at one million per second.
     #[test]
     fn progress_is_short() {
         let messages = 24 * 3600 * 1_000_000;

@@ -1,12 +1,12 @@
-//! Waiting for the other end, for a limited time and not beyond the end of the program.
+//! Waiting for the other end, with a time-out and not beyond the end of the program.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use hairpin_transports::giving_up::has_given_up;
 
-/// Longest time between checks whether everything was given up.
-const LOOK: Duration = Duration::from_millis(200);
+/// Maximum interval between checks whether the user ended the program.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
@@ -15,8 +15,8 @@ pub(crate) enum WaitOutcome {
     TimedOut,
 }
 
-/// Waits by calling `look` with a time in ms, until it returns true. Once everything was given up, the current call is
-/// the last: that is the time left for the peer to answer.
+/// Calls `look` with a time-out in ms until it returns true. When the user has ended the program, the call in progress
+/// is the last, which leaves the peer this time to answer.
 pub(crate) fn wait(patience: Duration, look: impl FnMut(i32) -> io::Result<bool>) -> io::Result<WaitOutcome> {
     wait_until(patience, look, has_given_up)
 }
@@ -29,7 +29,7 @@ fn wait_until(
     let deadline = Instant::now() + patience;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let at_most_ms = i32::try_from(left.min(LOOK).as_millis()).expect("at most a second");
+        let at_most_ms = i32::try_from(left.min(POLL_INTERVAL).as_millis()).expect("at most a second");
         if look(at_most_ms)? {
             return Ok(WaitOutcome::Ready);
         }
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits for something that never arrives and is given up during the call of that number. Returns the calls.
+    /// Waits for what never arrives; the program is ended during call number `given_up_in`. Returns the calls.
     fn looks(given_up_in: usize) -> (WaitOutcome, Vec<i32>) {
         let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
         let look = |at_most_ms| {

@@ -1,9 +1,9 @@
 //! The client of a round: it connects, runs the load, ends the round at both ends and reports.
 //!
-//! Every round ends in the same order. The client closes its wire or, over an unreliable transport, says farewell on it
-//! and keeps listening; the server reports; observers end; the path ends, with everything still inside; and the answers
-//! received until then are taken. So each message was answered, was answered late, was dropped and counted, or is still
-//! inside the path.
+//! Every round ends in the same order. The client closes its wire or, over an unreliable transport, sends a farewell
+//! and keeps receiving; the server reports; the observers end; the path is torn down and reports the packets still
+//! inside it; the client takes the answers received until then. So each message was answered, answered late, dropped
+//! and counted, or is still inside the path.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,14 +38,14 @@ use hairpin_loops::shared::{BulkEnd, BulkOrder, load_of};
 use hairpin_loops::{self, ClientResult, run_client};
 
 /// Interval of the keep-alives before a load begins, in ns.
-const STILL_THERE_NS: u64 = 1_000_000_000;
-/// Longest sleep before a load; after each, check whether the user ended the run.
+const KEEP_ALIVE_INTERVAL_NS: u64 = 1_000_000_000;
+/// Longest sleep before a load. After each sleep the client checks whether the user ended the run.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
-/// Wait of each check for late answers.
-const LOOK: Duration = Duration::from_millis(1);
-/// Longest time a packet takes besides the path, in ns.
-const MARGIN_NS: u64 = 20_000_000;
-/// Time for the server to end when asked to, in ns. Then its report is requested, and fails.
+/// Interval between checks for late answers.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum time in ns that the hosts add to the path's delay of a packet.
+const HOST_MARGIN_NS: u64 = 20_000_000;
+/// Time for the server to end after a request to do so, in ns. After it the report is requested, which then fails.
 const MAX_ENDING_NS: u64 = 60_000_000_000;
 
 pub(crate) struct Client<'a> {
@@ -53,7 +53,7 @@ pub(crate) struct Client<'a> {
     pub(crate) order: &'a RoundOrder,
     pub(crate) transport: &'static dyn Transport,
     pub(crate) card: &'a Card,
-    /// `None` if the kernel answers.
+    /// The server; `None` if the kernel answers.
     pub(crate) server: Option<&'a mut Server>,
     pub(crate) link: &'a mut Option<Link>,
     pub(crate) binding: Binding,
@@ -70,7 +70,7 @@ pub(crate) struct ClientEnd {
     /// The machine during the round.
     pub(crate) noise: Noise,
     pub(crate) server: Option<EndReport>,
-    /// Observations of the round and the client's own trace, if the round is traced.
+    /// Observations of the round and the client's own trace; only of a traced round.
     pub(crate) watched: Option<(TraceObservations, EndTrace)>,
     /// The results of the path between the ends.
     pub(crate) link: Option<LinkEnd>,
@@ -83,7 +83,7 @@ pub(crate) struct SharedLoad {
     pub(crate) flow: Flow,
     /// The counts of the client and of the server.
     pub(crate) streamed: [Streamed; 2],
-    /// When it began, in ns since all flows of the round were connected; `None` if it did not.
+    /// When the load began, in ns since all flows of the round were connected; `None` if it did not begin.
     pub(crate) started_ns: Option<u64>,
 }
 
@@ -96,7 +96,7 @@ impl Client<'_> {
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
         let all_connected_ns = started.all_connected_ns;
         let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
-        // The server waits for the wire to close, so observers have this CPU to themselves.
+        // The server waits for the wire to close and uses no CPU, so the observers do not compete with it.
         observers.end();
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
@@ -125,7 +125,7 @@ impl Client<'_> {
         let Some(server) = self.server else { return Err(no_server(card)) };
         while !self.stop.load(Ordering::Relaxed) && clock.now_ns() < starts_ns {
             server.send(&Message::Progress(Progress::default()))?;
-            wait_until(clock, starts_ns.min(clock.now_ns() + STILL_THERE_NS), self.stop);
+            wait_until(clock, starts_ns.min(clock.now_ns() + KEEP_ALIVE_INTERVAL_NS), self.stop);
         }
         server.send(&Message::Begin)?;
         let started_ns = clock.now_ns().saturating_sub(started.all_connected_ns);
@@ -133,7 +133,7 @@ impl Client<'_> {
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let EndCounts { streamed, system_calls, warm_up_messages, interrupted } =
             load.run(&mut wires, &mut ServerOfRound(server), &mut observers)?;
-        // A server that receives ends when it has everything; one that sends keeps its wires open until told.
+        // A receiving server ends when it has all data; a sending one keeps its wires open until told to stop.
         if order.case.primary().direction == Direction::Down {
             server.send(&Message::Complete)?;
         }
@@ -170,7 +170,7 @@ impl Client<'_> {
             None if order.case.is_emulated() => FAR.v4.to_string(),
             None => Ipv4Addr::LOCALHOST.to_string(),
         };
-        let pinned = self.host.settle(&order.case.ends, End::Client)?;
+        let pinned = self.host.enter_and_pin(&order.case.ends, End::Client)?;
         let server_namespace = self.link.as_ref().map(Link::server_namespace);
         observers.mark(Mark::Opening { pinned, address: Some(&address), server_namespace });
         let setup = Setup { binding: self.binding, ..setup(order, End::Client, cookie, self.host.across) };
@@ -220,7 +220,7 @@ impl Client<'_> {
         let flow = self.order.case.primary();
         Ok(match (flow.connection_use, flow.load.rate_per_s()) {
             (ConnectionUse::PerMessage, Some(rate_per_s)) => {
-                let connect = || connected(self.transport, &started.address, &started.setup);
+                let connect = || open_wire(self.transport, &started.address, &started.setup);
                 (hairpin_loops::connecting::run(&client, connect, &mut marks, rate_per_s)?, None)
             }
             (ConnectionUse::Shared, rate_per_s) => {
@@ -233,12 +233,12 @@ impl Client<'_> {
         })
     }
 
-    /// The start of the load in ns of the clock. Other flows of the round may start earlier.
+    /// Start of the load in ns of the clock. Other flows of the round may start earlier.
     fn load_at_ns(&self, started: &Started) -> u64 {
         started.all_connected_ns.saturating_add(self.barrier.map_or(0, |barrier| barrier.starts_after_ns))
     }
 
-    /// Ends the round in the order described at the head of this file.
+    /// Ends the round in the order that the module documentation describes.
     fn end(
         self,
         wire: Box<dyn Wire>,
@@ -248,7 +248,7 @@ impl Client<'_> {
         let Self { host, order, card, mut server, link, .. } = self;
         let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire.effective());
         let link = link.take();
-        // Messages in flight arrive late or are accounted for, so the wire stays open to the end.
+        // Messages in flight are received late or counted as lost, so the wire stays open until the end.
         let mut open = None;
         let mut facts = Vec::new();
         if let Some(link) = link.as_ref().filter(|_| !card.reliable) {
@@ -265,7 +265,7 @@ impl Client<'_> {
             drop(wire);
         }
         let report = server.map(|server| {
-            // It may have ended when the wire closed.
+            // The server may have ended when the wire closed.
             drop(server.send(&Message::Stop));
             server.report()
         });
@@ -337,13 +337,13 @@ struct Started {
     setup: Setup,
 }
 
-/// The duration of a warm-up in ns; 0 if it is a number of messages.
+/// Duration of the warm-up in ns; 0 if the warm-up is a number of messages.
 pub(crate) fn warm_up_ns(order: &RoundOrder) -> u64 {
     if let Extent::DurationNs(warm_up_ns) = order.warm_up { warm_up_ns } else { 0 }
 }
 
-/// A new connection; `None` if it timed out.
-fn connected(transport: &dyn Transport, address: &str, setup: &Setup) -> Result<Option<Box<dyn Wire>>, Failure> {
+/// Opens a new connection; `None` if the attempt timed out.
+fn open_wire(transport: &dyn Transport, address: &str, setup: &Setup) -> Result<Option<Box<dyn Wire>>, Failure> {
     match transport.connect(address, setup).and_then(|mut connection| connection.open()) {
         Ok(wire) => Ok(Some(wire)),
         Err(error) if error.is_time_out() => Ok(None),
@@ -362,7 +362,7 @@ fn wait_until(clock: &RealClock, until_ns: u64, stop: &AtomicBool) {
     }
 }
 
-/// The server of a one-way load, as its client sees it.
+/// The server of a one-way load, as a [`Peer`].
 struct ServerOfRound<'s>(&'s mut Server);
 
 impl Peer for ServerOfRound<'_> {
@@ -387,7 +387,7 @@ struct RoundEnd {
     link: Option<LinkEnd>,
 }
 
-/// The client of a datagram load over a path, after the load: it listens until no answer can arrive any more.
+/// The client of a datagram load over a path, after the load: receives until no answer can arrive any more.
 struct Leaving<'a> {
     clock: &'a RealClock,
     wire: Box<dyn Wire>,
@@ -400,24 +400,24 @@ impl Leaving<'_> {
         let began_ns = self.clock.now_ns();
         if self.server.is_none() {
             let until_ns = self.client_result.late_replies.last_sent_ns().unwrap_or(began_ns);
-            let until_ns = until_ns.saturating_add(link.round_trip_ns()).saturating_add(MARGIN_NS);
+            let until_ns = until_ns.saturating_add(link.round_trip_ns()).saturating_add(HOST_MARGIN_NS);
             if self.client_result.late_replies.is_empty() {
                 return Ok(());
             }
             return self.listen(|_, now_ns| now_ns >= until_ns);
         }
-        // A farewell that overtook a message would end the server too early.
+        // The server would end too early if the farewell overtook a message.
         self.listen(|_, now_ns| now_ns - began_ns >= link.overtaken_by_ns())?;
         self.wire.farewell();
         let said_ns = self.clock.now_ns();
-        let arrives_ns = link.round_trip_ns().saturating_add(MARGIN_NS);
-        let mut is_told = false;
+        let arrives_ns = link.round_trip_ns().saturating_add(HOST_MARGIN_NS);
+        let mut is_repeated = false;
         self.listen(|this, now_ns| {
             let Some(server) = this.server.as_deref_mut() else { return true };
-            // The farewell may be lost, so control repeats it, but not before the last message must have arrived.
-            if !is_told && now_ns - said_ns >= arrives_ns {
+            // The farewell may be lost, so it is repeated over control, once the last message must have arrived.
+            if !is_repeated && now_ns - said_ns >= arrives_ns {
                 drop(server.send(&Message::Stop));
-                is_told = true;
+                is_repeated = true;
             }
             server.is_ready() || now_ns - said_ns >= arrives_ns.saturating_add(MAX_ENDING_NS)
         })
@@ -431,17 +431,17 @@ impl Leaving<'_> {
             if is_over(self, now_ns) || has_given_up() {
                 return Ok(());
             }
-            // A broken wire is always ready, so sleep instead.
-            if !is_open || self.wire.wait(LOOK).is_err() {
-                std::thread::sleep(LOOK);
+            // A broken wire always polls as ready, so sleep instead.
+            if !is_open || self.wire.wait(POLL_INTERVAL).is_err() {
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
 }
 
-/// The marks of the loop, agreed with the server.
+/// The marks of the load's loop, coordinated with the server.
 struct Marks<'s> {
-    /// `None` if the kernel answers, which counts nothing.
+    /// `None` if the kernel answers: it counts nothing.
     server: Option<&'s mut Server>,
     has_asked: bool,
     observers: &'s mut Observers,

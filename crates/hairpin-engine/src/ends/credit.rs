@@ -1,8 +1,8 @@
-//! Credit: a sender of datagrams to another host continues only while the receiver confirms that they arrive.
+//! Credit: a sender of datagrams to another host continues only while the receiver confirms receipt.
 //!
-//! Every message carries a random nonce that the sender changes from time to time. The receiver quotes the last nonce
-//! received over control, so only the receiver of the load can grant more of it. The time to a quote is the loaded
-//! round-trip time.
+//! Every message carries a random nonce, which the sender changes periodically. Over control, the receiver quotes the
+//! last nonce it received, so nobody but the receiver can keep the load running. The time until a quote arrives is the
+//! loaded round-trip time.
 
 use hairpin_model::{Card, Case};
 
@@ -18,16 +18,16 @@ const MAX_IN_FLIGHT: usize = 128;
 pub(super) struct Credit {
     /// Nonces sent and not yet quoted, with the time each was first sent, in ns of the clock; oldest first.
     in_flight: Vec<(u64, u64)>,
-    /// The nonce that messages carry now; 0 before the first.
+    /// The nonce that messages carry now; 0 before the first nonce is set.
     nonce: u64,
-    /// Time of the last quote, or of the beginning of the load.
+    /// Time of the last quote, or of the start of the load, in ns of the clock.
     granted_ns: u64,
-    /// Slowest of the recent quotes, in ns; `None` before the first.
+    /// Slowest of the recent quotes, in ns; `None` before the first quote.
     loaded_ns: Option<u64>,
 }
 
 impl Credit {
-    /// Only datagram loads to another host need it; reliable transports stop on their own.
+    /// Only datagram loads to another host need credit; reliable transports stop by themselves.
     pub(super) fn is_needed(case: &Case, card: &Card) -> bool {
         case.path.across.is_some() && !card.reliable
     }
@@ -45,7 +45,7 @@ impl Credit {
         self.nonce = nonce;
     }
 
-    /// The nonce that messages carry; 0 before the first.
+    /// The nonce that messages carry; 0 before the first nonce is set.
     pub(super) fn nonce(&self) -> u64 {
         self.nonce
     }

@@ -1,7 +1,7 @@
-//! The two ends of a round, and their messages outside the wire.
+//! The two ends of a round, and the messages that they exchange outside the wire.
 //!
-//! An order describes the round; each end's own [`Host`] supplies its CPUs, clock and network namespace. So the server
-//! is the same code wherever it runs and whatever carries its [`crate::control`].
+//! An order describes the round; each end's [`Host`] supplies its CPUs, clock and network namespace. So the server's
+//! code is the same wherever it runs and whatever carries [`crate::control`].
 
 pub mod client;
 mod credit;
@@ -22,24 +22,24 @@ use crate::links::namespace;
 use crate::placement::{Cpus, place};
 use hairpin_loops::clock::RealClock;
 
-/// The order to a server. It contains nothing that is meaningful only on the client's machine.
+/// The order to a server. It contains nothing specific to the client's machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndOrder {
     pub round: RoundOrder,
-    /// The client's identification: see [`hairpin_transports::Cookie`].
+    /// Identifies the client's connection: see [`hairpin_transports::Cookie`].
     pub cookie: [u8; 16],
-    /// The server also reports progress during round-trip loads, for `hairpin serve` to enforce its limits. During
-    /// one-way loads it always does.
+    /// Whether the server also reports progress during round-trip loads, so that `hairpin serve` can enforce its
+    /// limits. It always does during one-way loads.
     #[serde(default)]
     pub reports_progress: bool,
 }
 
-/// The machine that an end runs on: everything that its order leaves open.
+/// The machine on which an end runs. It supplies what the order leaves open.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
     pub clock: RealClock,
     pub cpus: Cpus,
-    /// The network namespace of the end, if it is an end of a link.
+    /// The network namespace of this end, if a link connects the ends.
     pub namespace: Option<PathBuf>,
     /// The server's address, if the ends are on two hosts.
     #[serde(default)]
@@ -47,8 +47,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Enters the network namespace and pins the calling thread as the placement demands for that end. Returns the CPU.
-    pub(crate) fn settle(&self, ends: &EndSettings, end: End) -> Result<Option<usize>, Failure> {
+    /// Enters the network namespace and pins the calling thread to the CPU that `ends` gives `end`. Returns that CPU.
+    pub(crate) fn enter_and_pin(&self, ends: &EndSettings, end: End) -> Result<Option<usize>, Failure> {
         let pinned = self.cpus.cpu_for_end(ends, end == End::Client);
         place(pinned, &self.cpus.allowed).map_err(|error| opening::unplaced(pinned, &error))?;
         self.namespace.as_deref().map(namespace::enter).transpose()?;
@@ -56,12 +56,12 @@ impl Host {
     }
 }
 
-/// Pings before the first message if [`is_woken`].
+/// Number of pings before the first message if [`is_woken`].
 pub(crate) const PINGS: usize = 24;
-/// The first of these pings, which only refill the caches of both ends.
+/// Number of initial pings that are not timed: they refill the caches of both ends.
 pub(crate) const UNCOUNTED_PINGS: usize = 4;
 
-/// Whether a message has to wake another CPU. The time that this takes now is part of the machine's state.
+/// Whether each message has to wake another CPU. The current cost of waking is part of the machine's state.
 pub(crate) fn is_woken(case: &Case) -> bool {
     case.path.across.is_none() && case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin
 }

@@ -1,9 +1,9 @@
-//! The load of a one-way flow: one end sends, the other receives; either may be the client.
+//! The load of a one-way flow: one end sends and the other receives. The client can be either.
 //!
-//! Over control the sender reports the end of its warm-up, after which the receiver times arrivals, and on ending its
-//! totals, so that the receiver knows how much is still to come. The receiver ends when it has everything or, if
-//! messages may be lost, after a silence. If the user ends the run at the receiver, it asks the sender to stop and
-//! takes the data in flight.
+//! Over control, the sender reports the end of its warm-up, from which on the receiver times arrivals. When it ends, it
+//! reports its totals, so that the receiver knows how much is still in flight. The receiver ends when it has everything
+//! or, if messages may be lost, after a silence. If the user ends the run at the receiver, the receiver asks the sender
+//! to stop and takes the data in flight.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,32 +34,32 @@ use hairpin_loops::driver::{
 };
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
-/// After this silence missing messages are lost, in ns. Links extend it by their delays.
+/// Messages that are missing after a silence of this many ns count as lost. A link's delays extend it.
 const QUIET_NS: u64 = 100_000_000;
-/// Maximum bytes per read of a byte stream: for messages the buffer size of a typical program; for bulk data more than
-/// a socket usually holds, so that one read takes everything.
+/// Maximum bytes per read of a byte stream. For messages, the buffer size of a typical program; for bulk data, more
+/// than a socket usually holds, so that one read empties it.
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
-/// Largest write of a stream, in bytes: an end has a buffer for one.
+/// Largest write to a stream, in bytes. Each end allocates a buffer of the write size.
 const MAX_WRITE_BYTES: u64 = 16 << 20;
 /// Maximum bytes per send call.
 const MAX_BATCH_BYTES: u64 = 64 << 20;
-/// Highest rate of an open loop, in messages per second: one per ns.
+/// Highest rate of an open loop, in messages per second: one message per ns.
 const MAX_PER_S: f64 = 1e9;
-/// More than any round counts; sums of counts cannot overflow.
+/// More than any round can count, and small enough that sums of counts do not overflow.
 const MAX_COUNT: u64 = 1 << 50;
-/// Maximum bytes, and the longest time in ns, that an end can report.
+/// Maximum bytes, and maximum time in ns, that an end may report.
 const MAX_BYTES: u64 = 1 << 62;
-/// Maximum control messages per check.
+/// Maximum control messages handled per check.
 const MAX_MESSAGES_PER_READ: usize = 64;
 
 /// The other end, over control.
 pub(super) trait Peer {
     fn send(&mut self, message: &Message) -> Result<(), Failure>;
 
-    /// The next message; `None` if none has begun to arrive. Does not wait for one to begin.
+    /// Returns the next message, or `None` if none has begun to arrive. Does not wait for one to begin.
     fn try_receive(&mut self) -> Result<Option<Message>, Failure>;
 
-    /// Its name in error messages.
+    /// The name of the peer in error messages.
     fn name(&self) -> &'static str;
 }
 
@@ -81,7 +81,7 @@ pub(super) struct EndCounts {
     pub(super) interrupted: bool,
 }
 
-/// Refuses a flow that exceeds the limits of an end.
+/// Refuses a flow that exceeds this end's limits.
 pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
     let most_bytes = match flow.direction {
         Direction::RoundTrip if flow.connection_use == ConnectionUse::Shared => MAX_MESSAGE_BYTES as u64,
@@ -110,7 +110,7 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::Unsupported, cause, hint))
 }
 
-/// The server's counts from its report. Checks that one server can have counted this for one flow.
+/// Takes the server's counts from its report. Checks that a server of this flow can have counted them.
 pub(super) fn of_server(report: &mut EndReport, flow: &Flow) -> Result<Streamed, Failure> {
     let receives = flow.direction == Direction::Up;
     let mut streamed = std::mem::take(&mut report.streamed);
@@ -138,7 +138,7 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Whether a receiver with this number of wires can have counted this.
+/// Whether a receiver with `wires` wires can have counted these arrivals.
 fn can_arrive(arrivals: &Received, wires: u64) -> bool {
     let counts = [arrivals.bytes, arrivals.bytes_after_first, arrivals.over_ns, arrivals.reordered];
     let sums = [&arrivals.interval_bytes, &arrivals.connection_bytes].map(|of| sum(of.iter().copied()));
@@ -149,7 +149,7 @@ fn can_arrive(arrivals: &Received, wires: u64) -> bool {
         && counts.into_iter().chain(sums).all(|count| count <= MAX_BYTES)
 }
 
-/// Whether a sender can have counted this.
+/// Whether a sender can have counted `sent`.
 fn can_depart(sent: &Sent) -> bool {
     if sent.states.len() > MAX_STATES {
         return false;
@@ -157,7 +157,7 @@ fn can_depart(sent: &Sent) -> bool {
     [sent.messages, sent.over_ns, sent.refused, sent.full].iter().all(|count| *count <= MAX_BYTES)
 }
 
-/// The facts of the first wire, with the events that the others counted.
+/// The facts of the first wire, with the event counts of the other wires added.
 pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Vec<Fact>]) -> Vec<Fact> {
     let Some((first, others)) = wires.split_first() else { return Vec::new() };
     let mut all = facts(&order.case, card, first.clone());
@@ -210,7 +210,7 @@ impl OneWay<'_> {
                 heard_ns: self.clock.now_ns(),
             },
         };
-        marks.look_for_feedback();
+        marks.check_feedback();
         let outcome =
             if self.sends() { self.send(wires, &mut marks, &ended) } else { self.receive(wires, &mut marks, &ended) };
         marks.observers.mark(Mark::Last);
@@ -252,7 +252,7 @@ impl OneWay<'_> {
                 per_s: offered_per_s,
                 arrivals,
                 pacing,
-                // Arrivals differ between rounds, but not between the cases of a block.
+                // The arrival pattern differs between rounds, but not between the cases of a block.
                 seed: order.link_seed.wrapping_add(order.block.into()),
                 warm_up,
                 amount,
@@ -304,7 +304,7 @@ impl OneWay<'_> {
             gaps_of_ns,
             keep_times: self.keep_times(),
             quiet_ns: QUIET_NS.saturating_add(longest_gap_ns(&self.order.case)),
-            // The sender's deadline passes first; its failure says more.
+            // The sender's deadline is earlier; its failure explains more.
             within_ns: self.order.deadline_ns.saturating_add(self.order.timeout_ns),
             stop,
         };
@@ -327,7 +327,7 @@ impl OneWay<'_> {
         usize::try_from(self.order.case.primary().load.size_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// The outcome, if the load ended properly.
+    /// Returns the outcome if the load ended properly, else its failure.
     fn whole(&self, outcome: Result<Outcome, hairpin_loops::driver::DriverError>) -> Result<Outcome, Failure> {
         let failed =
             |kind: FailureKind, cause: String, hint: &str| Failure::new(kind, format!("{}: {cause}", self.end), hint);
@@ -345,7 +345,7 @@ impl OneWay<'_> {
                 "is the path slower than expected? measure less per round",
             )),
             StreamEnd::Failed(error) => {
-                Err(failed(error.into(), error.to_string(), "the other end ended early; see its own cause, if any"))
+                Err(failed(error.into(), error.to_string(), "the other end ended early; see the cause it reported"))
             }
         }
     }
@@ -368,31 +368,31 @@ fn progress(counts: &Counts) -> Progress {
     }
 }
 
-/// Communication over control.
+/// The marks of one end, communicated over control.
 struct ControlMarks<'a> {
     peer: &'a mut dyn Peer,
     /// Set when the user ends the run.
     user: &'a AtomicBool,
     /// Set to end the load at this end.
     ended: &'a AtomicBool,
-    /// This end receives and is the client: it reports to the sender that the user ended the run.
+    /// This end receives and is the client: it tells the sender that the user ended the run.
     reports_interrupt: bool,
-    /// This end sends and is the client.
+    /// This end sends and is the client: it stops when the user ends the run.
     stops_on_interrupt: bool,
     observers: &'a mut Observers,
     sender_measures: bool,
     sent: Option<Totals>,
     failure: Option<Failure>,
     stalled: Stalled<'a>,
-    /// This end sends, and so reports the end of its warm-up.
+    /// This end sends, so it reports the end of its warm-up.
     sends: bool,
-    /// Only of a sender that needs it.
+    /// `None` unless this end is a sender that needs credit.
     credit: Option<Credit>,
-    /// The silence after which the sender stopped for lack of feedback.
+    /// Time without feedback after which the sender stopped, in ns; `None` if it did not.
     no_feedback_ns: Option<u64>,
 }
 
-/// A nonce that only its receiver can know.
+/// Draws a nonce that only its receiver can know.
 fn random_number() -> io::Result<u64> {
     let Cookie(bytes) = Cookie::draw()?;
     let [a, b, c, d, e, f, g, h, ..] = bytes;
@@ -415,8 +415,8 @@ impl ControlMarks<'_> {
         }
     }
 
-    /// Changes the nonce, and ends the load if quotes are overdue.
-    fn look_for_feedback(&mut self) {
+    /// Changes the nonce periodically, and ends the load if a quote is overdue.
+    fn check_feedback(&mut self) {
         let Some(credit) = &mut self.credit else { return };
         let now_ns = self.stalled.clock.now_ns();
         if let Some(overdue_ns) = credit.overdue_ns(now_ns) {
@@ -438,7 +438,7 @@ impl ControlMarks<'_> {
             self.reports_interrupt = false;
             self.peer.send(&Message::Stop)?;
         }
-        // Further messages are handled at the next check.
+        // Leaves further messages to the next check.
         for _ in 0..MAX_MESSAGES_PER_READ {
             let Some(message) = self.peer.try_receive()? else { return Ok(()) };
             self.stalled.heard_ns = self.stalled.clock.now_ns();
@@ -494,14 +494,14 @@ impl Marks for ControlMarks<'_> {
         {
             self.fail(failure);
         }
-        self.look_for_feedback();
-        if let Some(failure) = self.stalled.look(so_far) {
+        self.check_feedback();
+        if let Some(failure) = self.stalled.check_progress(so_far) {
             self.fail(failure);
         }
         self.attend();
-        // A sender that has sent everything reports no more.
+        // A sender that has sent everything no longer reports progress.
         if self.sent.is_none()
-            && let Some(failure) = self.stalled.look_at_peer(self.peer.name())
+            && let Some(failure) = self.stalled.check_peer(self.peer.name())
         {
             self.fail(failure);
         }

@@ -1,4 +1,4 @@
-//! Opening an end: its transport, the socket options requested, and those granted.
+//! Opening an end: its transport, the requested socket options, and the options actually granted.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::links::addresses;
 use crate::netstat;
 use crate::sysctl;
 
-/// The transport of that name. The plan has already checked the name.
+/// Returns the transport `name`. The plan has already checked the name.
 pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
     hairpin_transports::find(name).ok_or_else(|| {
         Failure::new(
@@ -26,7 +26,7 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
     })
 }
 
-/// The socket options requested at one end: those of the case, and those of its remedy there.
+/// The socket options requested at one end: those of the case, and those of its remedy at this end.
 pub fn asked(case: &Case, end: End) -> Options {
     let remedy = case.primary().load.exchange().map(|exchange| exchange.options_at(end));
     remedy
@@ -51,7 +51,7 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<Socket
     }
 }
 
-/// The addresses of a server that has only this one.
+/// The addresses of a server that has only `at`.
 fn only(at: SocketAddr) -> ServerAddresses {
     let (v4, v6) = match at.ip() {
         IpAddr::V4(v4) => (v4, Ipv6Addr::UNSPECIFIED),
@@ -60,10 +60,10 @@ fn only(at: SocketAddr) -> ServerAddresses {
     ServerAddresses { v4, v6 }
 }
 
-/// Maximum number of descriptors of an end besides those of its wires. Includes the second one of a pipe.
+/// Maximum number of descriptors of an end besides one for each wire. Includes the second descriptor of a pipe.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// Allows an end as many open descriptors as its flow has wires. With several wires each is one socket.
+/// Raises the limit of open descriptors to what this end's flow needs. With several wires, each is one socket.
 pub fn allow_descriptors(end: End, flow: &Flow) -> Result<(), Failure> {
     descriptors::allow(flow.wires() + OWN_DESCRIPTORS).map_err(|error| unopened(end, &error))
 }
@@ -78,8 +78,8 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     Failure::new(error, format!("cannot run on {place}: {error}"), "did the allowed CPUs change meanwhile?")
 }
 
-/// Every option on the card: its requested value, and its actual values before and after the load. Of several wires they
-/// are those of the first that was not granted the option, else of the first whose value changed, else of the first.
+/// Every option on the card: its requested value, and its actual values before and after the load. With several wires,
+/// reports the first wire that was not granted the option, else the first whose value changed, else the first.
 pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Vec<Fact>]) -> Vec<Effective> {
     let of_wire = |name: OptionName, before: &[Fact], after: &[Fact]| {
         let before = option_text(before, name.word())?;
@@ -95,7 +95,7 @@ pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Ve
     card.options.iter().filter_map(of_wires).collect()
 }
 
-/// The wire of a load on one stream.
+/// Returns the only wire of a load that needs a single stream.
 pub(super) fn only_wire(end: End, wires: Vec<Box<dyn Wire>>) -> Result<Box<dyn Wire>, Failure> {
     let [wire] = <[Box<dyn Wire>; 1]>::try_from(wires).map_err(|wires| {
         let cause = format!("{end}: cannot run this load on {} streams", wires.len());
@@ -104,9 +104,9 @@ pub(super) fn only_wire(end: End, wires: Vec<Box<dyn Wire>>) -> Result<Box<dyn W
     Ok(wire)
 }
 
-/// The kernel's facts about each wire; of all but the first only its options and events.
+/// The kernel's facts about each wire. After the first wire, only options and events.
 pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
-    let counts = |name: &str| name.starts_with(OPTION) || fact_names::EVENTS.contains(&name);
+    let counts = |name: &str| name.starts_with(OPTION_PREFIX) || fact_names::EVENTS.contains(&name);
     let effective = wires.iter().enumerate().map(|(place, wire)| {
         let mut facts = wire.effective();
         facts.retain(|fact| place == 0 || counts(&fact.name));
@@ -115,12 +115,12 @@ pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
     effective.collect()
 }
 
-/// The facts that are not options.
+/// Removes the options from the facts.
 pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
-    facts.into_iter().filter(|fact| !fact.name.starts_with(OPTION)).collect()
+    facts.into_iter().filter(|fact| !fact.name.starts_with(OPTION_PREFIX)).collect()
 }
 
-/// The kernel's facts at an end: those about its wire, the requested settings and, with a link, the network namespace.
+/// The kernel's facts at an end: about its wire, the requested kernel settings and, with a link, the network namespace.
 pub fn facts(case: &Case, card: &Card, of_wire: Vec<Fact>) -> Vec<Fact> {
     let mut facts = of_wire;
     facts.extend(sysctl::facts(&case.sysctls));
@@ -130,7 +130,7 @@ pub fn facts(case: &Case, card: &Card, of_wire: Vec<Fact>) -> Vec<Fact> {
     facts
 }
 
-/// Fails if any wire was not granted an option, or the end a kernel setting, unless the order allows that.
+/// Fails if a wire was not granted an option, or the end a kernel setting, unless the order allows unmet options.
 pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fact>]) -> Result<(), Failure> {
     let effective = effective(card, &asked(&round.case, end), facts, facts);
     let unmet = effective.iter().find(|option| !option.met);
@@ -138,7 +138,7 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fac
         let asked = option.asked.as_deref().unwrap_or_default();
         format!("option {}={asked} was not granted: the kernel says {}", option.name, option.before)
     });
-    // Both ends stay in their namespaces for the round.
+    // Both ends stay in their namespaces for the whole round, so the settings are read there.
     let settings = sysctl::facts(&round.case.sysctls);
     let unset = || {
         sysctl::unmet(&round.case.sysctls, &settings)
@@ -154,10 +154,10 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fac
     }
 }
 
-const OPTION: &str = "option.";
+const OPTION_PREFIX: &str = "option.";
 
 fn option_text(facts: &[Fact], name: &str) -> Option<String> {
-    let fact = facts.iter().find(|fact| fact.name.strip_prefix(OPTION) == Some(name))?;
+    let fact = facts.iter().find(|fact| fact.name.strip_prefix(OPTION_PREFIX) == Some(name))?;
     Some(match &fact.value {
         FactValue::Number(number) => number.to_string(),
         FactValue::Word(word) => word.clone(),
@@ -180,7 +180,7 @@ mod tests {
         RoundOrder { allow_unmet_options, ..RoundOrder::of(case, 1) }
     }
 
-    /// The operating system's message may itself contain a hint.
+    /// The operating system's message may itself contain a parenthesized hint.
     #[test]
     fn a_failure_to_open_separates_cause_and_hint() {
         let source = std::io::Error::other("no (hint: none)");

@@ -1,5 +1,5 @@
-//! The server of a round: it listens, accepts, echoes and reports. Wherever it runs, it knows only its host and a
-//! channel to the client.
+//! The server of a round: it listens, accepts, echoes and reports. It knows only its host and its channel to the
+//! client, wherever it runs.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -30,27 +30,27 @@ use hairpin_loops::marks::{Notice, ServerMarks};
 use hairpin_loops::shared::{self, BulkOrder};
 use hairpin_loops::undamaged::{Filtered, is_whole, may_be_damaged};
 
-/// Across a link an unreliable transport may lose the farewell. After this silence the server checks whether the load
-/// is over.
-const SILENCE: Duration = Duration::from_millis(100);
+/// Over a link, an unreliable transport may lose the farewell. After this silence the server checks whether the load is
+/// over.
+const LINK_SILENCE: Duration = Duration::from_millis(100);
 /// Time-out for the rest of a message that has begun to arrive.
-const PART: Duration = Duration::from_secs(5);
-/// Longest wait for a load: longer than any phase before it can last.
+const PARTIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for the load to begin: longer than all phases before it can last.
 const MAX_START: Duration = Duration::from_hours(72);
-/// Time-out for the client's next message. The end of a client is noticed sooner.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time-out for the client's next message. A client that exits is noticed sooner.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longest silence allowed to a client on another host, in ns, beyond the times of its load and its time-out.
+/// Longest silence of a client on another host, in ns, in addition to the times of its load and its time-out.
 const MAX_SILENCE_NS: u64 = 10_000_000_000;
 
-/// Serves the round that `control` orders. Reports a failure to the client. `sockets` supplies the sockets if another
-/// process owns the port.
+/// Serves the round that `control` orders. Reports a failure to the client. If another process owns the port, `sockets`
+/// supplies the sockets.
 pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) {
     let last = match attempt(control, host, sockets) {
         Ok(report) => Message::Report(Box::new(report)),
         Err(failure) => Message::Failed(failure),
     };
-    // The client may be gone.
+    // The client may have exited.
     drop(control.send(&last));
 }
 
@@ -58,7 +58,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let order = receive_order(control).map_err(|error| error.failure("the client"))?;
     let EndOrder { round, cookie, reports_progress } = order;
     let case = &round.case;
-    // Orders may come from anywhere, so they are checked against this end's limits.
+    // Orders are not trusted, so they are checked against this end's limits.
     let flow = case.primary();
     match (case.flows.len(), case.loads().as_slice()) {
         (1, _) => {}
@@ -73,12 +73,12 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     let context =
         Context { clock: host.clock, order: &round, card: &card, end: End::Server, binding: Binding::default() };
     let mut observers = Observers::begin(context);
-    let pinned = host.settle(&case.ends, End::Server)?;
+    let pinned = host.enter_and_pin(&case.ends, End::Server)?;
     let mut setup = setup(&round, End::Server, Cookie(cookie), host.across);
     if case.crosses_a_network() && !card.reliable {
-        setup.timeout = setup.timeout.min(SILENCE);
+        setup.timeout = setup.timeout.min(LINK_SILENCE);
     }
-    // Before the address is sent: the observers of the client then begin, perhaps on the same CPU.
+    // Mark before sending the address: sending it starts the client's observers, perhaps on the same CPU.
     observers.mark(Mark::Opening { pinned, address: None, server_namespace: None });
     let mut listener = match sockets {
         None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
@@ -95,7 +95,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     answer(control, host, &round, opened, (&mut *listener, reports_progress))
 }
 
-/// Answers messages, on the one connection or on a new one for each.
+/// Answers messages, on one connection or on a new connection for each message.
 fn answer(
     control: &mut dyn Control,
     host: &Host,
@@ -113,7 +113,7 @@ fn answer(
     if is_woken(case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    // The client's deadline passes first; its failure says more.
+    // The client's deadline is earlier; its failure explains more.
     let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
     let until_ns = host.clock.now_ns().saturating_add(within_ns);
     let mut marks = Marks {
@@ -121,7 +121,7 @@ fn answer(
         clock: &host.clock,
         until_ns,
         observers: &mut observers,
-        told: Notice::Nothing,
+        notice: Notice::Nothing,
         next_report_ns: reports_progress.then(|| host.clock.now_ns()),
         came_bytes: 0,
         silence: Silence { longest_ns: longest_silence_ns(round), since_ns: None },
@@ -135,8 +135,8 @@ fn answer(
             (turnaround, answered) = (held, facts);
         }
         ConnectionUse::PerMessage => {
-            let count = connecting::serve(|| accepted(listener), &mut marks, sizes)?;
-            answered = across(case, count);
+            let count = connecting::serve(|| accept_next(listener), &mut marks, sizes)?;
+            answered = two_host_facts(case, count);
         }
         ConnectionUse::Shared => {
             let bulk = BulkOrder::of(round).ok_or_else(|| several_flows(case.flows.len()))?;
@@ -154,7 +154,7 @@ fn answer(
     })
 }
 
-/// Sends every message back. Returns the turnaround times, and the facts that the record of two hosts needs.
+/// Sends every message back. Returns the turnaround times, and the facts that only a round between two hosts records.
 fn echo(
     host: &Host,
     round: &RoundOrder,
@@ -176,7 +176,7 @@ fn echo(
     } else {
         echo.run(wire, marks)?
     };
-    let mut facts = across(case, count);
+    let mut facts = two_host_facts(case, count);
     if let Some(ArrivalOrder { duplicated, reordered, .. }) = order {
         let number = |name, count: u64| Fact::number(name, count as f64);
         facts.extend([number(fact_names::DUPLICATED_UP, duplicated), number(fact_names::REORDERED_UP, reordered)]);
@@ -184,14 +184,14 @@ fn echo(
     Ok((turnaround, facts))
 }
 
-/// The number of answered messages, which the record of two hosts needs.
-fn across(case: &Case, answered: u64) -> Vec<Fact> {
+/// The number of answered messages, as a fact that only a round between two hosts records.
+fn two_host_facts(case: &Case, answered: u64) -> Vec<Fact> {
     let fact = || Fact::number(fact_names::ANSWERED, answered as f64);
     case.path.across.is_some().then(fact).into_iter().collect()
 }
 
-/// Longest silence allowed to a client on another host once it has begun, in ns. The end of a client on this host is
-/// reported by the kernel.
+/// Longest silence of a client on another host once it has begun, in ns. On the same host, the kernel reports the end
+/// of the client.
 fn longest_silence_ns(round: &RoundOrder) -> u64 {
     if round.case.path.across.is_none() {
         return u64::MAX;
@@ -204,14 +204,14 @@ fn longest_silence_ns(round: &RoundOrder) -> u64 {
 }
 
 fn receive_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
-    agree(control, PATIENCE)?;
-    match control.receive(PATIENCE)? {
+    agree(control, MESSAGE_TIMEOUT)?;
+    match control.receive(MESSAGE_TIMEOUT)? {
         Message::Order(order) => Ok(*order),
         other => Err(ControlError::Unexpected(other.name())),
     }
 }
 
-/// Accepts the wires of the flow. Stops waiting if the client has ended the round or is gone.
+/// Accepts the wires of the flow. Stops waiting if the client has ended the round or exited.
 fn accept(
     listener: &mut dyn Listener,
     control: &mut dyn Control,
@@ -237,8 +237,8 @@ fn accept(
     Ok(wires)
 }
 
-/// The next connection of a client that opens one for each message; `None` if none arrived within a moment.
-fn accepted(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failure> {
+/// Accepts the next connection of a client that opens one per message; `None` if none arrived in a short time.
+fn accept_next(listener: &mut dyn Listener) -> Result<Option<Box<dyn Wire>>, Failure> {
     let mut looks = 0;
     let accepted = listener.accept(&mut || {
         looks += 1;
@@ -272,14 +272,14 @@ fn one_way(
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
     wait_for_the_load(control, round)?;
-    // A server has no user: only the client stops it.
+    // A server has no user: only the client can stop the load.
     let stop = AtomicBool::new(false);
     observers.mark(Mark::Load(&wires));
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, &mut observers)?;
     if round.case.primary().direction == Direction::Down {
-        // Data sent may still be in flight: keep the wires open until the client has it.
-        let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
+        // Sent data may still be in flight: keep the wires open until the client has received it.
+        let within = MESSAGE_TIMEOUT.max(Duration::from_nanos(round.deadline_ns));
         wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
     }
     observers.end();
@@ -297,7 +297,7 @@ fn one_way(
 
 /// Waits for the client to begin its load. Until then the client sends keep-alives.
 fn wait_for_the_load(control: &mut dyn Control, round: &RoundOrder) -> Result<(), Failure> {
-    let patience = PATIENCE.min(Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns)));
+    let patience = MESSAGE_TIMEOUT.min(Duration::from_nanos(round.deadline_ns.saturating_add(round.timeout_ns)));
     let began = Instant::now();
     while began.elapsed() < MAX_START {
         match control.receive(patience).map_err(|error| error.failure("the client"))? {
@@ -319,7 +319,7 @@ fn ended_before_its_load() -> Failure {
     )
 }
 
-/// Waits until the client has received everything, or is gone.
+/// Waits until the client has received everything or has exited.
 fn wait_for_the_client(control: &mut dyn Control, within: Duration) -> Result<(), ControlError> {
     let is_passed_over = |message: &Message| matches!(message, Message::Progress(_) | Message::Stop);
     match receive_past(control, within, is_passed_over) {
@@ -337,10 +337,10 @@ fn several_flows(count: usize) -> Failure {
     )
 }
 
-/// The client of a one-way load, as its server sees it.
+/// The client of a one-way load, as a [`Peer`].
 struct ClientOfRound<'c> {
     control: &'c mut dyn Control,
-    /// The channel was closed; each further read would report that again.
+    /// The channel was closed. Each further read would report this again.
     is_gone: bool,
 }
 
@@ -353,7 +353,7 @@ impl Peer for ClientOfRound<'_> {
         if self.is_gone || !self.control.is_ready() {
             return Ok(None);
         }
-        match self.control.receive(PART) {
+        match self.control.receive(PARTIAL_TIMEOUT) {
             Ok(message) => Ok(Some(message)),
             Err(ControlError::Closed) => {
                 self.is_gone = true;
@@ -368,12 +368,12 @@ impl Peer for ClientOfRound<'_> {
     }
 }
 
-/// Why the client will not connect, if control says so. Before it connects a client sends nothing else.
+/// Returns why the client will not connect, if control reports it. A client sends nothing else before it connects.
 fn why_ended(control: &mut dyn Control) -> Option<Failure> {
     if !control.is_ready() {
         return None;
     }
-    Some(match control.receive(PATIENCE) {
+    Some(match control.receive(MESSAGE_TIMEOUT) {
         Ok(Message::Failed(failure)) => failure,
         Ok(Message::Stop) => Failure::new(
             FailureKind::Closed,
@@ -391,7 +391,7 @@ fn send(control: &mut dyn Control, message: &Message) -> Result<(), Failure> {
 
 fn answer_pings(control: &mut dyn Control) -> Result<(), ControlError> {
     for _ in 0..PINGS {
-        match control.receive(PATIENCE)? {
+        match control.receive(MESSAGE_TIMEOUT)? {
             Message::Ping => control.send(&Message::Ping)?,
             other => return Err(ControlError::Unexpected(other.name())),
         }
@@ -399,46 +399,46 @@ fn answer_pings(control: &mut dyn Control) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// The marks of the loop, over control.
+/// The marks of the server's loop, communicated over control.
 struct Marks<'c> {
     control: &'c mut dyn Control,
     clock: &'c RealClock,
-    /// When to give up on a silent client.
+    /// When to give up on a silent client, in ns of the clock.
     until_ns: u64,
     observers: &'c mut Observers,
-    told: Notice,
-    /// When to report progress next; `None` if it is not requested.
+    notice: Notice,
+    /// When to report progress next, in ns of the clock; `None` if progress is not requested.
     next_report_ns: Option<u64>,
     came_bytes: u64,
     silence: Silence,
 }
 
-/// How long the client has sent nothing.
+/// The current silence of the client.
 struct Silence {
     /// Longest allowed silence, in ns.
     longest_ns: u64,
-    /// Beginning of the silence. `None` until it is noticed, and before the first message, when the client may be
-    /// waiting for other flows.
+    /// Start of the silence, in ns of the clock. `None` until it is noticed, and before the first message: the client
+    /// may then be waiting for other flows.
     since_ns: Option<u64>,
 }
 
 impl Marks<'_> {
     fn receive_notice(&mut self, within: Duration) -> Result<Notice, Failure> {
-        self.told = match self.control.receive(within) {
+        self.notice = match self.control.receive(within) {
             Ok(Message::Measure) => Notice::Measure,
             Ok(Message::Stop) | Err(ControlError::Closed) => Notice::Stop,
             Ok(other) => return Err(ControlError::Unexpected(other.name()).failure("the client")),
             Err(error) => return Err(error.failure("the client")),
         };
-        Ok(self.told)
+        Ok(self.notice)
     }
 }
 
 impl ServerMarks for Marks<'_> {
     fn look(&mut self) -> Result<Notice, Failure> {
-        // A request that was not acted on yet is returned again.
-        if self.told == Notice::Nothing && self.control.is_ready() {
-            return self.receive_notice(PART);
+        // A notice that was not acted on yet is returned again.
+        if self.notice == Notice::Nothing && self.control.is_ready() {
+            return self.receive_notice(PARTIAL_TIMEOUT);
         }
         let now_ns = self.clock.now_ns();
         if now_ns > self.until_ns {
@@ -452,21 +452,21 @@ impl ServerMarks for Marks<'_> {
         if self.came_bytes > 0 && now_ns - *since_ns.get_or_insert(now_ns) >= *longest_ns {
             return Err(Failure::new(
                 FailureKind::TimedOut,
-                format!("server: nothing came from the client for {} s", *longest_ns / 1_000_000_000),
+                format!("server: the client sent nothing for {} s", *longest_ns / 1_000_000_000),
                 "was it stopped, or is the path down?",
             ));
         }
-        Ok(self.told)
+        Ok(self.notice)
     }
 
     fn wait(&mut self) -> Result<Notice, Failure> {
-        self.receive_notice(PATIENCE)
+        self.receive_notice(MESSAGE_TIMEOUT)
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        self.told = Notice::Nothing;
+        self.notice = Notice::Nothing;
         send(self.control, &Message::Measuring)?;
-        // Last before the first measured message, as at the client.
+        // Marked last before the first measured message, as at the client.
         self.observers.mark(Mark::First);
         Ok(())
     }

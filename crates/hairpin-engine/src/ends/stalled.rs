@@ -1,11 +1,11 @@
-//! Detects one-way loads that make no progress and peers that no longer report.
+//! Detects one-way loads that make no progress, and peers that stopped reporting.
 
 use hairpin_model::{Failure, FailureKind, Load};
 
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::{Counts, PROGRESS_NS, Transfer};
 
-/// Times since the last bytes moved and since the peer's last report. The second is needed because a sender of
+/// Tracks the time since bytes last moved and since the peer's last report. The report is needed because a sender of
 /// datagrams moves bytes whether or not they are received.
 pub(super) struct Stalled<'a> {
     pub(super) clock: &'a RealClock,
@@ -17,18 +17,18 @@ pub(super) struct Stalled<'a> {
     pub(super) heard_ns: u64,
 }
 
-/// Longest time without any message due, in ns.
+/// Longest time in which no message is due, in ns.
 pub(super) fn longest_idle_ns(load: &Load) -> u64 {
     match load {
-        // The plan keeps it below a year, even in bursts.
+        // The plan limits it to less than a year, even for bursts.
         Load::Offered { offered_per_s, arrivals, .. } => (arrivals.longest_gap_s(*offered_per_s) * 1e9) as u64,
         _ => 0,
     }
 }
 
 impl Stalled<'_> {
-    /// Returns a failure if no bytes moved within the time-out, although some were due.
-    pub(super) fn look(&mut self, so_far: &Transfer) -> Option<Failure> {
+    /// Returns a failure if bytes were due but none moved within the time-out.
+    pub(super) fn check_progress(&mut self, so_far: &Transfer) -> Option<Failure> {
         let bytes = |counts: &Counts| counts.bytes_sent + counts.bytes_received;
         let moved_bytes = bytes(&so_far.measured) + bytes(&so_far.warm_up);
         let now_ns = self.clock.now_ns();
@@ -40,7 +40,7 @@ impl Stalled<'_> {
     }
 
     /// Returns a failure if the peer reported nothing within the time-out plus several report intervals.
-    pub(super) fn look_at_peer(&self, peer: &str) -> Option<Failure> {
+    pub(super) fn check_peer(&self, peer: &str) -> Option<Failure> {
         let silent_ns = self.clock.now_ns().saturating_sub(self.heard_ns);
         (silent_ns >= self.timeout_ns.saturating_add(4 * PROGRESS_NS)).then(|| self.failure(peer))
     }

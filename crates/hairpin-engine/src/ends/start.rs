@@ -1,8 +1,8 @@
-//! A server as its client sees it. On this machine it is started as a thread of this process or as a process of its
-//! own; elsewhere it is reached through an existing control channel.
+//! The client's handle to its server. On this machine the server is started as a thread of this process or as a child
+//! process; elsewhere it is reached through an existing control channel.
 //!
-//! The process is this program, started with a hidden command. It cannot be left behind: the kernel kills it when the
-//! thread that started it ends, and it exits when its control channel closes.
+//! The child process is this program, started with a hidden command. It cannot outlive its parent: the kernel kills it
+//! when the thread that started it ends, and it exits when its control channel closes.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,38 +20,38 @@ use crate::exit_status::exit_status;
 use crate::system::process;
 use hairpin_loops::clock::Clock;
 
-/// The environment variable that may hold the ticket of a server on another host. It is secret, so children do not
-/// inherit it.
+/// The environment variable that may hold the ticket of a server on another host. The ticket is secret, so children do
+/// not inherit the variable.
 pub const TICKET_VARIABLE: &str = "HAIRPIN_TO";
 
 /// The hidden command that runs the program as the server of one round.
 pub const COMMAND: &str = "__server";
 
-/// Time for a server to exit after its channel is closed. It is then in no call that only a time-out would end.
-const LEAVE: Duration = Duration::from_millis(20);
-/// A server that failed reports its cause within this time after its wire broke.
-const OWN_CAUSE: Duration = Duration::from_millis(100);
+/// Time for a server to exit after its channel is closed. It is then in no call that needs a time-out to return.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(20);
+/// Time for a failed server to report its cause after its wire broke.
+const CAUSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A server as its client sees it. Dropping it ends the server.
+/// The client's handle to its server. Dropping it ends the server.
 pub struct Server {
-    /// Dropping this channel closes it.
+    /// `None` once closed. Dropping the channel closes it.
     channel: Option<Box<dyn Control>>,
     runs: Runs,
-    /// Time-out for its next message.
+    /// Time-out for the server's next message.
     patience: Duration,
-    /// It reported a failure, or its channel broke: no further explanation can follow.
+    /// The server reported a failure or its channel broke: no further explanation can follow.
     has_failed: bool,
 }
 
 enum Runs {
     Process(Child),
     Thread(Option<JoinHandle<()>>),
-    /// A server elsewhere ends when its channel closes.
+    /// A server on another host. It ends when its channel closes.
     Elsewhere,
 }
 
 impl Server {
-    /// Starts the server of a round; `program` is used if it is a process.
+    /// Starts the server of a round, from the executable `program` if the server is a process.
     pub fn start(program: &Path, order: &RoundOrder, host: &Host) -> Result<Self, Failure> {
         let (channel, runs) = match order.case.ends.kind {
             EndKind::Processes => in_a_process(program, host)?,
@@ -60,7 +60,7 @@ impl Server {
         Ok(Self::new(Box::new(channel), runs, order))
     }
 
-    /// A server behind `control` that waits for its order.
+    /// A handle to a server that waits for its order behind `control`.
     pub fn behind(control: Box<dyn Control>, order: &RoundOrder) -> Self {
         Self::new(control, Runs::Elsewhere, order)
     }
@@ -69,7 +69,7 @@ impl Server {
         Self { channel: Some(channel), runs, patience: patience(order), has_failed: false }
     }
 
-    /// The id of its process, if it is one.
+    /// The server's process id, if it is a process.
     pub fn id(&self) -> Option<u32> {
         match &self.runs {
             Runs::Process(child) => Some(child.id()),
@@ -81,7 +81,7 @@ impl Server {
     pub fn listening(&mut self, round: &RoundOrder, cookie: Cookie) -> Result<String, Failure> {
         let patience = self.patience;
         let agreed = agree(self.channel()?, patience);
-        agreed.map_err(|error| self.explained(&error))?;
+        agreed.map_err(|error| self.with_exit_status(&error))?;
         self.send(&Message::Order(Box::new(EndOrder {
             round: round.clone(),
             cookie: cookie.0,
@@ -93,7 +93,7 @@ impl Server {
         }
     }
 
-    /// Waits for a message that has no content but its kind.
+    /// Waits for `expected`, a message without content.
     pub fn expect(&mut self, expected: &Message) -> Result<(), Failure> {
         match self.receive()? {
             message if message == *expected => Ok(()),
@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// The median round-trip time of a control message, in ns.
+    /// Measures the median round-trip time of a control message, in ns.
     pub fn waking_ns(&mut self, clock: &impl Clock) -> Result<u64, Failure> {
         let mut took_ns = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
@@ -115,10 +115,10 @@ impl Server {
         Ok(counted[counted.len() / 2])
     }
 
-    /// The server's report, after the load is over.
+    /// Receives the server's report, after the load is over.
     pub fn report(&mut self) -> Result<EndReport, Failure> {
         let patience = self.patience;
-        // It may have begun to measure after the client gave up waiting for that.
+        // The server may have begun to measure after the client stopped waiting for that message.
         let heard = receive_past(self.channel()?, patience, is_of_the_load);
         match self.checked(heard)? {
             Message::Report(report) => Ok(*report),
@@ -133,8 +133,8 @@ impl Server {
 
     /// Sends a message.
     pub fn send(&mut self, message: &Message) -> Result<(), Failure> {
-        let told = self.channel()?.send(message);
-        told.map_err(|error| self.explained(&error))
+        let sent = self.channel()?.send(message);
+        sent.map_err(|error| self.with_exit_status(&error))
     }
 
     /// Receives the next message.
@@ -149,7 +149,7 @@ impl Server {
     }
 
     fn checked(&mut self, heard: Result<Message, ControlError>) -> Result<Message, Failure> {
-        // Messages are in order: nothing follows the cause of a failure or an unreadable message.
+        // Messages are in order: none follows a reported failure or an unreadable message.
         self.has_failed |= match &heard {
             Ok(message) => matches!(message, Message::Failed(_)),
             Err(error) => !matches!(error, ControlError::TimedOut(_) | ControlError::OnlyProgress(_)),
@@ -157,7 +157,7 @@ impl Server {
         match heard {
             Ok(Message::Failed(failure)) => Err(failure),
             Ok(message) => Ok(message),
-            Err(error) => Err(self.explained(&error)),
+            Err(error) => Err(self.with_exit_status(&error)),
         }
     }
 
@@ -166,16 +166,16 @@ impl Server {
         self.channel.as_mut().is_none_or(|channel| channel.is_ready())
     }
 
-    /// The server's own failure, if it ended with one: that explains the client's broken wire.
+    /// The server's own failure, if it failed: it explains the client's broken wire.
     pub fn own_cause(&mut self) -> Option<Failure> {
         if self.has_failed {
             return None;
         }
-        let deadline = Instant::now() + OWN_CAUSE;
+        let deadline = Instant::now() + CAUSE_TIMEOUT;
         while Instant::now() < deadline {
             if self.is_ready() {
-                match self.receive_within(OWN_CAUSE) {
-                    // Sent before it failed.
+                match self.receive_within(CAUSE_TIMEOUT) {
+                    // A message that the server sent before it failed.
                     Ok(message) if is_of_the_load(&message) => continue,
                     Ok(_) => return None,
                     // A time-out explains nothing.
@@ -187,8 +187,8 @@ impl Server {
         None
     }
 
-    /// A control failure, with the exit status of the process if it ended.
-    fn explained(&mut self, error: &ControlError) -> Failure {
+    /// Converts a control error to a failure. Adds the exit status of the server's process if it has exited.
+    fn with_exit_status(&mut self, error: &ControlError) -> Failure {
         let failure = error.failure("the server");
         match (&mut self.runs, error) {
             (Runs::Process(child), ControlError::Closed) => match exit_status(child) {
@@ -214,8 +214,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.channel.take());
         match &mut self.runs {
-            Runs::Process(child) => leave(child, LEAVE),
-            // Its wire is closed or times out, so the thread ends. A panic in it was already reported as a failure.
+            Runs::Process(child) => leave(child, EXIT_TIMEOUT),
+            // Its wire is closed or times out, so the thread ends. Its panic was already reported as a failure.
             Runs::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
             Runs::Elsewhere => {}
         }
@@ -265,7 +265,7 @@ fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
 /// JSON.
 pub fn serve_as_process(parent: u32, host: &str) -> Result<(), String> {
     if !process::die_with_parent(parent) {
-        return Err("the process that started this server is gone".to_owned());
+        return Err("the process that started this server has exited".to_owned());
     }
     process::ignore_interrupts();
     let host: Host = serde_json::from_str(host).map_err(|error| format!("cannot read the host: {error}"))?;

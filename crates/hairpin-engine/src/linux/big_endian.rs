@@ -1,4 +1,4 @@
-//! Numbers in packets: big-endian, 16 and 32 bits.
+//! Reads big-endian numbers of 16 and 32 bits from packets.
 
 pub(crate) fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))

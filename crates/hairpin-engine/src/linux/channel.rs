@@ -1,4 +1,4 @@
-//! Control over a pair of descriptors: the pipes of a child process, a socket pair between threads, a TCP connection.
+//! Control over a pair of descriptors: pipes of a child process, a socket pair between threads, or a TCP connection.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -44,7 +44,7 @@ impl Carrier for Descriptors {
 }
 
 impl Channel {
-    /// A channel over descriptors for reading and for writing, which may be the same. Larger messages are refused.
+    /// A channel over two descriptors, which may be the same. Refuses messages above `most_bytes`.
     pub fn new(input: OwnedFd, output: OwnedFd, most_bytes: usize) -> Self {
         Self::over(Descriptors { input: File::from(input), output: File::from(output) }, most_bytes)
     }
@@ -56,15 +56,15 @@ impl Channel {
         Ok(Self::new(input, output, most_bytes))
     }
 
-    /// A channel over the standard input of this process, which is a socket. Also returns its standard output, over
-    /// which it receives sockets.
+    /// A channel over the standard input of this process, which is a socket. Also returns the standard output, over
+    /// which the process receives sockets.
     pub fn of_a_server_on_two_hosts(most_bytes: usize) -> io::Result<(Self, OwnedFd)> {
         let input = io::stdin().as_fd().try_clone_to_owned()?;
         let output = input.try_clone()?;
         Ok((Self::new(input, output, most_bytes), io::stdout().as_fd().try_clone_to_owned()?))
     }
 
-    /// Two ends of one channel within this process, for the client and the server.
+    /// Both ends of a channel within this process, for the client and the server.
     pub fn pair(most_bytes: [usize; 2]) -> io::Result<[Self; 2]> {
         let (one, other) = UnixStream::pair()?;
         let channel = |stream: UnixStream, most_bytes| -> io::Result<Self> {
@@ -90,7 +90,7 @@ mod tests {
         Message::Failed(Failure::new(FailureKind::Other, "x".repeat(bytes), ""))
     }
 
-    /// A channel over TCP, and the socket of a peer that can write anything.
+    /// A channel over TCP, and the peer's socket, to which tests can write any bytes.
     fn over_tcp(most_bytes: usize) -> (Channel, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

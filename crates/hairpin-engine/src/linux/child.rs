@@ -1,5 +1,5 @@
-//! This program, started with a hidden command: it reads one order from its standard input, and writes messages to its
-//! standard output, each a line of JSON. It ends when its standard input is closed.
+//! A child process of this program, started with a hidden command. It reads one order from its standard input and
+//! writes messages, each a line of JSON, to its standard output. It ends when its standard input is closed.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,21 +15,21 @@ use crate::control::patience::{WaitOutcome, wait};
 use crate::exit_status::exit_status;
 use crate::system::process;
 
-/// Maximum bytes of a message: the trace of a round uses a tenth of it.
-const MAX_WORD: usize = 64 << 20;
+/// Maximum bytes of a message. The trace of a round uses a tenth of this.
+const MAX_BYTES: usize = 64 << 20;
 
 pub(crate) struct TalkingChild {
-    /// Its name in error messages: `the relay`.
+    /// The name of the process in error messages: `the relay`.
     name: &'static str,
     child: Child,
-    words: BufReader<ChildStdout>,
-    /// Time for it to exit when asked to.
+    output: BufReader<ChildStdout>,
+    /// Time for the process to exit when asked to.
     leave: Duration,
 }
 
 impl TalkingChild {
-    /// Starts `program` with that hidden command and this process's id, and sends its order. When this is dropped the
-    /// process has `leave` to exit before it is killed.
+    /// Starts `program` with a hidden command and this process's id, and sends the order. When the handle is dropped,
+    /// the process has `leave` to exit before it is killed.
     pub(crate) fn start(
         name: &'static str,
         program: &Path,
@@ -50,8 +50,8 @@ impl TalkingChild {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| failed("start", &error))?;
-        let words = BufReader::new(child.stdout.take().expect("its standard output is piped"));
-        let mut this = Self { name, child, words, leave };
+        let output = BufReader::new(child.stdout.take().expect("its standard output is piped"));
+        let mut this = Self { name, child, output, leave };
         let mut line = serde_json::to_string(order).expect("an order has only string keys");
         line.push('\n');
         let input = this.child.stdin.as_mut().expect("its standard input is piped");
@@ -63,47 +63,47 @@ impl TalkingChild {
         self.child.id()
     }
 
-    /// A descriptor that is readable when there are more messages or the process has ended.
-    pub(crate) fn words(&self) -> BorrowedFd<'_> {
-        self.words.get_ref().as_fd()
+    /// A descriptor that is readable when a message arrives or the process has ended.
+    pub(crate) fn output(&self) -> BorrowedFd<'_> {
+        self.output.get_ref().as_fd()
     }
 
-    /// Receives its next message.
-    pub(crate) fn word_within<Word: DeserializeOwned>(&mut self, patience: Duration) -> Result<Word, Failure> {
+    /// Receives the next message of the process.
+    pub(crate) fn receive_within<M: DeserializeOwned>(&mut self, patience: Duration) -> Result<M, Failure> {
         let (name, mut line) = (self.name, Vec::new());
-        // A process that stops in the middle of a long message must not block either.
+        // A process that stops in the middle of a long message must not block this one.
         while !line.ends_with(b"\n") {
-            if self.words.buffer().is_empty() {
+            if self.output.buffer().is_empty() {
                 self.wait_within(patience)?;
             }
-            let part = self.words.fill_buf().map_err(|error| unheard(name, &error))?;
+            let part = self.output.fill_buf().map_err(|error| read_failure(name, &error))?;
             if part.is_empty() {
                 let status = exit_status(&mut self.child);
                 let how =
                     status.map_or_else(|| "closed its output".to_owned(), |status| format!("ended early ({status})"));
-                return Err(self.gone(FailureKind::Killed, &how));
+                return Err(self.failure(FailureKind::Killed, &how));
             }
             let length = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
             line.extend_from_slice(&part[..length]);
-            self.words.consume(length);
-            if line.len() > MAX_WORD {
-                return Err(self.gone(FailureKind::Unexpected, &format!("sent a word of more than {MAX_WORD} bytes")));
+            self.output.consume(length);
+            if line.len() > MAX_BYTES {
+                return Err(self.failure(FailureKind::Unexpected, &format!("sent a message over {MAX_BYTES} bytes")));
             }
         }
         serde_json::from_slice(&line)
-            .map_err(|error| self.gone(FailureKind::Unexpected, &format!("sent what cannot be read: {error}")))
+            .map_err(|error| self.failure(FailureKind::Unexpected, &format!("sent an unreadable message: {error}")))
     }
 
-    /// Waits until it has written more, or has ended.
+    /// Waits until the process has written more or has ended.
     fn wait_within(&self, patience: Duration) -> Result<(), Failure> {
-        let look = |at_most_ms| process::readable(self.words.get_ref().as_fd(), at_most_ms);
+        let look = |at_most_ms| process::readable(self.output.get_ref().as_fd(), at_most_ms);
         match wait(patience, look) {
             Ok(WaitOutcome::Ready) => Ok(()),
-            Ok(WaitOutcome::GivenUp) => Err(self.gone(FailureKind::Interrupted, "cannot be waited for")),
+            Ok(WaitOutcome::GivenUp) => Err(self.failure(FailureKind::Interrupted, "did not answer in time")),
             Ok(WaitOutcome::TimedOut) => {
-                Err(self.gone(FailureKind::TimedOut, &format!("sent nothing for {} ms", patience.as_millis())))
+                Err(self.failure(FailureKind::TimedOut, &format!("sent nothing for {} ms", patience.as_millis())))
             }
-            Err(error) => Err(unheard(self.name, &error)),
+            Err(error) => Err(read_failure(self.name, &error)),
         }
     }
 
@@ -112,8 +112,8 @@ impl TalkingChild {
         drop(self.child.stdin.take());
     }
 
-    fn gone(&self, kind: FailureKind, what: &str) -> Failure {
-        gone(self.name, kind, what)
+    fn failure(&self, kind: FailureKind, what: &str) -> Failure {
+        failure(self.name, kind, what)
     }
 }
 
@@ -124,7 +124,7 @@ impl Drop for TalkingChild {
     }
 }
 
-/// Waits up to `within` for a process to exit, and then kills it.
+/// Waits up to `within` for a process to exit, then kills it.
 pub fn leave(child: &mut Child, within: Duration) {
     let deadline = Instant::now() + within;
     while Instant::now() < deadline {
@@ -133,41 +133,41 @@ pub fn leave(child: &mut Child, within: Duration) {
             Ok(None) => std::thread::sleep(Duration::from_micros(200)),
         }
     }
-    // It is in a call that only a time-out would end, and its output is no longer needed.
+    // The process is in a call that only a time-out would end. Its output is no longer needed.
     drop(child.kill());
     drop(child.wait());
 }
 
-fn gone(name: &str, kind: FailureKind, what: &str) -> Failure {
+fn failure(name: &str, kind: FailureKind, what: &str) -> Failure {
     Failure::new(kind, format!("{name} {what}"), "was it ended from outside?")
 }
 
-fn unheard(name: &str, error: &io::Error) -> Failure {
-    gone(name, error.into(), &format!("cannot be read: {error}"))
+fn read_failure(name: &str, error: &io::Error) -> Failure {
+    failure(name, error.into(), &format!("cannot be read: {error}"))
 }
 
-/// The limit that was probably reached.
+/// A hint that names the limit that was probably reached.
 pub(crate) fn limit(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => "is a limit on open files (ulimit -n) reached?",
-        Some(libc::ENOENT | libc::EACCES) => "was this program's own file moved or replaced?",
+        Some(libc::ENOENT | libc::EACCES) => "was this executable moved or replaced?",
         _ => "is a limit on processes (ulimit -u) or memory (ulimit -v) reached?",
     }
 }
 
-/// Receives the order, in the child.
+/// Reads the order, in the child.
 pub(crate) fn receive_order<Order: DeserializeOwned>() -> Result<Order, String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|error| format!("cannot read the order: {error}"))?;
     serde_json::from_str(&line).map_err(|error| format!("cannot read the order: {error}"))
 }
 
-/// Sends a message, in the child.
-pub(crate) fn send(word: &impl Serialize) {
-    let mut line = serde_json::to_string(word).expect("a word has only string keys");
+/// Writes a message, in the child.
+pub(crate) fn send(message: &impl Serialize) {
+    let mut line = serde_json::to_string(message).expect("a message has only string keys");
     line.push('\n');
     let mut output = io::stdout().lock();
-    // The process that started this one may be gone.
+    // The parent process may have exited.
     drop(output.write_all(line.as_bytes()).and_then(|()| output.flush()));
 }
 
@@ -180,10 +180,10 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", "printf '\"half'; exec sleep 20"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = shell.spawn().unwrap();
-        let words = BufReader::new(child.stdout.take().unwrap());
-        let mut talking = TalkingChild { name: "the shell", child, words, leave: Duration::ZERO };
-        assert!(process::readable(talking.words(), 10_000).unwrap(), "it has said something");
-        let failure = talking.word_within::<String>(Duration::from_millis(50)).unwrap_err();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut talking = TalkingChild { name: "the shell", child, output, leave: Duration::ZERO };
+        assert!(process::readable(talking.output(), 10_000).unwrap(), "it has said something");
+        let failure = talking.receive_within::<String>(Duration::from_millis(50)).unwrap_err();
         assert_eq!(failure.cause, "the shell sent nothing for 50 ms");
     }
 }

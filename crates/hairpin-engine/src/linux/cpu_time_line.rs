@@ -1,4 +1,4 @@
-//! CPU time of the thread of one end over the time of a one-way load.
+//! CPU time of the thread of one end during a one-way load, by interval.
 
 use hairpin_model::CpuTimeLine;
 
@@ -6,18 +6,18 @@ use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::time;
 
-/// Maximum intervals of a time line; beyond it, pairs of intervals are merged.
+/// Maximum intervals of a time line. When it is full, pairs of intervals are merged.
 const MAX_INTERVALS: usize = 512;
 
-/// CPU time of the calling thread over time.
+/// The CPU time of the calling thread by interval.
 pub(crate) struct CpuOverTime {
     clock: RealClock,
-    /// When it began, in ns of the clock; `None` before that.
+    /// Start of the load in ns of the clock; `None` before it.
     began_ns: Option<u64>,
     line: CpuTimeLine,
     /// The thread's CPU time at the end of the last interval.
     used_ns: u64,
-    /// Number of the caller's intervals per interval of the line.
+    /// Number of [`Mark::Running`] marks per interval of the time line.
     looks_each: u32,
     looks: u32,
 }
@@ -30,7 +30,7 @@ impl Observer for CpuOverTime {
     fn mark(&mut self, mark: Mark<'_>) {
         match mark {
             Mark::First => (self.used_ns, self.began_ns) = (time::thread_cpu_ns(), Some(self.clock.now_ns())),
-            Mark::Running(now_ns) => self.look(now_ns),
+            Mark::Running(now_ns) => self.on_running(now_ns),
             Mark::Last => self.note(self.clock.now_ns(), time::thread_cpu_ns()),
             _ => {}
         }
@@ -48,8 +48,8 @@ impl CpuOverTime {
         Self { clock, began_ns: None, line, used_ns: 0, looks_each: 1, looks: 0 }
     }
 
-    /// Ends an interval. Must be called on the same thread.
-    fn look(&mut self, now_ns: u64) {
+    /// Handles a mark, which may end an interval. Call it on the measured thread.
+    fn on_running(&mut self, now_ns: u64) {
         self.looks += 1;
         if self.looks < self.looks_each {
             return;
@@ -64,7 +64,7 @@ impl CpuOverTime {
     fn note(&mut self, now_ns: u64, used_ns: u64) {
         let Some(began_ns) = self.began_ns else { return };
         let at_ns = now_ns.saturating_sub(began_ns);
-        // An empty interval has no usage.
+        // Skip an empty interval.
         if self.line.at_ns.last().copied().unwrap_or(0) < at_ns {
             self.line.at_ns.push(at_ns);
             self.line.cpu_ns.push(used_ns.saturating_sub(self.used_ns));

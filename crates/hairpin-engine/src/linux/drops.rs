@@ -1,8 +1,8 @@
-//! Packets that queueing disciplines and devices of a network namespace dropped during a load.
+//! Counts packets that the queueing disciplines and devices of a network namespace dropped during a load.
 //!
-//! These counters include other programs of the namespace, unless the namespace is the load's own, as with a link. In a
-//! shared namespace only the interfaces of the load count: the loopback or, between two hosts, the interfaces with the
-//! sockets' own addresses.
+//! The counters include the traffic of other programs unless the load has its own namespace, as with a link. In a
+//! shared namespace only the load's interfaces count: the loopback or, between two hosts, the interfaces that have the
+//! local addresses of the sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,11 +17,11 @@ use crate::observer::{Context, Mark, Observations, Observer};
 use crate::system::interface;
 use crate::system::packet_ring::Interface;
 
-/// The drops at an end of a one-way load.
+/// Observes the drops at one end of a one-way load.
 pub(crate) struct Drops {
     is_emulated: bool,
     is_across: bool,
-    /// `None` if an interface is unknown.
+    /// The interfaces to count; `None` if they are unknown.
     watched: Option<InterfaceFilter>,
     before: Reading,
     after: Reading,
@@ -31,11 +31,11 @@ pub(crate) struct Drops {
 #[derive(Clone, Debug, PartialEq)]
 enum InterfaceFilter {
     All,
-    /// These, by index and name.
+    /// Interface names by index.
     These(BTreeMap<u32, String>),
 }
 
-/// The counts by queueing disciplines and by devices; `None` if the kernel does not report them.
+/// The drops by queueing disciplines and by devices; `None` for a counter that the kernel does not report.
 type Reading = [Option<u64>; 2];
 
 impl Observer for Drops {
@@ -65,7 +65,7 @@ impl Observer for Drops {
     fn report(self: Box<Self>, to: &mut Observations) {
         let names = [fact_names::QDISC_DROPS, fact_names::DEVICE_DROPS];
         let counts = names.into_iter().zip(self.before.into_iter().zip(self.after));
-        // A counter restarts if its queueing discipline is replaced.
+        // A counter restarts when its queueing discipline is replaced.
         let since = |(name, (before, after)): (&str, (Option<u64>, Option<u64>))| {
             Some(Fact::number(name, after?.saturating_sub(before?) as f64))
         };
@@ -147,7 +147,7 @@ mod tests {
         );
     }
 
-    /// A wire with that own address.
+    /// A wire with this local address.
     struct At(&'static str);
 
     impl Wire for At {

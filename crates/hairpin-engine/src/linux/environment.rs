@@ -1,4 +1,4 @@
-//! Reads the machine that a run is made on.
+//! Describes the machine that a run is made on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,19 +14,19 @@ use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::system::{device, interface, process};
 use crate::{cgroup, cpu_quota};
 
-/// Kernel settings that shape transports, under `/proc/sys`.
+/// Kernel settings under `/proc/sys` that affect transports.
 const SETTINGS: &str = "net/core/default_qdisc net/core/busy_poll net/core/busy_read net/core/rmem_default net/core/rmem_max \
      net/core/wmem_default net/core/wmem_max net/core/netdev_max_backlog net/ipv4/tcp_autocorking \
      net/ipv4/tcp_available_congestion_control net/ipv4/tcp_congestion_control net/ipv4/tcp_rmem \
      net/ipv4/tcp_wmem net/ipv4/tcp_slow_start_after_idle net/ipv4/tcp_timestamps fs/pipe-max-size \
      kernel/sched_autogroup_enabled kernel/numa_balancing";
 
-/// Reads the facts of the machine that METHODOLOGY lists; facts that this kernel does not report are omitted. The
-/// caller knows whether the network namespace is the original one.
+/// Reads the facts of the machine that METHODOLOGY lists. Omits facts that this kernel does not report. Does not know
+/// whether the network namespace is the original one; the caller does.
 pub fn read(engine: &Engine) -> Environment {
     let cpu_info = text("/proc/cpuinfo").unwrap_or_default();
     let mut cpus_used: Vec<usize> = [Some(engine.cpus.client), engine.cpus.server].into_iter().flatten().collect();
-    // With `--cpu` both are the same.
+    // With `--cpu` both CPUs are the same.
     cpus_used.dedup();
     Environment {
         boot_id: text("/proc/sys/kernel/random/boot_id"),
@@ -56,8 +56,8 @@ pub fn read(engine: &Engine) -> Environment {
     }
 }
 
-/// The network interface with this address, as far as the kernel and its driver describe it; `None` if no interface has
-/// it.
+/// Describes the network interface with `address`, as far as the kernel and the driver do; `None` if no interface has
+/// the address.
 pub fn interface(address: IpAddr) -> Option<Interface> {
     let name = interface::name_of(address)?;
     let (speed_mbit_per_s, duplex) = interface::speed_and_duplex(&name);
@@ -72,9 +72,9 @@ pub fn interface(address: IpAddr) -> Option<Interface> {
     })
 }
 
-/// The index of the network interface of that name; `None` if there is none.
+/// The index of the network interface `name`; `None` if it does not exist.
 pub fn interface_index(name: &str) -> Option<NonZeroU32> {
-    // Any socket will do (netdevice(7)).
+    // The ioctl works on any socket (netdevice(7)).
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     NonZeroU32::new(rustix::net::netdevice::name_to_index(&socket, name).ok()?)
 }
@@ -103,13 +103,13 @@ fn kernel() -> String {
     format!("{} {} {}", part("ostype"), part("osrelease"), part("version"))
 }
 
-/// The value of the first `name : value` line.
+/// The value of the first line `NAME : VALUE`.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
     line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
-/// On ARM `/proc/cpuinfo` has only numbers.
+/// On ARM, `/proc/cpuinfo` identifies the model only by numbers.
 fn cpu_model(cpu_info: &str) -> Option<String> {
     let arm = || Some(format!("ARM {} part {}", field(cpu_info, "CPU implementer")?, field(cpu_info, "CPU part")?));
     field(cpu_info, "model name").or_else(arm)
@@ -154,7 +154,7 @@ fn settings() -> BTreeMap<String, String> {
     SETTINGS.split_whitespace().filter_map(read).collect()
 }
 
-/// The queueing discipline of an interface; `None` if the kernel refuses.
+/// The queueing discipline of an interface; `None` if the kernel does not report it.
 fn qdisc(interface: u32) -> Option<String> {
     Netlink::open().ok()?.qdisc_kind(interface).ok()?
 }

@@ -1,7 +1,7 @@
-//! Holds `/dev/cpu_dma_latency` at 0: idle CPUs then keep polling instead of halting.
+//! Holds `/dev/cpu_dma_latency` at 0, so that idle CPUs poll instead of halting.
 //!
-//! The kernel (Documentation/power/pm_qos_interface.rst) keeps the request while the file is open, so it ends with this
-//! value, even if the process is killed.
+//! The kernel (Documentation/power/pm_qos_interface.rst) honours the request while the file is open, so the request
+//! ends when [`KeptAwake`] is dropped or the process is killed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use hairpin_model::WhyNot;
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// The request; dropping it ends it.
+/// A request to keep CPUs awake. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct KeptAwake {
     _file: File,
@@ -23,7 +23,7 @@ pub fn keep_awake() -> io::Result<KeptAwake> {
     Ok(KeptAwake { _file: file })
 }
 
-/// Whether this process may keep CPUs awake. Changes nothing: the file is only opened.
+/// Whether this process may keep CPUs awake. Only opens the file, which changes nothing.
 pub fn may_keep_awake() -> Result<(), WhyNot> {
     OpenOptions::new().write(true).open(DEVICE).map(drop).map_err(|error| {
         WhyNot::new(

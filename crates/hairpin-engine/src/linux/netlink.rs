@@ -1,8 +1,8 @@
-//! Interfaces, addresses and queueing disciplines over netlink (rtnetlink(7)), in the network namespace in which the
-//! socket was opened.
+//! Manages interfaces, addresses and queueing disciplines over netlink (rtnetlink(7)), in the network namespace in
+//! which the socket was opened.
 //!
-//! A request is a header of its type (`struct ifinfomsg`, `ifaddrmsg`, `rtmsg` or `tcmsg`) and attributes, as in the
-//! kernel's `include/uapi/linux/rtnetlink.h`.
+//! A request is a type-specific header (`struct ifinfomsg`, `ifaddrmsg`, `rtmsg` or `tcmsg`) followed by attributes, as
+//! in the kernel's `include/uapi/linux/rtnetlink.h`.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,12 +11,12 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with};
 
-/// The loopback interface is the first of every network namespace.
+/// The loopback interface has index 1 in every network namespace.
 pub(crate) const LOOPBACK_INDEX: u32 = 1;
 
-/// Maximum number of datagrams in an answer of the kernel.
+/// Maximum number of datagrams in one answer of the kernel.
 const MAX_DATAGRAMS: usize = 10_000;
-/// Larger than any datagram that the kernel sends (`NLMSG_GOODSIZE` and a dump's 32 KiB).
+/// Larger than any datagram that the kernel sends (`NLMSG_GOODSIZE`, and 32 KiB for dumps).
 const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
@@ -39,7 +39,7 @@ pub(super) struct VethEnd<'a> {
     pub(super) index: u32,
     pub(super) mac: Mac,
     pub(super) mtu_bytes: u32,
-    /// The namespace to create it in; `None` for the socket's own.
+    /// The namespace in which to create the interface; `None` for the socket's own.
     pub(super) namespace: Option<BorrowedFd<'a>>,
 }
 
@@ -57,7 +57,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0, received: vec![0; MAX_DATAGRAM_BYTES] })
     }
 
-    /// Creates a pair of interfaces, down.
+    /// Creates a pair of interfaces, which are down.
     pub(super) fn add_pair(&mut self, near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
         let mut request = Request::link(libc::RTM_NEWLINK, near.index, 0);
         request.veth_end(near);
@@ -73,7 +73,7 @@ impl Netlink {
         self.ask(request, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
     }
 
-    /// Stops the kernel from giving an interface an IPv6 address, and so from announcing one.
+    /// Stops the kernel from assigning an IPv6 address to an interface, and so from announcing the address.
     pub(super) fn no_own_ipv6_address(&mut self, index: u32) -> io::Result<()> {
         let mut request = Request::link(libc::RTM_SETLINK, index, 0);
         request.nested(libc::IFLA_AF_SPEC, |families| {
@@ -104,7 +104,7 @@ impl Netlink {
         self.ask(request, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
     }
 
-    /// Sets TCP's congestion control for the route that belongs to an address.
+    /// Sets the TCP congestion control of the route for an address.
     pub(super) fn set_congestion_control(
         &mut self,
         index: u32,
@@ -136,8 +136,8 @@ impl Netlink {
         self.ask(request, libc::NLM_F_REPLACE)
     }
 
-    /// Packets dropped by the queueing disciplines of that interface, or of all. The root's counter includes those
-    /// below it.
+    /// Packets dropped by the queueing disciplines of `interface`, or of all interfaces. Reads the counter of the root
+    /// discipline, which includes its children.
     pub(crate) fn qdisc_drops(&mut self, interface: Option<u32>) -> io::Result<u64> {
         let mut drops = 0;
         self.each_qdisc(|index, parent, attributes| {
@@ -162,7 +162,7 @@ impl Netlink {
         Ok(kind)
     }
 
-    /// Calls `of` with interface, parent and attributes of each queueing discipline.
+    /// Calls `of` with the interface, parent and attributes of each queueing discipline.
     fn each_qdisc(&mut self, mut of: impl FnMut(u32, u32, &[u8])) -> io::Result<()> {
         let mut request = Request::new(libc::RTM_GETQDISC);
         request.bytes.extend([0; TCMSG_BYTES]);
@@ -181,7 +181,7 @@ impl Netlink {
                 }
             }
         }
-        Err(io::Error::other("the kernel's list of queue disciplines does not end"))
+        Err(io::Error::other("the kernel's list of queueing disciplines does not end"))
     }
 
     fn ask(&mut self, request: Request, flags: i32) -> io::Result<()> {
@@ -205,7 +205,7 @@ impl Netlink {
     }
 }
 
-/// A request under construction.
+/// A request being built.
 struct Request {
     bytes: Vec<u8>,
 }
@@ -217,7 +217,7 @@ impl Request {
         Self { bytes }
     }
 
-    /// A request about an interface that sets `flags`.
+    /// A request that sets `flags` of an interface.
     fn link(kind: u16, index: u32, flags: i32) -> Self {
         let mut request = Self::new(kind);
         request.ifinfomsg(index, flags);
@@ -260,7 +260,7 @@ impl Request {
         self.nested(kind, |attribute| attribute.bytes.extend(value));
     }
 
-    /// A `struct rtattr` with the content that `write` adds, padded to 4 bytes.
+    /// Appends a `struct rtattr` whose content `write` adds, padded to 4 bytes.
     fn nested(&mut self, kind: u16, write: impl FnOnce(&mut Self)) {
         let begin = self.bytes.len();
         self.bytes.extend([0, 0]);
@@ -291,7 +291,7 @@ struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Checks that the request was carried out.
+    /// Fails if the kernel did not carry out the request.
     fn acknowledged(&self) -> io::Result<()> {
         match word(self.body, 0).filter(|_| self.kind == ERROR).map(u32::cast_signed) {
             Some(0) => Ok(()),
@@ -301,7 +301,7 @@ impl Message<'_> {
     }
 }
 
-/// The messages of a datagram, up to the first truncated one.
+/// The messages of a datagram, up to the first truncated message.
 fn messages(mut rest: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(word(rest, 0)?).ok()?;
@@ -311,7 +311,7 @@ fn messages(mut rest: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// The value of the first attribute of that kind.
+/// The value of the first attribute of kind `wanted`.
 fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(half(attributes, 0)?);

@@ -1,5 +1,5 @@
-//! Counters of the kernel's TCP and UDP as a whole, in the network namespace of the calling thread (proc_pid_net(5);
-//! Documentation/networking/snmp_counter.rst).
+//! Counters of the kernel's TCP and UDP for all sockets, in the network namespace of the calling thread
+//! (proc_pid_net(5); Documentation/networking/snmp_counter.rst).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,21 +16,21 @@ const TCP: &[Counter] = &[
     (fact_names::SLOW_START_RETRANSMITS, "TcpExt:", "TCPSlowStartRetrans"),
 ];
 
-/// UDP over IPv4. Over IPv6 the same names follow `Udp6`.
+/// UDP over IPv4. The counters of UDP over IPv6 have the same names after `Udp6`.
 const UDP: &[Counter] = &[
     (fact_names::UDP_CHECKSUM_ERRORS, "Udp:", "InCsumErrors"),
     (fact_names::UDP_BUFFER_ERRORS, "Udp:", "RcvbufErrors"),
 ];
 
 /// Number of small writes held because an earlier packet was still in the device's queue (`tcp_should_autocork`,
-/// net/ipv4/tcp.c), for all connections of this network namespace; `None` if the kernel does not count them.
+/// net/ipv4/tcp.c), over all connections of this network namespace; `None` if the kernel does not count them.
 pub(crate) fn autocorked() -> Option<Fact> {
     let text = file("netstat")?;
     Some(Fact::number(fact_names::AUTOCORKING, counter(&text, "TcpExt:", "TCPAutoCorking")? as f64))
 }
 
-/// The kernel's counters of a network namespace that carries only one connection of that transport. Missing counters
-/// are omitted.
+/// The kernel's counters of a network namespace that carries only one connection, over the transport of `card`. Omits
+/// missing counters.
 pub(crate) fn of_the_connection(card: &Card) -> Vec<Fact> {
     let file = |name| file(name).unwrap_or_default();
     match card.protocol {
@@ -46,7 +46,7 @@ pub(crate) fn of_the_connection(card: &Card) -> Vec<Fact> {
     }
 }
 
-/// Drops by the kernel in the network namespace of the calling thread, by counter; no zero counts.
+/// Drops by the kernel in the network namespace of the calling thread, by counter. Omits zero counts.
 pub(crate) fn dropped(interface: &str) -> BTreeMap<String, u64> {
     let [snmp, netstat, snmp6, devices] =
         ["snmp", "netstat", "snmp6", "dev"].map(|name| file(name).unwrap_or_default());
@@ -59,7 +59,7 @@ pub(crate) fn dropped(interface: &str) -> BTreeMap<String, u64> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Packets received and dropped by one interface, or by all, in the network namespace of the calling thread.
+/// Packets received and dropped by `interface`, or by all, in the network namespace of the calling thread.
 pub(crate) fn received_and_dropped(interface: Option<&str>) -> Option<u64> {
     let text = file("dev")?;
     match interface {
@@ -71,7 +71,7 @@ pub(crate) fn received_and_dropped(interface: Option<&str>) -> Option<u64> {
     }
 }
 
-/// Packets received and dropped by an interface: the fourth of its counters (`/proc/net/dev`).
+/// Packets received and dropped by `interface`: its fourth counter in `/proc/net/dev`.
 fn dropped_by(text: &str, interface: &str) -> Option<u64> {
     let counters = text.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
     counters.split_whitespace().nth(3)?.parse().ok()
@@ -86,14 +86,14 @@ fn file(name: &str) -> Option<String> {
     fs::read_to_string(format!("/proc/thread-self/net/{name}")).ok()
 }
 
-/// A counter of a group, which has a line of names and a line of values.
+/// The value of a counter. Each group has a line of names followed by a line of values.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
     let place = lines.next()?.split_whitespace().position(|word| word == name)?;
     lines.next()?.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// IPv6 has one counter per line.
+/// The value of an IPv6 counter. Each is on its own line.
 fn of_ipv6(text: &str, name: &str) -> Option<u64> {
     let value = |line| <str>::strip_prefix(line, "Udp6")?.strip_prefix(name)?.strip_prefix([' ', '\t']);
     text.lines().find_map(value)?.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! The machine while a round runs: load, stolen time, busy time.
+//! Noise of the machine while a round runs: load, stolen time, busy time.
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use hairpin_model::trace::End;
 use crate::observer::{Context, Observations, Observer};
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// Nanoseconds of one tick of `/proc/stat`: USER_HZ is 100 on every Linux.
+/// Length of one tick of `/proc/stat` in ns: USER_HZ is 100 on every Linux.
 const TICK_NS: u64 = 10_000_000;
 
-/// The machine while a client runs its round.
+/// Observes the noise of the machine while a client runs its round.
 pub(crate) struct MachineNoise {
     clock: RealClock,
     before: Reading,

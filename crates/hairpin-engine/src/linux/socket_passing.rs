@@ -1,4 +1,4 @@
-//! Sockets that the owner of a port hands to the process that serves a round there (SCM_RIGHTS, unix(7)).
+//! Passes sockets from the owner of a port to the process that serves a round there (SCM_RIGHTS, unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,8 +15,8 @@ use rustix::net::{
 
 use crate::system::process;
 
-/// Wait of each check for a socket, in ms.
-const LOOK_MS: i32 = 50;
+/// Interval between checks for a socket, in ms.
+const POLL_INTERVAL_MS: i32 = 50;
 
 /// The descriptor over which a process receives sockets.
 pub type Sockets = OwnedFd;
@@ -29,7 +29,7 @@ pub enum Sort {
     Confirmed(Option<IpHeader>),
 }
 
-/// The message with a socket: its kind, and the known facts of its header.
+/// Size of the message that carries a socket: the socket's kind, and the known fields of the IP header.
 const MESSAGE_BYTES: usize = 4;
 
 impl Sort {
@@ -62,8 +62,8 @@ pub fn hand(to: &UnixStream, sort: Sort, socket: BorrowedFd<'_>) -> io::Result<(
     Ok(())
 }
 
-/// Receives the next socket, which must be available; `None` if the other process is gone.
-fn taken(from: &UnixStream) -> io::Result<Option<PassedSocket>> {
+/// Receives the next socket, which must be available; `None` if the other process has closed its end.
+fn receive(from: &UnixStream) -> io::Result<Option<PassedSocket>> {
     let (mut message, mut socket) = ([0; MESSAGE_BYTES], None::<OwnedFd>);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -83,7 +83,7 @@ fn taken(from: &UnixStream) -> io::Result<Option<PassedSocket>> {
     }
 }
 
-/// The server of a round whose connections another process accepts.
+/// The listener of a round whose connections another process accepts.
 pub(crate) struct PassedListener {
     transport: &'static dyn Transport,
     setup: Setup,
@@ -91,7 +91,7 @@ pub(crate) struct PassedListener {
 }
 
 impl PassedListener {
-    /// A server over that transport that receives its sockets over `from`.
+    /// Creates a listener for `transport` that receives its sockets over `from`.
     pub(crate) fn new(transport: &'static dyn Transport, setup: Setup, from: Sockets) -> Self {
         Self { transport, setup, from: UnixStream::from(from) }
     }
@@ -114,10 +114,10 @@ impl Listener for PassedListener {
             if is_abandoned() {
                 return Err(TransportError::Abandoned);
             }
-            if process::readable(self.from.as_fd(), LOOK_MS).map_err(|error| self.failed(error))? {
-                let handed = taken(&self.from).map_err(|error| self.failed(error))?;
+            if process::readable(self.from.as_fd(), POLL_INTERVAL_MS).map_err(|error| self.failed(error))? {
+                let handed = receive(&self.from).map_err(|error| self.failed(error))?;
                 let handed = handed.ok_or(TransportError::Abandoned)?;
-                // Its hello has been received, so this does not wait.
+                // The hello has already been received, so this does not wait.
                 return self.transport.listen_on(handed, &self.setup)?.accept(&mut || false);
             }
             if deadline.saturating_duration_since(Instant::now()) == Duration::ZERO {
@@ -138,21 +138,21 @@ mod tests {
         let [(near, far), (mut one, other)] = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
         hand(&near, Sort::Accepted, other.as_fd()).unwrap();
         drop(other);
-        let Some(PassedSocket::Accepted(socket)) = taken(&far).unwrap() else { panic!("it is an accepted one") };
+        let Some(PassedSocket::Accepted(socket)) = receive(&far).unwrap() else { panic!("it is an accepted one") };
         one.write_all(b"x").unwrap();
         let mut byte = [0];
         UnixStream::from(socket).read_exact(&mut byte).unwrap();
         assert_eq!(byte, *b"x");
         for header in [None, Some(IpHeader { ttl: 57, traffic_class: 0xb9 })] {
             hand(&near, Sort::Confirmed(header), one.as_fd()).unwrap();
-            let Some(PassedSocket::Confirmed(_, came)) = taken(&far).unwrap() else {
+            let Some(PassedSocket::Confirmed(_, came)) = receive(&far).unwrap() else {
                 panic!("it is a confirmed one")
             };
             assert_eq!(came, header);
         }
         (&near).write_all(&[1, 0, 0, 0]).unwrap();
-        assert_eq!(taken(&far).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(receive(&far).unwrap_err().kind(), io::ErrorKind::InvalidData);
         drop(near);
-        assert!(taken(&far).unwrap().is_none());
+        assert!(receive(&far).unwrap().is_none());
     }
 }

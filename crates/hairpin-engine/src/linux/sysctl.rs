@@ -6,20 +6,20 @@ use std::io::{self, Write};
 use hairpin_model::{Fact, FactValue, Failure, RoundOrder, Sysctls};
 
 /// Prefix of facts about kernel settings; the name of the setting follows.
-const FACT: &str = "sysctl.";
+const FACT_PREFIX: &str = "sysctl.";
 
 /// The value of `net.ipv4.NAME` as the kernel writes it; empty if there is no such setting.
 pub(crate) fn ipv4(name: &str) -> String {
     fs::read_to_string(file_of(&format!("net.ipv4.{name}"))).unwrap_or_default()
 }
 
-/// The file of a setting. Its value is that of the network namespace of the thread that opens it.
+/// The file of a kernel setting. The value is that of the network namespace of the thread that opens the file.
 pub(crate) fn file_of(name: &str) -> String {
     format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
-/// Writes every setting of the order's case in the calling thread's network namespace, which must be the round's own.
-/// Both ends read back what was granted.
+/// Writes every kernel setting of the order's case in the calling thread's network namespace, which must be the round's
+/// own. Both ends read the values back.
 pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
     for (name, value) in order.case.sysctls.iter() {
         if let Err(error) = write(name, value)
@@ -35,9 +35,9 @@ pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The values of these settings in the calling thread's network namespace.
+/// The values of the requested settings in the calling thread's network namespace.
 pub(crate) fn facts(sysctls: &Sysctls) -> Vec<Fact> {
-    let fact = |name: &str| Fact::word(&format!("{FACT}{name}"), read(name));
+    let fact = |name: &str| Fact::word(&format!("{FACT_PREFIX}{name}"), read(name));
     sysctls.iter().map(|(name, _)| fact(name)).collect()
 }
 
@@ -46,10 +46,10 @@ fn read(name: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first setting that differs from the request: its name, the requested and the actual value.
+/// The first setting that differs from the request: its name, the requested value and the actual value.
 pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a str, &'a str, String)> {
     sysctls.iter().find_map(|(name, asked)| {
-        let fact = facts.iter().find(|fact| fact.name.strip_prefix(FACT) == Some(name));
+        let fact = facts.iter().find(|fact| fact.name.strip_prefix(FACT_PREFIX) == Some(name));
         let is = match fact.map(|fact| &fact.value) {
             Some(FactValue::Word(word)) => word.clone(),
             Some(FactValue::Number(number)) => number.to_string(),
@@ -59,7 +59,7 @@ pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a 
     })
 }
 
-/// Whether the kernel's value is the requested one: `01` is 1.
+/// Whether the kernel's value equals the requested one. Integers are compared by value: `01` equals 1.
 fn is_same(asked: &str, is: &str) -> bool {
     let integers = |text: &str| text.split_whitespace().map(str::parse).collect::<Result<Vec<i128>, _>>().ok();
     asked == is || integers(asked).is_some_and(|asked| integers(is) == Some(asked))

@@ -8,16 +8,16 @@ use crate::observer::{Context, Mark, Observations, Observer};
 use crate::system::cpu;
 use hairpin_loops::time;
 
-/// The usage of an end for its measured messages.
+/// Observes the usage of an end while it handles its measured messages.
 pub(crate) struct Usage {
     pinned_cpu: Option<usize>,
     /// At the first measured message, or when the load began.
     before: Reading,
     /// At the last measured message, or when the load was over.
     after: Option<Reading>,
-    /// The total usage of the thread at that time.
+    /// The total usage of the thread at the end of the load.
     in_all: Option<PhaseUsage>,
-    /// CPU time when a one-way load last received something.
+    /// Thread CPU time when a one-way load last received data.
     latest_cpu_ns: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Observer for Usage {
     fn report(self: Box<Self>, Observations { report, .. }: &mut Observations) {
         let Self { pinned_cpu, before, after, latest_cpu_ns, in_all } = *self;
         let Some(after) = after else { return };
-        // A busy-polling receiver also uses its CPU after the last message.
+        // A busy-polling receiver keeps using CPU time after the last message; exclude it.
         let cpu_ns = latest_cpu_ns.map_or(after.cpu_ns, |latest_cpu_ns| latest_cpu_ns.min(after.cpu_ns));
         report.cpu_ns = cpu_ns.saturating_sub(before.cpu_ns);
         report.pinned_cpu = pinned_cpu;
@@ -69,7 +69,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads the CPU time last: reading the rest uses some itself.
+    /// Reads the counters; CPU time last, since reading the others uses CPU time.
     fn now() -> Self {
         let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
         let (voluntary, involuntary) = cpu::thread_switches();
@@ -82,8 +82,8 @@ impl Reading {
     }
 }
 
-/// Usage of the first thread of a process since it began; `None` if the process is gone or the kernel does not count it
-/// (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
+/// Usage of the first thread of a process since it began; `None` if the process has exited or the kernel does not count
+/// it (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
 pub(crate) fn of_process(id: u32) -> Option<PhaseUsage> {
     read(&format!("/proc/{id}/schedstat"))
 }
@@ -97,7 +97,7 @@ fn schedstat(line: &str) -> Option<PhaseUsage> {
     Some(PhaseUsage { cpu_ns: numbers.next()??, waited_for_cpu_ns: numbers.next()?? })
 }
 
-/// `se.nr_migrations` of `/proc/PID/sched`, which kernels without scheduler statistics lack.
+/// Parses `se.nr_migrations` of `/proc/PID/sched`; `None` on kernels without scheduler statistics.
 fn migrations(sched: &str) -> Option<u64> {
     let line = sched.lines().find(|line| line.starts_with("se.nr_migrations"))?;
     line.rsplit(':').next()?.trim().parse().ok()

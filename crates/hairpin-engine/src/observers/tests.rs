@@ -1,4 +1,4 @@
-//! The marks of real rounds, and their order.
+//! Checks the marks of real rounds and their order.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::Engine;
 
 pub(super) mod double;
 
-/// The marks of the client and of the server. How often a load was marked while it ran depends on the time.
+/// The marks of the client and of the server. Omits running marks: their number depends on the time.
 fn marks(case: Case) -> [String; 2] {
     let case = case.with(|case| case.ends.kind = EndKind::Threads);
     let order = RoundOrder { warm_up: Extent::Count(10), ..RoundOrder::of(case, 100) };

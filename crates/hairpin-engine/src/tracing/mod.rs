@@ -1,5 +1,5 @@
-//! Observation of a traced round: each end's calls and the kernel's stamps ([`wire`]), the kernel's counters, and the
-//! packets ([`round`]). The ends know nothing of it, and other rounds pay nothing for it.
+//! Observation of a traced round: the calls of each end and the kernel's timestamps ([`wire`]), the kernel's counters,
+//! and the packets ([`round`]). The ends do not know of the tracing, and untraced rounds pay nothing for it.
 
 pub(crate) mod observer;
 pub mod round;
@@ -22,7 +22,7 @@ pub enum Observed<'w, C> {
 }
 
 impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
-    /// Traces the wire of that end if the round is traced.
+    /// Traces the wire of `end` if the round is traced.
     pub fn begin(order: &RoundOrder, end: End, wire: &'w mut dyn Wire, clock: &C) -> Self {
         match order.purpose {
             Purpose::Traced => {
@@ -40,7 +40,7 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
         }
     }
 
-    /// The trace, if there is one.
+    /// Ends the trace; `None` if the round is not traced.
     pub fn finish(self) -> Result<Option<EndTrace>, Failure> {
         match self {
             Self::Plain(_) => Ok(None),
@@ -55,8 +55,8 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
     }
 }
 
-/// Whether an answer may be written while another is in flight, and so wait for its acknowledgment. Otherwise the next
-/// request carries the ACK, and stamping it would only delay the server's reads.
+/// Whether an answer may be sent while another is in flight, and so may have to wait for an acknowledgment. Otherwise
+/// the next request carries the ACK, and timestamping it would only delay the server's reads.
 fn has_several_in_flight(case: &Case) -> bool {
     match &case.primary().load {
         Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,

@@ -8,8 +8,8 @@ use super::round::{OwnClock, TraceObserver};
 use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::RealClock;
 
-/// Captures the packets at the client, and maps the kernel's stamps to the client's clock, or those of a server on
-/// another host to its own.
+/// At the client, captures the packets and maps the kernel's timestamps to the client's clock. At a server on another
+/// host, maps them to the server's clock.
 pub(crate) struct TracedRound {
     clock: RealClock,
     card: Card,

@@ -1,4 +1,4 @@
-//! A traced round as a whole: the traces of both ends and the packets, on one clock.
+//! A traced round as a whole: the traces of both ends and the packets, converted to one clock.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::interface;
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// The clock of a server on another host: its trace has no other.
+/// The clock of a server on another host, from which all times of its trace come.
 pub struct OwnClock {
     clock: RealClock,
     before: Bracket,
@@ -23,7 +23,7 @@ pub struct OwnClock {
 }
 
 impl OwnClock {
-    /// Times of the trace count from the return of this call.
+    /// Begins a trace. The times of the trace count from the return of this call.
     pub fn begin(clock: RealClock) -> Self {
         let before = Bracket::read(&clock);
         Self { clock, before, origin_ns: clock.now_ns() }
@@ -35,7 +35,7 @@ impl OwnClock {
     }
 }
 
-/// The interface for packets between this machine's own addresses.
+/// The interface for packets between addresses of this machine.
 const LOOPBACK: &str = "lo";
 
 /// Observes a round from before its connection opens until after it is closed.
@@ -47,16 +47,16 @@ pub struct TraceObserver {
 }
 
 enum Capturing {
-    /// On the loopback, where a packet leaves and arrives at once.
+    /// On the loopback, where a packet leaves and arrives at the same time.
     OneInterface(Live),
-    /// At a link's client and server: a packet leaves at one and arrives at the other.
+    /// At the client and the server of a link: a packet leaves at one of them and arrives at the other.
     BothEnds(Live, Live),
 }
 
 impl TraceObserver {
-    /// Begins just before the case's connect call to `address` with that binding; the trace's times count from the
-    /// return of this call. With a link the calling thread is in the client's network namespace, and `server` is the
-    /// server's.
+    /// Begins the observation, just before the case connects to `address` with `binding`. The times of the trace count
+    /// from the return of this call. With a link, the calling thread is in the client's network namespace, and `server`
+    /// is the server's namespace.
     pub fn begin(
         clock: RealClock,
         card: &Card,
@@ -71,7 +71,7 @@ impl TraceObserver {
         Self { clock, before, origin_ns: clock.now_ns(), capture }
     }
 
-    /// Ends after the connection is closed at both ends, and before the link between them ends.
+    /// Ends the observation, after both ends have closed the connection and before the link ends.
     pub fn end(self) -> TraceObservations {
         let captured = self.capture.and_then(Capturing::finish);
         let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
@@ -79,7 +79,7 @@ impl TraceObserver {
     }
 }
 
-/// The observations of a round.
+/// What was observed of a round.
 pub struct TraceObservations {
     origin_ns: u64,
     captured: Result<(Captured, Option<Captured>), WhyNot>,
@@ -87,8 +87,8 @@ pub struct TraceObservations {
 }
 
 impl TraceObservations {
-    /// Assembles the trace; `client` and `server` are the results of [`super::wire::TracingWire::finish`]. Returns the
-    /// trace, and the packets as a pcapng file if they were captured.
+    /// Assembles the trace from the results of [`super::wire::TracingWire::finish`] at both ends. Returns the trace,
+    /// and the packets as a pcapng file if they were captured.
     pub fn trace(self, client: EndTrace, server: EndTrace, about: &TraceInput<'_>) -> (RoundTrace, Option<Vec<u8>>) {
         let Self { origin_ns, captured, map } = self;
         let (capture, packets, file) = match (captured, about.client_port()) {
@@ -126,9 +126,9 @@ fn skipped(reason: String) -> (Capture, Vec<Packet>, Option<Vec<u8>>) {
 
 pub struct TraceInput<'a> {
     pub case: &'a Case,
-    /// The samples: the beginning and end of each exchange.
+    /// The samples, with the start and end of each exchange.
     pub samples: &'a Samples,
-    /// The origin of the samples' times, on the engine's clock.
+    /// The origin of the samples' times, on the engine's clock in ns.
     pub began_ns: u64,
     /// The facts of the client's wire.
     pub client_facts: &'a [Fact],
@@ -157,22 +157,19 @@ impl Capturing {
     }
 }
 
-/// Only TCP passes the capture's filter: a stream between machines.
+/// The capture's filter passes only TCP, so the transport must be a TCP stream.
 fn begin_capture(card: &Card, address: &str, interface: &str, server: Option<&Path>) -> Result<Capturing, WhyNot> {
     let Some(port) = port(address).filter(|_| card.reach == Reach::Network && !card.boundaries) else {
-        return Err(WhyNot::new(
-            format!("{} sends no TCP segments that could be captured", card.name),
-            "tcp, tcp6 and mptcp do",
-        ));
+        return Err(WhyNot::new(format!("{} sends no TCP segments to capture", card.name), "tcp, tcp6 and mptcp do"));
     };
     let Some(server) = server else { return capture::begin(interface, port).map(Capturing::OneInterface) };
     let client = capture::begin(END_INTERFACE, port)?;
-    // A packet socket belongs to the namespace in which it was opened, even if read from another.
+    // A packet socket belongs to the namespace in which it was opened, even if it is read in another.
     let _visit = namespace::visit(server).map_err(|Failure { cause, hint, .. }| WhyNot::new(cause, hint))?;
     Ok(Capturing::BothEnds(client, capture::begin(END_INTERFACE, port)?))
 }
 
-/// The interface over which this host sends packets to the address.
+/// The interface through which this host sends packets to `address`.
 fn interface_to(address: &str, binding: &Binding) -> Result<String, WhyNot> {
     let why_not = |reason: String| WhyNot::new(reason, "is there a route to it (`ip route get`)?");
     let own = || -> std::io::Result<(IpAddr, IpAddr)> {
@@ -181,11 +178,11 @@ fn interface_to(address: &str, binding: &Binding) -> Result<String, WhyNot> {
         let socket = UdpSocket::bind((binding.address.unwrap_or(any), 0))?;
         let interface = Binding { interface: binding.interface, ..Binding::default() };
         hairpin_transports::bind(&socket, &interface).map_err(std::io::Error::other)?;
-        // Sends nothing: connecting chooses the source address for datagrams.
+        // Connecting a datagram socket sends nothing: it only chooses the source address.
         socket.connect(to)?;
         Ok((socket.local_addr()?.ip(), to.ip()))
     };
-    let (here, there) = own().map_err(|error| why_not(format!("cannot find the way to {address}: {error}")))?;
+    let (here, there) = own().map_err(|error| why_not(format!("cannot find the route to {address}: {error}")))?;
     if here == there {
         return Ok(LOOPBACK.to_owned());
     }
@@ -196,7 +193,7 @@ fn port(address: &str) -> Option<u16> {
     address.parse::<SocketAddr>().ok().map(|address| address.port())
 }
 
-/// Converts calls from the engine's clock and stamps from CLOCK_REALTIME to ns since the origin.
+/// Converts calls from the engine's clock, and timestamps from CLOCK_REALTIME, to ns since the origin.
 fn on_one_clock(mut trace: EndTrace, origin_ns: u64, map: &RealtimeMap) -> EndTrace {
     for call in &mut trace.calls {
         call.began_ns = call.began_ns.saturating_sub(origin_ns);
@@ -218,6 +215,6 @@ mod tests {
         assert_eq!(interface_to("127.0.0.1:9", &from("")), Ok(LOOPBACK.to_owned()));
         assert_eq!(interface_to("127.0.0.1:9", &from("127.0.0.1")), Ok(LOOPBACK.to_owned()));
         let why = interface_to("127.0.0.1:9", &from("192.0.2.1")).unwrap_err();
-        assert!(why.reason.starts_with("cannot find the way to 127.0.0.1:9: "), "{why}");
+        assert!(why.reason.starts_with("cannot find the route to 127.0.0.1:9: "), "{why}");
     }
 }

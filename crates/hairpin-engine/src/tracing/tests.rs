@@ -1,4 +1,4 @@
-//! Traces on the manual clock: exact calls, and the times at which stamps are read.
+//! Traces on the manual clock: exact calls, and when timestamps are read.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
@@ -82,17 +82,17 @@ fn a_traced_wire_is_used_as_any_other() {
     assert_eq!(untraced, None);
 }
 
-/// A stamped wire: each write is stamped at once and acknowledged after a time. Its server reads everything and answers
-/// nothing.
+/// A wire with timestamps: each write is timestamped at once and acknowledged after a delay. The server reads
+/// everything and does not answer.
 struct Stamped {
     clock: ManualClock,
     refused: bool,
-    /// Whether stamps of acknowledgments were requested; `None` before tracing begins.
+    /// Whether timestamps of acknowledgments were requested; `None` before tracing begins.
     acknowledged: Option<bool>,
     acknowledged_after_ns: u64,
     sent_bytes: u64,
     waiting: Vec<(u64, RawStamp)>,
-    /// The bytes sent by the time of each reading of stamps.
+    /// The number of bytes sent at each read of timestamps.
     taken_at_bytes: Vec<u64>,
     acknowledged_quickly: Vec<bool>,
 }
@@ -151,7 +151,7 @@ impl Stream for Stamped {
     fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
         parts.iter().try_for_each(|part| self.send(part))
     }
-    /// As in the kernel: unread stamps prevent a quick acknowledgment.
+    /// Like the kernel: unread timestamps prevent a quick acknowledgment.
     fn set(&mut self, _option: OptionName, _on: bool) -> Result<(), WireError> {
         self.acknowledged_quickly.push(self.waiting.is_empty());
         Ok(())
@@ -206,7 +206,7 @@ fn stamps_are_taken_every_few_writes_and_at_the_end() {
     }
 }
 
-/// An unread stamp makes the socket ready: an end that waits for an answer would never sleep.
+/// An unread timestamp makes the socket ready, so an end that waits for an answer would never sleep.
 #[test]
 fn stamps_are_taken_before_each_wait() {
     let clock = ManualClock::default();

@@ -1,4 +1,4 @@
-//! A wire that records every call and the kernel's stamps for it.
+//! A wire that records every call and the kernel's timestamps for it.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -13,39 +13,39 @@ use crate::ends::opening;
 use crate::netstat;
 use hairpin_loops::clock::Clock;
 
-/// Calls for which memory is allocated in advance.
-const CALLS: usize = 4096;
-/// Maximum writes between two reads of the stamps. Stamps use the receive buffer, three per segment of about 700 bytes
-/// each; later ones would be lost.
-const WRITES_PER_TAKE: u32 = 16;
-/// Time for the kernel before the first message, in ns: it starts stamping received packets in a work item of its own,
+/// Number of calls for which memory is allocated in advance.
+const RESERVED_CALLS: usize = 4096;
+/// Maximum writes between two reads of the timestamps. Each segment causes three, of about 700 bytes each, in the
+/// receive buffer; when it is full, the kernel drops further ones.
+const MAX_WRITES_PER_READ: u32 = 16;
+/// Wait before the first message, in ns: the kernel enables timestamps of received packets in a deferred work item,
 /// some time after the request (`net_enable_timestamp`, net/core/dev.c).
-const SETTLING_NS: u64 = 5_000_000;
-/// Longest wait for the last stamp, in ns: longer than an ACK is delayed.
-const PATIENCE_NS: u64 = 250_000_000;
-/// Time between two checks for it, in ns.
-const LOOK_NS: u64 = 1_000_000;
+const STAMP_START_NS: u64 = 5_000_000;
+/// Longest wait for the last timestamp, in ns: longer than an ACK is delayed.
+const STAMP_TIMEOUT_NS: u64 = 250_000_000;
+/// Interval between checks for the last timestamp, in ns.
+const POLL_INTERVAL_NS: u64 = 1_000_000;
 
-/// A wire and its trace so far.
+/// A traced wire, with its trace so far.
 pub struct TracingWire<'w, C> {
-    /// In a cell, because a stream's counters are read through a shared reference, while a wire needs an exclusive one
-    /// to return its stream.
+    /// In a cell, because reading a stream's counters takes `&self`, while a wire returns its stream only through `&mut
+    /// self`.
     wire: RefCell<&'w mut dyn Wire>,
     clock: C,
     trace: EndTrace,
     sent_bytes: u64,
     received_bytes: u64,
-    /// Whether the kernel stamps this wire.
+    /// Whether the kernel timestamps this wire.
     is_stamped: bool,
-    /// The kind of the last stamp that a sent byte gets.
+    /// The kind of the last timestamp that the kernel reports for a sent byte.
     last_stamp: StampKind,
     writes_since_take: u32,
     raw: Vec<RawStamp>,
 }
 
 impl<'w, C: Clock> TracingWire<'w, C> {
-    /// Begins to trace: bytes count from 0. A wire that the kernel does not stamp has only calls. `acknowledged`
-    /// requests stamps of acknowledgments too.
+    /// Begins to trace, and counts bytes from 0. Of a wire that the kernel does not timestamp only calls are recorded.
+    /// `acknowledged` requests timestamps of acknowledgments too.
     pub fn begin(wire: &'w mut dyn Wire, clock: C, acknowledged: bool) -> Self {
         let mut before = readings(wire);
         let begun = wire.kernel_stamps().map(|stamps| stamps.begin(acknowledged));
@@ -54,28 +54,28 @@ impl<'w, C: Clock> TracingWire<'w, C> {
         }
         let is_stamped = matches!(begun, Some(Ok(())));
         if is_stamped {
-            clock.sleep_until(clock.now_ns() + SETTLING_NS);
+            clock.sleep_until(clock.now_ns() + STAMP_START_NS);
         }
         Self {
             wire: RefCell::new(wire),
             clock,
-            trace: EndTrace { calls: Vec::with_capacity(CALLS), before, ..EndTrace::default() },
+            trace: EndTrace { calls: Vec::with_capacity(RESERVED_CALLS), before, ..EndTrace::default() },
             sent_bytes: 0,
             received_bytes: 0,
             is_stamped,
             last_stamp: if acknowledged { StampKind::Acknowledged } else { StampKind::Driver },
             writes_since_take: 0,
-            raw: Vec::with_capacity(CALLS),
+            raw: Vec::with_capacity(RESERVED_CALLS),
         }
     }
 
-    /// Waits up to 250 ms for the last stamp of the last byte sent, and ends the trace. Calls are in ns of the engine's
-    /// clock, stamps still in ns of CLOCK_REALTIME.
+    /// Waits up to 250 ms for the last timestamp of the last byte sent, and ends the trace. Calls are in ns of the
+    /// engine's clock, timestamps still in ns of CLOCK_REALTIME.
     pub fn finish(mut self) -> Result<EndTrace, WireError> {
-        let until_ns = self.clock.now_ns() + PATIENCE_NS;
+        let until_ns = self.clock.now_ns() + STAMP_TIMEOUT_NS;
         self.take_stamps()?;
         while self.is_stamped && !self.is_complete() && self.clock.now_ns() < until_ns {
-            self.clock.sleep_until(self.clock.now_ns() + LOOK_NS);
+            self.clock.sleep_until(self.clock.now_ns() + POLL_INTERVAL_NS);
             self.take_stamps()?;
         }
         self.trace.after = readings(*self.wire.get_mut());
@@ -114,7 +114,7 @@ impl<'w, C: Clock> TracingWire<'w, C> {
         self.sent_bytes += bytes as u64;
         self.note(CallKind::Write, began_ns, first_byte, self.sent_bytes);
         self.writes_since_take += 1;
-        if self.writes_since_take == WRITES_PER_TAKE { self.take_stamps() } else { Ok(()) }
+        if self.writes_since_take == MAX_WRITES_PER_READ { self.take_stamps() } else { Ok(()) }
     }
 
     fn has_read(&mut self, began_ns: u64, bytes: usize) {
@@ -152,7 +152,7 @@ impl<C: Clock + Send> Wire for TracingWire<'_, C> {
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
-        // Unread stamps make the socket ready: a wait would end at once, again and again.
+        // Unread timestamps make the socket ready: every wait would return at once.
         self.take_stamps()?;
         self.wire.get_mut().wait(at_most)
     }
@@ -181,7 +181,7 @@ impl<C: Clock + Send> Stream for TracingWire<'_, C> {
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
-        // Unread stamps fill the receive buffer, and the kernel acknowledges quickly only if that is empty
+        // Unread timestamps fill the receive buffer, and the kernel acknowledges quickly only if the buffer is empty
         // (`tcp_cleanup_rbuf`, net/ipv4/tcp.c): they would cause the very stall under investigation.
         if option == OptionName::Quickack {
             self.take_stamps()?;

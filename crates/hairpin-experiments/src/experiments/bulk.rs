@@ -1,14 +1,15 @@
 //! `bulk`: how many bytes per second get through, one way?
 //!
-//! One end writes as fast as the other reads. The sender counts what it sent and the receiver what it received, so the
-//! ledger has the losses. Goodput is the receiver's: the bytes after the first arrival over the time from the first to
-//! the last. A case goes up (client to server), down, or both ways at once, each on its own connections.
+//! One end writes as fast as the other reads. The sender counts what it sent and the receiver what it received; the
+//! difference is the loss. Goodput is measured at the receiver: the bytes after the first arrival divided by the time
+//! from the first to the last arrival. A case goes up (client to server), down, or both ways at once, each way on its
+//! own connections.
 //!
 //! Defaults and why:
-//! - writes of 64 KiB, as programs that move files make them; of 1400 B if a write is a message, to fit a packet.
-//! - one connection of one stream, whose ends block in their calls; several use epoll.
-//! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link both last 20 round trips,
-//!   at most 1 s.
+//! - writes of 64 KiB, as programs that move files use; 1400 B if each write is a message, to fit a packet.
+//! - one connection with one stream, whose ends block in their calls; several use epoll.
+//! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link, each takes 20 round
+//!   trips, at most 1 s.
 
 use hairpin_model::flow::{Direction, Source, Ways};
 use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Load, Refused};
@@ -17,13 +18,13 @@ use crate::budget;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
-use crate::one_way::{self, Lengths, MESSAGE_BYTES, WRITE_BYTES, going};
+use crate::one_way::{self, Lengths, MESSAGE_BYTES, WRITE_BYTES, in_direction};
 use crate::selection;
 use crate::shared::{self, AUTO, Circumstances, each};
 
 pub const BULK: Experiment = Experiment {
     name: "bulk",
-    question: "How many bytes a second go through, one way or both ways?",
+    question: "How many bytes per second get through, one way or both ways?",
     knobs: KNOBS,
     plan,
     repeats: |case| matches!(case.primary().load, Load::Stream { .. }),
@@ -64,7 +65,7 @@ const KNOBS: &[Knob] = &[
     budget::OVER,
     budget::QUICK,
     Knob::new("omit", "TIME", KnobKind::ExtentOr(AUTO))
-        .help("What each round leaves out at its beginning, a time or writes; auto: 100ms, over a link up to 1s")
+        .help("What to omit at the start of each round, a time or writes; auto: 100ms, over a link up to 1s")
         .or(&[AUTO]),
     shared::SEED,
     one_way::TIMEOUT,
@@ -96,7 +97,6 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// Parsed knobs.
 struct Params {
     circumstances: Circumstances,
     ways: Vec<Ways>,
@@ -127,7 +127,7 @@ impl Params {
         })
     }
 
-    /// As many writes as hold the requested bytes.
+    /// Returns the lengths of a round. `--bytes` becomes the number of writes that hold them.
     fn lengths_of(&self, case: &Case) -> Lengths {
         let writes = self.bytes.map(|bytes| Extent::Count(bytes.div_ceil(case.primary().load.size_bytes())));
         Lengths { extent: writes.or(self.lengths.extent), ..self.lengths }
@@ -150,7 +150,7 @@ impl Params {
         let cases = each(&cases, &self.streams, |case, streams| case.primary_mut().streams = streams);
         let placed = self.circumstances.at_their_places(&cases, card);
         // A second flow copies all settings of the first.
-        let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| going(case, *ways)));
+        let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| in_direction(case, *ways)));
         self.circumstances.with_replicates(&of_ways.collect::<Vec<_>>())
     }
 }

@@ -1,12 +1,12 @@
 //! `message-rate`: how many messages per second get through, at what cost in latency and CPU time?
 //!
-//! One end sends messages as fast as the other takes them. The receiver counts them; the ledger has the lost ones. Some
-//! messages carry their send time for the one-way latency: at full rate it is mostly the time in buffers.
+//! One end sends messages as fast as the other takes them. The receiver counts them, which gives the losses. Some
+//! messages carry their send time, from which the one-way latency follows; at full rate it is mostly time in buffers.
 //!
 //! Defaults and why:
 //! - messages of 64 B, like small updates; 1, 8 and 64 per call, since system calls limit the rate of small messages.
 //! - both ends block in their calls, as in most programs; several connections use epoll.
-//! - 200 ms per round after a warm-up of 100 ms; over a link both last 20 round trips, at most 1 s.
+//! - 200 ms per round after a warm-up of 100 ms; over a link, each takes 20 round trips, at most 1 s.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Refused};
@@ -21,7 +21,7 @@ use crate::shared::{self, Circumstances, each};
 
 pub const MESSAGE_RATE: Experiment = Experiment {
     name: "message-rate",
-    question: "How many messages a second go through, and at what latency?",
+    question: "How many messages per second get through, and at what latency?",
     knobs: KNOBS,
     plan,
     repeats: |case| matches!(case.primary().load, Load::Messages { .. }),
@@ -75,7 +75,6 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// Parsed knobs.
 struct Params {
     circumstances: Circumstances,
     directions: Vec<Direction>,

@@ -23,7 +23,7 @@ pub const ALL: &[Experiment] = &[
     under_load::UNDER_LOAD,
 ];
 
-/// The experiment of that name.
+/// Returns the experiment with this name.
 ///
 /// # Errors
 /// [`Refused`] with the nearest name.

@@ -1,15 +1,15 @@
 //! `offered-load`: what arrives of messages sent at a rate, how late, and where is the rest lost?
 //!
-//! An open loop: messages are due at a rate that does not depend on the receiver, and latency counts from the due time.
-//! The ledger has missing messages by cause. Every round measures how well the sender kept its schedule.
+//! An open loop: messages are due at a rate that does not depend on the receiver, and latency counts from the due
+//! time. Missing messages are counted by cause. Every round measures how well the sender kept its schedule.
 //!
 //! Defaults and why:
-//! - rates from 1 000 to 1 000 000 messages/s, each four times the one before, then more around the highest that is
-//!   delivered; over a link of known rate from a quarter to twice that rate.
+//! - rates from 1 000 to 1 000 000 messages/s, each four times the one before, then more around the highest rate that
+//!   is delivered; over a link with a known rate, a quarter of that rate to twice that rate.
 //! - messages of 64 B at fixed intervals; the sender sleeps until 60 us before a message is due, then polls the clock
-//!   (`sleep+spin`), as a sleep alone is as late as its wake-up.
-//! - two CPUs, as a sender that polls the clock would keep the receiver off its CPU.
-//! - 200 ms per round after a warm-up of 100 ms; over a link both last 20 round trips, at most 1 s.
+//!   (`sleep+spin`), because a sleep alone ends late by the wake-up time.
+//! - two CPUs, because a sender that polls the clock would keep the receiver off its CPU.
+//! - 200 ms per round after a warm-up of 100 ms; over a link, each takes 20 round trips, at most 1 s.
 
 use hairpin_model::card::IPV4_MTU_BYTES;
 use hairpin_model::flow::{Direction, Pacing};
@@ -31,7 +31,7 @@ pub const OFFERED_LOAD: Experiment = Experiment {
     knobs: KNOBS,
     plan,
     repeats: |case| matches!(case.primary().load, Load::Offered { .. }),
-    refine: Some(refined),
+    refine: Some(refine_rates),
 };
 
 const KNOBS: &[Knob] = &[
@@ -41,7 +41,7 @@ const KNOBS: &[Knob] = &[
     one_way::SIZE,
     one_way::CONNECTIONS,
     Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, MAX_PER_S))
-        .help("Messages offered a second, separated by commas; auto: a sweep that looks for the knee")
+        .help("Messages offered per second, separated by commas; auto: a sweep that looks for the knee")
         .many()
         .or(&[AUTO])
         .print(shared::print_rate),
@@ -109,19 +109,18 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// The reference transport and the unreliable one over IPv4.
+/// Whether this is the reference transport or the unreliable one over IPv4.
 fn is_measured_by_default(card: &Card) -> bool {
-    let loses = !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server;
-    card.is_reference || loses
+    let is_lossy = !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server;
+    card.is_reference || is_lossy
 }
 
-/// Parsed knobs.
 struct Params {
     circumstances: Circumstances,
     directions: Vec<Direction>,
     sizes: Vec<u64>,
     rates: Vec<f64>,
-    /// Choose rates case by case, in addition to those given.
+    /// Choose rates for each case, in addition to those given.
     sweeps: bool,
     arrivals: Vec<Arrivals>,
     pacings: Vec<Pacing>,
@@ -179,8 +178,8 @@ impl Params {
     }
 }
 
-/// More rates between those measured, around the highest that is delivered; empty once it is known closely enough.
-fn refined(
+/// Adds rates around the highest one that is delivered. Returns no cases once it is known closely enough.
+fn refine_rates(
     knobs: &Knobs,
     capabilities: &HostCapabilities,
     planned: &[Planned],
@@ -190,6 +189,6 @@ fn refined(
         return Ok(Vec::new());
     }
     let lengths = Lengths::read(knobs, "warmup")?;
-    let cases = knee::refined(planned, done);
+    let cases = knee::refine_rates(planned, done);
     Ok(cases.into_iter().map(|case| lengths.planned(case, knobs, capabilities)).collect())
 }

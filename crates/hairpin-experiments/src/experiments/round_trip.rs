@@ -1,18 +1,18 @@
 //! `round-trip`: how long does a message take there and back?
 //!
-//! Every combination of the knobs' values is a case; impossible combinations are skipped with the reason. A closed loop
-//! sends the next message when the last was answered. With `--rate` messages are due at fixed times, and each is timed
-//! from when it was due.
+//! Every combination of the knobs' values is a case; impossible combinations are skipped with the reason. A closed
+//! loop sends the next message when the last was answered. With `--rate` messages are due at fixed times, and latency
+//! counts from the due time.
 //!
 //! Defaults and why:
-//! - both placements: one CPU shows the transport itself; two, as most programs run, add waking the other CPU.
+//! - both placements: one CPU shows the cost of the transport itself; two, as in most programs, add waking a CPU.
 //! - 1250 messages per round and at least 8 rounds: 10 000 samples per case, enough for p99.9. More rounds narrow an
-//!   interval more than longer rounds do, since consecutive rounds differ more than the messages of one.
-//! - warm-up `auto`: 40 ms if a CPU may sleep between messages, since the first 40 ms of a connection then differ from
-//!   the rest; else [`WARM_UP_MESSAGES`], since 40 ms of a fast transport are more messages than are kept.
-//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones of open loops over TCP, whose messages may wait
-//!   for each other's acknowledgments.
-//! - over a link messages and warm-up are limited by its round trip, see [`links`].
+//!   interval more than longer rounds do, since rounds differ more than the messages within one.
+//! - warm-up `auto`: 40 ms if a CPU may sleep between messages, since the first 40 ms of a connection then differ
+//!   from the rest; else [`WARM_UP_MESSAGES`], since 40 ms would be too many messages.
+//! - evidence rounds, [`crate::evidence::rounds`], after the timed rounds of open loops over TCP, whose messages may
+//!   wait for each other's acknowledgments.
+//! - over a link, its round-trip time limits messages and warm-up, see [`links`].
 
 use hairpin_model::{Card, Case, Extent, HostCapabilities, Load, Refused, Repeat};
 
@@ -107,7 +107,6 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// Parsed knobs.
 struct Params {
     circumstances: Circumstances,
     sizes: Vec<u64>,
@@ -167,7 +166,7 @@ impl Params {
     }
 }
 
-/// The warm-up of `auto`.
+/// The warm-up that `auto` selects.
 fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
     let large = case.primary().load.size_bytes().max(case.primary().load.reply_size_bytes()) > LARGE_BYTES;
     let is_closed_loop = case.primary().load.rate_per_s().is_none();

@@ -1,18 +1,18 @@
 //! `small-writes`: what do small writes cost, and which remedy helps?
 //!
-//! An exchange is a request in several writes, and its answer. Every remedy is a case, over every transport: TCP, where
-//! small writes stall, and byte streams without Nagle's algorithm as controls. A control runs only
-//! [`CONTROL_REMEDIES`], unless `--remedy` requests others; there TCP-only remedies are skipped with a reason if
+//! An exchange is a request, written in several calls, and its answer. Every remedy is a case, over every transport:
+//! TCP, where small writes stall, and byte streams without Nagle's algorithm as controls. A control runs only
+//! [`CONTROL_REMEDIES`], unless `--remedy` requests others. Its TCP-only remedies are then skipped, with a reason if
 //! `--transport` names the control, else silently.
 //!
 //! Defaults and why:
 //! - both placements: one CPU and two.
 //! - [`DURATION_NS`] per round, as many exchanges as fit, at least one: one remedy takes 208 ms per exchange and
-//!   another 0.05 ms, so no count suits both.
-//! - warm-up by [`exchange_time::warm_up`]: three exchanges if they stall, one with a forgotten cork (its first is as
-//!   slow as the others), else 10 ms worth of exchanges.
-//! - over a link a round lasts longer, up to 1 s, see [`links`].
-//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones and separate from them.
+//!   another 0.05 ms, so no fixed count suits both.
+//! - warm-up by [`exchange_time::warm_up`]: three exchanges if they stall, one with a forgotten cork (whose first
+//!   exchange is as slow as the others), else 10 ms worth of exchanges.
+//! - over a link, a round lasts longer, up to 1 s, see [`links`].
+//! - evidence rounds, [`crate::evidence::rounds`], after the timed rounds and separate from them.
 
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{duration_argument, exact_duration};
@@ -41,12 +41,12 @@ pub const SMALL_WRITES: Experiment = Experiment {
 
 /// How long a round measures without `--exchanges` and `--duration`, in ns.
 pub const DURATION_NS: u64 = 40_000_000;
-/// The batch remedy that `all` includes.
+/// The batch size that `--remedy all` includes.
 pub const BATCH: Remedy = Remedy::Batch(10);
-/// What a control runs without `--remedy`: separate writes as TCP has by default, and one write.
+/// Remedies of a control without `--remedy`: separate writes, the default of TCP, and one write.
 pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::Default, Remedy::OneWrite];
 const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
-/// Options set by remedies, so not allowed in `--option`.
+/// Options that remedies set, so `--option` must not.
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
 const KNOBS: &[Knob] = &[
@@ -60,7 +60,7 @@ const KNOBS: &[Knob] = &[
     .many()
     .or(&["all"])
     .print(|repeat| print_exchange(repeat, "", |exchange| exchange.remedy.to_string())),
-    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: MAX_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so their figures have no pause")
+    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: MAX_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so they never pause")
     .or(&["0ms"])
     .print(|repeat| print_exchange(repeat, "0ns", |exchange| duration_argument(exchange.gap_ns))),
     Knob::new("reply", "BYTES", shared::SIZE)
@@ -118,7 +118,6 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     Ok((planned, skipped))
 }
 
-/// Parsed knobs.
 struct Params {
     circumstances: Circumstances,
     writes: Vec<Writes>,
@@ -149,7 +148,7 @@ impl Params {
         Ok(asked)
     }
 
-    /// The remedies for a transport: all for TCP, the requested ones for a control.
+    /// Returns the remedies for a transport: all for TCP, the requested ones for a control.
     fn remedies_for(&self, card: &Card, knobs: &Knobs) -> Vec<Remedy> {
         let mut remedies = self.remedies.clone();
         if !possible::is_tcp(card) {
@@ -192,7 +191,7 @@ impl Params {
         Planned::of(case, warm_up, extent, knobs, capabilities)
     }
 
-    /// Refuses pauses that exceed the server's time-out.
+    /// Refuses pauses as long as the server's time-out.
     fn refuse_a_long_gap(&self, timeout_ns: u64) -> Result<(), Refused> {
         if self.gap_ns >= timeout_ns {
             let what = format!(

@@ -1,12 +1,12 @@
 //! `survey`: which transport is fastest on this machine, and what makes the others slower?
 //!
-//! The survey runs without flags. Its cases are the [`LINES`] below, over every transport that can run here, 4 B each
-//! way, in as many blocks as fit its time ([`crate::budget`]).
+//! The survey needs no flags. Its cases are the [`LINES`] below, over every transport that can run here, 4 B each
+//! way, in as many blocks as fit its time budget ([`crate::budget`]).
 //!
-//! The arithmetic: a round costs its warm-up, its messages times the round trip, and two new processes and a connection
-//! ([`crate::estimate`]). The line `waking` dominates a block: each of its rounds spends 40 ms on warm-up, because the
-//! first 40 ms of a connection that wakes CPUs differ from the rest, and 26 ms on 400 messages of about 66 us. Its 3200
-//! samples over eight rounds suffice for p99; for p99.9, shown as a dash, 10 000 samples would take four more seconds.
+//! A round costs its warm-up, its messages times the round-trip time, and the start of two processes and a connection
+//! ([`crate::estimate`]). The line `waking` dominates a block: each of its rounds spends 40 ms on warm-up, because
+//! the first 40 ms of a connection that wakes CPUs differ from the rest, and 26 ms on 400 messages of about 66 us.
+//! Its 3200 samples over eight rounds suffice for p99; p99.9, shown as a dash, needs 10 000, four more seconds.
 
 use hairpin_model::case::LOOPBACK;
 use hairpin_model::{
@@ -30,19 +30,19 @@ pub const SURVEY: Experiment = Experiment {
     question: "Which transport is fastest on this machine, and what makes the others slower?",
     knobs: KNOBS,
     plan,
-    // Its cases are round trips, and it cannot choose some.
+    // Its cases are round trips, which `round-trip` repeats; the survey cannot select single cases.
     repeats: |_| false,
     refine: None,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// All that our server answers.
+    /// All transports that a Hairpin server answers.
     EchoHalves,
     Kernel,
-    /// Both.
+    /// Both of the above.
     All,
-    /// The reference, or if that cannot run the first that our server answers.
+    /// The reference transport, else the first runnable one that a Hairpin server answers.
     One,
 }
 
@@ -53,7 +53,7 @@ pub struct SurveyLine {
     pub over: Over,
     pub waiting: Waiting,
     pub placement: Placement,
-    /// How deep CPUs may sleep.
+    /// How deep idle CPUs may sleep.
     pub cpu_idle: CpuIdle,
     /// 1 for the second case of the A/A pair.
     pub replicate: u8,
@@ -63,7 +63,7 @@ pub struct SurveyLine {
     pub why: &'static str,
 }
 
-const TOGETHER: SurveyLine = SurveyLine {
+const PATH: SurveyLine = SurveyLine {
     name: "path",
     over: Over::All,
     waiting: Waiting::Block,
@@ -82,7 +82,7 @@ const WAKING: SurveyLine = SurveyLine {
     count: 400,
     warm_up: Extent::DurationNs(WARM_UP_NS),
     why: "what most programs do: two CPUs, and each message wakes the other one",
-    ..TOGETHER
+    ..PATH
 };
 
 const SPINNING: SurveyLine = SurveyLine {
@@ -92,13 +92,13 @@ const SPINNING: SurveyLine = SurveyLine {
     placement: Placement::CrossCpu,
     count: 5000,
     warm_up: Extent::Count(2 * WARM_UP_MESSAGES),
-    why: "the minimum: no end sleeps, so none is woken",
-    ..TOGETHER
+    why: "the minimum: neither end sleeps, so none needs waking",
+    ..PATH
 };
 
 /// The survey's table.
 pub const LINES: &[SurveyLine] = &[
-    TOGETHER,
+    PATH,
     WAKING,
     SPINNING,
     SurveyLine { name: "spinning-kernel", over: Over::Kernel, placement: Placement::SameCpu, ..SPINNING },
@@ -106,20 +106,20 @@ pub const LINES: &[SurveyLine] = &[
         name: "kept-awake",
         over: Over::One,
         cpu_idle: CpuIdle::Shallow,
-        why: "counter-experiment to `waking`: only the sleep of the CPUs is changed",
+        why: "counter-experiment to `waking`: only the sleep depth of the CPUs is changed",
         ..WAKING
     },
     SurveyLine {
         name: "again",
         over: Over::One,
         replicate: 1,
-        why: "the A/A pair of `path`: no difference may be found",
-        ..TOGETHER
+        why: "the A/A pair of `path`: no difference is expected",
+        ..PATH
     },
 ];
 
-/// The lines measured over an emulated link: the path and its A/A pair. The others are about waking a CPU and spinning,
-/// which a link of milliseconds hides.
+/// The lines measured over an emulated link: `path` and its A/A pair. The others are about waking a CPU and spinning,
+/// whose microseconds vanish in the milliseconds of a link.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
 
 const KNOBS: &[Knob] = &[
@@ -139,38 +139,38 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     refuse_across_hosts(knobs, capabilities)?;
     let (injected_fault, fault_in_replicate) =
         (knobs.value("injected-fault"), knobs.value::<InjectedFault>("replicate-fault"));
-    let mut sieve = CaseCollector::new(capabilities);
+    let mut collector = CaseCollector::new(capabilities);
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     candidates.retain(|candidate| candidate.card.in_survey);
-    let runnable = sieve.runnable(&candidates);
+    let runnable = collector.runnable(&candidates);
     for link in links::asked(knobs, capabilities)? {
         let is_local = link.line == LOOPBACK && capabilities.far.is_none();
         for line in LINES.iter().filter(|line| is_local || OVER_LINKS.contains(&line.name)) {
-            for candidate in over(line, &runnable) {
+            for candidate in transports_of(line, &runnable) {
                 let mut case = case(line, candidate, link.clone(), capabilities.far.as_ref());
                 case.injected_fault =
                     if line.replicate == 1 { fault_in_replicate.or(injected_fault) } else { injected_fault };
-                sieve.offer(&candidate.card, planned(line, case, knobs, capabilities));
+                collector.offer(&candidate.card, planned(line, case, knobs, capabilities));
             }
         }
     }
-    sieve.finish()
+    collector.finish()
 }
 
-/// The transports of a line. Those without its waiting mode are omitted silently; `hairpin list` shows them.
-fn over<'g>(line: &SurveyLine, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
-    let ours = |candidate: &Candidate| candidate.card.answered_by == AnsweredBy::Server;
-    let mut chosen: Vec<&Candidate> = match line.over {
+/// The transports of a line. Omits transports without its waiting mode silently; `hairpin list` shows the modes.
+fn transports_of<'g>(line: &SurveyLine, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
+    let served = |candidate: &Candidate| candidate.card.answered_by == AnsweredBy::Server;
+    let mut selected: Vec<&Candidate> = match line.over {
         Over::All => runnable.to_vec(),
-        Over::EchoHalves => runnable.iter().copied().filter(|candidate| ours(candidate)).collect(),
-        Over::Kernel => runnable.iter().copied().filter(|candidate| !ours(candidate)).collect(),
+        Over::EchoHalves => runnable.iter().copied().filter(|candidate| served(candidate)).collect(),
+        Over::Kernel => runnable.iter().copied().filter(|candidate| !served(candidate)).collect(),
         Over::One => {
             let reference = runnable.iter().copied().find(|candidate| candidate.card.is_reference);
-            reference.or_else(|| runnable.iter().copied().find(|candidate| ours(candidate))).into_iter().collect()
+            reference.or_else(|| runnable.iter().copied().find(|candidate| served(candidate))).into_iter().collect()
         }
     };
-    chosen.retain(|candidate| candidate.card.waitings.contains(&line.waiting));
-    chosen
+    selected.retain(|candidate| candidate.card.waitings.contains(&line.waiting));
+    selected
 }
 
 fn case(line: &SurveyLine, candidate: &Candidate, link: KnownLink, far: Option<&FarHost>) -> Case {

@@ -1,15 +1,16 @@
 //! `under-load`: what does a load on the path add to the latency of other traffic?
 //!
-//! A probe measures round trips before, during and after a load, in one round: idle, ramp, loaded, recovering. Both
-//! have their own connections and processes. The ramp is the load's warm-up and has no figures; a message of the probe
-//! belongs to the phase in which it was due. A round whose load was not steady after the ramp says so.
+//! A probe measures round trips before, during and after a load, in one round with four phases: idle, ramp, loaded,
+//! recovering. Probe and load have their own connections and processes. The ramp is the load's warm-up and has no
+//! figures; a probe message belongs to the phase in which it was due. Rounds with a load that stays unsteady are
+//! marked.
 //!
 //! Defaults and why:
-//! - the probe is 64 B over an unreliable transport, 1 000/s (100/s over a link, some per cent of a slow one): it
-//!   measures the path without retransmissions.
+//! - the probe sends 64 B over an unreliable transport at 1 000/s (100/s over a link, a few per cent of a slow one),
+//!   to measure the path without retransmissions.
 //! - the load is one stream over the reference transport, up, at full speed.
-//! - over a link 1 s idle, 5 s ramp, 5 s loaded, 2 s recovering, as one connection takes seconds to fill a deep queue
-//!   (CUBIC leaves slow start early, RFC 9406); on the loopback 300 ms, 300 ms, 700 ms and 300 ms.
+//! - over a link 1 s idle, 5 s ramp, 5 s loaded, 2 s recovering, because one connection takes seconds to fill a deep
+//!   queue (CUBIC leaves slow start early, RFC 9406); on the loopback 300 ms, 300 ms, 700 ms and 300 ms.
 //! - on the loopback the load runs both on the probe's CPU and on another: the difference is the cost of waiting for
 //!   the CPU. Over a link all ends share a CPU, which is not busy.
 
@@ -43,7 +44,7 @@ pub const UNDER_LOAD: Experiment = Experiment {
     refine: None,
 };
 
-/// The word for a load without a rate.
+/// The value of `--load-rate` for a load without a rate.
 const FULL: &str = "full";
 
 const KNOBS: &[Knob] = &[
@@ -55,7 +56,7 @@ const KNOBS: &[Knob] = &[
         .or(&["64B"])
         .print(|repeat| repeat.values("64", |case| Some(case.primary().load.size_bytes().to_string()))),
     Knob::new("rate", "MESSAGES", KnobKind::RateOr(AUTO, 1e6))
-        .help("Messages of the probe a second; auto: 1000; over a link 100, and 10 of per-message")
+        .help("Probe messages per second; auto: 1000; over a link 100, or 10 with per-message")
         .many()
         .or(&[AUTO])
         .print(shared::print_rate),
@@ -78,7 +79,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .print(|repeat| print_load(repeat, "", |load| load.transport.clone())),
     Knob::new("load-rate", "BITS", KnobKind::BitRateOr(FULL))
-        .help("Rate at which the load offers its bytes, for instance 9mbit; full: as fast as it goes")
+        .help("Rate at which the load offers its bytes, for instance 9mbit; full: at full speed")
         .many()
         .or(&[FULL])
         .print(|repeat| print_load(repeat, FULL, load_rate)),
@@ -103,7 +104,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .print(print_load_cpu),
     Knob::new("responsiveness", "ON_OFF", KnobKind::OnOff)
-        .help("Measure round trips a minute (RPM, IETF responsiveness) beside a TCP load: on or off [default: on over a link]")
+        .help("Measure round trips per minute (RPM, IETF responsiveness) under TCP load: on or off [default: on over a link]")
         .print(print_responsiveness),
     Knob::new("idle", "TIME", shared::LASTS)
         .help("How long the probe runs alone [default: 300ms; 1s over a link]")
@@ -112,7 +113,7 @@ const KNOBS: &[Knob] = &[
         .help("How long the load may take to become steady, not measured [default: 300ms; 5s over a link]")
         .print(|repeat| print_length(repeat, |lengths| lengths.ramp)),
     Knob::new("duration", "TIME", shared::LASTS)
-        .help("How long the probe runs beside the steady load [default: 700ms; 5s over a link]")
+        .help("How long the probe runs during the steady load [default: 700ms; 5s over a link]")
         .print(|repeat| print_length(repeat, |lengths| lengths.loaded)),
     Knob::new("recovery", "TIME", shared::LASTS)
         .help("How long the probe runs after the load [default: 300ms; 2s over a link]")
@@ -138,7 +139,7 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// Prints what the loads have.
+/// Prints a property of the loads.
 fn print_load(repeat: &Repeat, usual: &str, of: fn(&Flow) -> String) -> Vec<String> {
     repeat.values(usual, |case| case.loads().into_iter().map(of).collect::<Vec<_>>())
 }
@@ -176,7 +177,7 @@ fn print_load_options(repeat: &Repeat) -> Vec<String> {
     print_load(repeat, NO_OPTIONS, |load| option_set(&load.options))
 }
 
-/// On the loopback the default is a case for each value.
+/// Prints `--load-cpu`. On the loopback the default is to measure every value.
 fn print_load_cpu(repeat: &Repeat) -> Vec<String> {
     let crosses = repeat.cases.iter().all(|case| case.loads().is_empty() || case.crosses_a_network());
     repeat.values(if crosses { WhichCpus::Same.word() } else { "" }, |case| {
@@ -184,7 +185,8 @@ fn print_load_cpu(repeat: &Repeat) -> Vec<String> {
     })
 }
 
-/// By default it is on over a link and to another host. Connections per message are responsiveness themselves.
+/// Prints `--responsiveness`, which is on by default over a link and to another host. A probe with connections per
+/// message measures responsiveness itself.
 fn print_responsiveness(repeat: &Repeat) -> Vec<String> {
     repeat.values("", |case| {
         let is_on = case.flows.iter().any(|flow| flow.role == FlowRole::ForeignProbe);
@@ -200,7 +202,7 @@ fn print_length(repeat: &Repeat, of: fn(&PhaseLengths) -> u64) -> Vec<String> {
     length_ns.map(duration_argument).into_iter().collect()
 }
 
-/// New connections per second that measure responsiveness: some 500 bytes each, little even for a slow link.
+/// New connections per second that measure responsiveness: about 500 bytes each, little even for a slow link.
 const FOREIGN_PER_S: f64 = 10.0;
 /// Default rates of the probe on the loopback and over a link, messages/s.
 const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
@@ -209,7 +211,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let asked = Params::read(knobs, capabilities)?;
     let mut probes = selection::candidates(knobs, "transport", capabilities)?;
     if !knobs.is_given("transport") {
-        probes.retain(|candidate| asked.connections.iter().any(|use_of| is_default_probe(&candidate.card, *use_of)));
+        probes.retain(|candidate| asked.connections.iter().any(|choice| is_default_probe(&candidate.card, *choice)));
         probes = selection::reaching(probes, capabilities);
     }
     let own =
@@ -220,8 +222,8 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// By default the unreliable transport over IPv4 that a program answers; for connections per message or shared ones,
-/// the reference transport.
+/// Whether a probe uses this transport by default: the unreliable one over IPv4 that a program answers; for
+/// connections per message or shared ones, the reference transport.
 fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
     match connection_use {
         ConnectionUse::Own => {
@@ -231,11 +233,10 @@ fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
     }
 }
 
-/// Parsed knobs.
 struct Params {
     circumstances: Circumstances,
     sizes: Vec<u64>,
-    /// In messages/s; empty for a closed loop; 0 means the default of the path.
+    /// In messages/s; empty for a closed loop; 0 selects the default for the path.
     rates: Vec<f64>,
     loads: Vec<Vec<Flow>>,
     which_cpus: Vec<WhichCpus>,
@@ -250,7 +251,7 @@ impl Params {
     fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
         let closed_loop = knobs.is_on("closed-loop");
         if closed_loop && knobs.is_given("rate") {
-            return Err(Refused::new("--closed-loop and --rate each say when the probe sends", "give one of them"));
+            return Err(Refused::new("--closed-loop and --rate both set when the probe sends", "give one of them"));
         }
         let chosen = knobs.has_chosen("rate").then_some(0.0);
         let loads = loads(knobs, capabilities)?;
@@ -261,7 +262,7 @@ impl Params {
         let of_tcp = [("responsiveness", responsiveness == Some(true)), ("congestion", knobs.is_given("congestion"))];
         if let Some((name, _)) = of_tcp.iter().find(|(_, is_asked)| *is_asked && !has_tcp) {
             return Err(Refused::new(
-                format!("--{name} is about a load over TCP, and there is none"),
+                format!("--{name} needs a load over TCP, and there is none"),
                 format!("omit --{name}, or choose another --load-transport or --load"),
             ));
         }
@@ -284,16 +285,16 @@ impl Params {
         let probe = Case::of(Flow::ping_pong(card.name).in_role(FlowRole::Probe));
         let cases = each(&[probe], &self.sizes, |case, size| case.primary_mut().load.set_sizes(size, size));
         let cases = self.circumstances.at_their_places(&cases, card);
-        // The default transport differs by connection use; to another host it may be over IPv6.
+        // The default transport depends on the connection use; to another host it may be over IPv6.
         let suits =
-            |use_of: &&ConnectionUse| self.transports_given || card.reliable == (**use_of != ConnectionUse::Own);
+            |choice: &&ConnectionUse| self.transports_given || card.reliable == (**choice != ConnectionUse::Own);
         let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
         let cases = each(&cases, &connections, |case, connection| {
-            *case.primary_mut() = carried(case.primary().clone(), connection, card);
+            *case.primary_mut() = on_connection(case.primary().clone(), connection, card);
         });
         let usual = |case: &Case| match case.primary().connection_use {
             ConnectionUse::PerMessage if case.crosses_a_network() => FOREIGN_PER_S,
-            _ => RATES_PER_S[over(case)],
+            _ => RATES_PER_S[path_index(case)],
         };
         let rated = |case: &Case| {
             let rates = self.rates.iter().map(|rate| if *rate > 0.0 { *rate } else { usual(case) });
@@ -303,12 +304,12 @@ impl Params {
         };
         let cases: Vec<Case> = cases.iter().flat_map(rated).collect();
         let loaded = cases.iter().flat_map(|case| self.loads.iter().map(move |load| (case, load)));
-        let placed = loaded.flat_map(|(case, load)| self.placed(case, load, capabilities));
+        let placed = loaded.flat_map(|(case, load)| self.with_load(case, load, capabilities));
         self.circumstances.with_replicates(&placed.collect::<Vec<_>>())
     }
 
-    /// The case with a load, on each requested choice of CPUs.
-    fn placed(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
+    /// Returns the case with a load, once for each requested choice of CPUs.
+    fn with_load(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
         let shares = case.primary().connection_use == ConnectionUse::Shared;
         let enough = possible::cpus_of_two_pairs(case.ends.placement);
         let has_others = capabilities.cpus.len() >= enough && case.ends.placement != Placement::Unpinned && !shares;
@@ -320,23 +321,23 @@ impl Params {
         let which = if load.is_empty() { &which[..1] } else { which };
         let with = |which: &WhichCpus| {
             let flows = load.iter().map(|flow| {
-                let ends = EndSettings { waiting: waiting(flow, capabilities), cpus: *which, ..case.ends };
+                let ends = EndSettings { waiting: load_waiting(flow, capabilities), cpus: *which, ..case.ends };
                 Flow { ends: (ends != case.ends && !shares).then_some(ends), ..flow.clone() }
             });
-            let foreign = self.foreign(case, load, capabilities);
+            let responsiveness_flow = self.responsiveness_flow(case, load, capabilities);
             case.clone().with(|case| {
                 // One connection has one set of options.
                 if let Some(load) = load.first().filter(|_| shares) {
                     case.primary_mut().options = load.options.clone();
                 }
-                case.flows.extend(flows.chain(foreign));
+                case.flows.extend(flows.chain(responsiveness_flow));
             })
         };
         which.iter().map(with).collect()
     }
 
-    /// The flow that measures responsiveness under a load over TCP.
-    fn foreign(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Option<Flow> {
+    /// Returns the flow that measures responsiveness under a load over TCP; `None` if not wanted.
+    fn responsiveness_flow(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Option<Flow> {
         let first = load.first()?;
         let card = &capabilities.candidate(&first.transport)?.card;
         let wanted = self.responsiveness.unwrap_or(case.crosses_a_network());
@@ -346,7 +347,7 @@ impl Params {
             let ends = EndSettings { waiting: Waiting::Block, ..case.ends };
             let ends = (ends != case.ends).then_some(ends);
             let flow = Flow { load: flow.load.paced(FOREIGN_PER_S), ends, ..flow.in_role(FlowRole::ForeignProbe) };
-            carried(flow, ConnectionUse::PerMessage, card)
+            on_connection(flow, ConnectionUse::PerMessage, card)
         })
     }
 
@@ -361,9 +362,9 @@ impl Params {
     }
 }
 
-/// The flow with its messages on that connection. A connection per message begins with a hello of some bytes, and
-/// Nagle's algorithm would hold the message behind it for a round trip; so it is off unless requested.
-fn carried(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
+/// Returns the flow on this kind of connection. A connection per message begins with a hello of some bytes, and
+/// Nagle's algorithm would hold the message behind it for a round trip, so `nodelay` is on unless the user sets it.
+fn on_connection(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
     let is_new = connection_use == ConnectionUse::PerMessage && card.options.contains(&OptionName::Nodelay);
     let options = flow.options.clone();
     let options = if is_new && options.get(OptionName::Nodelay).is_none() {
@@ -374,13 +375,13 @@ fn carried(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
     Flow { connection_use, options, ..flow }
 }
 
-/// Index of the path's defaults.
-fn over(case: &Case) -> usize {
+/// Index into defaults by path: 0 on the loopback, 1 across a network.
+fn path_index(case: &Case) -> usize {
     usize::from(case.crosses_a_network())
 }
 
-/// How the ends of a load wait: one connection blocks, several are polled; spin if polling is impossible.
-fn waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
+/// How the ends of a load wait: one connection blocks, several are polled; spins if the transport cannot be polled.
+fn load_waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
     let card = capabilities.candidate(&flow.transport).map(|candidate| &candidate.card);
     if card.is_some_and(|card| !card.waitings.contains(&Waiting::Poll)) {
         Waiting::Spin
@@ -391,7 +392,7 @@ fn waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
     }
 }
 
-/// The flows of every requested load.
+/// Returns the flows of every requested load.
 fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>>, Refused> {
     let mut carriers = selection::candidates(knobs, "load-transport", capabilities)?;
     if !knobs.is_given("load-transport") {
@@ -400,7 +401,7 @@ fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>
     }
     let ups: Vec<Flow> = carriers.into_iter().flat_map(|candidate| flows_up(knobs, candidate)).collect();
     let ways = knobs.choices("load", LoadWays::ALL);
-    let loads = ways.into_iter().flat_map(|way| ups.iter().map(move |up| turned(up, way)));
+    let loads = ways.into_iter().flat_map(|way| ups.iter().map(move |up| in_directions(up, way)));
     Ok(loads.fold(Vec::new(), |mut distinct, load| {
         if !distinct.contains(&load) {
             distinct.push(load);
@@ -409,8 +410,8 @@ fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>
     }))
 }
 
-/// The load in these directions, from the upward one.
-fn turned(up: &Flow, way: LoadWays) -> Vec<Flow> {
+/// Returns the load in these directions, given the upward one.
+fn in_directions(up: &Flow, way: LoadWays) -> Vec<Flow> {
     let down = Flow { direction: Direction::Down, ..up.clone() };
     match way {
         LoadWays::Up => vec![up.clone()],
@@ -420,7 +421,7 @@ fn turned(up: &Flow, way: LoadWays) -> Vec<Flow> {
     }
 }
 
-/// Every upward load over one transport.
+/// Returns every requested upward load over one transport.
 fn flows_up(knobs: &Knobs, candidate: &Candidate) -> Vec<Flow> {
     let card = &candidate.card;
     let size_bytes: Option<u64> = knobs.value("load-size");
@@ -453,7 +454,7 @@ fn flows_up(knobs: &Knobs, candidate: &Candidate) -> Vec<Flow> {
     flows
 }
 
-/// Each set of options with each congestion control, if the transport has any.
+/// Combines each set of options with each congestion control, if the transport has any.
 fn option_sets(knobs: &Knobs, card: &Card) -> Vec<Options> {
     let mut sets: Vec<Options> = knobs.values("load-option");
     if sets.is_empty() {

@@ -1,5 +1,5 @@
-//! The books in which servers keep their sessions, one for each listening address and port. A ticket is valid at all
-//! servers of a user, but each counts its daily bytes on its own.
+//! Account files: each server, that is each listening address and port, records its sessions in one. A ticket is valid
+//! at all servers of a user, but each server counts the ticket's daily bytes separately.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -7,69 +7,68 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::state::{KEPT_S, State, make_private, read, write};
+use super::state::{RETENTION_S, State, make_private, read, write};
 use crate::serve::Account;
 
-/// Folder with a book and a lock file for each server. A running server holds its lock.
-const SESSIONS: &str = "sessions";
-/// Suffix of a book's name, after the address.
-const BOOK: &str = ".json";
-/// Suffix of a lock's name.
-const LOCK: &str = ".lock";
+/// Folder with an account file and a lock file for each server. A running server holds its lock.
+const SESSIONS_FOLDER: &str = "sessions";
+/// Suffix of an account file's name, after the address.
+const ACCOUNT_EXT: &str = ".json";
+/// Suffix of a lock file's name.
+const LOCK_EXT: &str = ".lock";
 const MAX_SERVERS: usize = 1000;
-/// Attempts to take a lock: a process that lists the servers may hold it for a moment.
-const TRIES: u32 = 20;
-/// Pause between two attempts.
-const BETWEEN: Duration = Duration::from_millis(5);
+/// Maximum attempts to take a lock: a process that lists the servers may hold it for a moment.
+const MAX_LOCK_TRIES: u32 = 20;
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 pub struct Accounts(PathBuf);
 
-/// The book of a running server.
+/// The account file of a running server.
 pub struct OwnAccount {
     path: PathBuf,
-    /// The kernel releases it when the process ends.
+    /// The kernel releases the lock when the process ends.
     _lock: File,
 }
 
-/// A server and its book, as listed.
+/// A server and its account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub address: SocketAddr,
     pub is_running: bool,
-    /// Its sessions, and the usage of tickets there.
+    /// Sessions of the server, and each ticket's usage there.
     pub book: Account,
 }
 
 impl Accounts {
-    /// Opens the folder of books in that state.
+    /// Opens the folder of account files in the state folder.
     ///
     /// # Errors
     /// The folder cannot be created, or belongs to another user.
     pub fn of(state: &State) -> io::Result<Self> {
-        let folder = state.folder().join(SESSIONS);
+        let folder = state.folder().join(SESSIONS_FOLDER);
         make_private(&folder)?;
         Ok(Self(folder))
     }
 
-    /// Opens the book of the server at that address, with the entries of earlier starts.
+    /// Opens the account file of the server at that address; it has the entries of earlier starts.
     ///
     /// # Errors
-    /// Another server has it (`WouldBlock`), on another host or in another network namespace; or it cannot be written.
+    /// A server on another host or in another network namespace holds its lock (`WouldBlock`), or it cannot be written.
     pub fn open(&self, at: SocketAddr) -> io::Result<OwnAccount> {
         self.remove_old()?;
-        let lock = File::options().write(true).create(true).truncate(false).open(self.file(at, LOCK))?;
+        let lock = File::options().write(true).create(true).truncate(false).open(self.file(at, LOCK_EXT))?;
         let mut tries = 0;
         while let Err(error) = lock.try_lock() {
             tries += 1;
-            if tries == TRIES || matches!(error, TryLockError::Error(_)) {
+            if tries == MAX_LOCK_TRIES || matches!(error, TryLockError::Error(_)) {
                 return Err(error.into());
             }
-            std::thread::sleep(BETWEEN);
+            std::thread::sleep(RETRY_INTERVAL);
         }
-        Ok(OwnAccount { path: self.file(at, BOOK), _lock: lock })
+        Ok(OwnAccount { path: self.file(at, ACCOUNT_EXT), _lock: lock })
     }
 
-    /// All books, sorted by address.
+    /// Lists the servers with their accounts, sorted by address.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -77,36 +76,36 @@ impl Accounts {
         let listed = |address| Listed {
             address,
             is_running: self.is_running(address),
-            book: read_book(&self.file(address, BOOK)).unwrap_or_default(),
+            book: read_account(&self.file(address, ACCOUNT_EXT)).unwrap_or_default(),
         };
         Ok(self.addresses()?.into_iter().map(listed).collect())
     }
 
-    /// Addresses where servers of this user listen or have listened.
+    /// Addresses at which servers of this user listen or have listened.
     fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let mut addresses = Vec::new();
         for entry in fs::read_dir(&self.0)?.take(2 * MAX_SERVERS) {
             let name = entry?.file_name();
-            addresses.extend(name.to_str().and_then(|name| name.strip_suffix(LOCK)?.parse::<SocketAddr>().ok()));
+            addresses.extend(name.to_str().and_then(|name| name.strip_suffix(LOCK_EXT)?.parse::<SocketAddr>().ok()));
         }
         addresses.sort();
         Ok(addresses)
     }
 
     fn is_running(&self, at: SocketAddr) -> bool {
-        let lock = File::open(self.file(at, LOCK));
+        let lock = File::open(self.file(at, LOCK_EXT));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Removes the files of servers that ended long ago: with port 0 a server gets a new name at each start.
+    /// Removes the files of servers that ended long ago: with port 0, each start creates files with a new name.
     fn remove_old(&self) -> io::Result<()> {
         for at in self.addresses()? {
-            let (book, lock) = (self.file(at, BOOK), self.file(at, LOCK));
+            let (book, lock) = (self.file(at, ACCOUNT_EXT), self.file(at, LOCK_EXT));
             let changed = fs::metadata(&book).or_else(|_| fs::metadata(&lock)).and_then(|file| file.modified());
-            // A time in the future is ignored: the clock was wrong.
+            // `elapsed` fails for a time in the future: the clock was wrong.
             let age = changed.ok().and_then(|at| at.elapsed().ok());
-            if age.is_some_and(|age| age.as_secs() > KEPT_S) && !self.is_running(at) {
-                // If that fails, they only stay listed.
+            if age.is_some_and(|age| age.as_secs() > RETENTION_S) && !self.is_running(at) {
+                // If the removal fails, the server only stays listed.
                 drop(fs::remove_file(book));
                 drop(fs::remove_file(lock));
             }
@@ -120,15 +119,15 @@ impl Accounts {
 }
 
 impl OwnAccount {
-    /// Reads the book; empty if there is none.
+    /// Reads the account; empty if the file does not exist.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn read(&self) -> io::Result<Account> {
-        read_book(&self.path)
+        read_account(&self.path)
     }
 
-    /// Writes the book.
+    /// Writes the account.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -137,9 +136,9 @@ impl OwnAccount {
     }
 }
 
-fn read_book(path: &Path) -> io::Result<Account> {
+fn read_account(path: &Path) -> io::Result<Account> {
     match read(path) {
-        // An invalid book must not stop the server.
+        // An invalid account file must not stop the server.
         Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Account::default()),
         Err(error) => Err(error),
@@ -201,17 +200,17 @@ mod tests {
         for at in [old, recent] {
             books.open(at).unwrap().keep(&used(1)).unwrap();
         }
-        let long_ago = SystemTime::now() - Duration::from_secs(KEPT_S + 1000);
+        let long_ago = SystemTime::now() - Duration::from_secs(RETENTION_S + 1000);
         for at in [old, running] {
-            File::options().write(true).open(books.file(at, LOCK)).unwrap().set_modified(long_ago).unwrap();
+            File::options().write(true).open(books.file(at, LOCK_EXT)).unwrap().set_modified(long_ago).unwrap();
         }
-        File::options().write(true).open(books.file(old, BOOK)).unwrap().set_modified(long_ago).unwrap();
+        File::options().write(true).open(books.file(old, ACCOUNT_EXT)).unwrap().set_modified(long_ago).unwrap();
         drop(books.open(recent).unwrap());
         let addresses = || books.listed().unwrap().into_iter().map(|one| one.address).collect::<Vec<_>>();
         assert_eq!(addresses(), [recent, running]);
-        assert!(!books.file(old, BOOK).exists());
+        assert!(!books.file(old, ACCOUNT_EXT).exists());
         for text in ["", "{", "[]", "{\"used\":7}"] {
-            fs::write(books.file(recent, BOOK), text).unwrap();
+            fs::write(books.file(recent, ACCOUNT_EXT), text).unwrap();
             assert_eq!(books.open(recent).unwrap().read().unwrap(), Account::default(), "{text}");
         }
         drop(open);

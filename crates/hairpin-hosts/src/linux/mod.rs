@@ -1,4 +1,4 @@
-//! Linux only: the server hands over descriptors, its files rely on modes and owners, and ssh is an external program.
+//! Linux only: the server passes descriptors to its processes, its files rely on modes and owners, and it runs `ssh`.
 
 pub mod accounts;
 pub mod serve;

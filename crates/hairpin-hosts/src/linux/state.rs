@@ -1,4 +1,4 @@
-//! Persistent state of a server: its key and the tickets that it accepts. Only its user can read them.
+//! Persistent state of a server: its key and the tickets that it accepts. Only the server's user can read the files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,16 +16,16 @@ use crate::protocol::Base64;
 use crate::serve::AcceptedTicket;
 use crate::ticket::Secret;
 
-const KEY: &str = "server-key.json";
-const TICKETS: &str = "tickets";
-/// Maximum size of a file here.
-const MAX_BYTES: u64 = 1 << 20;
-/// How long the files of expired tickets and of ended servers stay, in seconds.
-pub(super) const KEPT_S: u64 = 30 * 24 * 3600;
+const KEY_FILE: &str = "server-key.json";
+const TICKETS_FOLDER: &str = "tickets";
+/// Maximum size of a state file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Time after which the files of expired tickets and ended servers are removed, in seconds.
+pub(super) const RETENTION_S: u64 = 30 * 24 * 3600;
 const MAX_TICKETS: usize = 10_000;
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredTicket {
     secret: Base64,
     expires_unix_s: u64,
     #[serde(default)]
@@ -37,7 +37,7 @@ struct Kept {
 pub struct State(PathBuf);
 
 impl State {
-    /// `$XDG_STATE_HOME/hairpin`, or `~/.local/state/hairpin`; created if missing.
+    /// Opens `$XDG_STATE_HOME/hairpin`, or `~/.local/state/hairpin`. Creates the folder if missing.
     ///
     /// # Errors
     /// There is no home directory, or the folder cannot be created or belongs to another user.
@@ -49,13 +49,13 @@ impl State {
         Self::at(&base.join("hairpin"))
     }
 
-    /// Opens that folder; creates it if missing.
+    /// Opens that folder. Creates it if missing.
     ///
     /// # Errors
-    /// As [`State::of_user`].
+    /// The folder cannot be created, or belongs to another user.
     pub fn at(folder: &Path) -> io::Result<Self> {
         make_private(folder)?;
-        make_private(&folder.join(TICKETS))?;
+        make_private(&folder.join(TICKETS_FOLDER))?;
         Ok(Self(folder.to_owned()))
     }
 
@@ -63,14 +63,14 @@ impl State {
         &self.0
     }
 
-    /// The server's key, generated at the first start.
+    /// Reads the server's certificate and key. Generates them at the first start.
     ///
     /// # Errors
     /// The key cannot be read, generated or written.
     pub fn identity(&self) -> io::Result<Identity> {
-        let path = self.0.join(KEY);
+        let path = self.0.join(KEY_FILE);
         match read(&path) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| invalid(&path, &error)),
+            Ok(text) => serde_json::from_str(&text).map_err(|error| invalid_file(&path, &error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let made = Identity::make().map_err(io::Error::other)?;
                 write(&path, &serde_json::to_string(&made).expect("it has only string keys"))?;
@@ -89,13 +89,13 @@ impl State {
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let secret = Secret(secret);
         let id = ticket_id(&secret);
-        let kept = Kept { secret: Base64(secret.0.to_vec()), expires_unix_s, limits };
-        write(&self.ticket(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
+        let kept = StoredTicket { secret: Base64(secret.0.to_vec()), expires_unix_s, limits };
+        write(&self.ticket_path(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
         Ok(AcceptedTicket { id, secret, expires_unix_s, limits })
     }
 
-    /// The tickets that have not expired. Removes the files of those that expired long ago; recent ones stay, since the
-    /// clock may be wrong. Skips invalid files.
+    /// Returns the tickets that have not expired. Removes the files of tickets that expired more than 30 days ago:
+    /// those of recently expired ones stay, since the clock may be wrong. Skips invalid files.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -105,67 +105,67 @@ impl State {
 
     fn tickets_at(&self, now: u64) -> io::Result<Vec<AcceptedTicket>> {
         let mut tickets = Vec::new();
-        for entry in fs::read_dir(self.0.join(TICKETS))?.take(MAX_TICKETS) {
+        for entry in fs::read_dir(self.0.join(TICKETS_FOLDER))?.take(MAX_TICKETS) {
             let path = entry?.path();
-            let Some(ticket) = read(&path).ok().and_then(|text| taken(&text)) else { continue };
+            let Some(ticket) = read(&path).ok().and_then(|text| parse_ticket(&text)) else { continue };
             if ticket.expires_unix_s > now {
                 tickets.push(ticket);
-            } else if ticket.expires_unix_s.saturating_add(KEPT_S) < now {
-                // It stays invalid even if its file stays.
+            } else if ticket.expires_unix_s.saturating_add(RETENTION_S) < now {
+                // If the removal fails, the ticket is still expired.
                 drop(fs::remove_file(&path));
             }
         }
         Ok(tickets)
     }
 
-    /// The ticket of that name, which is untrusted; `None` if unknown. It may have expired.
+    /// Returns the ticket with that untrusted name; `None` if unknown. The ticket may have expired.
     ///
     /// # Errors
-    /// Its file cannot be read.
+    /// The ticket's file cannot be read.
     pub fn taken(&self, id: &str) -> io::Result<Option<AcceptedTicket>> {
         if !is_id(id) {
             return Ok(None);
         }
-        match read(&self.ticket(id)) {
-            Ok(text) => Ok(taken(&text).filter(|ticket| ticket.id == id)),
+        match read(&self.ticket_path(id)) {
+            Ok(text) => Ok(parse_ticket(&text).filter(|ticket| ticket.id == id)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Revokes the ticket of that name. Returns whether it existed.
+    /// Revokes the ticket of that name. Returns whether the ticket existed.
     ///
     /// # Errors
-    /// Its file cannot be removed.
+    /// The ticket's file cannot be removed.
     pub fn revoke(&self, id: &str) -> io::Result<bool> {
         if !is_id(id) {
             return Ok(false);
         }
-        match fs::remove_file(self.ticket(id)) {
+        match fs::remove_file(self.ticket_path(id)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    fn ticket(&self, id: &str) -> PathBuf {
-        self.0.join(TICKETS).join(format!("{id}.json"))
+    fn ticket_path(&self, id: &str) -> PathBuf {
+        self.0.join(TICKETS_FOLDER).join(format!("{id}.json"))
     }
 }
 
-/// Whether this can be the name of a ticket and its file.
+/// Whether `id` is a valid ticket name, and thus safe in a file name.
 fn is_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(|letter| letter.is_ascii_hexdigit())
 }
 
-/// Parses the file of a ticket.
-fn taken(text: &str) -> Option<AcceptedTicket> {
-    let Kept { secret, expires_unix_s, limits } = serde_json::from_str(text).ok()?;
+/// Parses the file of a ticket; `None` if invalid.
+fn parse_ticket(text: &str) -> Option<AcceptedTicket> {
+    let StoredTicket { secret, expires_unix_s, limits } = serde_json::from_str(text).ok()?;
     let secret = Secret(<[u8; 16]>::try_from(secret.0.as_slice()).ok()?);
     Some(AcceptedTicket { id: ticket_id(&secret), secret, expires_unix_s, limits })
 }
 
-/// Creates a folder for its user alone, if missing.
+/// Creates a folder that only its user can read, if missing. Fails if the folder belongs to another user.
 pub(super) fn make_private(folder: &Path) -> io::Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(named)?;
@@ -179,7 +179,7 @@ pub(super) fn make_private(folder: &Path) -> io::Result<()> {
 
 pub(super) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+    File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -193,8 +193,8 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(partial, path)
 }
 
-fn invalid(path: &Path, error: &serde_json::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{} cannot be read: {error}", path.display()))
+fn invalid_file(path: &Path, error: &serde_json::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("cannot read {}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_and_tickets_outlive_a_start_and_a_revoked_ticket_does_not() {
+    fn a_key_and_tickets_outlive_a_restart_and_a_revoked_ticket_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let state = State::at(&folder.path().join("hairpin")).unwrap();
         let fingerprint = state.identity().unwrap().fingerprint();
@@ -221,24 +221,24 @@ mod tests {
         assert!(again.revoke(&one.id).unwrap());
         assert!(!again.revoke(&one.id).unwrap() && !again.revoke("../server-key").unwrap());
         assert_eq!(again.tickets().unwrap().len(), 1);
-        for entry in [KEY, TICKETS] {
+        for entry in [KEY_FILE, TICKETS_FOLDER] {
             let mode = fs::metadata(state.folder().join(entry)).unwrap().permissions().mode();
             assert_eq!(mode & 0o077, 0, "{entry}");
         }
     }
 
     #[test]
-    fn a_clock_that_steps_neither_loses_a_ticket_nor_brings_one_back_that_was_revoked() {
+    fn a_clock_step_neither_loses_a_ticket_nor_restores_a_removed_one() {
         let folder = tempfile::tempdir().unwrap();
         let state = State::at(folder.path()).unwrap();
         let made = 1_800_000_000;
         let ticket = state.new_ticket(made + 1000, Limits::default()).unwrap();
         let listed = |now| state.tickets_at(now).unwrap().len();
         assert_eq!([0, made - 1, made + 999].map(listed), [1; 3], "a clock set back keeps the ticket valid");
-        assert_eq!([made + 1000, made + 1000 + KEPT_S].map(listed), [0; 2], "it has expired");
+        assert_eq!([made + 1000, made + 1000 + RETENTION_S].map(listed), [0; 2], "it has expired");
         assert_eq!(listed(made), 1, "the clock is right again");
-        assert!(state.taken(&ticket.id).unwrap().is_some(), "the client's error says that it has expired");
-        assert_eq!([made + 1001 + KEPT_S, u64::MAX].map(listed), [0; 2]);
+        assert!(state.taken(&ticket.id).unwrap().is_some(), "the error says that it has expired");
+        assert_eq!([made + 1001 + RETENTION_S, u64::MAX].map(listed), [0; 2]);
         assert_eq!(listed(made), 0, "its file is gone");
         assert!(state.taken(&ticket.id).unwrap().is_none());
     }
@@ -250,7 +250,7 @@ mod tests {
         for (name, text) in
             [("a.json", "{"), ("b.json", "{\"secret\":\"AAAA\",\"expires_unix_s\":9999999999}"), ("c", "")]
         {
-            fs::write(folder.path().join(TICKETS).join(name), text).unwrap();
+            fs::write(folder.path().join(TICKETS_FOLDER).join(name), text).unwrap();
         }
         assert_eq!(state.tickets().unwrap().len(), 0);
     }

@@ -1,4 +1,4 @@
-//! Waiting for descriptors (poll(2)).
+//! Waits for descriptors with poll(2).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,19 +8,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitFor {
-    /// Only closing and errors, which are always reported.
+    /// Only hang-ups and errors, which poll(2) always reports.
     Nothing,
     Input,
     Output,
     Both,
 }
 
-/// Waits for one descriptor, at most `at_most`. Returns whether it is ready. A signal ends the wait early.
+/// Waits up to `at_most` for one descriptor. Returns whether it is ready. A signal ends the wait early.
 pub(crate) fn wait_for(file: &impl AsFd, wants: WaitFor, at_most: Duration) -> io::Result<bool> {
     Ok(wait_any([(file.as_fd(), wants)].into_iter(), at_most)?.contains(&true))
 }
 
-/// Like [`wait_for`], for several. Returns which are ready.
+/// Waits up to `at_most` for any of several descriptors. Returns whether each is ready.
 pub(crate) fn wait_any<'f>(
     watched: impl Iterator<Item = (BorrowedFd<'f>, WaitFor)>,
     at_most: Duration,

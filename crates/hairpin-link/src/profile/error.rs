@@ -4,19 +4,19 @@ use std::ops::Range;
 
 use hairpin_model::Hint;
 
-/// An error in a profile, with its location.
+/// An error in a profile and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the link profile at `{}`: {problem}{}", .text.get(.range.clone()).unwrap_or_default(), Hint(.hint))]
 pub struct ProfileError {
     pub text: String,
-    /// Bytes of the line at fault. They begin and end between characters.
+    /// The byte range of the error in the line. Both ends are at character boundaries.
     pub range: Range<usize>,
     pub problem: String,
     pub hint: String,
 }
 
 impl ProfileError {
-    /// The line with the location underlined: two lines, without a line end after the second.
+    /// The line, and below it the error's position underlined. No newline after the second line.
     ///
     /// Control characters are shown as spaces. A character counts as one column.
     pub fn pointed(&self) -> String {

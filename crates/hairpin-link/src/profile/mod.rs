@@ -1,4 +1,4 @@
-//! A link's figures, and the line of text that gives them.
+//! A link's figures, and the line of text that defines them.
 
 pub mod error;
 mod parse;
@@ -20,8 +20,8 @@ const LOOPBACK_MTU_BYTES: u32 = 65_536;
 
 /// A link's figures.
 ///
-/// `Display` gives the canonical line, with the words in the order of the stages; parsing that line gives the same
-/// figures again. Figures of both directions are written once; `up.` or `down.` before a word limits it to one.
+/// `Display` writes the canonical line, with the words in the order of the stages; parsing it gives the same figures.
+/// Figures equal in both directions are written once; `up.` or `down.` before a word limits it to one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Maximum size of an IP packet in bytes.
@@ -39,7 +39,7 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// The kernel's own loopback: no link, and so no relay.
+    /// The kernel's own loopback, without a link and so without an emulator.
     pub fn loopback() -> Self {
         Self { mtu_bytes: LOOPBACK_MTU_BYTES, ..Self::default() }
     }
@@ -62,7 +62,7 @@ impl Profile {
         }
     }
 
-    /// Round-trip time in ns by the delays alone, without jitter, queues and packet sizes.
+    /// Round-trip time in ns from the delays alone, without jitter, queues and transmission times.
     pub fn round_trip_ns(&self) -> u64 {
         self.up.delay.base_ns.saturating_add(self.down.delay.base_ns)
     }
@@ -72,7 +72,7 @@ impl Profile {
         [&self.up, &self.down].into_iter().any(|path| path.corrupt != Share::NONE)
     }
 
-    /// Names of the traces that it replays; a link of it needs them.
+    /// Names of the traces that the profile replays. [`crate::link::Link::new`] needs their content.
     pub fn traces(&self) -> Vec<&str> {
         let mut names: Vec<&str> =
             [&self.up, &self.down].into_iter().filter_map(|path| path.bottleneck.replay.as_deref()).collect();
@@ -80,13 +80,13 @@ impl Profile {
         names
     }
 
-    /// The stages of a direction in order, with their figures in words.
+    /// The stages of a direction in order, each with a description of its figures.
     pub fn figures(&self, direction: Direction) -> Vec<(&'static str, String)> {
         let path = self.path(direction);
         stages::ALL.iter().filter_map(|stage| Some((stage.name, (stage.figures)(path, self.mtu_bytes)?))).collect()
     }
 
-    /// The same link without that stage in both directions; `None` if the profile has no words for such a stage.
+    /// The same link without stage `stage` in both directions; `None` if the profile has no words for this stage.
     pub fn without(&self, stage: &str) -> Option<Self> {
         let words = stages::ALL.iter().find(|listed| listed.name == stage)?.words;
         let figures_of_stage = |name: &str| words.iter().any(|word| word.name == name);
@@ -94,7 +94,7 @@ impl Profile {
         let kept = line.split(' ').filter(|word| {
             let name = word.split('=').next().unwrap_or_default();
             let bare = name.strip_prefix("up.").or_else(|| name.strip_prefix("down.")).unwrap_or(name);
-            // `up=` and `down=` alone are rates.
+            // `up=` and `down=` without a word are rates.
             !figures_of_stage(if matches!(bare, "up" | "down") { "rate" } else { bare })
         });
         let kept: Vec<&str> = kept.collect();
@@ -102,8 +102,8 @@ impl Profile {
         (without != *self).then_some(without)
     }
 
-    /// The same link with CoDel in each queue that has none; `None` if there is no such queue. CoDel changes nothing in
-    /// a direction whose packets hardly wait.
+    /// The same link with CoDel added to each queue that lacks it; `None` if there is no such queue. CoDel changes
+    /// nothing in a direction whose packets hardly wait.
     pub fn with_codel(&self) -> Option<Self> {
         let mut with = self.clone();
         for path in [&mut with.up, &mut with.down] {
@@ -114,7 +114,7 @@ impl Profile {
         (with != *self).then_some(with)
     }
 
-    /// The first impossible figure, with its direction; `None` for a parsed profile.
+    /// The first impossible figure and its direction. Always `None` for a parsed profile.
     pub fn contradiction(&self) -> Option<(Direction, Contradiction)> {
         let check = |direction| {
             let path = self.path(direction);

@@ -1,7 +1,7 @@
-//! Parsing a profile from its line.
+//! Parses a profile from its line.
 //!
-//! Words are separated by white space. The first may be the name of a built-in profile, which the other words change. A
-//! word is `NAME=VALUE` for both directions, or with `up.` or `down.` before it for one. Values for one direction
+//! Words are separated by white space. The first may be the name of a built-in profile, which the other words modify. A
+//! word is `NAME=VALUE` for both directions; a leading `up.` or `down.` limits it to one. Values for one direction
 //! override values for both, in any order.
 
 use std::ops::Range;
@@ -20,16 +20,16 @@ use crate::stages::queue::{DEFAULT_PACKETS, Limit};
 use crate::word::{Requirement, Word};
 
 /// Maximum length of a line in bytes.
-const MAX_LINE: usize = 100_000;
+const MAX_LINE_BYTES: usize = 100_000;
 
-/// Minimum MTU: that of IPv4 (RFC 791).
+/// Minimum MTU, which is that of IPv4 (RFC 791).
 const MIN_MTU: u64 = 68;
 
-/// Maximum MTU: the longest IPv4 packet.
+/// Maximum MTU, which is the longest IPv4 packet.
 const MAX_MTU: u64 = 65_535;
 
-/// Other tools' names for some of the words.
-const ELSEWHERE: &[(&str, &str)] = &[
+/// Names that other tools use for some of the words.
+const FOREIGN_NAMES: &[(&str, &str)] = &[
     ("bandwidth", "rate"),
     ("bw", "rate"),
     ("buffer", "queue"),
@@ -43,8 +43,8 @@ impl FromStr for Profile {
 
     fn from_str(text: &str) -> Result<Self, ProfileError> {
         let line = ProfileLine(text);
-        if text.len() > MAX_LINE {
-            return Err(line.fault(0..0, "the line is too long", format!("at most {MAX_LINE} bytes")));
+        if text.len() > MAX_LINE_BYTES {
+            return Err(line.fault(0..0, "the line is too long", format!("at most {MAX_LINE_BYTES} bytes")));
         }
         let mut words = line.words();
         let mut profile = match words.first() {
@@ -65,7 +65,7 @@ impl FromStr for Profile {
                 line.apply(setting, &mut profile)?;
             }
         }
-        line.settle(&settings, &mut profile)?;
+        line.normalize(&settings, &mut profile)?;
         Ok(profile)
     }
 }
@@ -74,12 +74,12 @@ impl FromStr for Profile {
 struct Setting {
     scope: Option<Direction>,
     what: What,
-    /// The whole word.
+    /// The range of the whole word in the line.
     range: Range<usize>,
     value: Range<usize>,
 }
 
-/// The setting that a word changes.
+/// What a word sets.
 enum What {
     Mtu,
     Word(&'static Word),
@@ -105,7 +105,7 @@ impl ProfileLine<'_> {
         ProfileError { text: self.0.to_owned(), range, problem: problem.into(), hint: hint.into() }
     }
 
-    /// Byte ranges of the words.
+    /// The byte ranges of the words.
     fn words(&self) -> Vec<Range<usize>> {
         let start = self.0.as_ptr() as usize;
         self.0
@@ -117,7 +117,7 @@ impl ProfileLine<'_> {
             .collect()
     }
 
-    /// Finds a built-in profile; `loopback` allows no other words.
+    /// Finds a built-in profile. `loopback` allows no other words.
     fn named(&self, name: Range<usize>, others: &[Range<usize>]) -> Result<Profile, ProfileError> {
         let given = &self.0[name.clone()];
         let Some(found) = builtin::find(given) else {
@@ -201,7 +201,7 @@ impl ProfileLine<'_> {
 
     fn no_such_word(&self, bare: &str, range: Range<usize>) -> ProfileError {
         let known: Vec<&str> = language().map(|word| word.name).chain(["mtu", "up", "down"]).collect();
-        let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == bare).map(|(_, word)| *word);
+        let elsewhere = FOREIGN_NAMES.iter().find(|(other, _)| *other == bare).map(|(_, word)| *word);
         let hint = match elsewhere.or_else(|| nearest(bare, &known)) {
             Some(word) => format!("did you mean `{word}`?"),
             None => format!("one of {}", known.join(", ")),
@@ -240,8 +240,8 @@ impl ProfileLine<'_> {
         Ok(())
     }
 
-    /// Clears words without effect, fills in the default queue, and refuses contradictions.
-    fn settle(&self, settings: &[Setting], profile: &mut Profile) -> Result<(), ProfileError> {
+    /// Clears figures without effect, fills in the default queue, and refuses contradictions.
+    fn normalize(&self, settings: &[Setting], profile: &mut Profile) -> Result<(), ProfileError> {
         for setting in settings {
             let What::Word(word) = &setting.what else { continue };
             let Some(Requirement { needs, example, there, .. }) = &word.about else { continue };
@@ -251,7 +251,7 @@ impl ProfileLine<'_> {
             }
         }
         for path in [&mut profile.up, &mut profile.down] {
-            clear_what_says_nothing(path);
+            clear_unused(path);
             if path.bottleneck.sends() && path.bottleneck.limit == Limit::default() {
                 path.bottleneck.limit.packets = Some(DEFAULT_PACKETS);
             }
@@ -259,14 +259,14 @@ impl ProfileLine<'_> {
         match profile.contradiction() {
             None => Ok(()),
             Some((direction, contradiction)) => {
-                let range = self.place(settings, direction, contradiction.word);
+                let range = self.range_at_fault(settings, direction, contradiction.word);
                 Err(self.fault(range, contradiction.problem, contradiction.hint))
             }
         }
     }
 
-    /// Location of the word at fault; the whole line if it comes from a built-in profile.
-    fn place(&self, settings: &[Setting], direction: Direction, word: &str) -> Range<usize> {
+    /// The range of the word at fault; the whole line if the word comes from a built-in profile.
+    fn range_at_fault(&self, settings: &[Setting], direction: Direction, word: &str) -> Range<usize> {
         let said = |scope| settings.iter().find(|setting| setting.what.name() == word && setting.scope == scope);
         said(Some(direction)).or_else(|| said(None)).map_or(0..self.0.len(), |setting| setting.range.clone())
     }
@@ -279,7 +279,7 @@ impl Setting {
     }
 }
 
-fn clear_what_says_nothing(path: &mut PathProfile) {
+fn clear_unused(path: &mut PathProfile) {
     for about in language().filter_map(|word| word.about) {
         if !(about.there)(path) {
             (about.clear)(path);

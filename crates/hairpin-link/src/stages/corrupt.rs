@@ -1,8 +1,8 @@
-//! One random bit of the packet is flipped, with a given probability.
+//! Flips one random bit of the packet, with a given probability.
 //!
-//! Every bit of the IP packet is equally likely, headers included. A flipped bit in the IP header or under a checksum
-//! makes the receiver's kernel drop the packet, as in real networks; the link itself counts the packet as out. Source:
-//! netem's `corrupt` (Linux net/sched/sch_netem.c), which flips one bit of the first fragment.
+//! Every bit of the IP packet is equally likely, including headers. A flipped bit in the IP header, or covered by a
+//! checksum, makes the receiver's kernel drop the packet, as in real networks; the link itself counts the packet as
+//! out. Source: netem's `corrupt` (Linux net/sched/sch_netem.c), which flips one bit of the first fragment.
 
 use crate::generator::Generator;
 use crate::packet::InFlight;
@@ -70,7 +70,7 @@ mod tests {
         let bits = bits("corrupt=20%", &stream(50_000, 1000));
         assert_binomial(bits.len(), 50_000, 0.2);
         let hits = u64::try_from(bits.len()).unwrap();
-        // The headers of TCP over IPv4 are 40 of 1500 bytes; all eight bits of a byte are equally likely.
+        // The headers of TCP over IPv4 are 40 of 1500 bytes. All eight bits of a byte are equally likely.
         assert_binomial(bits.iter().filter(|bit| **bit < 40 * 8).count(), hits, 40.0 / 1500.0);
         assert_binomial(bits.iter().filter(|bit| **bit % 8 == 7).count(), hits, 0.125);
         assert!(bits.iter().all(|bit| *bit < 1500 * 8));

@@ -1,15 +1,15 @@
-//! The distance: every packet is delayed by a constant or a random time.
+//! Models distance: delays every packet by a constant or random time.
 //!
-//! `delay=D±J` draws a delay for each packet, independently, around D:
+//! `delay=D±J` draws a delay for each packet independently, around D:
 //!
 //! - `uniform` (the default): equally likely from D - J to D + J.
 //! - `normal`: mean D and standard deviation J; a draw below 0 counts as 0.
 //! - `pareto`: mean D, standard deviation J and a long tail: at least D - 0.577 J, of shape 3 (see
 //!   [`crate::generator::Draws::pareto`]).
 //!
-//! With `order=kept` (the default) no packet overtakes the one before: if its own draw is earlier, both leave together,
-//! as behind a queue elsewhere on the path. Packets closer together than J then take more than D on average. With
-//! `order=free` each packet keeps its own draw, as with netem's `delay D J` (Linux net/sched/sch_netem.c; tc-netem(8)).
+//! With `order=kept` (the default) no packet overtakes the previous one: if its own draw is earlier, both leave
+//! together, as behind a queue elsewhere on the path. Packets closer together than J then take more than D on average.
+//! With `order=free` each packet has its own delay, as in netem's `delay D J` (net/sched/sch_netem.c; tc-netem(8)).
 
 use hairpin_model::Refused;
 
@@ -130,8 +130,8 @@ impl Delay {
     }
 }
 
-/// A deviation in whole ns.
-// The cast saturates; spreads are short.
+/// Converts a deviation to whole ns.
+// The cast saturates, and spreads are short.
 fn scaled(spread_ns: u64, deviation: f64) -> i64 {
     (spread_ns as f64 * deviation).round() as i64
 }
@@ -159,7 +159,7 @@ impl Due for Distance {
 mod tests {
     use crate::fixture::{departures, distance, fates, packets, stream};
 
-    /// The delays of packets that are far apart, in ms.
+    /// The delays in ms of packets that are far apart.
     fn delays_ms(line: &str, count: u64) -> Vec<f64> {
         let gap_ns = 10_000_000_000;
         let left = departures(&fates(line, &stream(count, gap_ns)));
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn normal_jitter_has_the_normal_distribution() {
-        /// The normal distribution by Simpson's rule from the mean.
+        /// The normal distribution, integrated from the mean by Simpson's rule.
         fn normal(x: f64) -> f64 {
             let density = |t: f64| (-t * t / 2.0).exp() / std::f64::consts::TAU.sqrt();
             let step = x / 400.0;
@@ -215,7 +215,7 @@ mod tests {
         assert!(delays.contains(&0.0));
     }
 
-    /// The closed form: a packet leaves at the latest of its own draw and those of all packets before it.
+    /// The closed form: a packet leaves at the latest drawn time of its own and all previous packets.
     #[test]
     fn with_the_order_kept_a_packet_leaves_with_the_latest_before_it() {
         for jitter in ["uniform", "normal", "pareto"] {

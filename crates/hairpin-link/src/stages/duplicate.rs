@@ -1,8 +1,8 @@
-//! A packet is followed by a copy of itself, with a given probability.
+//! Sends a copy after a packet, with a given probability.
 //!
-//! The copy follows right behind the packet, at the same time, with its own random numbers in the later stages. It is
-//! not copied again. Source: netem's `duplicate` (Linux net/sched/sch_netem.c); RFC 5560 defines what a receiver counts
-//! as a duplicate.
+//! The copy leaves directly behind the packet, at the same time, and has its own random numbers in later stages. It is
+//! not copied again. Source: netem's `duplicate` (Linux net/sched/sch_netem.c); RFC 5560 defines which packets a
+//! receiver counts as duplicates.
 
 use crate::generator::Generator;
 use crate::packet::InFlight;

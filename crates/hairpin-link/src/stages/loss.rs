@@ -1,4 +1,4 @@
-//! A medium that loses packets: at random, in bursts, or exactly those that are listed.
+//! A medium that loses packets: at random, in bursts, or by their numbers.
 //!
 //! - `loss=P`: each packet is lost with probability P, independently.
 //! - `burst-loss=p/r/b/g`: the model of Gilbert and Elliott (Gilbert, BSTJ 39(5), 1960; Elliott, BSTJ 42(5), 1963).
@@ -134,7 +134,7 @@ impl Stage for Medium {
 }
 
 impl Medium {
-    /// Why the packet is lost. The medium's state changes with every packet, even with one that is lost by its number.
+    /// Why the packet is lost; `None` if it is not. Any packet may change the medium's state, even one lost by number.
     fn reason(&mut self, packet: &InFlight) -> Option<&'static str> {
         let mut draws = self.generator.draws_for(packet);
         let burst = self.loss.burst.is_some_and(|burst| {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     /// The closed form of the chain: p / (p + r) of packets meet the bad state. The variance of their count is that of
-    /// independent packets times (1 + c) / (1 - c), where c = 1 - p - r is the correlation of neighbours.
+    /// independent packets times (1 + c) / (1 - c), where c = 1 - p - r is the correlation of successive packets.
     #[test]
     fn bursts_have_the_frequency_and_length_of_the_chain() {
         let (p, r) = (0.01, 0.2);
@@ -203,19 +203,19 @@ mod tests {
         let count = f64::from(u32::try_from(lost.len()).unwrap());
         assert!((count - trials * bad).abs() < 5.0 * deviation, "{count} of {}", trials * bad);
 
-        // A burst continues after each packet with probability 1 - r: its length is geometric.
+        // A burst continues after each packet with probability 1 - r, so its length is geometrically distributed.
         let going_on = lost.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
         assert_binomial(going_on, u64::try_from(lost.len()).unwrap() - 1, 1.0 - r);
     }
 
     #[test]
     fn the_four_shares_of_the_chain_are_each_in_their_place() {
-        // Always good: only the fourth counts. Bad from the second packet on and never good again: only the third.
+        // First always good: only the fourth share counts. Then bad from the second packet on: only the third counts.
         assert_binomial(lost("burst-loss=0%/100%/90%/4%").len(), COUNT, 0.04);
         let turned = fates("burst-loss=100%/0.0000001%/100%/0%", &stream(1000, 1));
         assert_eq!(drops(&turned).len(), 999);
         assert_eq!(drops(&turned)[0], (1, 1, "burst"));
-        // The state changes after every packet: every second one is lost.
+        // The state changes after every packet, so every second packet is lost.
         assert!(lost("burst-loss=100%/100%/100%/0%").iter().all(|number| number % 2 == 1));
     }
 

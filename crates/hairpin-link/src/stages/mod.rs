@@ -1,9 +1,9 @@
-//! All stages, one file or folder each. A test fails if one in this folder is not in [`ALL`].
+//! All stages, each in its own file or folder. A test fails if a stage in this folder is not in [`ALL`].
 //!
-//! The order is that of a real path. What the path cannot carry never enters it: packets larger than the MTU, and all
-//! packets while it is down. Then comes the bottleneck, where packets wait for a rate. Sent packets cross a medium that
-//! loses, damages or repeats them. The distance comes last: it delays what is left, and packets on a detour are
-//! overtaken.
+//! The order is that of a real path. Packets that the path cannot carry never enter it: packets larger than the MTU,
+//! and all packets while the path is down. Next is the bottleneck, where packets wait for a rate. Sent packets cross a
+//! medium that loses, damages or repeats them. The distance is last: it delays the remaining packets, and packets on a
+//! detour are overtaken.
 
 pub mod corrupt;
 pub mod delay;
@@ -16,7 +16,7 @@ pub mod reorder;
 
 use crate::stage::Card;
 
-/// All stages, in the order in which packets pass them.
+/// All stages, in the order in which packets pass through them.
 pub const ALL: &[Card] =
     &[mtu::CARD, outage::CARD, queue::CARD, loss::CARD, corrupt::CARD, duplicate::CARD, delay::CARD, reorder::CARD];
 

@@ -1,7 +1,7 @@
-//! The path is down from one time to another: packets that arrive meanwhile are dropped.
+//! Takes the path down between two times: drops packets that arrive meanwhile.
 //!
-//! Times are ns since the link started; the path is down from the first on and up again at the second. Packets already
-//! inside are not affected: the outage is at the entry of the path, like an interface without a carrier or a handover.
+//! Times are in ns since the link started. The path goes down at the first and up at the second. Packets already inside
+//! are not affected: the outage is at the entry of the path, like an interface without carrier or a handover.
 
 use hairpin_model::Refused;
 
@@ -40,7 +40,7 @@ pub const CARD: Card = Card {
 fn read(text: &str) -> Result<Outage, Refused> {
     let Some((from, until)) = text.split_once('-') else {
         let problem = format!("`{text}` is not an outage");
-        return Err(Refused::new(problem, "from when to when after the start, for instance 2s-2.5s"));
+        return Err(Refused::new(problem, "two times after the start, for instance 2s-2.5s"));
     };
     Ok(Outage { from_ns: time_ns(from)?, until_ns: time_ns(until)? })
 }

@@ -1,8 +1,8 @@
-//! A packet is held back for a time, with a given probability, so that later packets overtake it.
+//! Holds back packets with a given probability, so that later packets overtake them.
 //!
 //! This models a detour: a second route, or a retransmission by the link layer below IP. A packet counts as reordered
-//! if it leaves after one that arrived later (RFC 4737, section 3.3); one that is held back while nothing follows does
-//! not. netem's `reorder` is the opposite: there the chosen packets skip the delay.
+//! if it leaves after one that arrived later (RFC 4737, section 3.3), so not if it is held back while no packet
+//! follows. netem's `reorder` is the opposite: there the chosen packets skip the delay.
 
 use hairpin_model::Refused;
 
@@ -19,7 +19,7 @@ use crate::word::Word;
 /// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "reorder",
-    models: "a second, longer way",
+    models: "a second, longer route",
     words: &[Word {
         name: "reorder",
         example: "reorder=1%/5ms",
@@ -91,7 +91,7 @@ mod tests {
         assert_binomial(held, COUNT, 0.1);
     }
 
-    /// Held back by 2.5 gaps, a packet is overtaken unless the next two are held back too.
+    /// A packet that is held back for 2.5 gaps is overtaken unless the next two are held back too.
     #[test]
     fn overtaken_packets_count_as_reordered() {
         let left = departures(&fates("reorder=40%/2500ns", &stream(COUNT, GAP_NS)));

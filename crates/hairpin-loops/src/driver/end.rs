@@ -12,18 +12,18 @@ use super::times::TimesOfMessages;
 use super::{Counts, DriverError, LOOK_NS, Marks, Outcome, PROGRESS_NS, StreamEnd, Transfer};
 use crate::clock::Clock;
 
-/// Calls on one wire before the clock is read and the other wires get a turn.
+/// Maximum calls on one wire before the clock is read and other wires are served.
 const CALLS_PER_TURN: usize = 16;
-/// The same for a single wire.
+/// Maximum calls in a turn if there is only one wire.
 const CALLS_ALONE: usize = 64;
-/// If calls wait, a turn has few enough of them to stay below this, in ns: arrivals in a turn whose last call got
-/// nothing are counted at the begin of the turn.
+/// If calls block, a turn has few enough calls to stay below this, in ns: arrivals in a turn whose last call received
+/// nothing are counted at the beginning of the turn.
 const WAITING_TURN_NS: u64 = 200_000;
 
 /// How an end waits for its wires.
 enum Waits {
     Together(WireSet),
-    /// In the calls on a single wire, or not at all. Holds the open wires.
+    /// In calls on the only wire, or not at all. Holds the indices of the open wires.
     InCalls(Vec<usize>),
 }
 
@@ -35,7 +35,7 @@ pub(super) struct End<'a, C> {
     next_progress_ns: u64,
     interest: Interest,
     waits: Waits,
-    /// Calls on the wire wait.
+    /// Calls on the wire block.
     pub(super) blocks: bool,
     pub(super) now_ns: u64,
     pub(super) wires: Vec<Transfer>,
@@ -45,14 +45,14 @@ pub(super) struct End<'a, C> {
     pub(super) calls_per_turn: usize,
     turn_began_ns: u64,
     time_line: TimeLine,
-    /// At a sender the nonce that its messages carry, at a receiver the last one received.
+    /// At a sender, the nonce that its messages carry; at a receiver, the last nonce received.
     pub(super) nonce: u64,
-    /// Of a sender only.
+    /// The states of a sender's first wire; no readings at a receiver.
     pub(super) states: SenderStates,
     pending: Pending,
 }
 
-/// Counts not settled yet: counting costs a tenth of a small message.
+/// Counts that are not yet added to the totals. Adding them costs a tenth of a small message.
 #[derive(Default)]
 struct Pending {
     wire: usize,
@@ -63,14 +63,14 @@ struct Pending {
 pub(super) struct EndParams<'a, C> {
     pub(super) clock: &'a C,
     pub(super) stop: &'a AtomicBool,
-    /// Its deadline from its creation.
+    /// Time from its creation to its deadline, in ns.
     pub(super) within_ns: u64,
     pub(super) waiting: Waiting,
     pub(super) interest: Interest,
     pub(super) keep_times: usize,
-    /// Whether to record the state of a sender's first wire.
+    /// Whether to record the state of a sender's first wire over time.
     pub(super) keep_states: bool,
-    /// A sender's first nonce; 0 for a receiver.
+    /// A sender's initial nonce; 0 for a receiver.
     pub(super) nonce: u64,
 }
 
@@ -117,7 +117,7 @@ impl<'a, C: Clock> End<'a, C> {
         })
     }
 
-    /// Waits for a wire, until `until_ns` at most. Returns the reason to end, if any.
+    /// Waits for a wire, until `until_ns` at most. Returns the reason to end, if there is one.
     pub(super) fn wait(
         &mut self,
         ready: &mut Vec<Ready>,
@@ -128,21 +128,21 @@ impl<'a, C: Clock> End<'a, C> {
             Waits::Together(set) => {
                 let left_ns = until_ns.saturating_sub(self.now_ns).min(LOOK_NS);
                 set.wait(Duration::from_nanos(left_ns), ready)?;
-                self.look();
+                self.read_clock();
             }
             Waits::InCalls(open) => {
                 ready.clear();
                 let of_one = |wire: &usize| Ready { token: *wire, readable: true, writable: true };
                 ready.extend(open.iter().map(of_one));
-                self.look();
+                self.read_clock();
                 self.turn_began_ns = self.now_ns;
             }
         }
-        Ok(self.attend(marks))
+        Ok(self.run_checks(marks))
     }
 
-    /// Reports progress when it is due. Returns the reason to end, if any.
-    pub(super) fn attend(&mut self, marks: &mut dyn Marks) -> Option<StreamEnd> {
+    /// Reports progress if it is due. Returns the reason to end, if there is one.
+    pub(super) fn run_checks(&mut self, marks: &mut dyn Marks) -> Option<StreamEnd> {
         if self.now_ns >= self.next_look_ns {
             self.next_look_ns = self.now_ns.saturating_add(LOOK_NS);
             marks.look(self.now_ns);
@@ -162,32 +162,32 @@ impl<'a, C: Clock> End<'a, C> {
     }
 
     #[inline]
-    pub(super) fn look(&mut self) {
+    pub(super) fn read_clock(&mut self) {
         self.now_ns = self.clock.now_ns();
     }
 
-    /// Starts to time all bytes, measured or not.
+    /// Starts to time all bytes, including those of wires in warm-up.
     pub(super) fn begin(&mut self) {
         self.total.first_ns.get_or_insert(self.now_ns);
     }
 
-    /// Notes the result of a call on a wire. It is counted at the end of the turn, with the time of the turn for all
-    /// its calls; the first measured call is counted at once.
+    /// Notes the result of a call on a wire. Results are counted at the end of the turn, with one time for all calls of
+    /// the turn; the first measured call is counted at once.
     #[inline]
     pub(super) fn count(&mut self, wire: usize, is_measured: bool, counts: Counts) {
         if (self.pending.wire, self.pending.is_measured) != (wire, is_measured) {
-            self.settle();
+            self.count_pending();
             (self.pending.wire, self.pending.is_measured) = (wire, is_measured);
         }
         self.pending.counts.add(counts);
         if is_measured && self.total.first_ns.is_none() {
-            self.look();
-            self.settle();
+            self.read_clock();
+            self.count_pending();
         }
     }
 
-    /// Counts what was noted, with the current time.
-    pub(super) fn settle(&mut self) {
+    /// Counts what was noted, at the current time.
+    pub(super) fn count_pending(&mut self) {
         let Pending { wire, is_measured, counts } = std::mem::take(&mut self.pending);
         if counts == Counts::default() {
             return;
@@ -208,13 +208,13 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// Ends a turn that moved something. `waited_in_vain`: its last call waited without result.
+    /// Ends a turn that moved data. `waited_in_vain`: its last call blocked but moved nothing.
     #[inline]
     pub(super) fn end_turn(&mut self, waited_in_vain: bool) {
         if !(self.blocks && waited_in_vain) {
-            self.look();
+            self.read_clock();
         }
-        self.settle();
+        self.count_pending();
         if self.blocks {
             let is_long = self.now_ns.saturating_sub(self.turn_began_ns) > WAITING_TURN_NS;
             let calls = if is_long { self.calls_per_turn / 2 } else { 2 * self.calls_per_turn };
@@ -222,7 +222,7 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    pub(super) fn leave(&mut self, wire: usize, opened: &dyn Wire) -> Result<(), DriverError> {
+    pub(super) fn close_wire(&mut self, wire: usize, opened: &dyn Wire) -> Result<(), DriverError> {
         match &mut self.waits {
             Waits::Together(set) => set.remove(wire, opened, self.interest)?,
             Waits::InCalls(open) => open.retain(|other| *other != wire),
@@ -231,14 +231,14 @@ impl<'a, C: Clock> End<'a, C> {
     }
 
     pub(super) fn outcome(mut self, ended: StreamEnd) -> Outcome {
-        self.settle();
+        self.count_pending();
         let Self { wires, total, time_line, times, waits, states, .. } = self;
         let waits = if let Waits::Together(set) = waits { set.system_calls() } else { 0 };
         Outcome { wires, total, time_line, times, waits, pacing: None, states: states.ended(), ended }
     }
 }
 
-/// A buffer for the result of one wait.
+/// An empty result buffer for waits, with room for all wires.
 pub(super) fn room_for(wires: &[Box<dyn Wire>]) -> Vec<Ready> {
     Vec::with_capacity(2 * wires.len() + 1)
 }

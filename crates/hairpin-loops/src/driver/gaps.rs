@@ -1,4 +1,4 @@
-//! Evenness of the gaps between messages.
+//! Measures how even the gaps between messages are.
 
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hairpin_model::{GapPercentiles, PacingError};
@@ -19,7 +19,7 @@ impl Gaps {
         Self { nominal_ns, gaps: latency_histogram(), below_half: 0, last_ns: None }
     }
 
-    /// Records a message and its intended gap. A message that was due together with the previous one is skipped.
+    /// Records a message and its intended gap. Skips a message that was due at the same time as the previous one.
     #[inline]
     pub(super) fn note(&mut self, at_ns: u64, due_apart_ns: f64) {
         if due_apart_ns <= 0.0 {

@@ -1,15 +1,15 @@
-//! The bytes that a sender offers in one call: contiguous messages, numbered or filled, and their time stamps.
+//! The bytes that a sender offers in one call: contiguous messages, numbered or filled, and their send times.
 
 use hairpin_transports::Batch;
 
 use super::DriverError;
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, number, stamp};
 
-/// Bytes between two stamped messages of a byte stream: often enough for a distribution, and rarely enough to be cheap.
+/// Bytes between timestamped messages of a byte stream: few enough for a distribution, enough to be cheap.
 const BYTES_PER_STAMP: usize = 8192;
 
-/// Interval between messages of this size that are stamped on a byte stream, or recorded if there are boundaries; a
-/// power of two. `None` if a message has no room for a stamp.
+/// One in how many messages of this size carries a timestamp (byte stream) or is recorded (with boundaries); a power of
+/// two. `None` if a message has no room for a timestamp.
 pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
     let least = if boundaries { HEADER_BYTES + STAMP_BYTES } else { STAMP_BYTES };
     (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes).next_power_of_two() as u64)
@@ -17,10 +17,10 @@ pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
 
 /// Size of the nonce that a receiver quotes, at the end of a message.
 const NONCE_BYTES: usize = 8;
-/// Minimum message size with room for it after header and stamp.
+/// Minimum size of a message that has room for a nonce after header and timestamp.
 const NONCE_FROM_BYTES: usize = HEADER_BYTES + STAMP_BYTES + NONCE_BYTES;
 
-/// The nonce of a message with boundaries, for its receiver to quote; 0 if it has no room.
+/// The nonce of a message with boundaries, for its receiver to quote; 0 if the message has no room for one.
 #[inline]
 pub(super) fn nonce_of(message: &[u8]) -> u64 {
     let carried = message.last_chunk().filter(|_| message.len() >= NONCE_FROM_BYTES);
@@ -30,42 +30,42 @@ pub(super) fn nonce_of(message: &[u8]) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub(super) phase: Phase,
-    /// Number of the first message in its phase.
+    /// The number of the first message in its phase.
     pub(super) first: u64,
     pub(super) count: u64,
-    /// On a byte stream, the number of the next stamped message, from `first` on.
+    /// On a byte stream, the number of the next timestamped message, at least `first`.
     pub(super) next_stamp: u64,
-    /// On a byte stream, the stamp of the first message if part of it was already sent.
+    /// On a byte stream, the timestamp of the first message if part of the message was already sent.
     pub(super) begun_at_ns: Option<u64>,
 }
 
-/// Buffer for one call.
+/// The buffer for one call.
 pub(super) struct Messages {
     bytes: Box<[u8]>,
-    /// On a byte stream whose sends the kernel may still read after the call (MSG_ZEROCOPY): the bytes of the other
-    /// phase, so that none ever change. They carry no stamps.
+    /// On a byte stream whose bytes the kernel may still read after the call (MSG_ZEROCOPY): the bytes of the other
+    /// phase, so that no bytes ever change. They carry no timestamps.
     other: Option<Box<[u8]>>,
     size: usize,
-    /// Number of messages that fit.
+    /// Number of messages that fit in the buffer.
     batch: u64,
     boundaries: bool,
-    /// See [`stamp_every`]; [`NEVER`] if no message is stamped.
+    /// See [`stamp_every`]; [`NEVER`] if no message carries a timestamp.
     pub(super) stamp_every: u64,
-    /// On a byte stream, the phase that the bytes carry.
+    /// On a byte stream, the phase that the bytes currently encode.
     filled: Phase,
-    /// On a byte stream, the positions of stamped messages in this offer.
+    /// On a byte stream, the positions of timestamped messages in the current offer.
     stamped: Vec<usize>,
-    /// The stamp of the last offer.
+    /// The timestamp of the last offer.
     pub(super) stamped_ns: u64,
-    /// The nonce at the end of messages with boundaries; 0 if they have no room.
+    /// The nonce at the end of messages with boundaries; 0 if they have no room for one.
     nonce: u64,
 }
 
-/// More messages than are ever sent; a power of two.
+/// Larger than any number of messages sent; a power of two.
 pub(super) const NEVER: u64 = 1 << 60;
 
 impl Messages {
-    /// A buffer for `batch` messages of `size` bytes.
+    /// Creates a buffer for `batch` messages of `size` bytes.
     pub(super) fn new(size: usize, batch: usize, boundaries: bool) -> Result<Self, DriverError> {
         let least = if boundaries { HEADER_BYTES } else { 1 };
         if size < least {
@@ -86,21 +86,21 @@ impl Messages {
         })
     }
 
-    /// Stamps every message, if it has room.
+    /// Timestamps every message, if messages have room.
     pub(super) fn all_stamped(self) -> Self {
         let stamp_every = if self.stamp_every == NEVER { NEVER } else { 1 };
         Self { stamp_every, ..self }
     }
 
-    /// Keeps the bytes of a stream constant once they were offered.
+    /// Keeps the bytes of a stream constant once they are offered.
     pub(super) fn unchanging(self) -> Self {
         let other = vec![Phase::Measured as u8; self.bytes.len()].into();
         Self { other: Some(other), stamp_every: NEVER, ..self }
     }
 
-    /// Sets the nonce of messages with boundaries, if they have room.
+    /// Sets the nonce of messages with boundaries, if they have room for one.
     #[inline]
-    pub(super) fn carry(&mut self, nonce: u64) {
+    pub(super) fn set_nonce(&mut self, nonce: u64) {
         if self.nonce == nonce || !self.boundaries || self.size < NONCE_FROM_BYTES {
             return;
         }
@@ -110,25 +110,25 @@ impl Messages {
         }
     }
 
-    /// Number of messages that fit.
+    /// Number of messages that fit in the buffer.
     #[inline]
     pub(super) fn room(&self) -> u64 {
         self.batch
     }
 
-    /// Whether the bytes carry the phase of a stream, so that messages need no number.
+    /// Whether the bytes already encode this phase, so that messages need no numbers (byte streams).
     #[inline]
     pub(super) fn are_filled(&self, phase: Phase) -> bool {
         !self.boundaries && self.filled == phase
     }
 
-    /// `offered` bytes from byte `begun` of the first message on.
+    /// Returns `offered` bytes, from byte `begun` of the first message on.
     #[inline]
     pub(super) fn bytes(&self, begun: usize, offered: usize) -> &[u8] {
         &self.bytes[begun..begun + offered]
     }
 
-    /// Prepares messages. Stamps are `now_ns`, which is called at most once.
+    /// Prepares messages. Timestamps are `now_ns()`, which is called at most once.
     #[inline]
     pub(super) fn prepare(&mut self, offer: Offer, mut now_ns: impl FnMut() -> u64) {
         if self.boundaries {
@@ -157,30 +157,30 @@ impl Messages {
         self.filled = phase;
     }
 
-    /// Writes stamps on a byte stream.
+    /// Writes timestamps into a byte stream.
     fn stamp(&mut self, offer: Offer, mut now_ns: impl FnMut() -> u64) {
         // Each is less than the number of messages that fit.
         let (mut place, count, every) =
             ((offer.next_stamp - offer.first) as usize, offer.count as usize, self.stamp_every as usize);
         if let Some(begun_at_ns) = offer.begun_at_ns {
-            self.put(0, offer.phase, begun_at_ns);
+            self.write_stamp(0, offer.phase, begun_at_ns);
         }
         if place < count {
             self.stamped_ns = now_ns();
         }
         while place < count {
-            self.put(place, offer.phase, self.stamped_ns);
+            self.write_stamp(place, offer.phase, self.stamped_ns);
             place += every;
         }
     }
 
-    fn put(&mut self, place: usize, phase: Phase, at_ns: u64) {
+    fn write_stamp(&mut self, place: usize, phase: Phase, at_ns: u64) {
         let at = place * self.size;
         self.bytes[at..at + STAMP_BYTES].copy_from_slice(&stamp(phase, at_ns));
         self.stamped.push(place);
     }
 
-    /// Removes the stamps of a byte stream: the next messages use the same memory.
+    /// Removes the timestamps from a byte stream, because the next messages use the same memory.
     #[inline]
     pub(super) fn unstamp(&mut self) {
         for place in self.stamped.drain(..) {

@@ -1,7 +1,7 @@
-//! The end that sends messages when they are due, however fast the other end takes them.
+//! The end that sends messages when they are due, even if the other end does not keep up.
 //!
-//! A message that becomes due before the previous one was completely sent is sent late, and its time counts from when
-//! it was due.
+//! A message that becomes due before the previous one was completely sent is sent late, and its latency counts from the
+//! due time.
 
 use std::sync::atomic::AtomicBool;
 
@@ -23,18 +23,18 @@ pub struct Offering<'a, C> {
     /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
     pub size_bytes: usize,
-    /// Messages per second of all wires together, which take turns.
+    /// Messages per second over all wires, which send in turn.
     pub per_s: f64,
-    /// The pattern of due times.
+    /// The pattern of the due times.
     pub arrivals: Arrivals,
-    /// How to wait for them; kernel pacing is done by [`super::Sending`].
+    /// How to wait for the due times. Kernel pacing is done by [`super::Sending`].
     pub pacing: Pacing,
     /// The seed of random arrivals.
     pub seed: u64,
     pub warm_up: Amount,
-    /// The measured part.
+    /// The amount of measured messages.
     pub amount: Amount,
-    /// Maximum number of times that are kept individually.
+    /// Maximum number of messages whose times are kept individually.
     pub keep_times: usize,
     /// Whether to record the state of the first wire over time.
     pub keep_states: bool,
@@ -51,13 +51,13 @@ struct Run<'a, C> {
     messages: Messages,
     gaps: Gaps,
     phase: Phase,
-    /// Due time of the first message, in ns of the clock.
+    /// The due time of the first message, in ns of the clock.
     began_ns: u64,
     /// When the measurement began.
     measured_ns: u64,
     /// Messages sent in this phase.
     in_phase: u64,
-    /// Number of the next message of each wire in this phase.
+    /// The number of each wire's next message in this phase.
     sequences: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl<C: Clock> Offering<'_, C> {
             clock: self.clock,
             stop: self.stop,
             within_ns: self.within_ns,
-            // Only for room, which exists unless the receiver does not keep up.
+            // The loop waits only for room in the send buffer, which exists unless the receiver does not keep up.
             waiting: Waiting::Poll,
             interest: Interest::Write,
             keep_times: self.keep_times,
@@ -107,7 +107,7 @@ impl<C: Clock> Offering<'_, C> {
 }
 
 impl<C: Clock> Run<'_, C> {
-    /// Sends the next message when it is due. Returns the reason to end, if any.
+    /// Sends the next message when it is due. Returns the reason to end, if there is one.
     fn offer(
         &mut self,
         due: Due,
@@ -118,17 +118,17 @@ impl<C: Clock> Run<'_, C> {
         let mut due_ns = self.began_ns.saturating_add(due.at_ns);
         let warm_up_ns = due_ns.max(self.end.now_ns);
         if self.phase == Phase::WarmUp && self.is_over(warm_up_ns, self.began_ns, self.order.warm_up) {
-            // Warm-up messages that were not sent in time are skipped, so that the measurement does not begin late.
+            // Warm-up messages not sent in time are skipped, so that the measurement does not begin late.
             self.began_ns = self.began_ns.saturating_add(warm_up_ns - due_ns);
             due_ns = warm_up_ns;
             self.phase = Phase::Measured;
             self.measured_ns = due_ns;
             (self.in_phase, self.sequences) = (0, vec![0; self.sequences.len()]);
             marks.begin();
-            self.end.look();
+            self.end.read_clock();
             self.end.begin();
         }
-        // A message that is late when the time is over is not sent.
+        // A message that is still unsent when the time is over is not sent any more.
         let latest_ns = due_ns.max(self.end.now_ns);
         if self.phase == Phase::Measured && self.is_over(latest_ns, self.measured_ns, self.order.amount) {
             return Ok(Some(StreamEnd::Complete));
@@ -147,7 +147,7 @@ impl<C: Clock> Run<'_, C> {
         Ok(ended)
     }
 
-    /// Whether a phase ends before a message at this time.
+    /// Whether a phase ends before a message at `at_ns`.
     fn is_over(&self, at_ns: u64, began_ns: u64, amount: Amount) -> bool {
         match amount {
             Amount::Count(count) => self.in_phase >= count.saturating_mul(self.sequences.len() as u64),
@@ -155,11 +155,11 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Waits until a message is due. Returns the reason to end, if any.
+    /// Waits until a message is due. Returns the reason to end, if there is one.
     fn wait_until(&mut self, due_ns: u64, marks: &mut dyn Marks) -> Option<StreamEnd> {
         loop {
-            self.end.look();
-            if let Some(ended) = self.end.attend(marks) {
+            self.end.read_clock();
+            if let Some(ended) = self.end.run_checks(marks) {
                 return Some(ended);
             }
             let until_ns = due_ns.min(self.end.now_ns.saturating_add(LOOK_NS));
@@ -173,7 +173,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Sends one complete message. Returns the reason to end, if any.
+    /// Sends one complete message. Returns the reason to end, if there is one.
     fn send(
         &mut self,
         due_ns: u64,
@@ -184,7 +184,7 @@ impl<C: Clock> Run<'_, C> {
         let size = self.order.size_bytes;
         let first = self.sequences[wire];
         let offer = Offer { phase: self.phase, first, count: 1, next_stamp: first, begun_at_ns: None };
-        self.messages.carry(self.end.nonce);
+        self.messages.set_nonce(self.end.nonce);
         self.messages.prepare(offer, || due_ns);
         let mut sent = 0;
         loop {
@@ -200,7 +200,7 @@ impl<C: Clock> Run<'_, C> {
             sent += taken;
             counts.bytes_sent = taken as u64;
             (counts.messages_sent, counts.full) = if sent == size { (1, 0) } else { (0, 1) };
-            // Parts count at once, to show that the load progresses.
+            // Parts are counted at once, to show that the load progresses.
             self.end.count(wire, self.phase == Phase::Measured, counts);
             self.end.end_turn(false);
             if sent == size {

@@ -1,23 +1,23 @@
-//! How the bytes of a one-way load carry their phase and their due time.
+//! How the bytes of a one-way load encode their phase and their due time.
 //!
-//! On a byte stream the lowest bit of every byte is the phase: a reader finds the one position where the phase changes
-//! without knowing where writes begin. The first 8 bytes of some messages carry a time in the upper 7 bits of each.
-//! With boundaries a message begins with 8 bytes, little endian: its sequence number in its phase, shifted by one, and
-//! the phase. If there is room, 8 bytes with the time follow.
+//! On a byte stream the lowest bit of every byte is the phase, so a reader finds the one position where the phase
+//! changes without knowing where writes begin. The first 8 bytes of some messages encode a time in their upper 7 bits.
+//! With boundaries, a message begins with 8 bytes, little endian: its sequence number in its phase shifted left by one,
+//! and the phase. If there is room, 8 bytes with the time follow.
 
 /// Warm-up or measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Bit 0.
+    /// Encoded as bit 0.
     WarmUp = 0,
-    /// Bit 1.
+    /// Encoded as bit 1.
     Measured = 1,
 }
 
-/// Size of the header of a message with boundaries.
+/// Size of the header of a message with boundaries, in bytes.
 pub const HEADER_BYTES: usize = 8;
 pub const STAMP_BYTES: usize = 8;
-/// Maximum time on a byte stream, in ns: 2.2 years.
+/// Maximum time that a byte stream can encode, in ns: 2.2 years.
 const MAX_NS: u64 = (1 << 56) - 1;
 
 impl Phase {
@@ -26,10 +26,10 @@ impl Phase {
     }
 }
 
-/// Writes a message's header, and its time if there is room; 0 means no time.
+/// Writes a message's header and, if there is room, its time; 0 means no time.
 ///
 /// # Panics
-/// The message is shorter than [`HEADER_BYTES`].
+/// If the message is shorter than [`HEADER_BYTES`].
 #[inline]
 pub fn number(message: &mut [u8], phase: Phase, sequence: u64, at_ns: u64) {
     message[..HEADER_BYTES].copy_from_slice(&(sequence << 1 | phase as u64).to_le_bytes());
@@ -38,33 +38,33 @@ pub fn number(message: &mut [u8], phase: Phase, sequence: u64, at_ns: u64) {
     }
 }
 
-/// Phase, sequence number and time of a message, 0 if it has none; `None` if it is too short.
+/// Phase, sequence number and time (0 if there is none) of a message; `None` if the message is too short.
 #[inline]
 pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
     let word = |at: usize| Some(u64::from_le_bytes(message.get(at..at + 8)?.try_into().ok()?));
     let first = word(0)?;
-    // The lowest bit is that of the lowest byte.
+    // The phase is the lowest bit of the first byte.
     Some((Phase::of(message[0]), first >> 1, word(HEADER_BYTES).unwrap_or(0)))
 }
 
-/// The bytes of a time on a byte stream; times beyond 2.2 years become 0, which means none.
+/// Encodes a time on a byte stream. Times beyond 2.2 years become 0, which means no time.
 #[inline]
 pub fn stamp(phase: Phase, at_ns: u64) -> [u8; STAMP_BYTES] {
     let at_ns = if at_ns > MAX_NS { 0 } else { at_ns };
-    // Seven bits each: the cast drops the bits of the next bytes.
+    // Seven bits each: the cast and mask drop the bits of the other bytes.
     std::array::from_fn(|place| (at_ns >> (7 * place)) as u8 & 0x7f).map(|bits| bits << 1 | phase as u8)
 }
 
-/// The time in these bytes; 0 if there is none.
+/// Decodes a time; 0 if there is none.
 #[inline]
 pub fn read_stamp(bytes: [u8; STAMP_BYTES]) -> u64 {
     bytes.iter().rev().fold(0, |so_far, byte| so_far << 7 | u64::from(byte >> 1))
 }
 
-/// Number of warm-up bytes in a part of a stream; the others are measured. `before` is the phase of the preceding byte.
-/// Reads the first and the last byte, and those in between only if these differ.
+/// Number of warm-up bytes in a part of a stream; the rest are measured. `before` is the phase of the preceding byte.
+/// Reads the first and the last byte, and those in between only if these two differ.
 ///
-/// `None` if the part does not belong to a load: the phase goes back.
+/// `None` if the part does not belong to a load, because measured bytes precede warm-up bytes.
 pub fn warm_up_bytes(part: &[u8], before: Phase) -> Option<usize> {
     let (first, last) = match part {
         [] => return Some(0),

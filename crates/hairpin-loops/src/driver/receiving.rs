@@ -1,4 +1,4 @@
-//! The end that receives: it reads every wire that is ready until everything that was sent has arrived.
+//! The end that receives: it reads every wire that is ready until all sent data has arrived.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,9 +17,9 @@ pub struct Receiving<'a, C> {
     pub clock: &'a C,
     /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
-    /// How it waits for messages; with [`Waiting::Block`] it has one wire.
+    /// How to wait for messages. With [`Waiting::Block`] there is only one wire.
     pub waiting: Waiting,
-    /// Whether the transport is reliable: then quiet time does not end the load.
+    /// Whether the transport is reliable. If so, quiet time does not end the load.
     pub reliable: bool,
     /// Size of a message, or of a write on a byte stream.
     pub write_size_bytes: usize,
@@ -27,13 +27,13 @@ pub struct Receiving<'a, C> {
     pub batch: usize,
     /// Maximum bytes per read of a byte stream.
     pub read_size_bytes: usize,
-    /// Every message is stamped, and each is recorded; otherwise as often as [`stamp_every`] says.
+    /// Whether every message is timestamped and recorded. Otherwise the interval is [`stamp_every`].
     pub every_time: bool,
-    /// Intended gap between arrivals in ns, to measure how even they are; `None` does not measure.
+    /// Intended gap between arrivals in ns, to measure how even the gaps are; `None` to not measure them.
     pub gaps_of_ns: Option<f64>,
-    /// Maximum number of times that are kept individually.
+    /// Maximum number of messages whose times are kept individually.
     pub keep_times: usize,
-    /// Time without arrivals after which the rest counts as lost, once it is known how much was sent; in ns.
+    /// Time without arrivals, in ns, after which the rest counts as lost, once the amount sent is known.
     pub quiet_ns: u64,
     /// Total time limit, in ns.
     pub within_ns: u64,
@@ -46,11 +46,11 @@ struct WireState {
     phase: Phase,
     /// Bytes received in this phase, for a byte stream.
     bytes: u64,
-    /// Offset of the next stamp in the phase, for a byte stream.
+    /// Offset in the phase of the next timestamp, for a byte stream.
     next_stamp: u64,
-    /// The part of it received so far.
+    /// The part of the next timestamp received so far.
     stamp: [u8; STAMP_BYTES],
-    /// For numbered messages: of the warm-up, and of the measurement.
+    /// For numbered messages: the windows of the warm-up and of the measurement.
     windows: Option<[Window; 2]>,
     is_open: bool,
 }
@@ -60,14 +60,14 @@ struct Run<'a, C> {
     end: End<'a, C>,
     lanes: Vec<WireState>,
     open: usize,
-    /// See [`stamp_every`]; [`NEVER`] if no message is stamped.
+    /// See [`stamp_every`]; [`NEVER`] if no message carries a timestamp.
     stamp_every: u64,
     gaps: Option<Gaps>,
     sent: Option<Totals>,
     has_begun: bool,
-    /// Last arrival, or when it became known how much was sent.
+    /// Time of the last arrival, or when the amount sent became known, in ns of the clock.
     last_news_ns: u64,
-    /// The first closed wire.
+    /// The first wire that was closed.
     closed: Option<usize>,
 }
 
@@ -98,7 +98,7 @@ impl<C: Clock> Receiving<'_, C> {
             windows: self.boundaries.then(Default::default),
             is_open: true,
         };
-        // One byte more, to detect messages that are too long.
+        // One extra byte, to detect messages that are too long.
         let (slots, size) =
             if self.boundaries { (self.batch, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
         let every = stamp_every(self.write_size_bytes, self.boundaries);
@@ -135,7 +135,7 @@ impl<C: Clock> Receiving<'_, C> {
 }
 
 impl<C: Clock> Run<'_, C> {
-    /// Returns the reason to end if everything has arrived, or nothing more will.
+    /// Returns the reason to end if everything has arrived or nothing more will arrive.
     fn is_over(&mut self, marks: &mut dyn Marks) -> Option<StreamEnd> {
         if self.sent.is_none() {
             self.sent = marks.sent();
@@ -143,8 +143,8 @@ impl<C: Clock> Run<'_, C> {
                 self.last_news_ns = self.end.now_ns;
             }
         }
-        // On a stream, warm-up bytes in buffers share the path from now on. Messages offered at a rate are timed from
-        // their first arrival, and so is a stream without arrivals so far.
+        // On a stream, buffered warm-up bytes share the path with the measurement. Messages offered at a rate are timed
+        // from their first arrival, and so is a stream without arrivals so far.
         let has_come = self.end.total.warm_up.bytes_received > 0;
         if !self.has_begun && has_come && !self.order.every_time && marks.measures() {
             self.begin(marks);
@@ -158,7 +158,7 @@ impl<C: Clock> Run<'_, C> {
         let is_quiet = self.end.now_ns.saturating_sub(self.last_news_ns) >= self.order.quiet_ns;
         let is_known = self.sent.is_some();
         match self.closed {
-            // The other end may close its wires before it is known how much it sent.
+            // The other end may close its wires before the amount sent is known.
             Some(wire) if self.open == 0 && is_known || is_quiet && (is_known || self.open == 0) => {
                 let closed = DriverError::Wire { wire, source: WireError::Closed };
                 Some(if self.order.reliable || !is_known { StreamEnd::Failed(closed) } else { StreamEnd::Quiet })
@@ -167,7 +167,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Receives until the wire is empty, or the others get a turn.
+    /// Receives until the wire is empty or other wires must be served.
     fn turn(
         &mut self,
         wire: usize,
@@ -175,7 +175,7 @@ impl<C: Clock> Run<'_, C> {
         batch: &mut Batch,
         marks: &mut dyn Marks,
     ) -> Result<(), DriverError> {
-        // A wire may be listed as ready twice, and have been closed in the first turn.
+        // A wire may be listed as ready twice, and be closed in the first of these turns.
         if !self.lanes[wire].is_open {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl<C: Clock> Run<'_, C> {
                     self.open -= 1;
                     self.closed.get_or_insert(wire);
                     self.last_news_ns = self.end.now_ns;
-                    return self.end.leave(wire, opened);
+                    return self.end.close_wire(wire, opened);
                 }
                 Err(source) => return Err(DriverError::Wire { wire, source }),
             }
@@ -237,17 +237,17 @@ impl<C: Clock> Run<'_, C> {
         Ok(())
     }
 
-    /// Records the stamps in measured bytes of a stream, before these are counted.
+    /// Records the timestamps in measured bytes of a stream, before the bytes are counted.
     #[inline]
     fn take_stamps(&mut self, wire: usize, piece: &[u8]) {
         let lane = &mut self.lanes[wire];
         let end = lane.bytes + piece.len() as u64;
         if lane.next_stamp < end {
-            self.end.look();
+            self.end.read_clock();
         }
         while lane.next_stamp < end {
-            // How much of the stamp was received before, and the offset of the rest in the piece; both are less than a
-            // length.
+            // The bytes of the timestamp already received, and the offset of the others in the piece; both are below
+            // some length.
             let have = lane.bytes.saturating_sub(lane.next_stamp) as usize;
             let from = lane.next_stamp.saturating_sub(lane.bytes) as usize;
             let more = (STAMP_BYTES - have).min(piece.len() - from);
@@ -264,7 +264,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Counts bytes of one phase. Checks the last byte if it carries no stamp: foreign bytes mostly differ.
+    /// Counts bytes of one phase. Checks the last byte if it is not in a timestamp, which detects most foreign bytes.
     fn take_bytes(&mut self, wire: usize, piece: &[u8]) -> Result<(), DriverError> {
         let lane = &mut self.lanes[wire];
         let size = self.order.write_size_bytes as u64;
@@ -278,7 +278,7 @@ impl<C: Clock> Run<'_, C> {
         let messages_received = lane.bytes / size - whole_before;
         let is_measured = lane.phase == Phase::Measured;
         if let Some(gaps) = self.gaps.as_mut().filter(|_| is_measured) {
-            self.end.look();
+            self.end.read_clock();
             (0..messages_received).for_each(|_| gaps.note(self.end.now_ns, gaps.nominal_ns));
         }
         let counts = Counts { messages_received, bytes_received: bytes as u64, ..Counts::default() };
@@ -305,10 +305,10 @@ impl<C: Clock> Run<'_, C> {
             Arrival::Duplicate => Counts { duplicated: 1, ..Counts::default() },
             Arrival::TooOld => Counts { too_old: 1, ..Counts::default() },
         };
-        // A power of two: a division would be slow.
+        // `stamp_every` is a power of two; a division would be slow.
         let is_recorded = sequence & (self.stamp_every - 1) == 0;
         if is_measured && is_recorded && counts.messages_received > 0 && due_ns > 0 {
-            self.end.look();
+            self.end.read_clock();
             self.end.times.note(sequence, due_ns, self.end.now_ns);
         }
         self.end.count(wire, is_measured, counts);

@@ -16,14 +16,14 @@ pub(super) struct Schedule {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Due {
-    /// Since the beginning, in ns.
+    /// Time since the start, in ns.
     pub(super) at_ns: u64,
-    /// Since the previous message, in ns.
+    /// Gap to the previous message, in ns.
     pub(super) apart_ns: f64,
 }
 
 impl Schedule {
-    /// `seed` is for random arrivals.
+    /// `seed` is only used for random arrivals.
     pub(super) fn new(per_s: f64, arrivals: Arrivals, seed: u64) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
         Self { arrivals, gap_ns: 1e9 / per_s, count: 0, last_ns: 0.0, random }
@@ -39,7 +39,7 @@ impl Schedule {
     pub(super) fn next(&mut self) -> Due {
         let before_ns = self.last_ns;
         self.last_ns = match self.arrivals {
-            // Not a sum, whose rounding errors would add up.
+            // Computed by multiplication, since the rounding errors of a sum would add up.
             Arrivals::Fixed => self.count as f64 * self.gap_ns,
             Arrivals::Burst(count) => (self.count / u64::from(count)) as f64 * self.nominal_ns(),
             Arrivals::Poisson => before_ns + self.exponential() * self.gap_ns,
@@ -48,10 +48,10 @@ impl Schedule {
         Due { at_ns: self.last_ns as u64, apart_ns: self.last_ns - before_ns }
     }
 
-    /// An exponentially distributed number of mean 1, by inversion (Devroye, Non-Uniform Random Variate Generation,
+    /// An exponentially distributed number with mean 1, by inversion (Devroye, Non-Uniform Random Variate Generation,
     /// 1986, section II.2).
     fn exponential(&mut self) -> f64 {
-        // 53 bits, above 0 and at most 1.
+        // 53 random bits: above 0 and at most 1.
         let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         -uniform.ln()
     }

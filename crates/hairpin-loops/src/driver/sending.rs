@@ -17,18 +17,18 @@ pub struct Sending<'a, C> {
     pub clock: &'a C,
     /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
-    /// How it waits for room; with [`Waiting::Block`] it has one wire.
+    /// How to wait for room. With [`Waiting::Block`] there is only one wire.
     pub waiting: Waiting,
     /// Size of a message, or of a write on a byte stream.
     pub write_size_bytes: usize,
-    /// Maximum number of these per call, 1 to [`hairpin_transports::Batch::MAX_MESSAGES`].
+    /// Maximum number of messages per call, 1 to [`hairpin_transports::Batch::MAX_MESSAGES`].
     pub batch: usize,
-    /// Source of the bytes; only those from memory carry stamps.
+    /// Source of the bytes. Only bytes from memory carry timestamps.
     pub source: Source,
-    /// The kernel may read a stream's bytes after the call that sent them: they never change, and carry no stamps.
+    /// The kernel may read a stream's bytes after the send call, so they never change and carry no timestamps.
     pub unchanging: bool,
     pub warm_up: Amount,
-    /// The measured part.
+    /// The amount of measured messages.
     pub amount: Amount,
     /// Whether to record the state of the first wire over time.
     pub keep_states: bool,
@@ -42,13 +42,13 @@ pub struct Sending<'a, C> {
 #[derive(Clone, Copy)]
 struct WireState {
     phase: Phase,
-    /// Messages completely sent in this phase. Never divided: a division costs a tenth of a small send.
+    /// Messages completely sent in this phase. Counted instead of divided: a division costs a tenth of a small send.
     messages: u64,
-    /// Bytes of the next message already sent.
+    /// Bytes of the next message that were already sent.
     begun: u64,
-    /// The stamp in that message, if it has one and part of it was sent.
+    /// The timestamp of that message, if it carries one and part of it was sent.
     begun_at_ns: Option<u64>,
-    /// Number of the next stamped message.
+    /// The number of the next timestamped message.
     next_stamp: u64,
     is_done: bool,
 }
@@ -68,7 +68,7 @@ struct Run<'a, C> {
     left: usize,
     messages: Messages,
     began_ns: u64,
-    /// When the first wire began its measurement.
+    /// When the first wire began its measurement, in ns of the clock.
     measured_ns: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ impl<C: Clock> Sending<'_, C> {
             if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
                 break ended;
             }
-            run.messages.carry(run.end.nonce);
+            run.messages.set_nonce(run.end.nonce);
             run.end.states.look(run.end.now_ns, &mut *wires[0]);
             let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
             // A wire without room gets no turn, and may have nothing left to send.
@@ -119,20 +119,20 @@ impl<C: Clock> Sending<'_, C> {
                 break StreamEnd::Failed(error);
             }
         };
-        if self.unchanging && !has_landed(wires) {
-            // The kernel still reads these bytes, so they are leaked.
+        if self.unchanging && !wait_for_completion(wires) {
+            // The kernel may still read these bytes, so they are leaked.
             Box::leak(Box::new(run.messages));
         }
         Ok(run.end.outcome(ended))
     }
 }
 
-/// Number of checks whether all sends have completed, 1 ms apart.
-const LOOKS_FOR_LANDING: u32 = 2000;
+/// Maximum number of checks, 1 ms apart, whether all sends have completed.
+const MAX_COMPLETION_CHECKS: u32 = 2000;
 
-/// Waits until the kernel no longer reads the sent bytes; false if that takes too long.
-fn has_landed(wires: &mut [Box<dyn Wire>]) -> bool {
-    (0..LOOKS_FOR_LANDING).any(|_| {
+/// Waits until the kernel no longer reads the sent bytes. Returns false if that takes too long.
+fn wait_for_completion(wires: &mut [Box<dyn Wire>]) -> bool {
+    (0..MAX_COMPLETION_CHECKS).any(|_| {
         let in_flight: Result<u64, WireError> = wires.iter_mut().map(|wire| wire.sends_in_flight()).sum();
         let landed = matches!(in_flight, Ok(0));
         if !landed {
@@ -143,7 +143,7 @@ fn has_landed(wires: &mut [Box<dyn Wire>]) -> bool {
 }
 
 impl<C: Clock> Run<'_, C> {
-    /// When the phase ends by time, in ns.
+    /// When a phase of limited time ends, in ns.
     fn phase_ends_ns(&self) -> u64 {
         let phase = self.measured_ns.map_or((self.began_ns, self.order.warm_up), |at_ns| (at_ns, self.order.amount));
         match phase {
@@ -152,7 +152,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// How long to wait. If the time is already over, only for room for the rest.
+    /// Until when to wait, in ns. If the phase's time is over, waits only for room for the rest of a message.
     fn next_change_ns(&self) -> u64 {
         let ends_ns = self.phase_ends_ns();
         if ends_ns > self.end.now_ns { ends_ns } else { u64::MAX }
@@ -172,14 +172,14 @@ impl<C: Clock> Run<'_, C> {
         Ok(())
     }
 
-    /// Sends until the wire has no room, or the others get a turn.
+    /// Sends until the wire has no room or other wires must be served.
     fn turn(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<(), DriverError> {
         let mut so_far = Counts::default();
         let mut calls = self.end.calls_per_turn;
         while calls > 0 && !self.lanes[wire].is_done {
-            // Between two messages a wire may enter its next phase, which is counted separately.
+            // A wire may change its phase only between two messages; phases are counted separately.
             if self.lanes[wire].begun == 0 && self.is_over(self.lanes[wire]) {
-                self.settle(wire, &mut so_far);
+                self.count_sent(wire, &mut so_far);
                 if !self.has_more(wire, opened, marks)? {
                     return self.finish(wire, opened);
                 }
@@ -196,11 +196,11 @@ impl<C: Clock> Run<'_, C> {
                 break;
             }
         }
-        self.settle(wire, &mut so_far);
+        self.count_sent(wire, &mut so_far);
         Ok(())
     }
 
-    /// Number of next calls that send the same bytes of a stream: whole batches without a stamp.
+    /// Number of next calls that send the same bytes of a stream: whole batches without a timestamp.
     fn calls_alike(&self, wire: usize) -> usize {
         let lane = &self.lanes[wire];
         if self.order.source != Source::Buffer || lane.begun > 0 || !self.messages.are_filled(lane.phase) {
@@ -216,8 +216,8 @@ impl<C: Clock> Run<'_, C> {
         usize::try_from(batches).unwrap_or(usize::MAX)
     }
 
-    /// Makes `calls` identical calls. Returns whether there may be room for another. Nothing is checked between them,
-    /// as that would cost a tenth of a small send.
+    /// Makes `calls` identical calls. Returns whether there may be room for another. Checks nothing between them, as
+    /// that would cost a tenth of a small send.
     fn send_alike(
         &mut self,
         wire: usize,
@@ -234,7 +234,7 @@ impl<C: Clock> Run<'_, C> {
         so_far.messages_sent += messages;
         so_far.bytes_sent += messages * self.size;
         if rest > 0 {
-            self.has_sent(wire, rest as u64, so_far);
+            self.on_sent(wire, rest as u64, so_far);
         }
         so_far.full += u64::from(rest == 0 && whole < calls as u64);
         Ok(whole == calls as u64)
@@ -242,11 +242,11 @@ impl<C: Clock> Run<'_, C> {
 
     /// Counts what was sent since the last clock read.
     #[inline]
-    fn settle(&mut self, wire: usize, so_far: &mut Counts) {
+    fn count_sent(&mut self, wire: usize, so_far: &mut Counts) {
         if *so_far != Counts::default() {
-            self.end.look();
+            self.end.read_clock();
             self.end.count(wire, self.lanes[wire].phase == Phase::Measured, std::mem::take(so_far));
-            self.end.settle();
+            self.end.count_pending();
         }
     }
 
@@ -263,7 +263,7 @@ impl<C: Clock> Run<'_, C> {
         self.messages.unstamp();
         let sent = match answer {
             Ok(sent) => sent,
-            // The kernel dropped the first message; refused messages count as sent.
+            // The kernel dropped the first message. Refused messages count as sent.
             Err(WireError::Refused) if self.order.boundaries => {
                 so_far.refused += 1;
                 size
@@ -274,17 +274,17 @@ impl<C: Clock> Run<'_, C> {
             so_far.full += 1;
             return Ok(false);
         }
-        self.has_sent(wire, sent as u64, so_far);
+        self.on_sent(wire, sent as u64, so_far);
         Ok(sent == offered)
     }
 
     fn finish(&mut self, wire: usize, opened: &dyn Wire) -> Result<(), DriverError> {
         self.lanes[wire].is_done = true;
         self.left -= 1;
-        self.end.leave(wire, opened)
+        self.end.close_wire(wire, opened)
     }
 
-    /// Whether the wire has more to send; between two messages it may enter its next phase.
+    /// Whether the wire has more to send. Between two messages, changes the phase if the current one is over.
     fn has_more(&mut self, wire: usize, opened: &mut dyn Wire, marks: &mut dyn Marks) -> Result<bool, DriverError> {
         loop {
             let lane = self.lanes[wire];
@@ -300,7 +300,7 @@ impl<C: Clock> Run<'_, C> {
             }
             if self.measured_ns.is_none() {
                 marks.begin();
-                self.end.look();
+                self.end.read_clock();
                 self.measured_ns = Some(self.end.now_ns);
                 self.end.begin();
             }
@@ -324,8 +324,8 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Prepares the next messages of a wire. Returns the number of bytes offered, and how many of the first message
-    /// were already sent.
+    /// Prepares the next messages of a wire. Returns the number of bytes to send, and how many bytes of the first
+    /// message were already sent.
     #[inline]
     fn offer(&mut self, wire: usize) -> (usize, usize) {
         let lane = self.lanes[wire];
@@ -333,11 +333,11 @@ impl<C: Clock> Run<'_, C> {
             (Phase::WarmUp, Amount::Count(count), _) | (Phase::Measured, _, Amount::Count(count)) => {
                 count - lane.messages
             }
-            // If its time is over, only the message that has begun is sent.
+            // When the time is over, only a message that has begun is completed.
             _ if lane.begun > 0 && self.is_over(lane) => 1,
             _ => u64::MAX,
         };
-        // A call from a file sends one write.
+        // A call from a file sends a single write.
         let count = if self.order.source == Source::File { 1 } else { left.min(self.messages.room()) };
         if self.order.source == Source::Buffer {
             let end = &mut self.end;
@@ -349,7 +349,7 @@ impl<C: Clock> Run<'_, C> {
                 begun_at_ns: lane.begun_at_ns,
             };
             self.messages.prepare(offer, || {
-                end.look();
+                end.read_clock();
                 end.now_ns
             });
         }
@@ -358,16 +358,16 @@ impl<C: Clock> Run<'_, C> {
     }
 
     #[inline]
-    fn has_sent(&mut self, wire: usize, bytes: u64, so_far: &mut Counts) {
+    fn on_sent(&mut self, wire: usize, bytes: u64, so_far: &mut Counts) {
         let lane = &mut self.lanes[wire];
         let gone = lane.begun + bytes;
         so_far.bytes_sent += bytes;
         if gone == self.size {
-            // Nearly always one complete message.
+            // Usually exactly one message was completed.
             so_far.messages_sent += 1;
             (lane.messages, lane.begun, lane.begun_at_ns) = (lane.messages + 1, 0, None);
         } else {
-            self.has_sent_several(wire, gone, so_far);
+            self.on_sent_several(wire, gone, so_far);
         }
         let lane = &mut self.lanes[wire];
         while lane.next_stamp < lane.messages + u64::from(lane.begun > 0) {
@@ -375,8 +375,8 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Several messages, or a part of one.
-    fn has_sent_several(&mut self, wire: usize, gone: u64, so_far: &mut Counts) {
+    /// Counts several messages, or part of one.
+    fn on_sent_several(&mut self, wire: usize, gone: u64, so_far: &mut Counts) {
         let lane = &mut self.lanes[wire];
         let whole = gone / self.size;
         so_far.messages_sent += whole;

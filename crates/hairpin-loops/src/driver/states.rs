@@ -1,12 +1,12 @@
-//! The state of a sender's first wire over time, in a bounded number of readings.
+//! Records the state of a sender's first wire over time, in a bounded number of readings.
 
 use hairpin_model::SenderState;
 use hairpin_transports::Wire;
 
-/// Maximum readings; when full, every second one is dropped.
+/// Maximum readings. When full, every second one is dropped.
 pub const MAX_READINGS: usize = 512;
 /// Initial interval of readings, in ns.
-const FIRST_APART_NS: u64 = 20_000_000;
+const INITIAL_INTERVAL_NS: u64 = 20_000_000;
 
 /// Readings of the kernel's state of a connection.
 #[derive(Debug)]
@@ -18,14 +18,14 @@ pub struct SenderStates {
 }
 
 impl SenderStates {
-    /// Starts with a load at `now_ns`; without `wanted` there will be no readings.
+    /// Starts at `now_ns`. If not `wanted`, makes no readings.
     pub fn new(now_ns: u64, wanted: bool) -> Self {
         let states = Vec::with_capacity(if wanted { MAX_READINGS } else { 0 });
         let next_ns = if wanted { now_ns } else { u64::MAX };
-        Self { began_ns: now_ns, next_ns, apart_ns: FIRST_APART_NS, states }
+        Self { began_ns: now_ns, next_ns, apart_ns: INITIAL_INTERVAL_NS, states }
     }
 
-    /// Reads the state when it is due. A wire without a state is not read again.
+    /// Reads the state if a reading is due. Makes no more readings if the wire has no state.
     #[inline]
     pub fn look(&mut self, now_ns: u64, wire: &mut dyn Wire) {
         if now_ns >= self.next_ns {
@@ -54,7 +54,7 @@ impl SenderStates {
         self.states.push(state);
     }
 
-    /// The readings, in order.
+    /// Returns the readings, in order.
     pub fn ended(self) -> Vec<SenderState> {
         self.states
     }
@@ -70,7 +70,7 @@ mod tests {
         for number in 0..=MAX_READINGS as u64 {
             states.note(SenderState { at_ns: number, ..SenderState::default() });
         }
-        assert_eq!(states.apart_ns, 2 * FIRST_APART_NS);
+        assert_eq!(states.apart_ns, 2 * INITIAL_INTERVAL_NS);
         let kept: Vec<u64> = states.ended().iter().map(|state| state.at_ns).collect();
         assert_eq!(
             (kept.len(), &kept[..3], kept.last()),

@@ -1,11 +1,11 @@
-//! The report of an end of a one-way load.
+//! Converts the outcome of an end of a one-way load to its report.
 
 use hairpin_model::{Received, Sent, Streamed};
 
 use super::Outcome;
 
 impl Outcome {
-    /// The report of a sender or a receiver.
+    /// Converts to the report of a sender or a receiver.
     pub fn streamed(self, sends: bool) -> Streamed {
         let Self { wires, total, time_line, times, pacing, states, .. } = self;
         let over_ns = total.first_ns.zip(total.last_ns).map_or(0, |(first, last)| last.saturating_sub(first));
@@ -24,7 +24,7 @@ impl Outcome {
                 bytes_after_first: total.bytes_after_first,
                 over_ns,
                 reordered: total.measured.reordered,
-                // In ns of this end's clock, until the client converts it to a time since all flows were connected.
+                // In ns of this end's clock here; the client converts it to a time since all flows were connected.
                 began_ns: time_line.begin_ns,
                 interval_ns: time_line.width_ns,
                 interval_bytes: time_line.bytes.to_vec(),

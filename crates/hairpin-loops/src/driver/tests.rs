@@ -1,4 +1,4 @@
-//! The loops on a manual clock: exact times, whatever the machine does.
+//! The loops on a manual clock: exact times on any machine.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -15,18 +15,18 @@ use crate::clock::{Clock, ManualClock};
 
 const FOREVER: u64 = u64::MAX;
 
-/// A wire that accepts bytes and returns pieces by a script, with a duration for each call.
+/// A wire that accepts bytes and returns pieces by a script. Each call takes a scripted time.
 #[derive(Default)]
 struct Scripted {
     clock: ManualClock,
-    /// Bytes accepted by the next calls and their duration, in ns; afterwards everything in `then_ns`.
+    /// Bytes accepted by the next calls, and each call's duration in ns. Later calls accept all and take `then_ns`.
     sends: VecDeque<(usize, u64)>,
     then_ns: u64,
     taken: Arc<Mutex<Vec<u8>>>,
-    /// Pieces returned by the next receives, each after 10 ns plus `gives_after_ns`.
+    /// Pieces that the next receives return, each after 10 ns plus `gives_after_ns`.
     gives: VecDeque<Vec<u8>>,
     gives_after_ns: u64,
-    /// Duration of a receive when there are no more pieces; `None` closes the wire.
+    /// Duration of a receive in ns when no pieces are left; `None` closes the wire.
     waits_ns: Option<u64>,
     refuses: VecDeque<bool>,
 }
@@ -80,7 +80,7 @@ impl Marks for Quiet {
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-/// An open loop of messages due every 1 000 ns, after a warm-up of two.
+/// An open loop with a message due every 1 000 ns, after a warm-up of two.
 fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Offering<'_, ManualClock> {
     Offering {
         keep_states: false,
@@ -99,7 +99,7 @@ fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Off
     }
 }
 
-/// The result of an open loop of 32-byte messages due every 1 000 ns, after a warm-up of two.
+/// The result of an open loop with a 32-byte message due every 1 000 ns, after a warm-up of two.
 fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool) -> (Outcome, Vec<u8>) {
     let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
     let offering = Offering { arrivals, amount, ..an_open_loop(&clock, 32, boundaries) };
@@ -178,7 +178,7 @@ fn bursts_are_due_together_and_their_gaps_are_those_between_bursts() {
 fn an_open_loop_by_time_ends_with_the_time_and_sends_nothing_after_it() {
     let slow = Scripted { then_ns: 4000, ..Scripted::default() };
     let (outcome, _) = offered(Arrivals::Fixed, Amount::DurationNs(10_000), slow, true);
-    // The warm-up ends at 8 us, late; measured are 8 us to 18 us, and calls end at 12, 16 and 20 us.
+    // The warm-up ends late, at 8 us. Measured are 8 us to 18 us, and calls end at 12, 16 and 20 us.
     assert_eq!(outcome.total.measured.messages_sent, 3);
     assert!(matches!(outcome.ended, StreamEnd::Complete));
 }
@@ -222,7 +222,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
     bytes
 }
 
-/// When the last of 200 messages arrived, each `gives_after_ns` after the previous one; the wire stays open.
+/// The arrival time of the last of 200 messages, each `gives_after_ns` after the previous one. The wire stays open.
 fn last_came_ns(gives_after_ns: u64) -> u64 {
     let clock = ManualClock::default();
     let gives = (0_u64..200).map(|sequence| (sequence << 1 | 1).to_le_bytes().to_vec()).collect();
@@ -256,7 +256,7 @@ fn a_call_that_waits_in_vain_for_more_does_not_make_the_last_messages_late() {
     assert_eq!(last_came_ns(1_000_000), 200 * 1_000_010, "messages that are waited for are counted individually");
 }
 
-/// The times that a receiver finds in these bytes, received in pieces of these lengths.
+/// The times that a receiver finds in `bytes`, received in pieces of the given lengths.
 fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> Times {
     let clock = ManualClock::default();
     clock.advance(1 << 40);
@@ -306,7 +306,7 @@ proptest! {
     }
 }
 
-/// Messages that are too short carry no times, and neither do bytes that must not change: they carry only their phase.
+/// Messages that are too short carry no times, nor do bytes that must not change: they encode only their phase.
 #[test]
 fn streams_without_times_carry_only_their_phase() {
     let expected = |size: usize| [vec![0; 10 * size], vec![1; 200 * size]].concat();
@@ -331,12 +331,12 @@ fn offered_messages_that_are_too_short_for_a_time_are_sent() {
 
 #[test]
 fn a_time_is_that_of_the_call_that_sent_its_first_byte() {
-    // So large that every message is stamped; the second is cut within its stamp.
+    // So large that every message carries a timestamp. The second message is split within its timestamp.
     let sends = VecDeque::from([vec![(8192, 10); 11], vec![(3, 10), (8189, 70)]].concat());
     let bytes = streamed(8192, 1, sends, false);
     let rows = received(8192, &bytes, std::iter::repeat_n(1000, bytes.len())).rows;
     let due: Vec<u64> = rows.iter().take(4).map(|row| row[1]).collect();
-    // The warm-up ends at 1 000 100; one call takes 10 ns, the cut one 10 + 70 ns, and then 100 ns each.
+    // The warm-up ends at 1 000 100. A call takes 10 ns, the split message 10 + 70 ns, and each later one 100 ns.
     assert_eq!(due, [1_000_100, 1_000_110, 1_000_190, 1_000_290]);
 }
 

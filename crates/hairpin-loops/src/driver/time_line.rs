@@ -1,13 +1,13 @@
-//! Bytes over time, in a bounded number of equal intervals.
+//! Bytes by time interval, in a bounded number of equal intervals.
 
 pub const MAX_INTERVALS: usize = 1024;
 /// Initial width of an interval, in ns.
 pub const FIRST_WIDTH_NS: u64 = 1_000_000;
 
-/// The bytes received in each interval since the first byte. When there are too many intervals, pairs are merged.
+/// The bytes in each interval since the first byte. When there are too many intervals, pairs are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeLine {
-    /// When the first interval begins, in ns; `None` if nothing was received.
+    /// When the first interval begins, in ns; `None` if there were no bytes.
     pub begin_ns: Option<u64>,
     /// The length of each interval, in ns.
     pub width_ns: u64,
@@ -21,7 +21,7 @@ impl Default for TimeLine {
 }
 
 impl TimeLine {
-    /// Counts bytes at a time. A time before the first counts as the first.
+    /// Counts bytes at `at_ns`. A time before the first counts as the first.
     pub fn note(&mut self, at_ns: u64, bytes: u64) {
         let begin_ns = *self.begin_ns.get_or_insert(at_ns);
         let since_ns = at_ns.saturating_sub(begin_ns);

@@ -1,13 +1,13 @@
-//! Times of messages at one end: a histogram of all, and the first ones individually.
+//! Times of messages at one end: a histogram of all messages, and the first messages individually.
 
 use hairpin_model::Times;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
-/// Maximum rows that an end keeps: they are sent to the client in one message.
+/// Maximum rows that an end keeps. They are sent to the client in one message.
 pub const MAX_ROWS: usize = 10_000;
 
-/// Collects the times of one end; memory is bounded and reserved before the load.
+/// Collects the times of one end. Memory is bounded and reserved before the load.
 #[derive(Debug)]
 pub struct TimesOfMessages {
     counts: Histogram<u64>,
@@ -16,7 +16,7 @@ pub struct TimesOfMessages {
 }
 
 impl TimesOfMessages {
-    /// Room for `capacity` rows, at most [`MAX_ROWS`].
+    /// Reserves room for `capacity` rows, at most [`MAX_ROWS`].
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.min(MAX_ROWS);
         // Filled and cleared, so that the pages exist before the first message.
@@ -26,7 +26,7 @@ impl TimesOfMessages {
     }
 
     /// Records when a message was due, and when it was sent or received. The clock of another CPU may be some ns
-    /// behind: a time before the due time counts as 1 ns.
+    /// behind, so a time before the due time counts as 1 ns.
     #[inline]
     pub fn note(&mut self, sequence: u64, due_ns: u64, at_ns: u64) {
         self.counts.saturating_record(at_ns.saturating_sub(due_ns).clamp(1, MAX_LATENCY_NS));

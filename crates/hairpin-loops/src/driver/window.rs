@@ -1,22 +1,22 @@
-//! Which of the newest messages arrived, in bounded memory.
+//! Tracks which of the newest messages arrived, in bounded memory.
 
-/// Number of messages before the newest that are remembered.
+/// Number of messages before the newest that are tracked.
 pub const MESSAGES: u64 = 65_536;
 const WORDS: usize = (MESSAGES / 64) as usize;
 
 /// The status of an arriving message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// The newest so far.
+    /// It is the newest message so far.
     InOrder,
-    /// New, but one sent later arrived before it.
+    /// It is new, but a message sent later arrived before it.
     Reordered,
     Duplicate,
-    /// Too old to know whether it is a duplicate.
+    /// It is too old to know whether it is a duplicate.
     TooOld,
 }
 
-/// A bit for each of the last [`MESSAGES`].
+/// One bit for each of the last [`MESSAGES`] messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     newest: Option<u64>,
@@ -30,7 +30,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// The minimum number that is in order.
+    /// The smallest number that would arrive in order.
     pub fn expected(&self) -> u64 {
         self.newest.map_or(0, |newest| newest.saturating_add(1))
     }
@@ -70,19 +70,19 @@ impl Window {
         Arrival::InOrder
     }
 
-    fn place(sequence: u64) -> (usize, u64) {
+    fn bit_position(sequence: u64) -> (usize, u64) {
         let bit = sequence % MESSAGES;
         // Less than the number of words.
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 
     fn has(&self, sequence: u64) -> bool {
-        let (word, bit) = Self::place(sequence);
+        let (word, bit) = Self::bit_position(sequence);
         self.came[word] & bit != 0
     }
 
     fn set(&mut self, sequence: u64, came: bool) {
-        let (word, bit) = Self::place(sequence);
+        let (word, bit) = Self::bit_position(sequence);
         if came { self.came[word] |= bit } else { self.came[word] &= !bit }
     }
 }

@@ -1,3 +1,3 @@
-//! The part that needs Linux: clocks.
+//! Linux-only code: reading clocks.
 
 pub(crate) mod system;

@@ -1,4 +1,4 @@
-//! The load at one end of a shared connection: when it runs, and its counts, as at the ends of other one-way loads.
+//! The load at one end of a shared connection: when it runs, and the same counts as at the ends of other one-way loads.
 
 use hairpin_model::Streamed;
 use hairpin_transports::Wire;
@@ -9,12 +9,12 @@ use crate::driver::time_line::TimeLine;
 use crate::driver::times::TimesOfMessages;
 use crate::driver::{Counts, Outcome, StreamEnd, Transfer};
 
-/// The load at its sender or receiver.
+/// The load at its sender or its receiver.
 pub(super) struct Bulk {
     order: BulkOrder,
     pub(super) sends: bool,
     pub(super) began_ns: Option<u64>,
-    /// The end of the load was written, or has arrived.
+    /// The end of the load was written or received.
     pub(super) has_ended: bool,
     total: Transfer,
     time_line: TimeLine,
@@ -27,7 +27,7 @@ impl Bulk {
         Self { order, sends, began_ns: None, has_ended: false, total, time_line, states }
     }
 
-    /// Begins the load; true the first time.
+    /// Begins the load. Returns true only the first time.
     pub(super) fn begin(&mut self, now_ns: u64) -> bool {
         let begins = self.began_ns.is_none();
         if begins {
@@ -37,7 +37,7 @@ impl Bulk {
         begins
     }
 
-    /// The bulk data to write now: of the ramp (0) or measured (1); `None` before and after the load, and at its
+    /// Which bulk data to write now: of the ramp (0) or measured (1); `None` before and after the load, and at its
     /// receiver.
     pub(super) fn phase(&self, now_ns: u64) -> Option<usize> {
         let since_ns = now_ns.saturating_sub(self.began_ns.filter(|_| self.sends)?);
@@ -45,14 +45,14 @@ impl Bulk {
         (since_ns < ramp_ns.saturating_add(loaded_ns)).then_some(usize::from(since_ns >= ramp_ns))
     }
 
-    /// Whether its time is over and its end must be written; true once.
+    /// Whether the load's time is over and its end must be written. Returns true only once.
     pub(super) fn ends(&mut self, now_ns: u64) -> bool {
         let ends = self.sends && self.began_ns.is_some() && !self.has_ended && self.phase(now_ns).is_none();
         self.has_ended |= ends;
         ends
     }
 
-    /// Counts written frames, of the ramp and measured.
+    /// Counts written frames: of the ramp, and measured.
     pub(super) fn wrote(&mut self, frames: [u64; 2], now_ns: u64) {
         for (phase, frames) in frames.into_iter().enumerate() {
             let bytes_sent = frames.saturating_mul(self.order.write_size_bytes as u64);
@@ -81,7 +81,7 @@ impl Bulk {
         }
     }
 
-    /// Reads the state of its sender when due.
+    /// Reads the sender's state if a reading is due.
     pub(super) fn look(&mut self, now_ns: u64, wire: &mut dyn Wire) {
         self.states.look(now_ns, wire);
     }

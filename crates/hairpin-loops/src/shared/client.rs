@@ -1,4 +1,4 @@
-//! The client of a shared connection: sends the probe's messages when they are due, and sends or receives the load.
+//! The client of a shared connection. Sends the probe's messages when they are due, and sends or receives the load.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use hairpin_transports::{Wire, WireError};
 
 use super::bulk::Bulk;
 use super::frames::{FrameKind, Incoming, Outgoing, ReadError, ReceivedFrame};
-use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
+use super::{BulkEnd, BulkOrder, POLL_INTERVAL_NS, Waits, broken};
 use crate::client::{Client, is_done, recorder};
 use crate::client_result::ClientResult;
 use crate::clock::Clock;
@@ -25,7 +25,7 @@ use crate::tally::Tally;
 struct InFlight {
     sequence: u64,
     due_ns: u64,
-    /// When the kernel took its first byte; `None` before that.
+    /// When the kernel accepted the first byte; `None` before that.
     sent_ns: Option<u64>,
     measured: bool,
 }
@@ -41,7 +41,7 @@ struct Shared<'a, C> {
     answers: Vec<Vec<u8>>,
 }
 
-/// Runs the warm-up and the round at a rate per second; the load begins at `load_at_ns` of the clock.
+/// Runs the warm-up and the round at a rate per second. The load begins at `load_at_ns` of the clock.
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
@@ -91,7 +91,7 @@ pub fn run<C: Clock>(
         let has_no_room = this.write(wire, this.bulk.phase(now_ns))?;
         let came = this.read(&mut incoming, wire)?;
         if !came && (has_no_room || this.bulk.phase(now_ns).is_none()) {
-            let next_ns = if is_over { now_ns + LOOK_NS } else { timetable.due_ns(next) };
+            let next_ns = if is_over { now_ns + POLL_INTERVAL_NS } else { timetable.due_ns(next) };
             let load_ns = if now_ns < load_at_ns { load_at_ns } else { u64::MAX };
             waits.wait(clock, wire, next_ns.min(load_ns), has_no_room)?;
         }
@@ -123,7 +123,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         }
     }
 
-    /// Whether all answers have arrived, and all of the load that this end knows of.
+    /// Whether all answers have arrived, and the load, if this end knows of it, is complete.
     fn is_done(&self) -> bool {
         let load_is_over = if self.bulk.sends { self.out.is_empty() } else { self.bulk.has_ended };
         self.flying.is_empty() && load_is_over
@@ -136,7 +136,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         *(if measured { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
     }
 
-    /// Begins the load once, here or at the server, and announces its end here.
+    /// Begins the load once, here or at the server, and writes its end if this end sends it.
     fn begin_load(&mut self, now_ns: u64) {
         if self.bulk.begin(now_ns) && !self.bulk.sends {
             self.out.push(FrameKind::Begin, &[], None);
@@ -146,7 +146,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         }
     }
 
-    /// Writes as much as there is room for. Returns whether something is left.
+    /// Writes as much as there is room for. Returns whether some of it is left.
     fn write(&mut self, wire: &mut dyn Wire, phase: Option<usize>) -> Result<bool, Failure> {
         let written = self.out.write(wire, phase).map_err(|error| broken("write to", &error))?;
         let now_ns = self.client.clock.now_ns();
@@ -159,7 +159,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         Ok(written.has_no_room)
     }
 
-    /// Receives what is there. Returns whether there was anything.
+    /// Receives what is available. Returns whether there was anything.
     fn read(&mut self, incoming: &mut Incoming, wire: &mut dyn Wire) -> Result<bool, Failure> {
         let Self { answers, bulk, client, .. } = self;
         let mut unexpected = None;
@@ -179,13 +179,13 @@ impl<'a, C: Clock> Shared<'a, C> {
         }
         let received_ns = self.client.clock.now_ns();
         for reply in std::mem::take(&mut self.answers) {
-            self.answered(&reply, received_ns)?;
+            self.on_answer(&reply, received_ns)?;
         }
         Ok(came)
     }
 
-    /// Answers arrive in the order of their messages.
-    fn answered(&mut self, reply: &[u8], received_ns: u64) -> Result<(), Failure> {
+    /// Matches an answer with the oldest message, since answers arrive in the order of their messages.
+    fn on_answer(&mut self, reply: &[u8], received_ns: u64) -> Result<(), Failure> {
         let Some(InFlight { sequence, due_ns, sent_ns, measured }) = self.flying.pop_front() else {
             return garbage(0, "there was no such message", true);
         };
@@ -202,7 +202,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         Ok(())
     }
 
-    /// Records the unanswered messages as lost.
+    /// Records all unanswered messages as lost.
     fn give_up(&mut self) {
         for InFlight { sequence, due_ns, sent_ns, measured } in self.flying.drain(..) {
             let sent_ns = sent_ns.unwrap_or(due_ns);
@@ -212,7 +212,7 @@ impl<'a, C: Clock> Shared<'a, C> {
     }
 }
 
-/// The bytes are not a frame, or reading failed.
+/// The failure if the bytes are not a frame, or reading failed.
 pub(super) fn unreadable(error: &ReadError) -> Failure {
     match error {
         ReadError::Wire(error) => broken("read from", error),

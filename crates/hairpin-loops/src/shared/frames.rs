@@ -1,5 +1,5 @@
-//! Frames of a shared connection. A frame has a head of eight bytes (its kind, three zeros, the length of the rest,
-//! little endian) and its bytes.
+//! Frames of a shared connection. A frame has a header of eight bytes (its kind, three zero bytes, the length of the
+//! rest, little endian), then the rest.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,9 @@ use hairpin_transports::{Wire, WireError};
 use crate::message::patterned;
 
 pub const HEAD_BYTES: usize = 8;
-/// Maximum frame size, except for bulk data.
+/// Maximum bytes of a frame after its header, except for bulk data.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Maximum frame size of bulk data.
+/// Maximum bytes of a bulk data frame after its header.
 const MAX_BULK_BYTES: usize = 16 << 20;
 /// Maximum bytes per receive.
 const READ_BYTES: usize = 256 << 10;
@@ -24,7 +24,7 @@ pub enum FrameKind {
     Data = 4,
     /// From the client: the server's load begins.
     Begin = 5,
-    /// From the sender of the load: it has ended.
+    /// From the sender of the load: the load has ended.
     End = 6,
 }
 
@@ -50,33 +50,33 @@ pub fn frame(kind: FrameKind, bytes: &[u8]) -> Vec<u8> {
 
 /// Bytes that are not a frame.
 #[derive(Debug, thiserror::Error)]
-#[error("bytes that are no frame of this version: {0}")]
+#[error("bytes that are not a frame of this version: {0}")]
 pub struct NoFrame(&'static str);
 
-/// Frames to write, one at a time.
+/// The frames to write, one at a time.
 pub struct Outgoing {
     messages: VecDeque<(Vec<u8>, Option<u64>)>,
     bulk: [Vec<u8>; 2],
-    /// The frame that was partly written: bulk data of the ramp (0) or measured (1), or the first message.
+    /// The frame that was partly written: bulk data of the ramp (0) or measured (1), or the first queued frame.
     begun: Option<(Option<usize>, usize)>,
 }
 
 /// The result of one pass of writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Frames of bulk data completely written: of the ramp, and measured.
+    /// Completely written frames of bulk data: of the ramp, and measured.
     pub bulk_frames: [u64; 2],
-    /// Numbers of the messages whose first byte was taken.
+    /// The numbers of messages whose first byte was accepted.
     pub begun: Vec<u64>,
-    /// Whether there was no room for the rest.
+    /// Whether the connection had no room for the rest.
     pub has_no_room: bool,
 }
 
-/// Maximum frames of bulk data per pass, so that messages are answered in between.
+/// Maximum frames of bulk data per pass, so that messages are handled in between.
 const MAX_BULK_FRAMES: u64 = 16;
 
 impl Outgoing {
-    /// Nothing to write yet; a frame of bulk data has `write_size_bytes` bytes besides its head.
+    /// Creates an empty queue; a frame of bulk data has `write_size_bytes` bytes after its header.
     pub fn new(write_size_bytes: usize) -> Self {
         let bytes = patterned(write_size_bytes);
         Self {
@@ -86,12 +86,12 @@ impl Outgoing {
         }
     }
 
-    /// Queues a frame; that of a message has its number.
+    /// Queues a frame. `number` is that of the message in it, if any.
     pub fn push(&mut self, kind: FrameKind, bytes: &[u8], number: Option<u64>) {
         self.messages.push_back((frame(kind, bytes), number));
     }
 
-    /// Number of queued frames, without bulk data.
+    /// Number of queued frames, excluding bulk data.
     pub fn queued(&self) -> usize {
         self.messages.len()
     }
@@ -101,7 +101,7 @@ impl Outgoing {
         self.messages.is_empty() && self.begun.is_none()
     }
 
-    /// Writes as much as there is room for: messages first, then bulk data, if any, of the ramp (0) or measured (1).
+    /// Writes as much as there is room for: queued frames, then any bulk data, of the ramp (0) or measured (1).
     pub fn write(&mut self, wire: &mut dyn Wire, bulk: Option<usize>) -> Result<Written, WireError> {
         let mut written = Written::default();
         loop {
@@ -140,18 +140,18 @@ pub enum ReceivedFrame<'b> {
     /// Bytes of bulk data, measured or of the ramp.
     Bulk {
         measured: bool,
-        /// Without the heads of frames.
+        /// Number of bytes, without frame headers.
         bytes: u64,
     },
-    /// A whole frame of another kind.
+    /// A complete frame of another kind.
     Whole(FrameKind, &'b [u8]),
 }
 
-/// Frames being read, one at a time.
+/// The frame being read.
 pub struct Incoming {
     buffer: Vec<u8>,
     head: Vec<u8>,
-    /// The kind of the frame whose head has arrived, and the number of its missing bytes.
+    /// The kind of the frame whose header has arrived, and the number of bytes still missing.
     open: Option<(FrameKind, usize)>,
     body: Vec<u8>,
 }
@@ -174,7 +174,7 @@ pub enum ReadError {
 }
 
 impl Incoming {
-    /// Reads with one call; false if there is nothing.
+    /// Makes one read call. Returns false if nothing was available.
     pub fn read(&mut self, wire: &mut dyn Wire, each: &mut dyn FnMut(ReceivedFrame<'_>)) -> Result<bool, ReadError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let answer = match wire.try_receive(&mut buffer) {
@@ -194,7 +194,7 @@ impl Incoming {
                 self.head.extend_from_slice(head);
                 bytes = rest;
                 if self.head.len() == HEAD_BYTES {
-                    self.open = Some(opened(&self.head)?);
+                    self.open = Some(parse_header(&self.head)?);
                     self.head.clear();
                     self.close_if_whole(each);
                 }
@@ -223,7 +223,7 @@ impl Incoming {
     }
 }
 
-fn opened(head: &[u8]) -> Result<(FrameKind, usize), NoFrame> {
+fn parse_header(head: &[u8]) -> Result<(FrameKind, usize), NoFrame> {
     let kind = FrameKind::ALL.into_iter().find(|kind| *kind as u8 == head[0]).ok_or(NoFrame("an unknown kind"))?;
     if head[1..4] != [0, 0, 0] {
         return Err(NoFrame("a head with bytes that are not zero"));

@@ -1,8 +1,8 @@
 //! A probe and a load on one connection: messages, answers and bulk data share one byte stream, as in programs that
-//! multiplex (HTTP/2, gRPC). A message waits for the bytes written before it.
+//! multiplex (HTTP/2, gRPC). A message waits for the bytes that were written before it.
 //!
-//! Each end is one loop that never blocks in a call on the connection: what has no room waits here, in frames
-//! ([`frames`]). The next frame is chosen when the previous one is completely written, a message before bulk data.
+//! Each end is one loop that never blocks in a call on the connection: what the connection has no room for waits here,
+//! in frames ([`frames`]). When a frame is completely written, the next one is chosen: messages before bulk data.
 
 mod bulk;
 pub mod client;
@@ -18,20 +18,20 @@ use hairpin_transports::{Interest, Ready, Wire, WireError, WireSet};
 
 use crate::clock::Clock;
 
-/// Longest wait before an end checks whether to end, in ns.
-const LOOK_NS: u64 = 20_000_000;
-/// Waits for room are in whole milliseconds (epoll_wait(2)).
+/// Maximum interval between an end's checks whether to end, in ns.
+const POLL_INTERVAL_NS: u64 = 20_000_000;
+/// Minimum wait for room: epoll_wait(2) waits in whole milliseconds.
 const MIN_WAIT_NS: u64 = 1_000_000;
 
-/// A load on the connection of a probe, with its times in ns.
+/// A load on the connection of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkOrder {
     pub write_size_bytes: usize,
-    /// Whether it goes from the client to the server.
+    /// Whether the load goes from the client to the server.
     pub goes_up: bool,
-    /// Duration of its warm-up.
+    /// Duration of the load's warm-up, in ns.
     pub ramp_ns: u64,
-    /// Duration of the measurement.
+    /// Duration of the load's measurement, in ns.
     pub loaded_ns: u64,
 }
 
@@ -48,7 +48,7 @@ impl BulkOrder {
     }
 }
 
-/// The only load of the case, which shares the connection of the probe.
+/// The case's only load, if it shares the connection of the probe.
 pub fn load_of(case: &Case) -> Option<&Flow> {
     match case.loads()[..] {
         [load] => Some(load),
@@ -60,7 +60,7 @@ pub fn load_of(case: &Case) -> Option<&Flow> {
 #[derive(Clone, Debug, Default)]
 pub struct BulkEnd {
     pub streamed: Streamed,
-    /// When the load began, in ns of the client's clock; `None` if it did not.
+    /// When the load began, in ns of the client's clock; `None` if it did not begin.
     pub began_ns: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Waits {
         Ok(Self { for_room, ready: Vec::with_capacity(4) })
     }
 
-    /// Waits for something to receive, and for room if something `has_no_room`, until `until_ns` at most.
+    /// Waits until something is received or `until_ns`; if `has_no_room`, also until there is room.
     fn wait<C: Clock>(
         &mut self,
         clock: &C,
@@ -84,7 +84,7 @@ impl Waits {
         until_ns: u64,
         has_no_room: bool,
     ) -> Result<(), Failure> {
-        let left_ns = until_ns.saturating_sub(clock.now_ns()).min(LOOK_NS);
+        let left_ns = until_ns.saturating_sub(clock.now_ns()).min(POLL_INTERVAL_NS);
         if left_ns == 0 {
             return Ok(());
         }
@@ -112,6 +112,6 @@ fn broken(what: &str, error: &WireError) -> Failure {
     Failure::new(
         error,
         format!("cannot {what} the shared connection: {error}"),
-        "the other end ended early; see its own cause, if any",
+        "the other end ended early; see the cause it reported",
     )
 }

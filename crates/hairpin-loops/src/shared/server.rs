@@ -1,4 +1,4 @@
-//! The server of a shared connection: answers the probe's messages, and receives or sends the load.
+//! The server of a shared connection. Answers the probe's messages, and receives or sends the load.
 
 use hairpin_model::{Failure, FailureKind, Streamed};
 use hairpin_transports::Wire;
@@ -6,16 +6,16 @@ use hairpin_transports::Wire;
 use super::bulk::Bulk;
 use super::client::{is_closed, unreadable};
 use super::frames::{FrameKind, Incoming, Outgoing, ReceivedFrame};
-use super::{BulkOrder, LOOK_NS, Waits, broken};
+use super::{BulkOrder, POLL_INTERVAL_NS, Waits, broken};
 use crate::clock::Clock;
 use crate::marks::{Notice, ServerMarks};
 use crate::message::patterned;
 
-/// Maximum number and bytes of answers that wait for a client that does not read them.
+/// Maximum number and maximum bytes of answers that wait because the client does not read them.
 const MAX_UNANSWERED: usize = 1 << 16;
 const MAX_UNANSWERED_BYTES: usize = 64 << 20;
 
-/// Serves until the client closes the connection, or announces that the load is over. An answer has `reply_size` bytes.
+/// Serves until the client closes the connection or reports that the load is over. Answers have `reply_size` bytes.
 pub fn run<C: Clock>(
     clock: &C,
     wire: &mut dyn Wire,
@@ -30,7 +30,7 @@ pub fn run<C: Clock>(
     let (mut measuring, mut looked_ns, mut messages_bytes, mut answers) = (false, 0, 0, 0);
     loop {
         let now_ns = clock.now_ns();
-        if !measuring || now_ns.saturating_sub(looked_ns) >= LOOK_NS {
+        if !measuring || now_ns.saturating_sub(looked_ns) >= POLL_INTERVAL_NS {
             looked_ns = now_ns;
             let (came_bytes, sent_bytes) = bulk.moved_bytes();
             marks.moved(came_bytes + messages_bytes, sent_bytes + answers * reply_size as u64)?;
@@ -72,8 +72,8 @@ pub fn run<C: Clock>(
         if out.queued() > MAX_UNANSWERED.min(MAX_UNANSWERED_BYTES / reply_size.max(1)) {
             return Err(Failure::new(
                 FailureKind::Unexpected,
-                format!("the client: it sends messages and does not read {} answers", out.queued()),
-                "does another program than Hairpin's client send?",
+                format!("the client: it sends messages but has not read {} answers", out.queued()),
+                "is a program other than Hairpin's client sending?",
             ));
         }
         if bulk.ends(now_ns) {
@@ -83,7 +83,7 @@ pub fn run<C: Clock>(
         bulk.wrote(written.bulk_frames, clock.now_ns());
         bulk.look(now_ns, wire);
         if !came && (written.has_no_room || bulk.phase(now_ns).is_none()) {
-            waits.wait(clock, wire, now_ns + LOOK_NS, written.has_no_room)?;
+            waits.wait(clock, wire, now_ns + POLL_INTERVAL_NS, written.has_no_room)?;
         }
     }
     Ok(bulk.ended())

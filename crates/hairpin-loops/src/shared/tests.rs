@@ -1,4 +1,4 @@
-//! Frames, split anywhere and hostile, and the counts of an end.
+//! Tests with frames that are split anywhere or invalid, and the counts of an end.
 
 use hairpin_model::Received;
 use proptest::prelude::*;
@@ -9,10 +9,10 @@ use super::{BulkOrder, frames};
 
 const ORDER: BulkOrder = BulkOrder { write_size_bytes: 100, goes_up: true, ramp_ns: 10, loaded_ns: 20 };
 
-/// Bulk bytes of the ramp and measured, and the whole frames.
+/// Number of bulk bytes of the ramp and measured, and the complete frames.
 type Taken = ([u64; 2], Vec<(FrameKind, Vec<u8>)>);
 
-/// The result of these bytes, received in pieces of that size.
+/// The result of `bytes`, received in pieces of `piece` bytes.
 fn taken(bytes: &[u8], piece: usize) -> Result<Taken, frames::NoFrame> {
     let mut incoming = Incoming::default();
     let (mut bulk, mut whole) = ([0; 2], Vec::new());

@@ -24,7 +24,7 @@ fn between_hosts(load: Load, count: u64, warm_up: u64) -> RoundOrder {
 
 #[test]
 fn an_open_loop_counts_answers_that_came_after_a_later_one() {
-    // One message every 1000 ns: number 1, of the warm-up, arrives after 4, and 6 between 8 and 9.
+    // One message every 1000 ns: number 1, of the warm-up, arrives after 4, and number 6 between 8 and 9.
     let held = |number| if number == 1 { 3500 } else { 2100 };
     let acts: Vec<Act> =
         (0..10).map(|number| Act::After(if [1, 6].contains(&number) { held(number) } else { 100 })).collect();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 
-/// Runs the loop, lets `then_ns` pass, and receives the answers that arrived until then.
+/// Runs the loop, advances the clock by `then_ns`, and receives the answers that have arrived by then.
 fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> ClientResult {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);

@@ -1,4 +1,4 @@
-//! Exchanges on the manual clock: the calls of each remedy, their times, and what is timed.
+//! Exchanges on the manual clock: the calls of each remedy, their times, and which calls are timed.
 
 use std::io::IoSlice;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ use super::super::{Client, ClientResult, run_client};
 use super::TIMEOUT_NS;
 use crate::clock::{Clock, ManualClock};
 
-/// Duration of a call that sends or corks.
+/// Duration of a call that sends or corks, in ns.
 const CALL_NS: u64 = 10;
 
 fn exchange(writes: &str, remedy: Remedy) -> Exchange {
@@ -56,7 +56,7 @@ fn every_remedy_makes_its_own_calls_and_no_other() {
     let cork = |on| Set(OptionName::Cork, on);
     let of = |remedy| calls(exchange("1,3,2x4", remedy));
     let plain = [Send(1), Send(3), Send(4), Send(4), Receive(4)];
-    // These act when the socket opens, or at the server.
+    // These remedies act when the socket is opened, or at the server.
     for remedy in [Remedy::Default, Remedy::Nodelay, Remedy::CorkForgotten, Remedy::Quickack, Remedy::Batch(1)] {
         assert_eq!(of(remedy), plain, "{remedy}");
     }
@@ -87,7 +87,7 @@ fn copied_writes_have_the_sizes_of_the_model() {
 #[test]
 fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
     let order = order(exchange("3x2", Remedy::Default), 3, 1);
-    // Two writes of 10 ns come before the last one, and the answer's time counts from the begin of that one.
+    // Two writes of 10 ns precede the last one, and the answer's time counts from the beginning of the last.
     let (client_result, _) = travel(&order, &[Act::After(1000), Act::After(100), Act::After(300), Act::After(700)]);
     let client_result = client_result.unwrap();
     assert_eq!(client_result.recorder.first_message_ns(), 1020);
@@ -103,7 +103,7 @@ fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
 fn corking_is_part_of_what_is_timed() {
     let (client_result, made) = travel(&order(exchange("2x2", Remedy::Cork), 1, 0), &[Act::After(100)]);
     let samples = client_result.unwrap().recorder.finish(0);
-    // The cork is set at 0 and the last write begins at 20; its answer arrives at 120.
+    // The cork is set at 0 and the last write begins at 20. Its answer arrives at 120.
     assert_eq!((samples.sent_ns[0], samples.received_ns[0]), (0, 120));
     assert_eq!(made.iter().map(|(at_ns, _)| *at_ns).collect::<Vec<_>>(), [0, 10, 20, 30, 40]);
 }
@@ -116,7 +116,7 @@ fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
         client_result.unwrap();
         made.into_iter().map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
     };
-    // The last number of each is the begin of the wait for the answer: right after the last write.
+    // The last number of each is the beginning of the wait for the answer, right after the last write.
     assert_eq!(begun(Remedy::Default), [0, 1010, 2020, 3030, 3040]);
     assert_eq!(begun(Remedy::More), [0, 1010, 2020, 3030, 3040]);
     assert_eq!(begun(Remedy::Cork), [0, 10, 1020, 2030, 3040, 3050, 3060]);
@@ -144,11 +144,11 @@ fn requests_in_flight_are_all_written_before_an_answer_is_read() {
     let client_result = client_result.unwrap();
     let made: Vec<ScriptedCall> = made.into_iter().map(|(_, made)| made).collect();
     let window = |requests: usize| [vec![Send(2); 2 * requests], vec![Receive(4); requests]].concat();
-    // A window is never longer than the rest of its phase.
+    // A window never exceeds the rest of its phase.
     assert_eq!(made, [window(2), window(3), window(1)].concat());
     let samples = client_result.recorder.finish(0);
     assert_eq!(samples.sequence, [0, 1, 2, 3, 4, 5]);
-    // The warm-up's window ends at 130; each exchange counts from its own first write, 20 ns after the previous one.
+    // The warm-up's window ends at 130. Each exchange counts from its own first write, 20 ns after the previous one's.
     assert_eq!(samples.sent_ns[2..5], [130, 150, 170]);
     assert_eq!(samples.received_ns[2..5], [240, 260, 280]);
 }
@@ -196,7 +196,7 @@ fn answers_in_another_order_are_garbage() {
 
 #[test]
 fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones() {
-    /// A clock on which the user ends the run at a given time.
+    /// A clock that makes the user end the run at a given time.
     struct UntilStopped<'a>(ManualClock, &'a AtomicBool, u64);
     impl Clock for UntilStopped<'_> {
         fn now_ns(&self) -> u64 {
@@ -223,7 +223,7 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     assert_eq!(client_result.exchange_counts.map(|counts| counts.exchanges), Some(3));
 }
 
-/// A server's wire: its request arrives in two pieces, twice, and then the client closes.
+/// The wire of a server: a request arrives in two pieces, twice, and then the client closes.
 #[derive(Default)]
 struct InPieces(Vec<ScriptedCall>);
 

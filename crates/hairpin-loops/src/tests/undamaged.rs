@@ -1,4 +1,4 @@
-//! Damage by a link that no checksum detected, on the manual clock.
+//! Damage by a link that no checksum detects, on the manual clock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -116,7 +116,7 @@ fn the_server_answers_no_damaged_message() {
         message[also_at] ^= 0x10;
         message
     };
-    // Damaged: beyond the bytes sent back, a number as well, and the length in the datagram's header.
+    // Damage beyond the bytes sent back, damage to a number too, and a damaged length in the datagram's header.
     let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
     let mut server = ServerWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();

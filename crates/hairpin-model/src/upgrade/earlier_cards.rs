@@ -1,4 +1,4 @@
-//! The cards of the transports that existed before runs kept their cards.
+//! The cards of the transports that existed before runs saved cards.
 
 use crate::card::{Protocol, SavedCard, SavedCards};
 

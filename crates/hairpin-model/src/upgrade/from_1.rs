@@ -1,6 +1,6 @@
 //! From format 1 to format 2: flows and ends in a case, a list of hosts, and renamed words.
 //!
-//! Traces have no format number and are read in the words of either format ([`crate::trace`]).
+//! Traces have no format number; [`crate::trace`] reads the names of both formats.
 //!
 //! A case of format 1 is one flow.
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::items::items;
 
-/// Renamed fields, anywhere in the tree.
+/// Fields that were renamed anywhere in the tree.
 const KEYS: &[(&str, &str)] = &[
     ("lossless", "reliable"),
     ("bare_acks", "pure_acks"),
@@ -17,7 +17,7 @@ const KEYS: &[(&str, &str)] = &[
     ("receive-buffer-overflow-echo", "receive-buffer-overflow-server"),
 ];
 
-/// Renamed words, by their field.
+/// Renamed values: field, old value, new value.
 const WORDS: &[(&str, &str, &str)] = &[
     ("placement", "together", "same-cpu"),
     ("placement", "apart", "cross-cpu"),
@@ -27,7 +27,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("cause", "far-program", "server-program"),
 ];
 
-/// Renamed words of a command line.
+/// Renamed arguments in command lines.
 const ARGUMENTS: &[(&str, &str)] = &[
     ("--placement together", "--placement same-cpu"),
     ("--placement apart", "--placement cross-cpu"),
@@ -36,7 +36,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("--plant ", "--injected-fault "),
 ];
 
-/// The run, without its rounds.
+/// Upgrades the run, without its rounds.
 pub(super) fn run(run: &mut Value) {
     rename(run);
     if let Some(run) = run.as_object_mut() {
@@ -57,7 +57,8 @@ pub(super) fn run(run: &mut Value) {
     }
 }
 
-/// A line of `rounds.jsonl`. It may be lifted already: `analyse` writes the rounds before the run.
+/// Upgrades a line of `rounds.jsonl`, unless it already is in the new format: `analyse` writes the rounds before the
+/// run.
 pub(super) fn round(record: &mut Value) {
     let Some(case) = record.pointer_mut("/order/case").filter(|case| case.get("flows").is_none()) else { return };
     rename(case);
@@ -70,7 +71,7 @@ pub(super) fn round(record: &mut Value) {
     if let Some(measured) = outcome.and_then(Value::as_object_mut) {
         let names =
             ["figures", "ledger", "setup_ns", "first_message_ns", "samples_file", "samples_kept", "exchange_counts"];
-        let flow = taken(measured, &names);
+        let flow = take_fields(measured, &names);
         measured.insert("flows".to_owned(), json!([flow]));
         let ends = [("client", "client"), ("server", "echo")].into_iter().filter_map(|(role, name)| {
             let mut end = measured.remove(name).filter(Value::is_object)?;
@@ -85,27 +86,27 @@ pub(super) fn round(record: &mut Value) {
 
 fn lift_case(case: &mut Value) {
     let Some(old) = case.as_object_mut() else { return };
-    let mut load = taken(old, &["size_bytes", "reply_size_bytes"]);
+    let mut load = take_fields(old, &["size_bytes", "reply_size_bytes"]);
     let pattern = old.remove("pattern").unwrap_or_default();
     load.insert("kind".to_owned(), pattern["kind"].clone());
     if let Some(rate_per_s) = pattern.get("rate_per_s") {
         load.insert("rate_per_s".to_owned(), rate_per_s.clone());
     }
-    let exchange = taken(old, &["writes", "gap_ns", "pipeline", "remedy"]);
+    let exchange = take_fields(old, &["writes", "gap_ns", "pipeline", "remedy"]);
     if pattern["kind"] == "small-writes" {
         load.insert("kind".to_owned(), "exchange".into());
         load.remove("size_bytes");
         load.extend(exchange);
     }
-    let mut flow = taken(old, &["transport", "options"]);
+    let mut flow = take_fields(old, &["transport", "options"]);
     flow.insert("load".to_owned(), load.into());
     flow.extend(object(json!({
         "name": "main", "direction": "round-trip", "streams": 1, "connections": 1, "receivers": 1
     })));
-    let mut ends = taken(old, &["waiting", "placement", "cpu_idle"]);
+    let mut ends = take_fields(old, &["waiting", "placement", "cpu_idle"]);
     ends.entry("cpu_idle").or_insert_with(|| "deep".into());
     ends.insert("kind".to_owned(), old.remove("ends").unwrap_or_default());
-    let mut path = taken(old, &["link"]);
+    let mut path = take_fields(old, &["link"]);
     if let Some(name) = old.remove("link_name") {
         path.insert("name".to_owned(), name);
     }
@@ -126,7 +127,7 @@ fn lift_summary(summary: &mut Value) {
     let names = "samples latency_ns service_ns lateness_ns rate_per_s setup_ns first_message_ns ledger curve modes \
                  exchange_ns first_exchange_ns early_exchanges_ns bytes_per_ms segments_per_exchange \
                  pure_acks_per_exchange system_calls_per_exchange speed_up_against_default";
-    let mut flow = taken(old, &names.split_whitespace().collect::<Vec<_>>());
+    let mut flow = take_fields(old, &names.split_whitespace().collect::<Vec<_>>());
     flow.extend(settings["flows"][0].as_object().cloned().unwrap_or_default());
     flow.insert("goodput_bytes_per_s".to_owned(), Value::Null);
     old.insert("flows".to_owned(), json!([flow]));
@@ -153,7 +154,7 @@ fn lift_summary(summary: &mut Value) {
     old.insert("path".to_owned(), path.into());
 }
 
-/// A knob of the plan: its name and its values.
+/// Upgrades the name and the values of a setting of the plan.
 fn lift_knob(knob: &mut Value) {
     let Some([Value::String(name), Value::Array(values)]) = knob.as_array_mut().map(Vec::as_mut_slice) else {
         return;
@@ -170,7 +171,7 @@ fn lift_knob(knob: &mut Value) {
     }
 }
 
-/// Renames fields and words in the whole tree.
+/// Renames fields and values in the whole tree.
 fn rename(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(rename),
@@ -192,7 +193,7 @@ fn rename(value: &mut Value) {
 }
 
 /// Removes the named fields from an object and returns them.
-fn taken(object: &mut Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+fn take_fields(object: &mut Map<String, Value>, names: &[&str]) -> Map<String, Value> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), object.remove(*name)?))).collect()
 }
 

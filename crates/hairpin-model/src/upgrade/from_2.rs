@@ -1,7 +1,7 @@
-//! From format 2 to format 3: flows have an identity and a role in place of a name, and ends refer to a flow by its
-//! identity in place of its index.
+//! From format 2 to format 3: flows have an identity and a role instead of a name, and ends refer to a flow by its
+//! identity instead of its index.
 //!
-//! Identities of cases are recomputed, since they are digests of the case's JSON.
+//! Identities of cases are recomputed because they are digests of the case's JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::items::items;
 use crate::case::Case;
 
-/// Names of flows, with their identities and roles. A flow with another name is a measured one.
+/// Names of flows, with their identities and roles. Flows with other names are measured flows.
 const ROLES: &[(&str, &str, &str)] = &[
     ("probe", "probe", "probe"),
     ("load", "load", "load"),
@@ -21,7 +21,7 @@ const ROLES: &[(&str, &str, &str)] = &[
 /// Renamed causes of losses.
 const CAUSES: &[(&str, &str)] = &[("receive_buffer", "receive-buffer-overflow"), ("send_buffer", "send-buffer")];
 
-/// The run, without its rounds. Its answer is computed again when it is opened.
+/// Upgrades the run, without its rounds. Removes its answer, which is computed again when the run is opened.
 pub(super) fn run(run: &mut Value) {
     if let Some(plan) = run.get_mut("plan") {
         items(plan, "cases").for_each(lift_flows);
@@ -56,7 +56,8 @@ pub(super) fn run(run: &mut Value) {
     }
 }
 
-/// A line of `rounds.jsonl`. It may be lifted already: `analyse` writes the rounds before the run.
+/// Upgrades a line of `rounds.jsonl`, unless it already is in the new format: `analyse` writes the rounds before the
+/// run.
 pub(super) fn round(record: &mut Value) {
     let Some(case) = record.pointer_mut("/order/case").filter(|case| case["flows"][0].get("id").is_none()) else {
         return;
@@ -77,7 +78,7 @@ pub(super) fn round(record: &mut Value) {
     rename_causes(measured);
 }
 
-/// Gives the flows of a case, or of its summary, an identity and a role.
+/// Replaces the name of each flow of a case or of its summary by an identity and a role.
 fn lift_flows(of: &mut Value) {
     for flow in items(of, "flows").filter_map(Value::as_object_mut) {
         let Some(Value::String(name)) = flow.remove("name") else { continue };
@@ -87,19 +88,19 @@ fn lift_flows(of: &mut Value) {
     }
 }
 
-/// Whether its server was on another host.
+/// Whether the server was on another host.
 fn is_across(case: &Value) -> bool {
     !case["path"]["host"].is_null()
 }
 
-/// Replaces the index of each end's flow by the flow's identity, and that of its host by the host's end.
+/// In each end, replaces the index of the flow by the flow's identity, and the index of the host by the host's role.
 fn lift_ends(of: &mut Value, is_across: bool) {
     let ids: Vec<Value> = items(of, "flows").map(|flow| flow["id"].clone()).collect();
     for end in items(of, "ends").filter_map(Value::as_object_mut) {
         let place = end.get("flow").and_then(Value::as_u64).unwrap_or(0);
         let id = usize::try_from(place).ok().and_then(|place| ids.get(place)).cloned();
         end.insert("flow".to_owned(), id.unwrap_or_default());
-        // Programs with format 2 gave every end the index 0; on two hosts each end ran on its own.
+        // Format 2 saved host index 0 for every end; between two hosts each end ran on its own host.
         let role = end.get("role").filter(|_| is_across).cloned();
         end.insert("host".to_owned(), role.unwrap_or_else(|| "client".into()));
     }

@@ -1,4 +1,4 @@
-//! Loading runs of older formats: each step lifts the JSON by one version.
+//! Loads runs of older formats: each step upgrades the JSON by one version.
 
 mod earlier_cards;
 mod from_1;
@@ -19,16 +19,14 @@ use crate::trace::End;
 /// Why a saved run could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Not JSON, or not of the shape that its format promises.
-    #[error("the run does not have the shape of format {format}: {source} (hint: was run.json edited or cut short?)")]
+    /// JSON that does not match its format.
+    #[error("the run does not match format {format}: {source} (hint: was run.json edited or truncated?)")]
     Shape {
-        /// The format it claims.
+        /// The format number in the file.
         format: u32,
-        /// What serde found.
         source: serde_json::Error,
     },
-    /// Not JSON at all.
-    #[error("it is not JSON: {0} (hint: was the file edited or cut short?)")]
+    #[error("it is not JSON: {0} (hint: was the file edited or truncated?)")]
     Json(#[from] serde_json::Error),
     /// No format number in it.
     #[error("the file has no `format` number (hint: is this the run.json of a Hairpin run?)")]
@@ -38,7 +36,7 @@ pub enum LoadError {
     Newer(u32),
 }
 
-/// One step: lifts each kind of text of a run from format `n` to `n + 1`; `n` is its index in the list plus one.
+/// One step: upgrades each kind of file of a run from format `n` to `n + 1`; `n` is its index in `STEPS` plus one.
 struct Upgrade {
     /// `run.json`.
     run: fn(&mut Value),
@@ -50,18 +48,18 @@ struct Upgrade {
 const STEPS: &[Upgrade] =
     &[Upgrade { run: from_1::run, round: from_1::round }, Upgrade { run: from_2::run, round: from_2::round }];
 
-/// Parses a text of that format; `lift` selects the part of each step.
-fn upgraded<T: DeserializeOwned>(
+/// Parses a text in format `format`; `lift` selects the function of each step.
+fn parse_upgraded<T: DeserializeOwned>(
     text: &[u8],
     format: u32,
     lift: fn(&Upgrade) -> fn(&mut Value),
 ) -> serde_json::Result<T> {
     if format == FORMAT {
-        // Without the tree of values, which takes several times the memory.
+        // Avoids the tree of values, which takes several times the memory.
         return serde_json::from_slice(text);
     }
     let mut json: Value = serde_json::from_slice(text)?;
-    // Anything but an object has no fields to lift; parsing reports it.
+    // Only an object has fields to upgrade; parsing reports anything else.
     if json.is_object() {
         for step in STEPS.iter().skip((format as usize).saturating_sub(1)) {
             lift(step)(&mut json);
@@ -70,19 +68,19 @@ fn upgraded<T: DeserializeOwned>(
     serde_json::from_value(json)
 }
 
-const NOT_OF_ITS_CASE: &str = "the results are not those of the flows of their case";
+const FLOW_MISMATCH: &str = "the results do not match the flows of their case";
 
-/// Reads a line of the `rounds.jsonl` of a run of that format.
+/// Reads a line of the `rounds.jsonl` of a run in format `format`.
 ///
 /// # Errors
-/// It is not a round of that format.
+/// If the line is not a round in this format.
 pub fn round(line: &[u8], format: u32) -> serde_json::Result<RoundRecord> {
-    let record: RoundRecord = upgraded(line, format, |step| step.round)?;
-    if record.is_of_its_case() { Ok(record) } else { Err(serde_json::Error::custom(NOT_OF_ITS_CASE)) }
+    let record: RoundRecord = parse_upgraded(line, format, |step| step.round)?;
+    if record.is_of_its_case() { Ok(record) } else { Err(serde_json::Error::custom(FLOW_MISMATCH)) }
 }
 
-/// Reads a `run.json` of this or any older format. Returns the run in this format, and the format of the text, which
-/// its `rounds.jsonl` has too.
+/// Reads a `run.json` in the current or an older format. Returns the run in the current format, and the format of the
+/// file, which is also that of its `rounds.jsonl`.
 ///
 /// # Errors
 /// [`LoadError`] if it is not a run, or has a newer format.
@@ -92,12 +90,12 @@ pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
         return Err(LoadError::Newer(format));
     }
     let shape = |source| LoadError::Shape { format, source };
-    let mut run: Run = upgraded(text.as_bytes(), format, |step| step.run).map_err(shape)?;
+    let mut run: Run = parse_upgraded(text.as_bytes(), format, |step| step.run).map_err(shape)?;
     if !run.cases.iter().all(CaseSummary::is_of_its_case) {
-        return Err(shape(serde_json::Error::custom(NOT_OF_ITS_CASE)));
+        return Err(shape(serde_json::Error::custom(FLOW_MISMATCH)));
     }
     if run.host(End::Client).is_none() {
-        return Err(shape(serde_json::Error::custom("the run has no host of a client")));
+        return Err(shape(serde_json::Error::custom("the run has no host for the client")));
     }
     run.format = FORMAT;
     if run.cards.is_empty() {
@@ -143,8 +141,8 @@ mod tests {
         assert_eq!(load(&json.to_string()).unwrap().0.cards, own);
     }
 
-    /// Calls `check` with each place of the value replaced by each kind of thing: all of them if properties are tried
-    /// 512 times or more, else a share.
+    /// Calls `check` with each node of the value replaced by each kind of JSON value. Replaces all nodes if properties
+    /// are tried 512 times or more, else every nth.
     fn each_mutation(whole: &Value, check: impl Fn(&Value)) {
         fn places(value: &Value, place: String, into: &mut Vec<String>) {
             match value {
@@ -198,9 +196,9 @@ mod tests {
         each_mutation(&serde_json::from_str(line).unwrap(), |mutated| drop(round(mutated.to_string().as_bytes(), 2)));
     }
 
-    /// A flow that is missing, there twice or another one would show the figures of another flow.
+    /// With a missing, duplicate or wrong flow, a report would show the figures of another flow.
     #[test]
-    fn results_that_are_not_those_of_their_case_are_refused() {
+    fn results_that_do_not_match_their_case_are_refused() {
         let rounds = include_str!("../../../hairpin/tests/formats/2-under-load/rounds.jsonl");
         let whole = serde_json::to_value(round(rounds.lines().nth(1).unwrap().as_bytes(), 2).unwrap()).unwrap();
         let read = |record: &Value| round(record.to_string().as_bytes(), FORMAT);

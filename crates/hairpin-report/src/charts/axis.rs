@@ -1,16 +1,16 @@
-//! Axes: positions of values, and values to label.
+//! Axes: the positions of values, and the values to label.
 
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 use hairpin_model::quantities;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     Log,
-    /// Equal distances are equal differences.
+    /// Equal distances mean equal differences.
     Linear,
 }
 
-/// An axis from `low` to `high`: finite, `low` below `high`, above zero if logarithmic.
+/// An axis from `low` to `high`. Both are finite, `low` is below `high`, and above zero if the axis is logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     scale: Scale,
@@ -25,22 +25,22 @@ pub struct Tick {
     /// Position, 0 to 1.
     pub place: f64,
     pub label: String,
-    /// A power of ten, or any tick of a linear axis; others may be omitted if the axis is narrow.
+    /// Whether the label must be drawn: powers of ten and linear axes; a narrow axis may omit others.
     pub major: bool,
 }
 
-/// The range of a logarithmic axis, in ns: from a picosecond to some thirty years. Other values are damaged data.
+/// Drawable range of a logarithmic axis in ns: a picosecond to about thirty years. Other values are damaged data.
 const DRAWABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
 
 impl Axis {
-    /// A logarithmic axis for all of `values` with some margin; `None` if no value is finite and above zero.
+    /// Returns a logarithmic axis for all of `values` with some margin; `None` if no value is finite and above zero.
     pub fn log(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (low, high) = extremes(values.into_iter().filter(|value| DRAWABLE.contains(value)))?;
         let room = ((high / low).ln() * 0.04).max(0.05).exp();
         Some(Self { scale: Scale::Log, low: low / room, high: high * room })
     }
 
-    /// The same, at least from `centre / (1 + share)` to `centre * (1 + share)`: small wobbles stay small.
+    /// Like [`Self::log`], but spans at least `centre / (1 + share)` to `centre * (1 + share)`: noise then looks small.
     pub fn log_around(centre: f64, share: f64, values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let bounds = [centre / (1.0 + share), centre * (1.0 + share)];
         let held = extremes(values.into_iter().filter(|value| DRAWABLE.contains(value)));
@@ -53,27 +53,27 @@ impl Axis {
         (low < high).then_some(Self { scale: Scale::Log, low, high })
     }
 
-    /// A linear axis from zero for all of `values`; `None` if no value is finite and above zero.
+    /// Returns a linear axis from zero for all of `values`; `None` if no value is finite and above zero.
     pub fn from_zero(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (_, high) = extremes(values.into_iter().filter(|value| *value > 0.0))?;
         Some(Self { scale: Scale::Linear, low: 0.0, high })
     }
 
-    /// A linear axis from the lowest to the highest of `values`, with some margin at both ends but not below zero;
-    /// `None` if no value is finite.
+    /// Returns a linear axis from the lowest to the highest of `values`, with some margin at both ends but not below
+    /// zero; `None` if no value is finite.
     pub fn around(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (low, high) = extremes(values.into_iter())?;
-        // Around a single value, wide enough for distinct labels.
+        // For a single value, wide enough for distinct labels.
         let room = if low < high { (high - low) * 0.03 } else { (high * 0.1).max(1.0) };
         Self::between((low - room).max(0.0), high + room)
     }
 
-    /// A linear axis from `low` to `high`; `None` if they are not finite or not in this order.
+    /// Returns a linear axis from `low` to `high`; `None` if they are not finite or not in this order.
     pub fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { scale: Scale::Linear, low, high })
     }
 
-    /// The position of `value`, 0 to 1, clamped to the axis; 0 if not finite.
+    /// Returns the position of `value`, 0 to 1, clamped to the axis; 0 if it is not finite.
     pub fn place(&self, value: f64) -> f64 {
         let place = match self.scale {
             Scale::Log => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
@@ -82,12 +82,12 @@ impl Axis {
         if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Ticks for an axis of nanoseconds, `at_most` of them or a few more.
+    /// Returns ticks for an axis in nanoseconds, about `at_most` of them.
     pub fn time_ticks(&self, at_most: usize) -> Vec<Tick> {
-        self.ticks(at_most, |ns| tied(&quantities::round_duration(ns)))
+        self.ticks(at_most, |ns| nbsp(&quantities::round_duration(ns)))
     }
 
-    /// Ticks with custom labels, `at_most` of them or a few more.
+    /// Returns ticks with custom labels, about `at_most` of them.
     pub fn ticks(&self, at_most: usize, label: impl Fn(f64) -> String) -> Vec<Tick> {
         let values = match self.scale {
             Scale::Log if self.high / self.low >= 8.0 => self.decades(at_most),
@@ -102,9 +102,9 @@ impl Axis {
         values.into_iter().map(tick).collect()
     }
 
-    /// Powers of ten, with 2 and 5 or with 3 between them unless that is too many.
+    /// Returns powers of ten, with 2 and 5 or with 3 between them unless there would be too many.
     fn decades(&self, at_most: usize) -> Vec<f64> {
-        // The decimal exponent of a finite number.
+        // A decimal exponent fits an i32.
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let within = |value: &f64| (self.low..=self.high).contains(value);
         let all = |factors: &[f64]| -> Vec<f64> {
@@ -118,7 +118,7 @@ impl Axis {
             .unwrap_or_else(|| all(&[1.0]))
     }
 
-    /// Multiples of 1, 2 or 5 times a power of ten.
+    /// Returns multiples of 1, 2 or 5 times a power of ten.
     fn steps(&self, at_most: usize) -> Vec<f64> {
         let rough = (self.high - self.low) / at_most.max(1) as f64;
         let magnitude = 10_f64.powf(rough.log10().floor());
@@ -146,26 +146,26 @@ fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The axis of a percentile curve: quantiles by their nines, log10(1 / (1 - q)), as in HdrHistogram's plots.
+/// The axis of a percentile curve: its unit is the number of nines, log10(1 / (1 - q)), as in HdrHistogram's plots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nines {
     most: f64,
 }
 
 impl Nines {
-    /// An axis up to the last of `samples` messages: the maximum of n messages is at 1 - 1/n.
+    /// Returns an axis up to the last of `samples` messages: the maximum of n messages is at 1 - 1/n.
     pub fn of(samples: u64) -> Self {
         Self { most: (samples.max(10) as f64).log10() }
     }
 
-    /// The position of a quantile of `samples` messages, 0 to 1.
+    /// Returns the position of a quantile of `samples` messages, 0 to 1.
     pub fn place(&self, quantile: f64, samples: u64) -> f64 {
         let last = (samples.max(1) as f64).log10();
         let nines = if quantile < 1.0 { -(1.0 - quantile.max(0.0)).log10() } else { last };
         if nines.is_finite() { (nines.min(last) / self.most).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The labelled quantiles of the axis: 0, 50, 90, 99, 99.9 %, ...
+    /// Returns quantile, position and label of each tick: 0, 50, 90, 99, 99.9 %, ...
     pub fn ticks(&self) -> Vec<(f64, f64, String)> {
         let mut ticks =
             vec![(0.0, 0.0, "0 %".to_owned()), (0.5, std::f64::consts::LOG10_2 / self.most, "50 %".to_owned())];

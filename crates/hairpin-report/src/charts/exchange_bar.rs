@@ -1,4 +1,4 @@
-//! Where the time of one exchange went: a bar to scale, and the duration of each part.
+//! How the time of one exchange is spent: a bar to scale, and the duration of each part.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::{TimeSequence, Wait, quantities};
 
 use super::svg::{escape, percent};
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 use crate::time_sequence::words;
 
-/// `None` if the exchange has no duration.
+/// Returns `None` if the exchange has no duration.
 pub(crate) fn chart(sequence: &TimeSequence) -> Option<String> {
     let whole = sequence.duration_ns;
     if whole <= 0 {
@@ -35,7 +35,7 @@ pub(crate) fn chart(sequence: &TimeSequence) -> Option<String> {
     let name = |cause: Option<WaitCause>| cause.map_or("calls, packets on the way, wake-ups", words::cause);
     let said: Vec<String> = parts
         .iter()
-        .map(|(cause, ns)| format!("{} {}", name(*cause), tied(&quantities::duration(*ns as f64))))
+        .map(|(cause, ns)| format!("{} {}", name(*cause), nbsp(&quantities::duration(*ns as f64))))
         .collect();
     let said = escape(&said.join("; "));
     Some(format!(
@@ -44,8 +44,8 @@ pub(crate) fn chart(sequence: &TimeSequence) -> Option<String> {
     ))
 }
 
-/// The exchange cut at each start and end of a wait, each piece with the wait that delays the exchange: held bytes
-/// before a late acknowledgment, which matters only because of them.
+/// Splits the exchange at each start and end of a wait. Returns each piece with the wait that delays the exchange:
+/// held bytes take precedence over a late acknowledgment, which delays it only because of them.
 fn pieces(waits: &[Wait], whole: i64) -> Vec<(Option<WaitCause>, i64, i64)> {
     let mut cuts: Vec<i64> = waits.iter().flat_map(|wait| [wait.from_ns, wait.until_ns]).collect();
     cuts.retain(|cut| (1..whole).contains(cut));

@@ -1,4 +1,4 @@
-//! Goodput over the size of a write: a line per series, a plot per stand, all with the same scales.
+//! Goodput by the size of a write: a line per series, a plot per panel, all with the same scales.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use super::plot::{Frame, Place, Point, legend, log_scale, measured_scale, side_b
 use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Series, varied};
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
-/// `None` if no series has two sizes.
+/// Returns `None` if no series has two sizes.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let places = blocks.rows().filter_map(place).flat_map(Place::values);
     let y = log_scale(places, "goodput (log scale)", 8, |value| Quantity::Goodput.tick(value))?;
-    let label = |bytes: f64| tied(&quantities::bytes(bytes));
+    let label = |bytes: f64| nbsp(&quantities::bytes(bytes));
     let x = measured_scale(&blocks.varied(), "bytes per write (log scale)", label)?;
     let frame = Frame { blocks, looks, x: &x, y: &y };
     let point = |series: &Series<'_>, row: &CaseSummary| {

@@ -1,4 +1,4 @@
-//! Goodput over the time of a round, and below it the CPU time of both ends: medians and range over the rounds.
+//! Goodput over the time of a round, and below it the CPU time of both ends: median and range of the rounds.
 
 use hairpin_model::{Figure, FlowSummary, Moment, OverTime, quantities};
 
@@ -6,7 +6,7 @@ use super::axis::Axis;
 use super::over_time::{Span, legend};
 use super::quantity::Quantity;
 
-/// The two charts of a flow; `None` if its rounds have fewer than two moments.
+/// Returns the two charts of a flow; `None` if its rounds have fewer than two moments.
 pub(crate) fn chart(flow: &FlowSummary, name: &str) -> Option<String> {
     let over_time = flow.over_time.as_ref()?;
     let span = Span::of_moments(&over_time.moments)?;
@@ -58,7 +58,7 @@ fn cpu(over_time: &OverTime, span: &Span, name: &str) -> Option<String> {
     Some(frame.finish())
 }
 
-/// The legend of all charts.
+/// Returns the legend that all charts share.
 pub(crate) fn key() -> String {
     let entries = [
         ("key-line s0", "goodput, median of rounds"),

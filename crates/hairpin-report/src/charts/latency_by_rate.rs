@@ -1,4 +1,4 @@
-//! One-way latency over the message rate: gain and cost of a larger batch.
+//! One-way latency by message rate: what a larger batch gains and costs.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Panel, Series};
 
-/// Maximum points of a plot with labels.
+/// Maximum points of a plot in which points have labels.
 const MAX_LABELS: usize = 12;
 
-/// `None` if no series has two batches with a latency.
+/// Returns `None` if no series has two batches with a latency.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let both: Vec<(Place, Place)> = blocks.rows().filter_map(places).collect();
     let rate_title = "messages received per second (log scale)";
@@ -21,7 +21,7 @@ pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) 
     let latencies = both.iter().flat_map(|(_, y)| y.values());
     let y = log_scale(latencies, "one-way latency, p50 (log scale)", 8, |value| Quantity::Latency.tick(value))?;
     let frame = Frame { blocks, looks, x: &x, y: &y };
-    let point = |stand: &Panel<'_>, series: &Series<'_>, row: &CaseSummary| {
+    let point = |panel: &Panel<'_>, series: &Series<'_>, row: &CaseSummary| {
         let (x, y) = places(row)?;
         let batch = row.case.primary().load.batch();
         let words = format!(
@@ -30,12 +30,12 @@ pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) 
             Quantity::Rate.with_bounds(row.one_way()?.received_per_s?),
             Quantity::Latency.with_bounds(row.primary().latency_ns.p50?)
         );
-        let has_labels = stand.series.iter().map(|series| series.rows.len()).sum::<usize>() <= MAX_LABELS;
+        let has_labels = panel.series.iter().map(|series| series.rows.len()).sum::<usize>() <= MAX_LABELS;
         let label = if has_labels { batch.to_string() } else { String::new() };
         Some(Point { x, y, words, label, ring: false })
     };
-    let plots = frame.plots("One-way latency by messages received per second", &[], |stand, series| {
-        vec![frame.curve(series, |row| point(stand, series, row))]
+    let plots = frame.plots("One-way latency by messages received per second", &[], |panel, series| {
+        vec![frame.curve(series, |row| point(panel, series, row))]
     });
     (!plots.is_empty()).then(|| side_by_side(&plots, &legend(blocks, looks, &[])))
 }

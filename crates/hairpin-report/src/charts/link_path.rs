@@ -1,5 +1,5 @@
-//! One direction of a link as a line: the entry, the stages in order with their figures and drops, and the exit. It is
-//! text in boxes, so that it follows the reader's width.
+//! One direction of a link as a line: the entry, the stages in order with their figures and drops, and the exit. The
+//! chart is HTML text in boxes, so that it adapts to the width of the window.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use hairpin_model::{DirectionRecord, StageRecord, quantities};
 
 use super::svg::escape;
 use crate::links;
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
 const ENDS: [&str; 2] = ["near end", "far end"];
 
-/// The near end is on the left, so packets go right when up and left when down.
+/// The near end is on the left, so packets go right in the direction up and left in the direction down.
 pub(crate) fn chart(direction: Direction, record: &DirectionRecord) -> String {
     let [from, to] = match direction {
         Direction::Up => ENDS,
@@ -22,13 +22,13 @@ pub(crate) fn chart(direction: Direction, record: &DirectionRecord) -> String {
         |name: &str, count: String| format!("<li class=\"end\"><b>{name}</b><small>{}</small></li>", escape(&count));
     let mut html = format!("<ol class=\"link-path {direction}\" aria-label=\"{from} to {to}\">");
     html.push_str(&end(from, format!("{} in", quantities::counted(record.packets.entered, "packet"))));
-    record.stages.iter().for_each(|stage| html.push_str(&one(stage)));
+    record.stages.iter().for_each(|stage| html.push_str(&stage_html(stage)));
     html.push_str(&end(to, format!("{} out", quantities::count(record.packets.out))));
     html.push_str("</ol>");
     html
 }
 
-fn one(stage: &StageRecord) -> String {
+fn stage_html(stage: &StageRecord) -> String {
     let mut html = format!(
         "<li class=\"stage\"><span class=\"box\"><b>{}</b> <span>{}</span></span>",
         escape(&stage.stage),
@@ -36,7 +36,7 @@ fn one(stage: &StageRecord) -> String {
     );
     if stage.time_inside_ns > 0 && stage.packets.out > 0 {
         let mean_ns = stage.time_inside_ns as f64 / stage.packets.out as f64;
-        let _ = write!(html, "<small>inside for {} (mean)</small>", tied(&quantities::duration(mean_ns)));
+        let _ = write!(html, "<small>inside for {} (mean)</small>", nbsp(&quantities::duration(mean_ns)));
     }
     if !stage.packets.dropped.is_empty() {
         let _ =

@@ -1,4 +1,4 @@
-//! The load curve: messages delivered over messages offered, and below it one-way latency; a ring marks the knee.
+//! The load curve: messages delivered by messages offered, and below it one-way latency; a ring marks the knee.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Series, varied};
 
-/// The two charts; `None` if no series has two rates.
+/// Returns the two charts; `None` if no series has two rates.
 pub(crate) fn charts(
     knees: &[Knee],
     blocks: &Blocks<'_>,
@@ -50,7 +50,7 @@ fn delivered(row: &CaseSummary) -> Option<Figure> {
     row.one_way()?.delivered_per_s
 }
 
-/// Whether a case has the highest delivered rate of its sweep; never if the maximum of all rates was delivered.
+/// Whether a case has the highest delivered rate of its sweep; false if every rate of the sweep was delivered.
 fn is_knee(knees: &[Knee], row: &CaseSummary) -> bool {
     let rate = row.case.primary().load.rate_per_s();
     knees.iter().any(|knee| {

@@ -1,4 +1,4 @@
-//! Where messages were lost: a bar per case, the causes stacked along the sent messages.
+//! Where messages were lost: a bar per case, with the causes stacked as shares of the sent messages.
 
 use std::fmt::Write as _;
 
@@ -8,18 +8,18 @@ use hairpin_model::{FlowSummary, Ledger, quantities};
 use super::over_time::legend;
 use super::svg::{escape, percent};
 use crate::one_way::{Blocks, Panel};
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
-/// Known causes and their colours; unknown ones follow.
+/// Known causes and their colours, in drawing order; unknown causes come after them.
 const CAUSES: [(&str, usize); 5] = [(RECEIVE_BUFFER, 1), (SEND_BUFFER, 3), (QDISC, 4), (DEVICE, 6), (LINK, 0)];
-const OTHERS: usize = 2;
+const OTHER_COLOUR: usize = 2;
 const LATE: &str = "late";
 const UNEXPLAINED: &str = "unexplained";
 
-/// `None` if fewer than two cases sent anything, or none lost anything.
+/// Returns `None` if fewer than two flows sent anything, or if none lost anything.
 pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
-    let flows = |stand: &Panel<'_>| -> Vec<Lane> {
-        let rows = stand.series.iter().flat_map(|series| &series.rows);
+    let flows = |panel: &Panel<'_>| -> Vec<Lane> {
+        let rows = panel.series.iter().flat_map(|series| &series.rows);
         let lanes = rows.flat_map(|row| {
             let lane =
                 |(name, flow): (String, &FlowSummary)| Lane { name, ledger: flow.ledger.clone(), valid: row.valid };
@@ -35,18 +35,18 @@ pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
     }
     let mut html = String::from("<div class=\"losses\" role=\"list\">");
     let mut causes: Vec<String> = Vec::new();
-    for stand in &blocks.all {
-        let lanes: Vec<Lane> = flows(stand).into_iter().filter(is_lossy).collect();
+    for panel in &blocks.all {
+        let lanes: Vec<Lane> = flows(panel).into_iter().filter(is_lossy).collect();
         if !lanes.is_empty() {
-            let _ = write!(html, "<h3 class=\"lane-group\">{}</h3>", escape(&stand.title));
+            let _ = write!(html, "<h3 class=\"lane-group\">{}</h3>", escape(&panel.title));
         }
         for lane in lanes {
             causes.extend(parts(&lane.ledger).into_iter().map(|(cause, _)| cause));
-            html.push_str(&lane.drawn());
+            html.push_str(&lane.draw());
         }
     }
     html.push_str("</div>");
-    causes.sort_by(|a, b| look(a).cmp(&look(b)));
+    causes.sort_by(|a, b| order(a).cmp(&order(b)));
     causes.dedup();
     let mut entries: Vec<(String, String)> =
         causes.iter().map(|cause| (format!("key-part {}", class(cause)), words(cause))).collect();
@@ -59,21 +59,21 @@ pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
 }
 
 fn cases(count: usize) -> String {
-    tied(&quantities::counted(count as u64, "case"))
+    nbsp(&quantities::counted(count as u64, "case"))
 }
 
-/// Losses by cause, in the order of the colours, without zeros.
+/// Returns the losses by cause, in drawing order, without zeros.
 fn parts(ledger: &Ledger) -> Vec<(String, u64)> {
     let late = (LATE.to_owned(), ledger.late);
     let unexplained = (UNEXPLAINED.to_owned(), u64::try_from(ledger.unexplained).unwrap_or(0));
     let lost = ledger.lost.iter().map(|(cause, count)| (cause.clone(), *count));
     let mut parts: Vec<(String, u64)> =
         lost.chain([late, unexplained]).filter(|(_, count)| *count > 0 && ledger.sent > 0).collect();
-    parts.sort_by(|(a, _), (b, _)| look(a).cmp(&look(b)));
+    parts.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
     parts
 }
 
-fn look(cause: &str) -> (usize, &str) {
+fn order(cause: &str) -> (usize, &str) {
     let known = CAUSES.iter().position(|(known, _)| *known == cause);
     (known.unwrap_or(if cause == UNEXPLAINED { CAUSES.len() + 1 } else { CAUSES.len() }), cause)
 }
@@ -82,7 +82,7 @@ fn class(cause: &str) -> String {
     if cause == UNEXPLAINED {
         return "unexplained".to_owned();
     }
-    let colour = CAUSES.iter().find(|(known, _)| *known == cause).map_or(OTHERS, |(_, colour)| *colour);
+    let colour = CAUSES.iter().find(|(known, _)| *known == cause).map_or(OTHER_COLOUR, |(_, colour)| *colour);
     format!("s{colour}")
 }
 
@@ -101,7 +101,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn drawn(&self) -> String {
+    fn draw(&self) -> String {
         let ledger = &self.ledger;
         let share = |count: u64| (count as f64 / ledger.sent as f64).clamp(0.0, 1.0);
         let parts = parts(ledger);
@@ -114,11 +114,11 @@ impl Lane {
             })
             .collect();
         let told =
-            escape(&tied(&format!("{}: of {} sent {}", self.name, quantities::count(ledger.sent), told.join(", "))));
+            escape(&nbsp(&format!("{}: of {} sent {}", self.name, quantities::count(ledger.sent), told.join(", "))));
         let mut bar = String::from("<rect class=\"received\" x=\"0\" width=\"100%\" y=\"4\" height=\"15\"/>");
         let mut from = 0.0;
         for (cause, count) in &parts {
-            // Counted drops can exceed the sent messages.
+            // The counted drops can exceed the sent messages.
             let width = share(*count).min(1.0 - from);
             let (class, x, width_shown) = (class(cause), percent(from), percent(width));
             let _ =
@@ -134,7 +134,7 @@ impl Lane {
             "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{bang}{name}</span><span \
          class=\"lane-cell\"><svg class=\"lane\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{told}\">\
          <title>{told}</title>{bar}</svg></span><span class=\"lane-value\">{}</span></div>",
-            tied(&quantities::share(share(lost)))
+            nbsp(&quantities::share(share(lost)))
         )
     }
 }

@@ -1,12 +1,12 @@
 //! Charts as inline SVG, without a chart library.
 //!
-//! The colours of these charts follow the reader's colour scheme (CSS variables), their width follows the window while
-//! letters and marks keep their size (positions are percentages of the plot, only the curves are stretched), and each
-//! mark has its figure in words. Static SVG has fixed colours and a fixed size; libraries that draw in the browser are
-//! larger than the whole page may be.
+//! These charts follow the reader's colour scheme (CSS variables). Their width follows the window while letters and
+//! marks keep their size (positions are percentages of the plot, only curves are stretched), and each mark has its
+//! figure as text. Static SVG has fixed colours and a fixed size; libraries that draw in the browser are larger than
+//! the whole page may be.
 //!
-//! A chart turns figures into markup; text from the run is escaped here. Values that are not finite are not drawn, and
-//! a chart without anything to draw says so in words.
+//! A chart turns figures into markup and escapes text from the run. Values that are not finite are not drawn, and a
+//! chart without anything to draw says so in words.
 
 pub mod axis;
 

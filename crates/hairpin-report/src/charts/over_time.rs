@@ -1,5 +1,5 @@
-//! Shared by charts over time: a time axis since the link or the round started, and values of equal intervals drawn as
-//! steps.
+//! Code shared by charts over time: a time axis from the start of the link or the round, and values of equal
+//! intervals drawn as steps.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use hairpin_model::{DirectionRecord, Moment, quantities};
 
 use super::axis::{Axis, Tick};
 use super::svg::{down, escape, percent, trimmed};
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
 /// Height of a plot, in pixels.
 pub(super) const HEIGHT: f64 = 110.0;
-/// Size of the grid of steps in both directions, which is stretched to the plot.
-const PLACES: f64 = 1000.0;
+/// Size of the coordinate system of steps in both directions, which is stretched to the plot.
+const GRID: f64 = 1000.0;
 
-/// The observed time of a direction, and its intervals.
+/// The time range of a chart, and the length of its intervals.
 pub(crate) struct Span {
     time: Axis,
     interval_ns: f64,
@@ -22,23 +22,24 @@ pub(crate) struct Span {
 
 pub(super) struct Frame<'s> {
     span: &'s Span,
-    /// The content, case and direction, for screen readers.
+    /// Content, case and direction, for screen readers.
     pub(super) described: String,
     pub(super) title: String,
-    /// Lines and labels across.
+    /// Horizontal lines: positions and labels.
     pub(super) across: Vec<(f64, String)>,
-    /// Of the plot, in pixels.
+    /// Height of the plot, in pixels.
     pub(super) height: f64,
     /// Approximate number of labels of the time axis.
     pub(super) times: usize,
+    /// Shapes that are stretched to the plot.
     pub(super) stretched: String,
-    /// Keeps its size.
+    /// Shapes that keep their size.
     pub(super) marks: String,
     pub(super) legend: String,
 }
 
 impl Span {
-    /// From the first to the last interval with any event; `None` without events.
+    /// Spans the first to the last interval with any event; `None` without events.
     pub(crate) fn of(direction: &DirectionRecord) -> Option<Self> {
         let timeline = direction.timeline.as_ref()?;
         let interval_ns = timeline.interval_ns as f64;
@@ -53,52 +54,52 @@ impl Span {
         Some(Self { time, interval_ns })
     }
 
-    /// The span of a one-way load's moments; `None` for fewer than two.
+    /// Spans a one-way load's moments; `None` for fewer than two.
     pub(crate) fn of_moments(moments: &[Moment]) -> Option<Self> {
         let [first, .., last] = moments else { return None };
         Self::until(first.at_ns, last.at_ns)
     }
 
-    /// Intervals of that width until a time; `None` if either is zero.
+    /// Spans intervals of this length from 0 to `end_ns`; `None` if either is zero.
     pub(super) fn until(interval_ns: u64, end_ns: u64) -> Option<Self> {
         let time = Axis::between(0.0, end_ns as f64)?;
         (interval_ns > 0).then_some(Self { time, interval_ns: interval_ns as f64 })
     }
 
-    /// Position of a time, 0 to 1.
+    /// Returns the position of a time, 0 to 1.
     pub(super) fn place(&self, ns: u64) -> f64 {
         self.time.place(ns as f64)
     }
 
-    /// When the interval with this index begins, in words.
+    /// Returns the start of the interval with this index, as text.
     pub(super) fn begins(&self, place: usize) -> String {
-        tied(&quantities::round_duration(place as f64 * self.interval_ns))
+        nbsp(&quantities::round_duration(place as f64 * self.interval_ns))
     }
 
-    /// The middle of the interval with this index, 0 to 1.
+    /// Returns the position of the middle of the interval with this index, 0 to 1.
     pub(super) fn middle(&self, place: usize) -> f64 {
         self.time.place((place as f64 + 0.5) * self.interval_ns)
     }
 
-    /// The count of an interval as a rate per second.
+    /// Converts the count of an interval to a rate per second.
     pub(super) fn per_s(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.interval_ns
     }
 
     pub(super) fn interval(&self) -> String {
-        tied(&quantities::round_duration(self.interval_ns))
+        nbsp(&quantities::round_duration(self.interval_ns))
     }
 
-    /// Values as steps: the corners of a line, each value as wide as its interval.
+    /// Returns the corners of a stepped line, in which each value is as wide as its interval.
     pub(super) fn steps(&self, values: &[f64], axis: &Axis) -> String {
         self.steps_from(0, values, axis)
     }
 
-    /// The same for values starting at this index.
+    /// Like [`Self::steps`], for values that start at the interval `first`.
     fn steps_from(&self, first: usize, values: &[f64], axis: &Axis) -> String {
         let mut corners = String::new();
-        let x = |place: usize| trimmed(self.time.place((first + place) as f64 * self.interval_ns) * PLACES);
-        let y = |value: f64| trimmed((1.0 - axis.place(value)) * PLACES);
+        let x = |place: usize| trimmed(self.time.place((first + place) as f64 * self.interval_ns) * GRID);
+        let y = |value: f64| trimmed((1.0 - axis.place(value)) * GRID);
         for (place, value) in values.iter().enumerate() {
             let same = |other: Option<&f64>| other == Some(value);
             if place == 0 || !same(values.get(place - 1)) {
@@ -111,18 +112,18 @@ impl Span {
         corners.trim_end().to_owned()
     }
 
-    /// The same as a surface down to 0.
+    /// Like [`Self::steps`], as a polygon down to 0.
     pub(super) fn surface(&self, values: &[f64], axis: &Axis) -> String {
-        let end = trimmed(self.time.place(values.len() as f64 * self.interval_ns) * PLACES);
-        format!("0,{PLACES} {} {end},{PLACES}", self.steps(values, axis))
+        let end = trimmed(self.time.place(values.len() as f64 * self.interval_ns) * GRID);
+        format!("0,{GRID} {} {end},{GRID}", self.steps(values, axis))
     }
 
-    /// The surface between two lines of steps.
+    /// Returns the polygon between two stepped lines.
     pub(super) fn band(&self, low: &[f64], high: &[f64], axis: &Axis) -> String {
         between(&self.steps(low, axis), &self.steps(high, axis))
     }
 
-    /// The surfaces between two lines of steps, one per stretch of known values.
+    /// Returns the polygons between two stepped lines, one per stretch of known values.
     pub(super) fn bands(&self, bounds: &[Option<(f64, f64)>], axis: &Axis) -> Vec<String> {
         let of = |bound: fn((f64, f64)) -> f64| {
             self.pieces(&bounds.iter().map(|bounds| bounds.map(bound)).collect::<Vec<_>>(), axis)
@@ -130,7 +131,7 @@ impl Span {
         of(|(low, _)| low).iter().zip(of(|(_, high)| high)).map(|(low, high)| between(low, &high)).collect()
     }
 
-    /// The corners of a line of steps for each stretch of known values.
+    /// Returns the corners of a stepped line for each stretch of known values.
     pub(super) fn pieces(&self, values: &[Option<f64>], axis: &Axis) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut place = 0;
@@ -165,12 +166,12 @@ fn between(low: &str, high: &str) -> String {
 }
 
 impl Frame<'_> {
-    /// Draws lines across at the ticks.
+    /// Draws a horizontal line at each tick.
     pub(super) fn ticks(&mut self, ticks: Vec<Tick>) {
         self.across = ticks.into_iter().map(|tick| (tick.place, tick.label)).collect();
     }
 
-    /// A mark with a title, `place` and `height` from 0 to 1.
+    /// Adds a mark with a title; `place` and `height` are from 0 to 1.
     pub(super) fn mark(&mut self, (shape, classes): (usize, &str), place: f64, height: f64, words: &str) {
         let _ = write!(
             self.marks,
@@ -206,7 +207,7 @@ impl Frame<'_> {
         let stretched = match self.stretched.as_str() {
             "" => String::new(),
             shapes => format!(
-                "<svg class=\"steps\" width=\"100%\" height=\"{height}\" viewBox=\"0 0 {PLACES} {PLACES}\" \
+                "<svg class=\"steps\" width=\"100%\" height=\"{height}\" viewBox=\"0 0 {GRID} {GRID}\" \
                  preserveAspectRatio=\"none\">{shapes}</svg>"
             ),
         };
@@ -219,7 +220,7 @@ impl Frame<'_> {
     }
 }
 
-/// A legend: the class of each sample, and its text.
+/// Returns a legend, given the class of each sample and its text.
 pub(super) fn legend(entries: &[(String, String)]) -> String {
     let mut html = String::from("<ul class=\"sequence-legend\">");
     for (class, text) in entries {
@@ -229,10 +230,10 @@ pub(super) fn legend(entries: &[(String, String)]) -> String {
     html
 }
 
-/// The colour and shape of a stage's drops, the same everywhere.
-pub(super) fn looks_of_stage(stage: &str) -> usize {
+/// Returns the number of the colour and shape of a stage's drops, which is the same in all charts.
+pub(super) fn look_of_stage(stage: &str) -> usize {
     /// For other stages.
-    const OTHERS: usize = 2;
+    const OTHER_LOOK: usize = 2;
     const LOOKS: [(&str, usize); 5] = [("queue", 1), ("loss", 4), ("outage", 3), ("mtu", 5), ("release", 6)];
-    LOOKS.iter().find(|(known, _)| *known == stage).map_or(OTHERS, |(_, look)| *look)
+    LOOKS.iter().find(|(known, _)| *known == stage).map_or(OTHER_LOOK, |(_, look)| *look)
 }

@@ -1,18 +1,18 @@
-//! When a link dropped packets: a lane per stage with drops, a mark per packet. Marks that would overlap are merged.
+//! When a link dropped packets: a lane per stage with drops, a mark per packet. Overlapping marks are merged.
 
 use std::collections::BTreeMap;
 
 use hairpin_model::{DirectionRecord, DroppedPacket, quantities};
 
-use super::over_time::{Span, looks_of_stage};
-use crate::page_text::tied;
+use super::over_time::{Span, look_of_stage};
+use crate::page_text::nbsp;
 
 /// Height of a lane, in pixels.
-const LANE: f64 = 30.0;
-/// Marks closer than this share of the plot are merged: a lane has at most some hundred.
-const APART: f64 = 0.008;
+const LANE_HEIGHT: f64 = 30.0;
+/// Marks closer than this share of the plot are merged, so that a lane has at most about a hundred.
+const MIN_GAP: f64 = 0.008;
 
-/// `None` if no drop is listed.
+/// Returns `None` if the run lists no drop.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
     let mut lanes: BTreeMap<usize, (&str, Vec<&DroppedPacket>)> = BTreeMap::new();
     for drop in &direction.drops {
@@ -28,13 +28,13 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
         format!("When packets were dropped, by stage, {of}"),
     );
     let count = lanes.len() as f64;
-    frame.height = LANE * count;
+    frame.height = LANE_HEIGHT * count;
     for (number, (stage, drops)) in lanes.into_values().enumerate() {
         let height = 1.0 - (number as f64 + 0.5) / count;
         frame.across.push((height, stage.to_owned()));
-        for some in at_one_place(drops, span) {
-            let look = looks_of_stage(stage);
-            // Hollow: no payload.
+        for some in group_overlapping(drops, span) {
+            let look = look_of_stage(stage);
+            // Hollow marks mean no payload.
             let fill = if some.iter().any(|drop| drop.carries_data) { "d0" } else { "d1" };
             let place = span.place(some[0].dropped_ns);
             frame.mark((look, &format!("s{look} {fill}")), place, height, &in_words(&some));
@@ -43,22 +43,22 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     Some(frame.finish())
 }
 
-/// The drops in time order, grouped if their marks would overlap.
-fn at_one_place<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<Vec<&'d DroppedPacket>> {
+/// Sorts the drops by time, and groups those whose marks would overlap.
+fn group_overlapping<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<Vec<&'d DroppedPacket>> {
     drops.sort_by_key(|drop| drop.dropped_ns);
     let mut places: Vec<Vec<&DroppedPacket>> = Vec::new();
     for drop in drops {
         match places.last_mut() {
-            Some(some) if span.place(drop.dropped_ns) - span.place(some[0].dropped_ns) < APART => some.push(drop),
+            Some(some) if span.place(drop.dropped_ns) - span.place(some[0].dropped_ns) < MIN_GAP => some.push(drop),
             _ => places.push(vec![drop]),
         }
     }
     places
 }
 
-/// `packet 411, 1500 B with payload: arrived at 274 ms, dropped at 1.02 s by loss: random`.
+/// Such as `packet 411, 1500 B with payload: arrived at 274 ms, dropped at 1.02 s by loss: random`.
 fn in_words(drops: &[&DroppedPacket]) -> String {
-    let time = |ns: u64| tied(&quantities::duration(ns as f64));
+    let time = |ns: u64| nbsp(&quantities::duration(ns as f64));
     let payload = |drop: &DroppedPacket| if drop.carries_data { "with payload" } else { "without payload" };
     match drops {
         [] => String::new(),

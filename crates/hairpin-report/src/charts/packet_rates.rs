@@ -1,13 +1,13 @@
-//! Packets per second in one direction of a link, over time: in, out and dropped.
+//! Packets per second in one direction of a link, over time: entered, left and dropped.
 
 use std::fmt::Write as _;
 
 use hairpin_model::{DirectionRecord, quantities};
 
 use super::axis::Axis;
-use super::over_time::{Span, legend, looks_of_stage};
+use super::over_time::{Span, legend, look_of_stage};
 
-/// `None` without packets.
+/// Returns `None` without packets.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
     let timeline = direction.timeline.as_ref()?;
     let rates = |counts: &[u64]| counts.iter().map(|count| span.per_s(*count)).collect::<Vec<f64>>();
@@ -23,7 +23,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     let mut entries =
         vec![("key-surface entered".to_owned(), "in".to_owned()), ("key-line out".to_owned(), "out".to_owned())];
     for (stage, rates) in &dropped {
-        let look = looks_of_stage(stage);
+        let look = look_of_stage(stage);
         let _ = write!(shapes, "<polyline class=\"line s{look} d1\" points=\"{}\"/>", span.steps(rates, &axis));
         entries.push((format!("key-line broken s{look}"), format!("dropped by {stage}")));
     }

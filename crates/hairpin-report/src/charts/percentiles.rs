@@ -1,5 +1,5 @@
-//! Percentile curves of a group, as in HdrHistogram's plots: the tail is as wide as the body. For a probe under load
-//! the curve of the loaded phase, and dashed that of the idle phase.
+//! Percentile curves of a group, as in HdrHistogram's plots, in which the tail is as wide as the body. A probe under
+//! load has a curve of the loaded phase and a dashed one of the idle phase.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,19 +11,19 @@ use super::axis::{Axis, Nines, Tick};
 use super::series::SeriesStyle;
 use super::svg::{down, escape, invalid_not_drawn, percent, trimmed};
 use crate::one_way::Shared;
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
 /// Height of the plot, in pixels.
 const HEIGHT: f64 = 360.0;
 /// Maximum curves shown at first, so that they can be distinguished.
 const MAX_SHOWN: usize = 4;
-/// Steps of the grid of curves in both directions, which is stretched to the plot.
-const STEPS: f64 = 2000.0;
+/// Size of the coordinate system of curves in both directions, which is stretched to the plot.
+const GRID: f64 = 2000.0;
 
-/// The chart of one group; `None` if no valid case has a curve. Invalid cases are named and not drawn: they would set
-/// the scale for all others.
+/// Returns the chart of one group; `None` if no valid case has a curve. Invalid cases are listed but not drawn, since
+/// they would determine the scale for all others.
 ///
-/// Few curves are shown at first (see [`shown_at_first`]); the legend shows the others.
+/// At first only a few curves are visible (see [`shown_at_first`]); clicking the legend shows the others.
 pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, run: &Run) -> Option<String> {
     let (rows, invalid): (Vec<&CaseSummary>, Vec<&CaseSummary>) = group
         .rows
@@ -53,7 +53,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, ru
     let marks: String = lines.iter().map(|line| line.labelled_points(&axis, &nines)).collect();
     let _ = write!(
         html,
-        "<svg class=\"curves\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 {STEPS} {STEPS}\" \
+        "<svg class=\"curves\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 {GRID} {GRID}\" \
          preserveAspectRatio=\"none\">{curves}</svg>{marks}</svg>\
          <span class=\"axis-title x\">percentile (log scale of what lies beyond)</span></div>"
     );
@@ -67,7 +67,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, ru
 
 struct Curve<'r> {
     name: String,
-    /// The phase of a case under load, after a comma.
+    /// Suffix that names the phase of a case under load, with its comma.
     phase: &'static str,
     points: &'r [CurvePoint],
     samples: u64,
@@ -75,7 +75,7 @@ struct Curve<'r> {
     shown: bool,
 }
 
-/// The curve of a case; under load also that of its idle phase.
+/// Returns the curve of a case; under load also that of its idle phase.
 fn lines<'r>(row: &'r CaseSummary, name: &str, looks: SeriesStyle, shown: bool) -> Vec<Curve<'r>> {
     let flow = row.primary();
     let line = |phase, points, samples, looks| Curve { name: name.to_owned(), phase, points, samples, looks, shown };
@@ -90,8 +90,8 @@ fn lines<'r>(row: &'r CaseSummary, name: &str, looks: SeriesStyle, shown: bool) 
 
 const IDLE_DASH: usize = 1;
 
-/// The rows drawn at first: all if they are few; else the fastest, the slowest, the reference transport, and the first
-/// that the top finding names.
+/// Whether each row is visible at first: all if they are few; else the fastest, the slowest, the reference transport,
+/// and the first row that the top finding names.
 fn shown_at_first(rows: &[&CaseSummary], run: &Run) -> Vec<bool> {
     if rows.len() <= MAX_SHOWN {
         return vec![true; rows.len()];
@@ -119,7 +119,7 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
             escape(&tick.label)
         )
     };
-    // Every second label is lower if the plot is narrow.
+    // On a narrow plot every second label is drawn lower.
     let upward = |(number, (_, place, label)): (usize, (f64, f64, String))| {
         let (x, below) = (percent(place), HEIGHT + 18.0);
         let step = if number % 2 == 1 { " second" } else { "" };
@@ -133,29 +133,29 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
 }
 
 impl Curve<'_> {
-    /// The class of a hidden curve.
-    fn gone(&self) -> &'static str {
+    /// Returns the class of a hidden curve.
+    fn hidden_class(&self) -> &'static str {
         if self.shown { "" } else { " gone" }
     }
 
-    /// The curve in two parts: with fewer than ten samples beyond a point it is uncertain, and drawn faintly.
+    /// Draws the curve in two parts: beyond the point with ten samples above it, it is uncertain and faint.
     fn curve(&self, axis: &Axis, nines: &Nines) -> String {
-        let sure_to = 1.0 - 10.0 / self.samples.max(10) as f64;
+        let certain_to = 1.0 - 10.0 / self.samples.max(10) as f64;
         let (mut body, mut tail) = (Vec::new(), Vec::new());
         let mut last: Option<(f64, f64)> = None;
         let mut left = points(self.points).count();
         for point in points(self.points) {
             left -= 1;
-            let x = (nines.place(point.quantile, self.samples) * STEPS).round();
-            let y = ((1.0 - axis.place(point.latency_ns)) * STEPS).round();
-            // Omit points closer than about a pixel to the last drawn one, except the end: any number of points makes a
-            // small page.
+            let x = (nines.place(point.quantile, self.samples) * GRID).round();
+            let y = ((1.0 - axis.place(point.latency_ns)) * GRID).round();
+            // Skip points within about a pixel of the last drawn one, except the end, so that the page stays small
+            // for any number of points.
             if left > 0 && last.is_some_and(|last| (x - last.0).abs() < 3.0 && (y - last.1).abs() < 3.0) {
                 continue;
             }
             last = Some((x, y));
             let text = format!("{},{}", trimmed(x), trimmed(y));
-            if point.quantile <= sure_to || body.is_empty() {
+            if point.quantile <= certain_to || body.is_empty() {
                 body.push(text);
             } else {
                 if tail.is_empty() {
@@ -169,7 +169,7 @@ impl Curve<'_> {
             0 | 1 => String::new(),
             _ => format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")),
         };
-        let (name, gone) = (escape(&self.name), self.gone());
+        let (name, gone) = (escape(&self.name), self.hidden_class());
         format!(
             "<g class=\"curve {series}{gone}\" data-series=\"{name}\">{}{}</g>",
             line("body", &body),
@@ -177,12 +177,12 @@ impl Curve<'_> {
         )
     }
 
-    /// A mark at each labelled percentile, and at the maximum.
+    /// Draws a mark at each labelled percentile, and at the maximum.
     fn labelled_points(&self, axis: &Axis, nines: &Nines) -> String {
         let mut html = format!(
             "<g class=\"marks {}{}\" data-series=\"{}\">",
             self.looks.classes(),
-            self.gone(),
+            self.hidden_class(),
             escape(&self.name)
         );
         let place = |quantile: f64| nines.place(quantile, self.samples);
@@ -191,10 +191,10 @@ impl Curve<'_> {
         wanted.push((1.0, "maximum".to_owned()));
         let mut last = None;
         for (quantile, label) in wanted {
-            // A point that is not at the labelled percentile (nor within half a percent of the axis) has no mark: a
-            // mark must not show a figure that the run does not have.
+            // No point within half a percent of the axis: no mark, because it would show a figure that the run does
+            // not have.
             let distance = |point: &&CurvePoint| (place(point.quantile) - place(quantile)).abs();
-            // Of several at one position the last, which is the maximum.
+            // Of several points at one position, take the last, which is the maximum.
             let nearest =
                 points(self.points).reduce(|best, next| if distance(&next) <= distance(&best) { next } else { best });
             let Some(point) = nearest.filter(|point| distance(point) < 0.005 && point.quantile <= quantile + 1e-9)
@@ -206,7 +206,7 @@ impl Curve<'_> {
                 continue;
             }
             let words =
-                format!("{}{}: {label} {}", self.name, self.phase, tied(&quantities::duration(point.latency_ns)));
+                format!("{}{}: {label} {}", self.name, self.phase, nbsp(&quantities::duration(point.latency_ns)));
             let _ = write!(
                 html,
                 "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",
@@ -222,7 +222,7 @@ impl Curve<'_> {
     }
 }
 
-/// The legend, the slowest last as in the ranking. The page's script lets an entry hide or show its curve.
+/// Returns the legend, the slowest last as in the ranking. The page's script lets an entry hide or show its curve.
 pub(crate) fn legend(
     rows: &[&CaseSummary],
     shown: &[bool],
@@ -246,7 +246,7 @@ pub(crate) fn legend(
     html
 }
 
-/// A short piece of the curve with its mark.
+/// A short sample of the curve with its mark.
 pub(crate) fn swatch(looks: SeriesStyle) -> String {
     format!(
         "<svg class=\"swatch\" width=\"26\" height=\"12\" aria-hidden=\"true\"><line x1=\"0\" x2=\"26\" y1=\"6\" \

@@ -1,4 +1,4 @@
-//! A plot of points with intervals over two scales, one line per series: shared by the charts of one-way loads.
+//! A plot of points with intervals on two scales, one line per series; shared by the charts of one-way loads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ use crate::one_way::{Blocks, Panel, Series};
 
 /// Height of a plot, in pixels.
 const HEIGHT: f64 = 260.0;
-/// Steps of the grid of lines in both directions, which is stretched to the plot.
-const STEPS: f64 = 1000.0;
+/// Size of the coordinate system of lines in both directions, which is stretched to the plot.
+const GRID: f64 = 1000.0;
 
 /// An axis with its title and ticks.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(super) struct Point {
     pub(super) x: Place,
     pub(super) y: Place,
     pub(super) words: String,
-    /// The text next to it, if any.
+    /// Text next to the point, if any.
     pub(super) label: String,
     pub(super) ring: bool,
 }
@@ -55,7 +55,7 @@ struct Plot<'p> {
     behind: &'p [(f64, f64)],
 }
 
-/// The frame of plots side by side, one per stand.
+/// What plots side by side have in common; there is one plot per panel.
 pub(super) struct Frame<'p> {
     pub(super) blocks: &'p Blocks<'p>,
     pub(super) looks: &'p BTreeMap<String, SeriesStyle>,
@@ -69,30 +69,30 @@ impl Frame<'_> {
         Curve { looks, points: series.rows.iter().filter_map(|row| point(row)).collect() }
     }
 
-    /// The plots of stands with a line, each with its title; `behind` is a line behind the curves.
+    /// Returns the title and the plot of each panel that has a line; `behind` is a line behind the curves.
     pub(super) fn plots(
         &self,
         described: &str,
         behind: &[(f64, f64)],
         curves: impl Fn(&Panel<'_>, &Series<'_>) -> Vec<Curve>,
     ) -> Vec<(String, String)> {
-        let plot = |stand: &Panel<'_>| {
-            let curves: Vec<Curve> = stand.series.iter().flat_map(|series| curves(stand, series)).collect();
-            let described = format!("{described}, {}", stand.title);
+        let plot = |panel: &Panel<'_>| {
+            let curves: Vec<Curve> = panel.series.iter().flat_map(|series| curves(panel, series)).collect();
+            let described = format!("{described}, {}", panel.title);
             let plot = Plot { described, x: self.x, y: self.y, curves, behind };
-            plot.has_lines().then(|| (stand.title.clone(), plot.finish()))
+            plot.has_lines().then(|| (panel.title.clone(), plot.finish()))
         };
         self.blocks.all.iter().filter_map(plot).collect()
     }
 }
 
 impl Place {
-    /// Without an interval.
+    /// A value without an interval.
     pub(super) fn bare(value: f64) -> Self {
         Self { value, interval: None }
     }
 
-    /// `None` if the figure cannot be drawn on a logarithmic scale.
+    /// Returns `None` if the figure cannot be drawn on a logarithmic scale.
     pub(super) fn of(figure: Option<Figure>) -> Option<Self> {
         let figure = figure?;
         let value = figure.finite().filter(|value| *value > 0.0)?;
@@ -133,7 +133,7 @@ impl Plot<'_> {
         format!(
             "<div class=\"plot xy\"><span class=\"axis-title y\">{}</span><svg class=\"chart xy\" width=\"100%\" \
              height=\"{HEIGHT}\" role=\"img\" aria-label=\"{}\">{}<svg class=\"curves\" width=\"100%\" \
-             height=\"{HEIGHT}\" viewBox=\"0 0 {STEPS} {STEPS}\" preserveAspectRatio=\"none\">{lines}</svg>{marks}</svg>\
+             height=\"{HEIGHT}\" viewBox=\"0 0 {GRID} {GRID}\" preserveAspectRatio=\"none\">{lines}</svg>{marks}</svg>\
              <span class=\"axis-title x\">{}</span></div>",
             escape(&self.y.title),
             escape(&self.described),
@@ -143,7 +143,7 @@ impl Plot<'_> {
     }
 
     fn corner(&self, x: f64, y: f64) -> String {
-        format!("{},{}", trimmed(self.x.axis.place(x) * STEPS), trimmed((1.0 - self.y.axis.place(y)) * STEPS))
+        format!("{},{}", trimmed(self.x.axis.place(x) * GRID), trimmed((1.0 - self.y.axis.place(y)) * GRID))
     }
 
     fn point(&self, html: &mut String, point: &Point, looks: SeriesStyle) {
@@ -169,13 +169,13 @@ impl Plot<'_> {
         );
     }
 
-    /// The text next to a point, unless it would cover another one.
+    /// Draws the text next to a point, unless it would overlap another one.
     fn label(&self, html: &mut String, point: &Point, labelled: &mut Vec<(f64, f64)>) {
-        /// Texts closer than these shares of the plot in both directions would touch.
-        const APART: (f64, f64) = (0.07, 0.07);
+        /// Texts closer than these shares of the plot in both directions would overlap.
+        const MIN_GAP: (f64, f64) = (0.07, 0.07);
         let (x, y) = (self.x.axis.place(point.x.value), self.y.axis.place(point.y.value));
         let touches =
-            |(other_x, other_y): &(f64, f64)| (x - other_x).abs() < APART.0 && (y - other_y).abs() < APART.1;
+            |(other_x, other_y): &(f64, f64)| (x - other_x).abs() < MIN_GAP.0 && (y - other_y).abs() < MIN_GAP.1;
         if point.label.is_empty() || labelled.iter().any(touches) {
             return;
         }
@@ -208,11 +208,11 @@ impl Plot<'_> {
     }
 }
 
-/// A logarithmic scale with labels at these values only; if labels would be too close, every second one is minor.
+/// Returns a logarithmic scale with labels only at these values; if they would be too close, every second is minor.
 pub(super) fn measured_scale(values: &[f64], title: &str, label: impl Fn(f64) -> String) -> Option<Scale> {
-    const APART: f64 = 0.12;
+    const MIN_GAP: f64 = 0.12;
     let axis = Axis::log(values.iter().copied())?;
-    let close = values.windows(2).any(|pair| axis.place(pair[1]) - axis.place(pair[0]) < APART);
+    let close = values.windows(2).any(|pair| axis.place(pair[1]) - axis.place(pair[0]) < MIN_GAP);
     let tick = |(number, value): (usize, &f64)| Tick {
         value: *value,
         place: axis.place(*value),
@@ -232,7 +232,7 @@ pub(super) fn log_scale(
     Some(Scale { axis, title: title.to_owned(), ticks: axis.ticks(most_ticks, label) })
 }
 
-/// The looks of each series of the blocks, by its words, in plan order as on the other charts.
+/// Returns the style of each series by its words, in plan order, which is the same on all charts.
 pub(crate) fn looks_of(run: &Run, blocks: &Blocks<'_>) -> BTreeMap<String, SeriesStyle> {
     let mut looks = BTreeMap::new();
     for row in run.cases.iter().filter(|row| CaseKind::of(&row.case) == blocks.kind && row.case.replicate == 0) {
@@ -254,7 +254,7 @@ pub(crate) fn legend(
     let mut names: Vec<(&String, &SeriesStyle)> = looks.iter().collect();
     names.sort_by_key(|(_, looks)| (looks.dash, looks.colour));
     let is_drawn = |name: &str| {
-        let mut all = blocks.all.iter().flat_map(|stand| &stand.series);
+        let mut all = blocks.all.iter().flat_map(|panel| &panel.series);
         all.any(|series| series.words.join(" ") == name && series.rows.iter().any(|row| row.valid))
     };
     let mut html = String::from("<ul class=\"sequence-legend\">");
@@ -268,7 +268,7 @@ pub(crate) fn legend(
     html
 }
 
-/// Plots side by side, each with the title of its stand, and the legend below.
+/// Places plots side by side, each with the title of its panel, and the legend below.
 pub(super) fn side_by_side(plots: &[(String, String)], legend_html: &str) -> String {
     let mut html = String::from("<div class=\"xy-charts\">");
     for (title, plot_html) in plots {

@@ -1,9 +1,9 @@
-//! The quantity that ranks a case: latency; for message rates messages per second; for streams goodput.
+//! The quantity that ranks a case: messages per second for message rates, goodput for streams, else latency.
 
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::{CaseSummary, Figure, RoundPoint, quantities};
 
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantity {
@@ -25,7 +25,7 @@ impl Quantity {
         }
     }
 
-    /// The name of the central figure.
+    /// Returns the name of the main figure.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Latency => "p50",
@@ -42,7 +42,7 @@ impl Quantity {
         }
     }
 
-    /// The tail of a case, for latency only.
+    /// Returns the tail figures of a case; empty unless the quantity is latency.
     pub(crate) fn tail(self, row: &CaseSummary) -> Vec<(&'static str, Figure)> {
         let latency = &row.primary().latency_ns;
         let all = [("p99", latency.p99), ("p99.9", latency.p999), ("max", latency.max)];
@@ -50,7 +50,7 @@ impl Quantity {
         if self == Self::Latency { tail.collect() } else { Vec::new() }
     }
 
-    /// The figure of a round; `None` if it cannot be drawn.
+    /// Returns the figure of a round; `None` if it cannot be drawn.
     pub(crate) fn of_round(self, point: &RoundPoint) -> Option<f64> {
         let value = match self {
             Self::Latency => Some(point.p50_ns),
@@ -61,7 +61,7 @@ impl Quantity {
     }
 
     pub(crate) fn round_in_words(self, point: &RoundPoint) -> String {
-        let time = |ns: f64| tied(&quantities::duration(ns));
+        let time = |ns: f64| nbsp(&quantities::duration(ns));
         match self {
             Self::Latency => {
                 format!("p50 {}, p99 {}, max {}", time(point.p50_ns), time(point.p99_ns), time(point.max_ns))
@@ -74,23 +74,23 @@ impl Quantity {
     }
 
     pub(crate) fn text(self, value: f64) -> String {
-        tied(&match self {
+        nbsp(&match self {
             Self::Latency => quantities::duration(value),
             Self::Rate => quantities::rate(value),
             Self::Goodput => quantities::byte_rate(value),
         })
     }
 
-    /// A figure with its interval: `1.34 M/s (95 % interval 1.30-1.38 M/s)`.
+    /// Formats a figure with its interval: `1.34 M/s (95 % interval 1.30-1.38 M/s)`.
     pub(crate) fn with_bounds(self, figure: Figure) -> String {
         let bounds =
             figure.interval().map(|bounds| format!(" (95 % interval {})", self.bounds(figure.value, bounds)));
         self.text(figure.value) + &bounds.unwrap_or_default()
     }
 
-    /// A value as an axis label.
+    /// Formats a value as an axis label.
     pub(crate) fn tick(self, value: f64) -> String {
-        tied(&match self {
+        nbsp(&match self {
             Self::Latency => quantities::round_duration(value),
             Self::Rate | Self::Goodput => {
                 let text = if self == Self::Rate { quantities::rate(value) } else { quantities::byte_rate(value) };
@@ -104,7 +104,7 @@ impl Quantity {
         })
     }
 
-    /// Maximum labels of an axis across the page.
+    /// Maximum number of labels of an axis as wide as the page.
     pub(crate) fn most_ticks(self) -> usize {
         match self {
             Self::Latency => 9,
@@ -118,6 +118,6 @@ impl Quantity {
             Self::Rate => quantities::rate_bounds(low, high),
             Self::Goodput => quantities::byte_rate_bounds(low, high),
         };
-        tied(&bounds).replace('-', "\u{2013}")
+        nbsp(&bounds).replace('-', "\u{2013}")
     }
 }

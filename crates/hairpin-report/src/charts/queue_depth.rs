@@ -1,4 +1,4 @@
-//! Depth of the queue of a link's direction over time: the maximum of each interval, from 0.
+//! Depth of the queue in one direction of a link over time: the maximum in each interval.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,15 @@ use super::axis::Axis;
 use super::over_time::{Span, legend};
 use super::svg::down;
 
-/// The observed stage.
+/// Name of the queue's stage.
 const QUEUE: &str = "queue";
 
-/// `None` if there is no queue or nothing ever waited in it.
+/// Returns `None` if there is no queue or nothing ever waited in it.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
     let timeline = direction.timeline.as_ref()?;
     let (deepest, most_bytes) = deepest(&timeline.queue_bytes_max)?;
     let limit_bytes = limit_bytes(direction);
-    // A limit far above the depth would flatten the curve; the legend has it instead.
+    // A limit far above the depth would flatten the curve, so only the legend shows it.
     let near = limit_bytes.filter(|limit| most_bytes.saturating_mul(4) >= *limit);
     let (size, unit) = unit(near.unwrap_or(0).max(most_bytes));
     let shown = |bytes: u64| bytes as f64 / size;
@@ -50,7 +50,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     Some(frame.finish())
 }
 
-/// The text if there is no chart.
+/// Returns the text that replaces a missing chart.
 pub(crate) fn without_chart(direction: &DirectionRecord) -> Option<&'static str> {
     let timeline = direction.timeline.as_ref()?;
     let has_queue = direction.stages.iter().any(|stage| stage.stage == QUEUE);
@@ -61,13 +61,13 @@ pub(crate) fn without_chart(direction: &DirectionRecord) -> Option<&'static str>
     }
 }
 
-/// The interval of the maximum depth and its bytes; `None` if nothing waited.
+/// Returns the index of the interval with the maximum depth, and its bytes; `None` if nothing waited.
 fn deepest(bytes: &[u64]) -> Option<(usize, u64)> {
     let most = *bytes.iter().max().filter(|most| **most > 0)?;
     Some((bytes.iter().position(|depth| *depth == most)?, most))
 }
 
-/// The limit in bytes, from the stage's figures: `5.5mbit/s, 64KiB and 20 packets may wait, tail drop`.
+/// Parses the limit in bytes from the stage's figures: `5.5mbit/s, 64KiB and 20 packets may wait, tail drop`.
 fn limit_bytes(direction: &DirectionRecord) -> Option<u64> {
     let figures = &direction.stages.iter().find(|stage| stage.stage == QUEUE)?.figures;
     let limits = figures.rsplit(", ").find_map(|part| part.strip_suffix(" may wait"))?;

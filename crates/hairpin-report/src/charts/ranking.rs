@@ -1,5 +1,5 @@
-//! The ranking: a lane per case on one logarithmic axis. A dot is the p50 (of one-way loads messages per second or
-//! goodput), the box behind it its interval; for latencies the thick line runs to the p99, the thin one to the maximum.
+//! The ranking: a lane per case on one logarithmic axis. A dot is the p50 (messages per second or goodput for one-way
+//! loads), the box behind it its interval. For latencies a thick line extends to the p99, a thin one to the maximum.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use super::series::SeriesStyle;
 use super::svg::{escape, percent};
 use crate::one_way::Shared;
 
-/// The chart of all groups of that quantity; `None` if no case has a figure of it.
+/// Returns the chart of all groups that this quantity ranks; `None` if no case has a figure for it.
 pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, SeriesStyle>, quantity: Quantity) -> Option<String> {
     let groups = ladder::groups(&run.cases);
-    // Latencies at different offered rates are not ranked: the load curve has them.
+    // Latencies at different offered rates are not ranked: the load curve shows them.
     let is_ranked = |kind: CaseKind| Quantity::of(kind) == quantity && kind != CaseKind::Offered;
     let groups = || groups.iter().filter(|group| is_ranked(group.kind));
     let rows = groups().flat_map(|group| &group.rows).filter(|row| value_of(quantity, row).is_some());
@@ -36,7 +36,7 @@ fn value_of(quantity: Quantity, row: &CaseSummary) -> Option<f64> {
     quantity.figure(row).and_then(Figure::finite)
 }
 
-/// All drawn values of a case.
+/// Returns all drawn values of a case.
 fn marks(quantity: Quantity, row: &CaseSummary) -> Vec<f64> {
     let figure = quantity.figure(row);
     let tail = quantity.tail(row).into_iter().filter_map(|(_, figure)| figure.finite());
@@ -81,9 +81,9 @@ impl Lanes<'_> {
         }
     }
 
-    /// The lane: marks over the grid, and a title with the figures in words.
+    /// Draws the lane: marks over the grid, and a title with the figures as text.
     ///
-    /// The grid is as high as the row; the marks are in an inner SVG whose origin is the middle of the row.
+    /// The grid is as high as the row. The marks are in an inner SVG with its origin in the middle of the row.
     fn lane(&self, row: &CaseSummary, value: f64, classes: &str) -> String {
         let at = |value: f64| percent(self.axis.place(value));
         let (words, grid) = (escape(&self.in_words(row, value)), &self.grid);
@@ -111,7 +111,7 @@ impl Lanes<'_> {
         svg
     }
 
-    /// `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
+    /// Such as `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
     fn in_words(&self, row: &CaseSummary, value: f64) -> String {
         let mut words = format!("{}: {} {}", row.label, self.quantity.name(), self.quantity.text(value));
         if let Some(bounds) = self.quantity.figure(row).and_then(Figure::interval) {
@@ -134,7 +134,7 @@ fn grid(ticks: &[Tick]) -> String {
     ticks.iter().map(line).collect()
 }
 
-/// The axis above or below the lanes.
+/// Draws the axis above or below the lanes.
 fn scale(ticks: &[Tick], side: &str, figure: &str) -> String {
     let label = |tick: &Tick| {
         let class = if tick.major { "tick" } else { "tick minor" };

@@ -1,4 +1,4 @@
-//! Messages received per second over messages per call: a line per series, a plot per stand, all with the same scales.
+//! Messages received per second by messages per call: a line per series, a plot per panel, all with the same scales.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Series, varied};
 
-/// `None` if no series has two batches.
+/// Returns `None` if no series has two batches.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let places = blocks.rows().filter_map(place).flat_map(Place::values);
     let y = log_scale(places, "messages received per second (log scale)", 8, |value| Quantity::Rate.tick(value))?;

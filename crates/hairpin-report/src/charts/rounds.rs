@@ -1,6 +1,6 @@
-//! The p50 of each round over the run (of one-way loads messages per second or goodput): a small panel per case, so
-//! that drift and blocks show and nothing overlaps. Rounds with losses, failed rounds and rounds of a slowed machine
-//! have their own marks.
+//! The p50 of each round over the run (messages per second or goodput for one-way loads): a small panel per case, so
+//! that drift and blocks are visible and nothing overlaps. Rounds with losses, failed rounds and rounds of a slowed
+//! machine have their own marks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,27 +15,27 @@ use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use super::svg::{down, escape, percent, trimmed};
 use crate::one_way::Shared;
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
 /// Height of a panel's plot, in pixels.
 const HEIGHT: f64 = 84.0;
-/// Steps of the grid of curves in both directions, which is stretched to the plot.
-const STEPS: f64 = 1000.0;
-/// Minimum range of a panel on both sides of the median: a wobble of one percent must not look like an event.
+/// Size of the coordinate system of curves in both directions, which is stretched to the plot.
+const GRID: f64 = 1000.0;
+/// Minimum range of a panel on both sides of the median, so that one percent of noise does not look like an event.
 const MIN_REACH: f64 = 0.1;
-/// Distance of the marks of losses and failed rounds from the top and the bottom, in pixels.
-const INSIDE: f64 = 7.0;
-/// The index of the slowed state among those of the machine, the faster first.
+/// Distance from the top edge to marks of losses, and from the bottom edge to those of failed rounds, in pixels.
+const MARK_INSET: f64 = 7.0;
+/// Index of the slowed state among the states of the machine; the faster state is 0.
 const SLOWED: usize = 1;
 
-/// Shared by the panels of a group: the quantity, the time axis, and the blocks.
+/// What the panels of a group share: the quantity, the time axis, and the shaded blocks.
 struct PanelAxes {
     quantity: Quantity,
     time: Axis,
     bands: String,
 }
 
-/// The panels of one group and their legend; `None` if no case has a round.
+/// Returns the panels of one group and their legend; `None` if no case has a round.
 pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, shared: &Shared) -> Option<String> {
     let course = PanelAxes::of(group)?;
     let mut html = String::from("<div class=\"panels\">");
@@ -49,7 +49,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, sh
 }
 
 impl PanelAxes {
-    /// The time axis begins with the first round of the group and ends with its last.
+    /// The time axis extends from the first round of the group to its last.
     fn of(group: &Group<'_>) -> Option<Self> {
         let quantity = Quantity::of(group.kind);
         let all = || group.rows.iter().flat_map(|row| points(row, quantity));
@@ -95,7 +95,7 @@ impl PanelAxes {
         Some(html)
     }
 
-    /// The panel's content for screen readers.
+    /// Describes the panel for screen readers.
     fn in_words(&self, row: &CaseSummary) -> String {
         let mut words = format!("{} of each round of {} over the run", self.quantity.name(), row.label);
         let rounds = |count: usize| counted(count as u64, "round");
@@ -120,23 +120,23 @@ impl PanelAxes {
     fn line(&self, row: &CaseSummary, axis: &Axis) -> String {
         let place = |point: &RoundPoint| {
             let value = self.quantity.of_round(point)?;
-            let (x, y) = (self.time.place(point.started_ns as f64) * STEPS, (1.0 - axis.place(value)) * STEPS);
+            let (x, y) = (self.time.place(point.started_ns as f64) * GRID, (1.0 - axis.place(value)) * GRID);
             Some(format!("{},{}", trimmed(x), trimmed(y)))
         };
         let mut sorted: Vec<&RoundPoint> = points(row, self.quantity).collect();
         sorted.sort_by_key(|point| (point.started_ns, point.number));
         let places: Vec<String> = sorted.into_iter().filter_map(place).collect();
         format!(
-            "<svg class=\"curves\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 {STEPS} {STEPS}\" \
+            "<svg class=\"curves\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 {GRID} {GRID}\" \
              preserveAspectRatio=\"none\"><polyline class=\"body\" points=\"{}\"/></svg>",
             places.join(" ")
         )
     }
 
-    /// The mark of a round: with a ring if the machine was slowed, and with a cross at the top if messages were lost.
+    /// Draws the mark of a round: with a ring if the machine was slowed, with a cross at the top if messages were lost.
     fn mark(&self, point: &RoundPoint, axis: &Axis, looks: SeriesStyle) -> String {
         let Some(value) = self.quantity.of_round(point) else { return String::new() };
-        let at = tied(&quantities::duration(point.started_ns as f64));
+        let at = nbsp(&quantities::duration(point.started_ns as f64));
         let mut words = format!("round {}, block {}, at {at}: ", point.number, point.block);
         words.push_str(&self.quantity.round_in_words(point));
         let (x, y) = (self.place(point.started_ns), down(axis.place(value), HEIGHT));
@@ -147,7 +147,7 @@ impl PanelAxes {
         }
         if point.lost > 0 {
             let _ = write!(words, ", {} lost", counted(point.lost, "message"));
-            let _ = write!(also, "<use class=\"lost\" href=\"#m-lost\" x=\"{x}\" y=\"{INSIDE}\"/>");
+            let _ = write!(also, "<use class=\"lost\" href=\"#m-lost\" x=\"{x}\" y=\"{MARK_INSET}\"/>");
         }
         format!(
             "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/></g>{also}",
@@ -156,7 +156,7 @@ impl PanelAxes {
         )
     }
 
-    /// A mark at the bottom for each failed round.
+    /// Draws a mark at the bottom for each failed round.
     fn failures(&self, row: &CaseSummary) -> String {
         let failed = row.failed_rounds_started_ns.iter().zip(&row.failed_rounds);
         failed.fold(String::new(), |mut html, (started_ns, cause)| {
@@ -165,13 +165,13 @@ impl PanelAxes {
                 "<g class=\"mark\"><title>failed: {}</title><use class=\"failed\" href=\"#m-failed\" x=\"{}\" y=\"{}\"/></g>",
                 escape(cause),
                 self.place(*started_ns),
-                HEIGHT - INSIDE
+                HEIGHT - MARK_INSET
             );
             html
         })
     }
 
-    /// The ends of both axes.
+    /// Labels the ends of both axes.
     fn scales(&self, axis: &Axis) -> String {
         let value = |value: f64| escape(&self.quantity.text(value));
         let below = HEIGHT + 15.0;
@@ -189,7 +189,7 @@ impl PanelAxes {
         )
     }
 
-    /// The case's figure over all rounds, and its interval.
+    /// Draws the case's figure over all rounds, and its interval.
     fn reference(&self, row: &CaseSummary, axis: &Axis) -> String {
         let mut html = String::new();
         let figure = self.quantity.figure(row);
@@ -209,7 +209,7 @@ impl PanelAxes {
         html
     }
 
-    /// Explains the marks that the group has.
+    /// Explains the marks that occur in the group.
     fn legend(&self, group: &Group<'_>) -> String {
         let any = |is_so: fn(&RoundPoint) -> bool| group.rows.iter().any(|row| points(row, self.quantity).any(is_so));
         let with_failures = group.rows.iter().any(|row| !row.failed_rounds_started_ns.is_empty());

@@ -1,4 +1,4 @@
-//! The colour, mark and dash of a case, the same on every chart of a page.
+//! The colour, mark and dash of a case, which are the same on every chart of a page.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use hairpin_model::{Run, ladder};
 
 use crate::one_way::Shared;
 
-/// Number of colours; style.css has one variable each.
+/// Number of colours; style.css has a variable for each.
 pub(crate) const COLOURS: usize = 8;
-/// Number of dashes; style.css has one class each.
+/// Number of dashes; style.css has a class for each.
 pub(crate) const DASHES: usize = 4;
 
 /// The appearance of a series.
@@ -21,20 +21,20 @@ pub(crate) struct SeriesStyle {
 }
 
 impl SeriesStyle {
-    /// Colours first, then dashes.
+    /// Assigns all colours first, then the next dash.
     pub(crate) fn numbered(number: usize) -> Self {
         Self { colour: number % COLOURS, dash: number / COLOURS % DASHES }
     }
 
-    /// The classes in style.css.
+    /// Returns the classes in style.css.
     pub(crate) fn classes(self) -> String {
         format!("s{} d{}", self.colour, self.dash)
     }
 }
 
-/// Looks by [`ladder::row_name`]. Up to eight names have a colour each. Beyond that, related transports share a colour
-/// and differ by dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`; if too many are related, colours repeat.
-/// Cases of one series of one-way loads always share the colour that the series has on its own charts.
+/// Returns styles by [`ladder::row_name`]. Up to eight names get a colour each. With more, related transports share a
+/// colour and differ by dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`. If too many are related, colours
+/// repeat. Cases in one series of one-way loads always share the colour of the series.
 pub(crate) fn assign(run: &Run) -> BTreeMap<String, SeriesStyle> {
     let shared = Shared::of(run.cases.iter());
     let is_one_way = run.cases.iter().any(|row| row.case.primary().load.is_one_way());
@@ -68,7 +68,7 @@ pub(crate) fn assign(run: &Run) -> BTreeMap<String, SeriesStyle> {
     names.into_iter().enumerate().map(looks).collect()
 }
 
-/// `unix` of `unix-stream`, `tcp` of `tcp6`.
+/// Returns `unix` for `unix-stream`, `tcp` for `tcp6`.
 fn family(transport: &str) -> String {
     let first = transport.split('-').next().unwrap_or(transport);
     first.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned()

@@ -1,8 +1,8 @@
-//! Small pieces of markup: escaping, positions as percentages, and the shapes of marks.
+//! Small pieces of markup: escaped text, positions as percentages, and the shapes of marks.
 
 use hairpin_model::printable;
 
-/// Text from the run, escaped for markup and attributes.
+/// Escapes text from the run for markup and attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -20,25 +20,25 @@ pub(crate) fn escape(text: &str) -> String {
     safe
 }
 
-/// A position, 0 to 1, as a percentage of the plot: `37.25%`.
+/// Formats a position, 0 to 1, as a percentage of the plot: `37.25%`.
 pub(crate) fn percent(place: f64) -> String {
     let text = format!("{:.2}", place * 100.0);
     format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A position, 0 to 1 from below, in pixels from above.
+/// Converts a position, 0 to 1 from the bottom, to pixels from the top.
 pub(crate) fn down(place: f64, height: f64) -> String {
     trimmed((1.0 - place) * height)
 }
 
-/// A number with at most one decimal.
+/// Formats a number with at most one decimal.
 pub(crate) fn trimmed(number: f64) -> String {
     let text = format!("{number:.1}");
     text.trim_end_matches(".0").to_owned()
 }
 
-/// The shapes of marks, one per series colour, so that colour never stands alone: each about 9 pixels, around the
-/// origin.
+/// The shapes of marks, one per series colour, so that colour is never the only difference: each about 9 pixels wide,
+/// around the origin.
 const SHAPES: [&str; 8] = [
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
     "M-3.6 -3.6h7.2v7.2h-7.2z",
@@ -50,14 +50,14 @@ const SHAPES: [&str; 8] = [
     "M0 -5.2L1.5 -1.7L5 -1.6L2.3 0.8L3.1 4.4L0 2.4L-3.1 4.4L-2.3 0.8L-5 -1.6L-1.5 -1.7z",
 ];
 
-/// Arrow heads to both sides, tip at the origin.
+/// Arrow heads in both directions, with the tip at the origin.
 const HEADS: [(&str, &str); 2] = [("right", "M0 0L-9 -4V4z"), ("left", "M0 0L9 -4V4z")];
 
 /// The marks of rounds with lost messages (a cross) and of failed rounds (a barred square).
 const EVENTS: [(&str, &str); 2] =
     [("lost", "M-4 -4L4 4M-4 4L4 -4"), ("failed", "M-4.5 -4.5h9v9h-9zM-4.5 4.5L4.5 -4.5")];
 
-/// The shapes as symbols for `<use href="#m0">`, once per page.
+/// Returns the shapes as symbols for `<use href="#m0">`; needed once per page.
 pub(crate) fn symbols() -> String {
     let mut text = String::from("<svg class=\"symbols\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>");
     for (number, path) in SHAPES.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn symbols() -> String {
     text
 }
 
-/// Names the invalid cases that a chart omits, if any.
+/// Lists the invalid cases that a chart omits; empty if none.
 pub(crate) fn invalid_not_drawn(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.map(|name| escape(&name)).collect();
     if names.is_empty() {

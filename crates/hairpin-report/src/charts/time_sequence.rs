@@ -1,8 +1,8 @@
-//! The time sequence of an exchange: two vertical lines are the ends, time runs down and is broken at long pauses,
-//! packets go across, and waits are shaded bars at their end.
+//! The time sequence of an exchange: two vertical lines are the ends, time runs down and is interrupted at long
+//! pauses, arrows across are packets, and shaded bars beside an end are its waits.
 //!
-//! Vertically it is not to scale: each line has its own height, and bars reach from line to line. Horizontally,
-//! positions are percentages, so that it fits a phone and a desk; all labels are between the ends.
+//! The vertical axis is not to scale: each line has its own height, and bars extend from line to line. Horizontal
+//! positions are percentages, so that the chart fits both phones and wide screens; all labels are between the ends.
 
 use std::fmt::Write as _;
 
@@ -12,27 +12,27 @@ use hairpin_model::trace::End;
 use hairpin_model::{CaseSummary, TimeSequence, Wait};
 
 use super::svg::{escape, trimmed};
-use crate::page_text::{filled, tied};
+use crate::page_text::{nbsp, wrap_words};
 use crate::time_sequence::lines::{self, Events, SequenceGap, SequenceLine, is_packet};
 use crate::time_sequence::words::{self, Clock};
 
-const TOP: f64 = 30.0;
-/// Heights of a call, a packet, a line of words, and the margin of words in a gap, in pixels.
-const CALL: f64 = 24.0;
-const PACKET: f64 = 34.0;
-const WORDS: f64 = 17.0;
-const AROUND: f64 = 20.0;
-/// How much lower a packet arrives than it left.
+const TOP_MARGIN: f64 = 30.0;
+/// Heights of a call, a packet and a line of text, and the margin around the text of a gap, in pixels.
+const CALL_HEIGHT: f64 = 24.0;
+const PACKET_HEIGHT: f64 = 34.0;
+const LINE_HEIGHT: f64 = 17.0;
+const GAP_MARGIN: f64 = 20.0;
+/// Vertical distance from the start of a packet's arrow to its end, in pixels.
 const SLOPE: f64 = 7.0;
-/// Two strokes mean several packets.
-const BESIDE: f64 = 5.0;
-/// Width of a bar, and distance between the starts of two.
-const BAR: f64 = 9.0;
-const TRACK: f64 = 13.0;
-/// Characters in a line of words next to a bar: as many as fit a phone.
-const LETTERS: usize = 38;
+/// Distance of the second stroke, which means several packets, in pixels.
+const STROKE_DISTANCE: f64 = 5.0;
+/// Width of a bar, and distance from the start of a bar to the next, in pixels.
+const BAR_WIDTH: f64 = 9.0;
+const TRACK_WIDTH: f64 = 13.0;
+/// Maximum characters in a line of text next to a bar, to fit a phone.
+const MAX_LETTERS: usize = 38;
 
-/// The chart with its description in words.
+/// Returns the chart and its legend.
 pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence).on_page();
@@ -45,7 +45,7 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
         }
     }
     let title = escape(&format!("Time sequence of an exchange, {}", row.label));
-    let described = escape(&described(&lines.lines, sequence, &clock));
+    let described = escape(&description(&lines.lines, sequence, &clock));
     format!(
         "<div class=\"plot sequence\"><svg class=\"chart time-sequence\" width=\"100%\" height=\"{}\" role=\"img\" \
          aria-label=\"{title}\"><title>{title}</title><desc>{described}</desc>{}</svg></div>{}",
@@ -55,7 +55,7 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
     )
 }
 
-fn described(lines: &[SequenceLine], sequence: &TimeSequence, clock: &Clock) -> String {
+fn description(lines: &[SequenceLine], sequence: &TimeSequence, clock: &Clock) -> String {
     let mut said = Vec::with_capacity(lines.len());
     for line in lines {
         match line {
@@ -67,10 +67,10 @@ fn described(lines: &[SequenceLine], sequence: &TimeSequence, clock: &Clock) -> 
                 words::events(events, clock)
             )),
             SequenceLine::Gap(gap) => {
-                said.extend(words::left_out(gap).map(|text| tied(&text)));
+                said.extend(words::left_out(gap).map(|text| nbsp(&text)));
                 let waits = gap.waits.iter();
                 said.extend(
-                    waits.map(|wait| format!("{}: {}", words::end(wait.end), tied(&words::wait(wait, sequence)))),
+                    waits.map(|wait| format!("{}: {}", words::end(wait.end), nbsp(&words::wait(wait, sequence)))),
                 );
             }
         }
@@ -85,7 +85,7 @@ fn waits(lines: &[SequenceLine]) -> impl Iterator<Item = &Wait> {
     })
 }
 
-/// Explains shades and strokes.
+/// Explains the shades and strokes that occur.
 fn legend(lines: &[SequenceLine]) -> String {
     let mut html = String::from("<ul class=\"sequence-legend\">");
     let item = |html: &mut String, class: &str, text: &str| {
@@ -104,16 +104,16 @@ fn legend(lines: &[SequenceLine]) -> String {
 struct Drawing<'s> {
     sequence: &'s TimeSequence,
     clock: Clock,
-    /// The top of the next line.
+    /// Top of the next line, in pixels.
     y: f64,
-    /// Bands below everything, marks above everything else.
+    /// Markup behind the bars, and markup in front of them.
     below: String,
     above: String,
-    /// Instants in ns and their positions, both ascending.
+    /// Times in ns and their vertical positions, both ascending.
     places: Vec<(f64, f64)>,
     /// The drawn waits, each with its track.
     bars: Vec<(Wait, usize)>,
-    /// Start of words, from each end.
+    /// Distance of text from each end's line, in pixels.
     margins: [f64; 2],
 }
 
@@ -126,13 +126,13 @@ impl<'s> Drawing<'s> {
         }
         let margin = |end: End| {
             let tracks = bars.iter().filter(|(wait, _)| wait.end == end).count();
-            (0..tracks).map(|_| TRACK).sum::<f64>().max(4.0) + 8.0
+            (0..tracks).map(|_| TRACK_WIDTH).sum::<f64>().max(4.0) + 8.0
         };
         let mut drawing = Self {
             margins: [margin(End::Client), margin(End::Server)],
             sequence,
             clock,
-            y: TOP,
+            y: TOP_MARGIN,
             below: String::new(),
             above: String::new(),
             places: Vec::new(),
@@ -154,8 +154,8 @@ impl<'s> Drawing<'s> {
         self.margins[usize::from(end == End::Server)]
     }
 
-    /// Records the position of an instant.
-    fn note(&mut self, ns: i64, y: f64) {
+    /// Records the vertical position of a time.
+    fn record(&mut self, ns: i64, y: f64) {
         let ns = ns as f64;
         if self.places.last().is_none_or(|last| last.0 < ns) {
             self.places.push((ns, y));
@@ -178,7 +178,7 @@ impl<'s> Drawing<'s> {
         }
     }
 
-    /// Words next to the line of an end.
+    /// Writes text next to the line of an end.
     fn beside(&mut self, end: End, class: &str, text: &str, y: f64) {
         let (x, anchor, away) = match end {
             End::Client => ("0", "start", self.margin(end)),
@@ -194,20 +194,20 @@ impl<'s> Drawing<'s> {
     }
 
     fn call(&mut self, events: &Events) {
-        let y = self.y + CALL / 2.0;
-        self.ends(CALL, "life");
-        self.note(events.at_ns, y);
+        let y = self.y + CALL_HEIGHT / 2.0;
+        self.ends(CALL_HEIGHT, "life");
+        self.record(events.at_ns, y);
         self.time(&self.clock.time(events.at_ns), y);
         let x = if events.end == End::Client { "0" } else { "100%" };
         let _ = write!(self.above, "<circle class=\"call\" cx=\"{x}\" cy=\"{}\" r=\"4\"/>", trimmed(y));
         self.beside(events.end, "call-name", &words::events(events, &self.clock), y);
-        self.y += CALL;
+        self.y += CALL_HEIGHT;
     }
 
     fn packet(&mut self, events: &Events) {
-        let left = self.y + PACKET - SLOPE - 8.0;
-        self.ends(PACKET, "life");
-        self.note(events.at_ns, left);
+        let left = self.y + PACKET_HEIGHT - SLOPE - 8.0;
+        self.ends(PACKET_HEIGHT, "life");
+        self.record(events.at_ns, left);
         self.time(&self.clock.time(events.at_ns), left);
         let (from, to, head) = match events.end {
             End::Client => ("0", "100%", "right"),
@@ -215,7 +215,7 @@ impl<'s> Drawing<'s> {
         };
         let class = if events.kind == EventKind::Segment { "packet" } else { "packet bare" };
         let _ = write!(self.above, "<g class=\"{class}\">");
-        let strokes: &[f64] = if events.times > 1 { &[0.0, BESIDE] } else { &[0.0] };
+        let strokes: &[f64] = if events.times > 1 { &[0.0, STROKE_DISTANCE] } else { &[0.0] };
         for away in strokes {
             let (y1, y2) = (trimmed(left + away), trimmed(left + away + SLOPE));
             let _ = write!(
@@ -230,21 +230,21 @@ impl<'s> Drawing<'s> {
             trimmed(left - 6.0),
             escape(&words::events(events, &self.clock))
         );
-        self.y += PACKET;
+        self.y += PACKET_HEIGHT;
     }
 
     fn gap(&mut self, gap: &SequenceGap) {
-        let left_out = words::left_out(gap).map(|text| tied(&text));
+        let left_out = words::left_out(gap).map(|text| nbsp(&text));
         let texts: Vec<(End, Vec<String>)> = gap
             .waits
             .iter()
-            .map(|wait| (wait.end, filled(tied(&words::wait(wait, self.sequence)).split(' '), LETTERS)))
+            .map(|wait| (wait.end, wrap_words(nbsp(&words::wait(wait, self.sequence)).split(' '), MAX_LETTERS)))
             .collect();
         let words: usize =
             texts.iter().map(|(_, lines)| lines.len()).sum::<usize>() + usize::from(left_out.is_some());
-        let height = words as f64 * WORDS + AROUND;
+        let height = words as f64 * LINE_HEIGHT + GAP_MARGIN;
         if gap.pause {
-            self.note(gap.from_ns, self.y);
+            self.record(gap.from_ns, self.y);
             let band = format!(
                 "<rect class=\"pause\" x=\"0\" width=\"100%\" y=\"{}\" height=\"{}\"/>",
                 trimmed(self.y),
@@ -255,7 +255,7 @@ impl<'s> Drawing<'s> {
             self.time(&format!("+{length}"), self.y + height / 2.0);
         }
         self.ends(height, if gap.pause { "life broken" } else { "life" });
-        let mut y = self.y + (AROUND + WORDS) / 2.0;
+        let mut y = self.y + (GAP_MARGIN + LINE_HEIGHT) / 2.0;
         if let Some(left_out) = left_out {
             let _ = write!(
                 self.above,
@@ -263,51 +263,51 @@ impl<'s> Drawing<'s> {
                 trimmed(y),
                 escape(&left_out)
             );
-            y += WORDS;
+            y += LINE_HEIGHT;
         }
         for (end, lines) in texts {
             for line in lines {
                 self.beside(end, "wait-name", &line, y);
-                y += WORDS;
+                y += LINE_HEIGHT;
             }
         }
         self.y += height;
         if gap.pause {
-            self.note(gap.until_ns, self.y);
+            self.record(gap.until_ns, self.y);
         }
     }
 
-    /// The position of an instant, interpolated between the lines before and after it.
-    fn place(&self, ns: i64) -> f64 {
+    /// Returns the vertical position of a time, interpolated between the recorded times before and after it.
+    fn y_of(&self, ns: i64) -> f64 {
         let ns = ns as f64;
         let after = self.places.partition_point(|place| place.0 < ns);
         match (after.checked_sub(1).map(|before| self.places[before]), self.places.get(after)) {
             (Some(before), Some(after)) => before.1 + (ns - before.0) / (after.0 - before.0) * (after.1 - before.1),
             (Some(edge), None) => edge.1,
             (None, Some(edge)) => edge.1,
-            (None, None) => TOP,
+            (None, None) => TOP_MARGIN,
         }
     }
 
-    /// Bands, then bars, then everything else.
+    /// Combines the background, then the bars, then the foreground.
     fn finish(self) -> String {
         let mut html = self.below.clone();
         for (wait, track) in &self.bars {
-            let (from, until) = (self.place(wait.from_ns), self.place(wait.until_ns));
-            let away: f64 = (0..*track).map(|_| TRACK).sum();
+            let (from, until) = (self.y_of(wait.from_ns), self.y_of(wait.until_ns));
+            let away: f64 = (0..*track).map(|_| TRACK_WIDTH).sum();
             let (x, shift) = match wait.end {
                 End::Client => ("0", 1.0 + away),
-                End::Server => ("100%", -1.0 - away - BAR),
+                End::Server => ("100%", -1.0 - away - BAR_WIDTH),
             };
             let _ = write!(
                 html,
-                "<rect class=\"wait {}\" x=\"{x}\" transform=\"translate({} 0)\" width=\"{BAR}\" y=\"{}\" height=\"{}\">\
+                "<rect class=\"wait {}\" x=\"{x}\" transform=\"translate({} 0)\" width=\"{BAR_WIDTH}\" y=\"{}\" height=\"{}\">\
                  <title>{}</title></rect>",
                 wait.cause,
                 trimmed(shift),
                 trimmed(from),
                 trimmed((until - from).max(4.0)),
-                escape(&tied(&words::wait(wait, self.sequence)))
+                escape(&nbsp(&words::wait(wait, self.sequence)))
             );
         }
         html + &self.above

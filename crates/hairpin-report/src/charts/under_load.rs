@@ -1,5 +1,5 @@
-//! Probes under load over the time of a round: latency on top, then the goodput of the load, then the queue if known. A
-//! line per case, medians over the rounds, on one time axis with the phases marked.
+//! Probes under load over the time of a round: on top their latency, then the goodput of the load, then the queue if
+//! known. A line per case, with medians over the rounds, on a common time axis with the phases marked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,16 +15,16 @@ use super::queue_depth;
 use super::series::SeriesStyle;
 use super::svg::{invalid_not_drawn, percent};
 use crate::one_way::Panel;
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
-/// Heights of the plot of latency and of those below it, in pixels.
+/// Heights of the latency plot and of those below it, in pixels.
 const HEIGHTS: [f64; 2] = [170.0, 84.0];
-/// Labels of the time axis: the plots are as wide as the page.
-const TIMES: usize = 7;
+/// Approximate number of labels of the time axis: the plots are as wide as the page.
+const TIME_LABELS: usize = 7;
 
-/// The charts of the cases with one probe over one path; `None` if no case has a time line.
-pub(crate) fn chart(stand: &Panel<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
-    let all = stand.series.iter().flat_map(|series| {
+/// Returns the charts of the cases with one probe over one path; `None` if no case has a time line.
+pub(crate) fn chart(panel: &Panel<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
+    let all = panel.series.iter().flat_map(|series| {
         let looks = looks_in(looks, series);
         series.rows.iter().filter_map(move |row| Some((series.words.join(" "), looks, moments(row)?)))
     });
@@ -35,28 +35,28 @@ pub(crate) fn chart(stand: &Panel<'_>, looks: &BTreeMap<String, SeriesStyle>) ->
         Some(Curve { name: name.clone(), classes: looks.classes(), colour: looks.colour, span, over_time })
     });
     let lines: Vec<Curve<'_>> = lines.collect();
-    let charts = Charts { lines: &lines, longest, of: &stand.title };
+    let charts = Charts { lines: &lines, longest, of: &panel.title };
     let drawn: String = [charts.latency(), charts.goodput(), charts.queue()].into_iter().flatten().collect();
-    let rows = stand.series.iter().flat_map(|series| series.rows.iter().map(move |row| (series, row)));
+    let rows = panel.series.iter().flat_map(|series| series.rows.iter().map(move |row| (series, row)));
     let invalid = rows.filter(|(_, row)| !row.valid).map(|(series, _)| series.words.join(" "));
     let left_out = invalid_not_drawn(invalid);
     (!drawn.is_empty()).then(|| format!("<div class=\"under-load\">{drawn}{left_out}</div>"))
 }
 
-/// The time line of a valid case; `None` for fewer than two moments.
+/// Returns the time line of a valid case; `None` for fewer than two moments.
 fn moments(row: &CaseSummary) -> Option<&LoadedOverTime> {
     let over_time = row.under_load.as_ref().filter(|_| row.valid)?.over_time.as_ref()?;
     (over_time.moments.len() > 1).then_some(over_time)
 }
 
-/// The legend of marks that are not lines of cases.
+/// Returns the legend of the marks that are not lines of cases.
 pub(crate) fn key() -> String {
     let entries =
         [("key-surface key-range", "lowest to highest of the rounds"), ("key-warm-up", "ramp: in no figure")];
     legend(&entries.map(|(class, text)| (class.to_owned(), text.to_owned())))
 }
 
-/// A case over time, and its looks.
+/// The time line of a case, and its style.
 struct Curve<'r> {
     name: String,
     classes: String,
@@ -75,7 +75,7 @@ struct Charts<'c> {
     lines: &'c [Curve<'c>],
     /// The time line that ends last.
     longest: &'c LoadedOverTime,
-    /// The subject, for screen readers.
+    /// What the charts show, for screen readers.
     of: &'c str,
 }
 
@@ -94,8 +94,8 @@ impl Charts<'_> {
                 let _ = write!(frame.stretched, "<polygon class=\"surface {}\" points=\"{corners}\"/>", line.classes);
             }
         }
-        self.lines(&mut frame, &axis, &latency, &|ns| tied(&quantities::duration(ns)));
-        self.names_of_phases(&mut frame);
+        self.lines(&mut frame, &axis, &latency, &|ns| nbsp(&quantities::duration(ns)));
+        self.label_phases(&mut frame);
         Some(frame.finish())
     }
 
@@ -111,7 +111,7 @@ impl Charts<'_> {
     fn queue(&self) -> Option<String> {
         let depth = |moment: &LoadedMoment| moment.queue_bytes;
         let most = self.lines.iter().flat_map(|line| line.values(depth)).flatten().fold(0.0, f64::max);
-        // A depth is not negative.
+        // A depth is never negative, so the cast is safe.
         let (size, unit) = queue_depth::unit(most as u64);
         let shown = |moment: &LoadedMoment| depth(moment).map(|bytes| bytes / size);
         let axis = self.axis(shown)?;
@@ -120,20 +120,20 @@ impl Charts<'_> {
             if value == 0.0 { "0".to_owned() } else { format!("{}\u{a0}{unit}", quantities::number(value)) }
         };
         frame.ticks(axis.ticks(3, tick));
-        self.lines(&mut frame, &axis, &shown, &|value| tied(&quantities::bytes(value * size)));
+        self.lines(&mut frame, &axis, &shown, &|value| nbsp(&quantities::bytes(value * size)));
         Some(frame.finish())
     }
 
-    /// From zero to the highest value of any case, with some margin; `None` if no value is above zero.
+    /// Returns an axis from zero to the highest value of any case, with a margin; `None` if no value is above zero.
     fn axis(&self, of: impl Fn(&LoadedMoment) -> Option<f64>) -> Option<Axis> {
         Axis::from_zero(self.lines.iter().flat_map(|line| line.values(&of)).flatten().map(|value| value * 1.06))
     }
 
-    /// A chart with its phases and the ramp shaded.
+    /// Returns a chart with its phases marked and the ramp shaded.
     fn frame(&self, title: &str, height: f64) -> Frame<'_> {
         let span = &self.lines[0].span;
         let mut frame = span.frame(title.to_owned(), format!("{title} over the time of a round, {}", self.of));
-        (frame.height, frame.times) = (height, TIMES);
+        (frame.height, frame.times) = (height, TIME_LABELS);
         let [_, ramp, loaded, recovering] = self.begins();
         let (from, until) = (span.place(ramp) * 1000.0, span.place(loaded) * 1000.0);
         let width = (until - from).max(0.0);
@@ -148,13 +148,13 @@ impl Charts<'_> {
         frame
     }
 
-    /// Start of each phase.
+    /// Returns the start of each phase, in ns.
     fn begins(&self) -> [u64; 4] {
         let LoadedOverTime { load_from_ns, loaded_from_ns, recovering_from_ns, .. } = self.longest;
         [0, *load_from_ns, *loaded_from_ns, *recovering_from_ns]
     }
 
-    fn names_of_phases(&self, frame: &mut Frame<'_>) {
+    fn label_phases(&self, frame: &mut Frame<'_>) {
         let span = &self.lines[0].span;
         let begins = self.begins();
         let ends = begins[1..].iter().chain([&self.longest.until_ns]);
@@ -164,7 +164,7 @@ impl Charts<'_> {
         }
     }
 
-    /// A line per case, with a mark at its highest value.
+    /// Draws a line per case, with a mark at its highest value.
     fn lines(
         &self,
         frame: &mut Frame<'_>,

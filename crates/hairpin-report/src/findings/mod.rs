@@ -1,7 +1,7 @@
-//! Texts of findings: their words, their order, the result of their check, their evidence.
+//! Texts of findings: summary, advice, order, result of the check, evidence.
 //!
-//! [`fill`] words what the analysis found. A finding has words of its own in a text of `words`; one without gets them from
-//! its card and its figures.
+//! [`fill`] writes the texts from the data of the analysis. A finding without a text in the folder `words` gets texts
+//! from its card and its figures.
 
 use hairpin_model::finding::About;
 use hairpin_model::{Evidence, Finding, FindingCard, Proved, Run, quantities};
@@ -11,20 +11,20 @@ mod words;
 
 use view::{Cases, View, environment};
 
-/// Words the findings of a run, whatever texts were saved with it; `cards` are those of all findings. Findings of earlier
-/// versions have no data and keep their texts.
+/// Writes the texts of a run's findings, replacing any saved ones; `cards` has the cards of all findings. Findings
+/// saved by earlier versions have no data and keep their texts.
 pub fn fill(run: &mut Run, cards: &[FindingCard]) {
     let environment = environment();
     let cases: Cases<'_> = run.cases.iter().map(|case| (case.id.as_str(), case)).collect();
     let card = |finding: &Finding| cards.iter().find(|card| card.code == finding.code && finding.facts.is_some());
-    let worded = |finding: &Finding| match card(finding) {
-        Some(card) => worded(&View::new(&cases, finding, &environment), card),
+    let with_texts = |finding: &Finding| match card(finding) {
+        Some(card) => write_texts(&View::new(&cases, finding, &environment), card),
         None => finding.clone(),
     };
-    run.findings = run.findings.iter().map(worded).collect();
+    run.findings = run.findings.iter().map(with_texts).collect();
 }
 
-fn worded(view: &View<'_>, card: &FindingCard) -> Finding {
+fn write_texts(view: &View<'_>, card: &FindingCard) -> Finding {
     let finding = view.finding;
     let section = |name: &str| view.render(words::section(card.code, name)?);
     let own = |what: &str, kind: &str| section(&format!("{what} {kind}"));
@@ -32,14 +32,14 @@ fn worded(view: &View<'_>, card: &FindingCard) -> Finding {
     let done = |kind: &str| {
         own("done", kind).unwrap_or_else(|| change(kind).split([';', ':']).next().unwrap_or_default().to_owned())
     };
-    let (mut summary, mut advice) = section("summary").zip(section("advice")).unwrap_or_else(|| generic(view, card));
+    let (mut summary, mut advice) = section("summary").zip(section("advice")).unwrap_or_else(|| fallback(view, card));
     if finding.about == About::Cause && finding.proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED) {
         let label = finding.cases.first().map_or("", |id| view.label_of(id));
         summary = format!("{label}: checked, and not the cause: {}.", card.what);
         advice = "No action needed: another finding may name the cause.".to_owned();
     }
     let mut finding = Finding { summary, advice, ..finding.clone() };
-    finding.evidence.iter_mut().for_each(|piece| piece.what = what(view, piece));
+    finding.evidence.iter_mut().for_each(|piece| piece.what = describe(view, piece));
     if let Some(experiment) = &mut finding.counter_experiment {
         experiment.change = change(&experiment.kind);
     }
@@ -50,8 +50,8 @@ fn worded(view: &View<'_>, card: &FindingCard) -> Finding {
     finding
 }
 
-/// `bytes in the queue, by the link's log, up, LABEL`.
-fn what(view: &View<'_>, piece: &Evidence) -> String {
+/// Describes a figure: `bytes in the queue, by the link's log, up, LABEL`.
+fn describe(view: &View<'_>, piece: &Evidence) -> String {
     let of = words::figure(&format!("of {}", piece.of)).unwrap_or(&piece.of);
     let what = match words::figure(&piece.key) {
         Some(place) if place.contains("{}") => place.replace("{}", of),
@@ -66,11 +66,11 @@ fn after_comma(text: &str) -> String {
 
 const REFUTED: &str = "refuted";
 
-/// The summary and the advice of a finding without words of its own: its card and its first figures.
-fn generic(view: &View<'_>, card: &FindingCard) -> (String, String) {
+/// Returns the summary and the advice of a finding without its own text, from its card and its first figures.
+fn fallback(view: &View<'_>, card: &FindingCard) -> (String, String) {
     let label = view.finding.cases.first().map_or_else(String::new, |id| format!("{}: ", view.label_of(id)));
     let figures = view.finding.evidence.iter().take(2).map(|piece| {
-        evidence_line(&Evidence { what: what(view, &Evidence { case: None, ..piece.clone() }), ..piece.clone() })
+        evidence_line(&Evidence { what: describe(view, &Evidence { case: None, ..piece.clone() }), ..piece.clone() })
     });
     let figures = figures.collect::<Vec<_>>().join(", ");
     let figures = if figures.is_empty() { figures } else { format!(" ({figures})") };
@@ -79,8 +79,8 @@ fn generic(view: &View<'_>, card: &FindingCard) -> (String, String) {
     (summary.trim_end().to_owned(), advice.to_owned())
 }
 
-/// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. Savings and their interval have no sign. For losses:
-/// `use a receive buffer of 4 MiB. Confirmed: losses fell by 61 % of the messages sent`.
+/// Returns the result of a check: `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`, or `use a receive buffer
+/// of 4 MiB. Confirmed: losses fell by 61 % of the messages sent`. Savings and their interval have no sign.
 pub(crate) fn proof(proved: &Proved) -> String {
     let is_less = proved.effect.value < 0.0;
     let size = if is_less { proved.effect.falling(|effect| 0.0 - effect) } else { proved.effect };
@@ -99,20 +99,20 @@ pub(crate) fn proof(proved: &Proved) -> String {
     format!("{check}{result}: {effect}")
 }
 
-/// The first sentence of a text; the two full stops of a range do not end it.
+/// Returns the first sentence of a text. The two full stops of a range do not end a sentence.
 pub(crate) fn first_sentence(text: &str) -> &str {
     let ends = |end: &usize| !text[..*end].ends_with('.');
     text.match_indices(". ").map(|(end, _)| end).find(ends).map_or(text, |end| &text[..=end])
 }
 
-/// The findings: causes and packet events first, then those about the run.
+/// Returns the findings in two parts: causes and packet events, then those about the run.
 pub(crate) fn by_subject(run: &Run) -> [(&'static str, Vec<&Finding>); 2] {
     let about_run = |finding: &&Finding| finding.about == About::Run;
     let (of_run, causes) = run.findings.iter().partition(about_run);
     [("Findings", causes), ("Run and machine", of_run)]
 }
 
-/// One line per piece of evidence.
+/// Returns a line for each piece of evidence.
 pub(crate) fn evidence(finding: &Finding) -> Vec<String> {
     finding.evidence.iter().map(evidence_line).collect()
 }
@@ -128,7 +128,7 @@ fn evidence_line(piece: &Evidence) -> String {
     format!("{}: {value}{range}", piece.what)
 }
 
-/// The labels of a finding's cases; the id of a case that is not in the run.
+/// Returns the labels of a finding's cases. For a case that is not in the run, returns its id.
 pub(crate) fn case_labels(run: &Run, ids: &[String]) -> Vec<String> {
     ids.iter().map(|id| run.case(id).map_or_else(|| id.clone(), |row| row.label.clone())).collect()
 }

@@ -1,4 +1,4 @@
-//! What the templates of a finding's words see: its figures and facts by their keys, and its cases.
+//! The context of a finding's templates: its figures and facts by key, and its cases.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 
 use crate::words::held_up_by;
 
-/// An environment in which a missing figure is an error.
+/// Returns an environment in which a missing figure is an error.
 pub(super) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
@@ -23,7 +23,7 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
-/// The cases of a run by their identities.
+/// The cases of a run by id.
 pub(super) type Cases<'r> = HashMap<&'r str, &'r CaseSummary>;
 
 pub(super) struct View<'r> {
@@ -40,7 +40,7 @@ impl<'r> View<'r> {
         view
     }
 
-    /// The template with the finding's figures, on one line; `None` if one is missing, as in a damaged run.
+    /// Renders the template on one line; `None` if a figure is missing, as in a damaged run.
     pub(super) fn render(&self, template: &str) -> Option<String> {
         let text = self.environment.render_str(template, &self.context).ok()?;
         Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -50,13 +50,13 @@ impl<'r> View<'r> {
         self.cases.get(id).map_or(id, |case| case.label.as_str())
     }
 
-    /// Each figure and fact by its key, with `_` for `-`. `KEY_of` has the figures of several.
+    /// Returns each figure and fact by its key, with `_` for `-`. `KEY_of` maps the subjects of KEY to their figures.
     fn names(&self) -> BTreeMap<String, Value> {
         let mut names = BTreeMap::new();
         for (key, fact) in self.finding.facts.iter().flatten() {
             let value = match fact {
                 FactValue::Word(word) => Value::from(word.as_str()),
-                FactValue::Number(number) => shown((*number).into(), unit(key)),
+                FactValue::Number(number) => figure_value((*number).into(), unit(key)),
             };
             names.insert(name(key), value);
         }
@@ -85,17 +85,17 @@ impl<'r> View<'r> {
 
     fn piece(&self, piece: &Evidence) -> Value {
         let label = piece.case.as_ref().map(|id| self.label_of(id));
-        context! { key => &piece.key, of => &piece.of, label, ..shown(piece.value, &piece.unit) }
+        context! { key => &piece.key, of => &piece.of, label, ..figure_value(piece.value, &piece.unit) }
     }
 
-    /// The case with most rounds left out.
+    /// Returns why the link's rounds of this case do not count.
     fn left_out(&self, id: &str) -> Value {
         let case = self.cases.get(id);
         let reasons = case.and_then(|case| Some(&case.path.relay.as_ref()?.rounds_left_out));
         context! { label => self.label_of(id), valid => case.is_some_and(|case| case.valid), reasons }
     }
 
-    /// `Also 3 other cases: 61 % to 88 %.`, or empty if there is only one.
+    /// Summarizes the other cases, `Also 3 other cases: 61 % to 88 %.`; empty if there is none.
     pub(super) fn others(&self) -> String {
         let others: Vec<_> = self.finding.cases.iter().zip(&self.finding.shares).skip(1).collect();
         match others.as_slice() {
@@ -118,8 +118,8 @@ fn unit(key: &str) -> &'static str {
     keys::ALL.iter().find(|known| known.name == key).map_or("", |known| known.unit)
 }
 
-/// A figure as a number, in its unit, and with its interval.
-fn shown(figure: Figure, unit: &str) -> Value {
+/// Returns a figure as a number, as text with its unit, and as text with its interval.
+fn figure_value(figure: Figure, unit: &str) -> Value {
     let Figure { value, .. } = figure;
     let text = match unit {
         "ns" => duration(value),
@@ -137,7 +137,7 @@ fn shown(figure: Figure, unit: &str) -> Value {
     context! { value, text, full }
 }
 
-/// `2 to 4` for `2,3,4`; `1, 3 and 5`.
+/// Formats numbers as `2 to 4` for `2,3,4`, else as `1, 3 and 5`.
 fn places(places: &str) -> String {
     let numbers: Vec<usize> = places.split(',').filter_map(|place| place.parse().ok()).collect();
     let is_range = numbers.len() > 2 && numbers.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(1));

@@ -1,6 +1,6 @@
-//! The words of findings: a text for each, with templates of its summary, its advice and its checks.
+//! Templates of findings: a text file for each, with its summary, its advice and its checks.
 //!
-//! `[check KIND]` is what to do and to expect. `[done KIND]` is what was done: by default the first clause of the former.
+//! `[check KIND]` says what to do and what to expect. `[done KIND]` says what was done; default: its first clause.
 
 macro_rules! texts {
     ($($code:literal)+) => {
@@ -17,7 +17,7 @@ const ALL: &[(&str, &str)] = texts![
     "wake-up-dominated"
 ];
 
-/// What figures are called whose key does not say it, a line each.
+/// Names of figures whose key is not clear enough, one per line.
 const FIGURES: &str = include_str!("words/figures.txt");
 
 pub(super) fn section(code: &str, name: &str) -> Option<&'static str> {
@@ -26,7 +26,7 @@ pub(super) fn section(code: &str, name: &str) -> Option<&'static str> {
     Some(rest.split_once("\n[").map_or(rest, |(section, _)| section))
 }
 
-/// The template of what a figure is called.
+/// Returns the template of a figure's name; `None` if its key suffices.
 pub(super) fn figure(key: &str) -> Option<&'static str> {
     FIGURES.lines().filter_map(|line| line.split_once(": ")).find(|(known, _)| *known == key).map(|(_, words)| words)
 }

@@ -1,12 +1,12 @@
-//! The page of tested claims: published against measured, text by text.
+//! The page of tested claims: published and measured figures, source by source.
 
 use hairpin_model::quantities::{counted, utc};
 use hairpin_model::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Source, TestRun};
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
-use super::template::{SCRIPT, STYLE, rendered};
-use crate::page_text::tied;
+use super::template::{SCRIPT, STYLE, render_template};
+use crate::page_text::nbsp;
 use crate::{claim_wording, wording};
 
 const PAGE: &str = include_str!("claims.html");
@@ -18,9 +18,9 @@ pub(super) fn render(report: &ClaimsReport) -> String {
         style_html => STYLE,
         script_html => SCRIPT,
         place => report.to.as_ref().map_or_else(|| "this machine".to_owned(), |host| format!("the path to {host}")),
-        answer => tied(&claim_wording::answer(report)),
+        answer => nbsp(&claim_wording::answer(report)),
         partial => claim_wording::partial(report),
-        caution => claim_wording::caution(report).map(|caution| tied(&caution)),
+        caution => claim_wording::caution(report).map(|caution| nbsp(&caution)),
         subtitle,
         texts => texts(report),
         runs => report.runs.iter().map(run).collect::<Value>(),
@@ -30,7 +30,7 @@ pub(super) fn render(report: &ClaimsReport) -> String {
         },
         tool => wording::tool_of(&report.tool),
     };
-    rendered("claims.html", PAGE, view)
+    render_template("claims.html", PAGE, view)
 }
 
 fn texts(report: &ClaimsReport) -> Vec<Value> {
@@ -44,8 +44,8 @@ fn texts(report: &ClaimsReport) -> Vec<Value> {
 fn claim(of: &JudgedClaim) -> Value {
     context! {
         id => &of.id,
-        text => tied(&of.text),
-        published => tied(&claim_wording::published(&of.published)),
+        text => nbsp(&of.text),
+        published => nbsp(&claim_wording::published(&of.published)),
         verdict => verdict(of.skipped.as_ref(), &of.judgement),
         class => of.judgement.verdict.map_or("", |verdict| verdict.word()),
         rows => of.rows.iter().map(row).collect::<Value>(),
@@ -57,16 +57,16 @@ fn row(of: &JudgedRow) -> Value {
     let is_order = of.published.unit.starts_with("order");
     context! {
         name => &of.name,
-        published => tied(&claim_wording::published(&of.published)),
+        published => nbsp(&claim_wording::published(&of.published)),
         unit => is_order.then_some(of.published.unit.as_str()),
-        measured => tied(&claim_wording::measured(judgement)),
+        measured => nbsp(&claim_wording::measured(judgement)),
         interval => judgement.measured.and_then(|figure| figure.low).map(|_| claim_wording::interval(judgement)),
-        ratio => tied(&claim_wording::ratio(judgement)),
+        ratio => nbsp(&claim_wording::ratio(judgement)),
         verdict => verdict(of.skipped.as_ref(), judgement),
         class => judgement.verdict.map_or("", |verdict| verdict.word()),
-        why => tied(&claim_wording::why(judgement)),
+        why => nbsp(&claim_wording::why(judgement)),
         rule_because => of.rule_because.as_deref(),
-        notes => claim_wording::notes(of).iter().map(|note| tied(note)).collect::<Value>(),
+        notes => claim_wording::notes(of).iter().map(|note| nbsp(note)).collect::<Value>(),
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Section {
     rows: Vec<(String, String)>,
 }
 
-/// Sections without rows are omitted.
+/// Returns all sections that have rows.
 pub(super) fn of(run: &Run) -> Vec<Section> {
     let map = |facts: &BTreeMap<String, String>| facts.clone().into_iter().collect::<Vec<_>>();
     let interface = |environment: &Environment| environment.interface.as_ref().map_or_else(Vec::new, hosts::rows);
@@ -91,7 +91,7 @@ fn clock(run: &Run) -> Vec<(String, String)> {
     ]
 }
 
-/// A name and its value; an empty value becomes a dash.
+/// Returns a name and its value; an empty value becomes a dash.
 fn pair(name: &str, value: impl ToString) -> (String, String) {
     let value = value.to_string();
     (name.to_owned(), if value.is_empty() { quantities::DASH.to_owned() } else { value })

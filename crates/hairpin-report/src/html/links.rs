@@ -1,5 +1,5 @@
-//! The links of a page: for each its account, and for each case over it the path, the queue, the packets and their
-//! ledger in one round.
+//! The links of a page. For each link: its statistics; for each of its cases: the path, the queue, the packets and
+//! their counts in one round.
 
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -11,22 +11,22 @@ use hairpin_model::{CaseSummary, DirectionRecord, LinkSummary, PacketCounts, Run
 use crate::charts::over_time::Span;
 use crate::charts::{link_path, packet_fates, packet_rates, queue_depth};
 use crate::links::{self, Link};
-use crate::page_text::{tied, words};
+use crate::page_text::{command_words, nbsp};
 
-/// Maximum cases whose rounds are drawn, over all links: a page must stay small.
+/// Maximum cases whose rounds are drawn, over all links, so that the page stays small.
 const MAX_SHOWN: usize = 12;
 
 /// A link: its profile and statistics.
 #[derive(Serialize)]
 pub(super) struct LinkView {
     title: String,
-    /// The words of the profile, if the title is only its name.
+    /// Words of the profile; empty if the title is the profile.
     line: Vec<String>,
     account: Option<(bool, String)>,
-    /// Rounds that do not count; true if a case is invalid.
+    /// Rounds that do not count. True if a case is invalid.
     left_out: Option<(bool, String)>,
     cases: Vec<Value>,
-    /// The bounds of lateness at p50 and at p99.
+    /// Bounds of lateness at p50 and at p99.
     bounds: [String; 2],
     shown: Vec<Shown>,
     /// Number of cases not drawn.
@@ -44,7 +44,7 @@ struct Shown {
     ledger: Vec<Value>,
 }
 
-/// The links of the run in plan order. The round with the most drops is open.
+/// Returns the links of the run in plan order. Only the round with the most drops is expanded.
 pub(super) fn of(run: &Run) -> Vec<LinkView> {
     let mut left = MAX_SHOWN;
     let mut views: Vec<LinkView> = links::of(run).iter().map(|link| view(link, &mut left)).collect();
@@ -63,16 +63,16 @@ fn view(link: &Link<'_>, left: &mut usize) -> LinkView {
     let drawn = shown.len().min(*left);
     *left -= drawn;
     let row = |row: &&CaseSummary| Some(case_row(row, row.path.relay.as_ref()?));
-    let told = |(flag, text): (bool, String)| (flag, tied(&text));
+    let told = |(flag, text): (bool, String)| (flag, nbsp(&text));
     let bounds = link.rows.iter().find_map(|row| Some(row.path.relay.as_ref()?.late_bounds_ns)).unwrap_or_default();
     LinkView {
         title: links::title(link),
-        line: if link.name == link.line { Vec::new() } else { words(link.line) },
+        line: if link.name == link.line { Vec::new() } else { command_words(link.line) },
         account: links::account(link).map(told),
         left_out: links::left_out(link).map(told),
         cases: link.rows.iter().filter_map(row).collect(),
-        bounds: [bounds.p50, bounds.p99].map(|ns| tied(&links::time(ns))),
-        shown: shown.iter().take(drawn).map(|one| one_round(*one)).collect(),
+        bounds: [bounds.p50, bounds.p99].map(|ns| nbsp(&links::time(ns))),
+        shown: shown.iter().take(drawn).map(|one| round_value(*one)).collect(),
         not_shown: shown.len() - drawn,
     }
 }
@@ -87,7 +87,7 @@ fn all_dropped(packets: &PacketCounts) -> u64 {
 
 fn case_row(row: &CaseSummary, link: &LinkSummary) -> Value {
     let (packets, bounds) = (&link.packets, link.late_bounds_ns);
-    let late = |ns: u64, bound_ns: u64| (tied(&links::time(ns)), ns > bound_ns);
+    let late = |ns: u64, bound_ns: u64| (nbsp(&links::time(ns)), ns > bound_ns);
     context! {
         name => row.case.without_link().label(),
         valid => row.valid,
@@ -100,7 +100,7 @@ fn case_row(row: &CaseSummary, link: &LinkSummary) -> Value {
             Some(ns) => vec![late(ns.p50, bounds.p50), late(ns.p99, bounds.p99), late(ns.max, u64::MAX)],
             None => vec![(DASH.to_owned(), false); 3],
         },
-        relay_cpu => link.relay_cpu_ns_per_packet.map_or_else(|| DASH.to_owned(), |ns| tied(&quantities::duration(ns))),
+        relay_cpu => link.relay_cpu_ns_per_packet.map_or_else(|| DASH.to_owned(), |ns| nbsp(&quantities::duration(ns))),
     }
 }
 
@@ -108,7 +108,7 @@ fn with_names(count: u64, names: &str) -> String {
     if names.is_empty() { quantities::count(count) } else { format!("{} ({names})", quantities::count(count)) }
 }
 
-fn one_round((row, shown): (&CaseSummary, &ShownLink)) -> Shown {
+fn round_value((row, shown): (&CaseSummary, &ShownLink)) -> Shown {
     let both = [(Direction::Up, &shown.up), (Direction::Down, &shown.down)];
     let about = |(direction, record): &(Direction, &DirectionRecord)| {
         format!("{direction}: {}", links::counts(&record.packets).join(", "))
@@ -116,15 +116,15 @@ fn one_round((row, shown): (&CaseSummary, &ShownLink)) -> Shown {
     Shown {
         label: row.case.without_link().label(),
         round: shown.round,
-        about: tied(&both.iter().map(about).collect::<Vec<_>>().join("; ")),
+        about: nbsp(&both.iter().map(about).collect::<Vec<_>>().join("; ")),
         dropped: dropped(shown),
         open: false,
-        directions: both.iter().map(|(direction, record)| one_direction(*direction, record, row)).collect(),
+        directions: both.iter().map(|(direction, record)| direction_value(*direction, record, row)).collect(),
         ledger: both.iter().flat_map(|(direction, record)| ledger(*direction, record)).collect(),
     }
 }
 
-fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSummary) -> Value {
+fn direction_value(direction: Direction, record: &DirectionRecord, row: &CaseSummary) -> Value {
     let of = format!("{direction}, {}", row.label);
     let charts = Span::of(record).map_or_else(Vec::new, |span| {
         vec![
@@ -148,11 +148,11 @@ fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSumma
         },
         path_html => link_path::chart(direction, record),
         charts_html => charts.into_iter().flatten().collect::<Value>(),
-        notes => notes.iter().map(|note| tied(note)).collect::<Value>(),
+        notes => notes.iter().map(|note| nbsp(note)).collect::<Value>(),
     }
 }
 
-/// The stages of a direction, then the direction as a whole.
+/// Returns the packets of each stage of a direction, then those of the whole direction.
 fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<Value> {
     let count = quantities::count;
     let unexplained = |missing: i128| (missing != 0).then(|| format!("does not close: {missing}"));

@@ -1,7 +1,7 @@
 //! One self-contained page: the answer, the charts, the findings, and all recorded facts about the machine.
 //!
-//! The page loads nothing (its content policy forbids it), works without its script, follows the reader's colour
-//! scheme, and is made from summaries only: its size grows with cases and rounds, not with samples.
+//! The page loads nothing (its content security policy forbids it), works without its script and follows the reader's
+//! colour scheme. It is made from summaries only, so its size grows with cases and rounds, not with samples.
 
 mod claims;
 mod facts;
@@ -27,21 +27,21 @@ use crate::charts::series::SeriesStyle;
 use crate::charts::{percentiles, ranking, rounds, series, svg};
 use crate::one_way::Shared;
 use crate::orders::{self, orders};
-use crate::page_text::{tied, words};
+use crate::page_text::{command_words, nbsp};
 use crate::{exchanges, findings, hosts, trust, wording};
-use template::{SCRIPT, STYLE, rendered};
+use template::{SCRIPT, STYLE, render_template};
 
 const PAGE: &str = include_str!("page.html");
 
-/// The run as a page.
+/// Renders the run as a page.
 ///
 /// # Panics
 /// Never for a run: the template is part of this crate and a test renders it.
 pub fn render(run: &Run) -> String {
-    rendered("page.html", PAGE, view(run))
+    render_template("page.html", PAGE, view(run))
 }
 
-/// Tested claims as a page.
+/// Renders tested claims as a page.
 ///
 /// # Panics
 /// Never: the template is part of this crate and a test renders it.
@@ -49,7 +49,7 @@ pub fn render_claims(report: &ClaimsReport) -> String {
     claims::render(report)
 }
 
-/// Template context. Fields that end in `_html` are markup, all others are text and are escaped.
+/// Returns the template context. Fields that end in `_html` are markup; all others are text and are escaped.
 fn view(run: &Run) -> Value {
     let looks = series::assign(run);
     let groups = ladder::groups(&run.cases);
@@ -65,7 +65,7 @@ fn view(run: &Run) -> Value {
     let has_latency =
         groups.is_empty() || has(Quantity::Latency) || run.cases.iter().any(|row| row.p50_ns().is_some());
     let rankings: Value = QUANTITIES.into_iter().filter_map(|quantity| ranking_of(run, &looks, quantity)).collect();
-    let (lead, more, rest) = answer(run);
+    let (lead, more, rest) = split_answer(run);
     let (sequences, sequences_left_out) = time_sequence::of(run);
     context! {
         style_html => format!("{STYLE}{}", tab_rules(groups.len())),
@@ -87,19 +87,19 @@ fn view(run: &Run) -> Value {
         has_latency,
         has_goodput => has(Quantity::Goodput),
         draft => groups.iter().any(|group| group.kind == ladder::CaseKind::UnderLoad).then_some(RESPONSIVENESS_DRAFT),
-        judged => judged(&groups),
+        judged => judged_by(&groups),
         pictures => one_way::pictures(run, &groups),
         under_load => one_way::under_load(run, &groups),
         shared => shared.in_words(),
         over_time => one_way::over_time(&groups),
         curves,
-        no_curve => tied(&wording::no_curve(run)),
+        no_curve => nbsp(&wording::no_curve(run)),
         courses,
         chains_heading => orders::heading(&orders(run)),
         chains => orders(run).iter().map(chain).collect::<Value>(),
         findings => run.findings.iter().map(|finding| card(run, finding)).collect::<Value>(),
         tables => Serde(table::of(&groups, &shared)),
-        gap_note => exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| tied(&note)),
+        gap_note => exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| nbsp(&note)),
         first_exchanges => Serde(table::first_exchanges(&groups, &shared)),
         why_first => exchanges::WHY_FIRST,
         first_left_out => first_left_out(&groups),
@@ -115,8 +115,8 @@ fn view(run: &Run) -> Value {
         failures => failures(run),
         skipped => wording::skipped(run).into_iter().map(|(reason, names)| (names.join(", "), reason)).collect::<Value>(),
         facts => Serde(facts::of(run)),
-        command => words(&hairpin_model::shell::command(&run.command_line)),
-        repeat => words(&wording::repeated(&run.command_line, run.seed)),
+        command => command_words(&hairpin_model::shell::command(&run.command_line)),
+        repeat => command_words(&wording::repeated(&run.command_line, run.seed)),
         seed => run.seed,
         format => run.format,
         tool => wording::tool_of(&run.tool),
@@ -124,11 +124,11 @@ fn view(run: &Run) -> Value {
 }
 
 fn calibrations(run: &Run) -> Value {
-    let one = |(good, text): (bool, String)| context! { good, text => tied(&text) };
+    let one = |(good, text): (bool, String)| context! { good, text => nbsp(&text) };
     wording::calibrations(run).into_iter().map(one).collect()
 }
 
-/// Cautions to read before using the figures.
+/// Returns cautions to read before using the figures.
 fn cautions(run: &Run) -> Value {
     trust::quick(run)
         .into_iter()
@@ -138,38 +138,38 @@ fn cautions(run: &Run) -> Value {
         .chain(wording::busy(run))
         .chain(trust::until_missed(run))
         .chain(trust::without_interval(run))
-        .map(|said| tied(&said))
+        .map(|said| nbsp(&said))
         .collect()
 }
 
-/// The quantities that judge the rounds of these groups: `p50 or goodput`.
-fn judged(groups: &[ladder::Group<'_>]) -> String {
+/// Returns the names of the quantities by which these groups are judged, such as `p50 or goodput`.
+fn judged_by(groups: &[ladder::Group<'_>]) -> String {
     let has = |quantity: &Quantity| groups.iter().any(|group| Quantity::of(group.kind) == *quantity);
     let names: Vec<&str> = QUANTITIES.into_iter().filter(has).map(Quantity::name).collect();
     if names.is_empty() { Quantity::Latency.name().to_owned() } else { names.join(" or ") }
 }
 
-/// Maximum characters of the sentences after the headline that fit the first screen of a phone.
+/// Maximum characters of the sentences after the headline, to fit the first screen of a phone.
 const MAX_LETTERS: usize = 320;
 
-/// The headline, the sentences below it, at least one, and those behind a click.
-fn answer(run: &Run) -> (String, Vec<String>, Vec<String>) {
+/// Returns the headline, the sentences below it (at least one), and the sentences that are collapsed.
+fn split_answer(run: &Run) -> (String, Vec<String>, Vec<String>) {
     let (headline, sentences) = crate::words::answer(run);
     let mut letters = 0;
-    let mut sentences: Vec<String> = sentences.iter().map(|sentence| tied(sentence)).collect();
+    let mut sentences: Vec<String> = sentences.iter().map(|sentence| nbsp(sentence)).collect();
     let fit = sentences.iter().take_while(|sentence| {
         letters += sentence.chars().count();
         letters <= MAX_LETTERS
     });
     let shown = fit.count().max(1).min(sentences.len());
     let rest = sentences.split_off(shown);
-    (tied(&headline), sentences, rest)
+    (nbsp(&headline), sentences, rest)
 }
 
-/// Quantities that cases are ranked by.
+/// The quantities by which cases are ranked.
 const QUANTITIES: [Quantity; 3] = [Quantity::Latency, Quantity::Rate, Quantity::Goodput];
 
-/// The ranking by a quantity; `None` if no case has a figure of it.
+/// Returns the ranking by a quantity; `None` if no case has a figure for it.
 fn ranking_of(run: &Run, looks: &BTreeMap<String, SeriesStyle>, quantity: Quantity) -> Option<Value> {
     let chart_html = ranking::chart(run, looks, quantity)?;
     let is_latency = quantity == Quantity::Latency;
@@ -183,7 +183,7 @@ fn ranking_of(run: &Run, looks: &BTreeMap<String, SeriesStyle>, quantity: Quanti
     Some(context! { is_latency, chart_html, of, shared })
 }
 
-/// CSS rules that show the panel and mark the label of the chosen tab.
+/// Returns CSS rules that show the panel of the selected tab and mark its label.
 fn tab_rules(tabs: usize) -> String {
     let rule = |tab: usize| {
         let chosen = format!(".tabs > input:nth-of-type({tab}):checked");
@@ -201,7 +201,7 @@ fn subtitle(run: &Run) -> Vec<String> {
     let hosts = hosts::lines(run);
     parts.extend(if hosts.is_empty() { vec![hosts::machine_of(run.environment())] } else { hosts });
     if run.duration_ns > 0 {
-        parts.push(tied(&format!("took {}", quantities::duration(run.duration_ns as f64))));
+        parts.push(nbsp(&format!("took {}", quantities::duration(run.duration_ns as f64))));
     }
     parts.retain(|part| !part.is_empty());
     parts
@@ -216,35 +216,35 @@ fn chain(chain: &crate::orders::Order<'_>) -> Value {
 fn card(run: &Run, finding: &Finding) -> Value {
     let experiment = finding.counter_experiment.as_ref();
     let proof =
-        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", tied(&findings::proof(proved)));
+        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", nbsp(&findings::proof(proved)));
     let explains = finding.about != About::Run && finding.share > 0.0 && finding.share.is_finite();
     context! {
         code => &finding.code,
         severity => finding.severity.word(),
         share => explains
             .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
-        summary => tied(&finding.summary),
+        summary => nbsp(&finding.summary),
         cases => findings::case_labels(run, &finding.cases),
-        evidence => findings::evidence(finding).iter().map(|line| tied(line)).collect::<Value>(),
-        advice => tied(&finding.advice),
-        change => experiment.map(|experiment| tied(&experiment.change)),
-        command => experiment.map(|experiment| words(&experiment.command)).unwrap_or_default(),
+        evidence => findings::evidence(finding).iter().map(|line| nbsp(line)).collect::<Value>(),
+        advice => nbsp(&finding.advice),
+        change => experiment.map(|experiment| nbsp(&experiment.change)),
+        command => experiment.map(|experiment| command_words(&experiment.command)).unwrap_or_default(),
         proof => finding.proved.as_ref().map(proof),
     }
 }
 
-/// Cost of tracing, and captures; true if something is missing.
+/// Returns the cost of tracing, and notes on captures. True marks missing data.
 fn evidence(run: &Run) -> Vec<(bool, String)> {
-    let cost = exchanges::tracing_cost(run).map(|cost| (false, tied(&format!("Tracing: {cost}."))));
+    let cost = exchanges::tracing_cost(run).map(|cost| (false, nbsp(&format!("Tracing: {cost}."))));
     let captures = exchanges::captures(run).into_iter().map(|(lost, note)| (lost, format!("Capture: {note}")));
     cost.into_iter().chain(captures).collect()
 }
 
-/// The cases of exchanges that the table of first exchanges omits.
+/// Names the cases that the table of first exchanges omits.
 fn first_left_out(groups: &[ladder::Group<'_>]) -> Option<String> {
     let of_exchanges: Vec<&ladder::Group<'_>> =
         groups.iter().filter(|group| group.kind == ladder::CaseKind::Exchanges).collect();
-    exchanges::first_left_out(&of_exchanges).map(|text| tied(&text))
+    exchanges::first_left_out(&of_exchanges).map(|text| nbsp(&text))
 }
 
 fn failures(run: &Run) -> Vec<(String, String, String)> {

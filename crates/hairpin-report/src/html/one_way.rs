@@ -1,4 +1,4 @@
-//! The charts of one-way loads, each if the run has at least two points for it, and of probes under load.
+//! Charts of one-way loads and of probes under load. A chart needs at least two points.
 
 use minijinja::{Value, context};
 
@@ -9,9 +9,9 @@ use crate::charts::{
     goodput_by_write, goodput_over_time, latency_by_rate, load_curve, losses, plot, rate_by_batch, under_load,
 };
 use crate::one_way::{Blocks, Panel};
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
-const INTERVALS: &str = "Bars: 95\u{a0}% intervals over rounds, where there are any. Invalid cases are not drawn.";
+const INTERVALS: &str = "Bars: 95\u{a0}% intervals over rounds, if available. Invalid cases are not drawn.";
 
 pub(super) fn pictures(run: &Run, groups: &[Group<'_>]) -> Value {
     [CaseKind::Messages, CaseKind::Streams, CaseKind::Offered]
@@ -20,17 +20,17 @@ pub(super) fn pictures(run: &Run, groups: &[Group<'_>]) -> Value {
         .collect()
 }
 
-/// Latency, goodput and queue over the time of a round: one chart per probe and path.
+/// Returns latency, goodput and queue over the time of a round: one chart per probe and path.
 pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Value {
     let blocks = Blocks::of(CaseKind::UnderLoad, groups, false);
     let looks = plot::looks_of(run, &blocks);
-    let of_stand = |stand: &Panel<'_>| {
-        let chart_html = under_load::chart(stand, &looks)?;
-        Some(context! { title => tied(&stand.title), chart_html })
+    let chart_of = |panel: &Panel<'_>| {
+        let chart_html = under_load::chart(panel, &looks)?;
+        Some(context! { title => nbsp(&panel.title), chart_html })
     };
-    let charts: Vec<Value> = blocks.all.iter().filter_map(of_stand).collect();
+    let charts: Vec<Value> = blocks.all.iter().filter_map(chart_of).collect();
     let legend_html = format!("{}{}", plot::legend(&blocks, &looks, &[]), under_load::key());
-    let shared = tied(&blocks.shared.in_words());
+    let shared = nbsp(&blocks.shared.in_words());
     if charts.is_empty() {
         Value::from(())
     } else {
@@ -90,7 +90,7 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
     pictures.into_iter().flatten().collect()
 }
 
-/// Goodput and CPU time over the time of a round: one panel per group.
+/// Returns goodput and CPU time over the time of a round: one panel per group.
 pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
     let panel = |group: &Group<'_>| {
         let blocks = Blocks::of(group.kind, groups, false);
@@ -98,7 +98,7 @@ pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
             let html = goodput_over_time::chart(flow, &name)?;
             Some(format!("<div class=\"of-case\">{html}</div>"))
         };
-        // The load of a probe is shown below the latency instead.
+        // The goodput of a probe's load is shown below the probe's latency instead.
         let rows = group.rows.iter().filter(|row| row.case.replicate == 0 && group.kind != CaseKind::UnderLoad);
         let charts: String = rows.flat_map(|row| blocks.shared.flows(row)).filter_map(chart).collect();
         let chart_html = format!("{}<div class=\"link-charts\">{charts}</div>", goodput_over_time::key());

@@ -4,7 +4,7 @@
   root.classList.add("js");
   function all(selector, within) { return Array.prototype.slice.call((within || document).querySelectorAll(selector)); }
 
-  // The colour scheme: the reader's own, until the button is used.
+  // The colour scheme is the reader's own until the button is used.
   var theme = document.getElementById("theme");
   var prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
   function isDark() { return root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches; }
@@ -21,7 +21,7 @@
     });
   });
 
-  // The legend hides, shows and points out.
+  // The legend hides, shows and highlights curves.
   function parts(button) {
     return all("[data-series]", button.closest(".panel")).filter(function (part) { return part.tagName !== "BUTTON" && part.dataset.series === button.dataset.series; });
   }
@@ -43,7 +43,7 @@
     all(".answer details, .finding details, #method details").forEach(function (one) { one.open = true; });
   });
 
-  // Titles become tips: of the whole lane, or of the mark nearest to the pointer.
+  // Shows titles as tooltips: that of the whole lane, or of the mark nearest to the pointer.
   var tip = document.getElementById("tip");
   var near = null;
   function show(text, x, y) {
@@ -75,7 +75,7 @@
     chart.addEventListener("pointerleave", hide);
   });
 
-  // A click on a title sorts; a second click turns the order round. What has no figure stays last.
+  // A click on a title sorts; a second click reverses the order. Rows without a figure stay last.
   all("table.sortable thead th").forEach(function (header) {
     var column = header.cellIndex, button = document.createElement("button");
     button.type = "button";

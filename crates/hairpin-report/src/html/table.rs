@@ -1,4 +1,4 @@
-//! The summary tables: every figure of every case, sortable by the page's script.
+//! The summary tables: every figure of every case. The page's script can sort them.
 
 use serde::Serialize;
 
@@ -8,12 +8,12 @@ use hairpin_model::{CaseSummary, Figure, Group, OtherState, quantities};
 use crate::columns::{self, Column, Unit};
 use crate::exchanges;
 use crate::one_way::Shared;
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 
-/// A table of cases that measure the same kind of thing.
+/// A table of cases of the same kind.
 #[derive(Serialize)]
 pub(super) struct SummaryTable {
-    /// `Round trips`.
+    /// Such as `Round trips`.
     title: &'static str,
     /// Titles of the columns of figures.
     titles: Vec<String>,
@@ -38,7 +38,7 @@ struct Cell {
     key: Option<f64>,
 }
 
-/// Names of the columns.
+/// Returns the names of the columns for a kind.
 fn columns(kind: CaseKind) -> &'static str {
     match kind {
         CaseKind::RoundTrips => {
@@ -73,13 +73,13 @@ fn columns(kind: CaseKind) -> &'static str {
     }
 }
 
-/// One table per kind in the run, rows in the order of the ladder.
+/// Returns one table per kind in the run, with rows in the order of the groups.
 pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
     let of_kind = |kind: CaseKind| {
         let cases = || groups.iter().filter(|group| group.kind == kind).flat_map(|group| &group.rows);
         let is_optional = !matches!(kind, CaseKind::RoundTrips | CaseKind::Exchanges);
         let is_shown = |column: &&Column| !is_optional || cases().any(|row| column.number_of(row).is_some());
-        let columns: Vec<&Column> = columns(kind).split_whitespace().map(columns::named).filter(is_shown).collect();
+        let columns: Vec<&Column> = columns(kind).split_whitespace().map(columns::by_name).filter(is_shown).collect();
         let rows: Vec<Row> = groups
             .iter()
             .filter(|group| group.kind == kind)
@@ -94,7 +94,7 @@ pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
     CaseKind::ALL.map(of_kind).into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// The first exchanges of a connection, if one of them differs from the steady state.
+/// Returns the first exchanges of a connection, for cases in which one of them differs from the steady state.
 pub(super) fn first_exchanges(groups: &[Group<'_>], shared: &Shared) -> Option<SummaryTable> {
     let all = || groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
     let rows = || all().filter(|(_, row)| exchanges::first_differ(row));
@@ -108,7 +108,7 @@ pub(super) fn first_exchanges(groups: &[Group<'_>], shared: &Shared) -> Option<S
     Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
 }
 
-/// The figures of rounds in the other state of the machine; `None` if no case has any.
+/// Returns the figures of rounds in the other state of the machine; `None` if there are none.
 pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<SummaryTable> {
     let all = groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
@@ -127,7 +127,7 @@ pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<Summ
 
 fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
-    // The varied quantity has a column.
+    // Leave out the varied quantity, which has its own column.
     let mut words = shared.series(row);
     let name = words.remove(0);
     if let Some(exchange) = case.primary().load.exchange() {
@@ -139,7 +139,7 @@ fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<C
     words.extend(group.path.clone());
     Row {
         name,
-        details: tied(&words.join(" ")),
+        details: nbsp(&words.join(" ")),
         waiting: case.ends.waiting.to_string(),
         placement: case.ends.placement.to_string(),
         valid: row.valid,
@@ -158,6 +158,6 @@ impl Cell {
     }
 
     fn new(text: &str, interval: Option<String>, key: Option<f64>) -> Self {
-        Self { text: tied(text), interval: interval.map(|bounds| tied(&bounds).replace('-', "\u{2013}")), key }
+        Self { text: nbsp(text), interval: interval.map(|bounds| nbsp(&bounds).replace('-', "\u{2013}")), key }
     }
 }

@@ -5,30 +5,30 @@ use minijinja::{Value, context};
 use hairpin_model::{CaseSummary, Run, TimeSequence};
 
 use crate::charts::{exchange_bar, time_sequence as chart};
-use crate::page_text::tied;
+use crate::page_text::nbsp;
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{lines, traced};
 
-/// Maximum events in a table, the first ones: a page must stay small.
+/// Maximum events in a table, the first ones, so that the page stays small.
 const MAX_EVENTS: usize = 150;
-/// Maximum cases drawn, those with the longest waits.
+/// Maximum cases drawn: those with the longest waits.
 const MAX_CASES: usize = 24;
 
-/// The traced cases, the most telling first, and the number of omitted ones.
+/// Returns the traced cases, those with the longest waits first, and the number of omitted ones.
 pub(super) fn of(run: &Run) -> (Vec<Value>, usize) {
     let traced = traced(run);
     let left_out = traced.len().saturating_sub(MAX_CASES);
-    (traced.into_iter().take(MAX_CASES).map(|(row, sequence)| one(row, sequence)).collect(), left_out)
+    (traced.into_iter().take(MAX_CASES).map(|(row, sequence)| sequence_value(row, sequence)).collect(), left_out)
 }
 
-fn one(row: &CaseSummary, sequence: &TimeSequence) -> Value {
+fn sequence_value(row: &CaseSummary, sequence: &TimeSequence) -> Value {
     let clock = Clock::of(sequence).on_page();
     let lines = lines::of(sequence);
     context! {
         label => row.label.clone(),
-        about => tied(&words::about(sequence)),
+        about => nbsp(&words::about(sequence)),
         how_to_read => words::how_to_read(sequence, &clock),
-        drawn_from => tied(&words::drawn_from(row, sequence)),
+        drawn_from => nbsp(&words::drawn_from(row, sequence)),
         bar_html => exchange_bar::chart(sequence),
         chart_html => chart::chart(row, sequence),
         unit => clock.unit.name,

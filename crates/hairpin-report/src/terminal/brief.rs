@@ -1,4 +1,4 @@
-//! The first screen of a run: the answer, one table, the main cause, and what limits trust.
+//! The first screen of a run: the answer, one table, the main cause, and the limits of trust.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
@@ -8,10 +8,10 @@ use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
 use super::{Look, answer, below_the_table, calibrations, failure_lines, fallbacks, first_table};
 use crate::{exchanges, findings, links, trust, wording};
 
-/// Maximum lines of one kind; further ones are counted.
+/// Maximum lines of one kind; the others are only counted.
 const MAX_LINES: usize = 2;
 
-/// The run on one screen. The binary adds the paths of the run folder and of the page.
+/// Renders the run on one screen. The binary adds the paths of the run folder and of the page.
 pub fn render_brief(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
@@ -24,11 +24,11 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
     page.gap();
     fallbacks(&mut page, run);
     top_finding(&mut page, run);
-    limits(&mut page, run);
+    show_limits(&mut page, run);
     page.finish()
 }
 
-/// The same with all findings and notes.
+/// Like [`render_brief`], with all findings and notes.
 pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
@@ -38,14 +38,14 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// The cause that explains most (of exchanges, one of those with default options if possible), else a warning about the
-/// run that the answer does not have yet.
+/// Shows the cause that explains most (of exchanges, preferably one with default options). Without a cause, shows a
+/// warning about the run that the answer does not contain.
 fn top_finding(page: &mut Page, run: &Run) {
     let speaks = |finding: &&Finding| finding.severity != Severity::Note;
     let [(_, causes), (_, of_run)] = findings::by_subject(run);
     let of_default = |finding: &&Finding| finding.cases.iter().filter_map(|id| run.case(id)).any(has_default_options);
     let causes: Vec<&Finding> = causes.into_iter().filter(speaks).collect();
-    let of_run = of_run.into_iter().filter(speaks).filter(|finding| finding.code != wording::NOISY);
+    let of_run = of_run.into_iter().filter(speaks).filter(|finding| finding.code != wording::NOISY_CODE);
     let top = causes.iter().copied().find(of_default).or(causes.first().copied());
     let Some((label, top)) = top.map(|top| ("Cause: ", top)).or(of_run.map(|top| ("Run:   ", top)).next()) else {
         return;
@@ -72,19 +72,19 @@ fn cause(run: &Run, finding: &Finding) -> String {
     format!("{} ({}{share}){hint}", findings::first_sentence(&finding.summary).trim_end_matches('.'), finding.code)
 }
 
-fn limits(page: &mut Page, run: &Run) {
+fn show_limits(page: &mut Page, run: &Run) {
     calibrations(page, run);
     let bad = |(is_bad, line): (bool, String)| is_bad.then_some(line);
     let invalid = wording::invalid(run).into_iter().map(|(label, why)| format!("{label} {why}"));
-    some(page, "! ", BAD, invalid);
-    some(page, "! ", BAD, failure_lines(run));
-    some(page, "", WARN, trust::until_missed(run).into_iter().chain(trust::without_interval(run)));
-    some(page, "Link: ", BAD, links::notes(run).into_iter().filter_map(bad));
-    some(page, "Load: ", WARN, wording::loads_left_out(run).into_iter().map(|(_, line)| line));
-    some(page, "Ledger: ", WARN, wording::ledger_lines(run).into_iter());
-    some(page, "Capture: ", BAD, exchanges::captures(run).into_iter().filter_map(bad));
-    some(page, "Options: ", BAD, wording::option_notes(run).into_iter().filter_map(bad));
-    // Abandoned cases are among the failures.
+    first_lines(page, "! ", BAD, invalid);
+    first_lines(page, "! ", BAD, failure_lines(run));
+    first_lines(page, "", WARN, trust::until_missed(run).into_iter().chain(trust::without_interval(run)));
+    first_lines(page, "Link: ", BAD, links::notes(run).into_iter().filter_map(bad));
+    first_lines(page, "Load: ", WARN, wording::loads_left_out(run).into_iter().map(|(_, line)| line));
+    first_lines(page, "Ledger: ", WARN, wording::ledger_lines(run).into_iter());
+    first_lines(page, "Capture: ", BAD, exchanges::captures(run).into_iter().filter_map(bad));
+    first_lines(page, "Options: ", BAD, wording::option_notes(run).into_iter().filter_map(bad));
+    // Abandoned cases are already listed among the failures.
     let has_failed = |skip: &&Skipped| {
         let mut rows = run.cases.iter().filter(|row| !row.failed_rounds.is_empty());
         rows.any(|row| skip.case.as_ref() == Some(&row.label))
@@ -96,8 +96,8 @@ fn limits(page: &mut Page, run: &Run) {
     }
 }
 
-/// The first lines, and how many more there are.
-fn some(page: &mut Page, label: &str, style: anstyle::Style, lines: impl Iterator<Item = String>) {
+/// Shows the first lines, and the number of others.
+fn first_lines(page: &mut Page, label: &str, style: anstyle::Style, lines: impl Iterator<Item = String>) {
     let lines: Vec<String> = lines.collect();
     for line in lines.iter().take(MAX_LINES) {
         page.item(label, style, line);

@@ -1,4 +1,4 @@
-//! Two runs compared: differences of the setup first, then the figures, then the budgets.
+//! Comparison of two runs: differences in the setup first, then the figures, then the budgets.
 
 use hairpin_model::Figure;
 use hairpin_model::quantities::{self, DASH, counted};
@@ -10,7 +10,7 @@ use crate::trust;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
-/// A smallest detectable change above this only shows that there were too few rounds.
+/// Maximum detectable change that is shown: a larger one only means that there were too few rounds.
 const MAX_DETECTABLE_RATIO: f64 = 4.0;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
@@ -23,7 +23,7 @@ pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     }
     page.item("before  ", PLAIN, &report.baseline);
     page.item("after   ", PLAIN, &report.candidate);
-    unlike(page, report);
+    differences(page, report);
     cautions(page, report);
     figures(page, report);
     why_invalid(page, report);
@@ -62,7 +62,7 @@ fn answer(report: &ComparisonReport) -> String {
     if finds_nothing {
         return format!("{compared} compared: no difference found.{budget}");
     }
-    // In a table with latencies and rates neither pair of words fits all.
+    // For a table with both latencies and rates, use words that fit both.
     let rates = usable().any(|row| row.figure.parse().is_ok_and(ComparedBy::more_is_better));
     let [worse, better] = if rates { ["worse", "better"] } else { ["slower", "faster"] };
     format!(
@@ -70,7 +70,7 @@ fn answer(report: &ComparisonReport) -> String {
     )
 }
 
-/// The caution before any figure, as in the report of a run.
+/// Returns the caution shown before any figure, as in the report of a run.
 fn invalid(report: &ComparisonReport) -> Option<String> {
     let any = |why: fn(&InvalidCase) -> &Vec<String>| report.invalid.iter().any(|case| !why(case).is_empty());
     let sides = sides(any(|case| &case.baseline), any(|case| &case.candidate))?;
@@ -80,7 +80,7 @@ fn invalid(report: &ComparisonReport) -> Option<String> {
     })
 }
 
-/// The affected runs in words; `None` if neither is.
+/// Names the affected runs; `None` if neither is.
 fn sides(baseline: bool, candidate: bool) -> Option<&'static str> {
     match (baseline, candidate) {
         (true, true) => Some("the baseline and the candidate"),
@@ -103,7 +103,7 @@ fn why_invalid(page: &mut Page, report: &ComparisonReport) {
     }
 }
 
-fn unlike(page: &mut Page, report: &ComparisonReport) {
+fn differences(page: &mut Page, report: &ComparisonReport) {
     let unlike = report.unlike.iter();
     let unlike = unlike.map(|one| (BAD, format!("{}: {} against {}", one.what, one.baseline, one.candidate)));
     let only_in = report.only_in.iter().map(|(case, run)| (DIM, format!("{case}: only in {run}")));

@@ -1,4 +1,4 @@
-//! Published claims: a list of testable ones, or tested ones with verdicts.
+//! Published claims: a list of those that can be tested, or the tested ones with verdicts.
 
 use anstyle::Style;
 use hairpin_model::claim::Coverage;
@@ -23,7 +23,7 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
         if report.seed.is_none() {
             list(page, source, &claims);
         } else {
-            judged(page, &claims, report.claims.len() <= MAX_DETAILED);
+            tested_claims(page, &claims, report.claims.len() <= MAX_DETAILED);
         }
     }
     problems(page, report);
@@ -41,8 +41,8 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
     }
 }
 
-/// Width of an id with the blanks after it.
-const ID: usize = 5;
+/// Width of an id with the spaces after it.
+const ID_WIDTH: usize = 5;
 
 fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
     page.paragraph(0, DIM, &format!("{}. From {}.", source.what, source.setting));
@@ -52,14 +52,14 @@ fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
             Coverage::Partly => PLAIN,
             Coverage::NotCovered => DIM,
         };
-        page.item(&format!("{:<ID$}", claim.id), style, &format!("{}.", claim.text));
+        page.item(&format!("{:<ID_WIDTH$}", claim.id), style, &format!("{}.", claim.text));
         let published = claim_wording::published(&claim.published);
-        page.paragraph(ID, DIM, &format!("Published: {published}. {}.", claim_wording::how(claim)));
+        page.paragraph(ID_WIDTH, DIM, &format!("Published: {published}. {}.", claim_wording::how(claim)));
     }
 }
 
-/// The table of a text, the reasons of the verdicts, and the claims not covered.
-fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
+/// Shows the table of a source, the reasons for the verdicts, and the claims not covered.
+fn tested_claims(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     let (skipped, others): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
         claims.iter().partition(|claim| claim.skipped.is_some());
     let (tested, untested): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
@@ -76,7 +76,7 @@ fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     }
     for claim in &untested {
         let text = format!("{}. Missing: {}.", claim.text, claim_wording::missing(claim));
-        page.item(&format!("{:<ID$}", claim.id), DIM, &text);
+        page.item(&format!("{:<ID_WIDTH$}", claim.id), DIM, &text);
     }
     if !skipped.is_empty() {
         page.gap();
@@ -84,11 +84,11 @@ fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     }
     for claim in &skipped {
         let text = format!("{}. Skipped: {}.", claim.text, claim.skipped.as_deref().unwrap_or_default());
-        page.item(&format!("{:<ID$}", claim.id), DIM, &text);
+        page.item(&format!("{:<ID_WIDTH$}", claim.id), DIM, &text);
     }
 }
 
-/// Notes on rows of a table, without duplicates: a mark in the row, its text below.
+/// Notes on rows of a table, without duplicates. The row has a mark, the text is below the table.
 struct Notes(Vec<String>);
 
 impl Notes {
@@ -96,7 +96,7 @@ impl Notes {
         Self(distinct(claims.iter().flat_map(|claim| &claim.rows).flat_map(claim_wording::notes)))
     }
 
-    fn marked(&self, name: &str, row: &JudgedRow) -> String {
+    fn with_marks(&self, name: &str, row: &JudgedRow) -> String {
         let marks: Vec<String> = claim_wording::notes(row)
             .iter()
             .filter_map(|note| self.0.iter().position(|known| known == note))
@@ -111,19 +111,19 @@ impl Notes {
         }
         page.gap();
         for (place, note) in self.0.iter().enumerate() {
-            page.item(&format!("{:<ID$}", format!("[{}]", place + 1)), DIM, &format!("{note}."));
+            page.item(&format!("{:<ID_WIDTH$}", format!("[{}]", place + 1)), DIM, &format!("{note}."));
         }
     }
 }
 
-/// The columns of figures, and the minimum width for each; the reasons have the figures of hidden columns.
+/// The columns of figures, and the minimum width for each. Figures of hidden columns are in the reasons.
 const COLUMNS: &[(&str, usize)] = &[("published", 76), ("measured", 0), ("95 %", 96), ("ratio", 76), ("verdict", 0)];
-/// Width of published values; a longer list is replaced by its unit.
-const PUBLISHED: usize = 16;
-/// Minimum width of a row's name, and the width that suffices.
-const NAME: [usize; 2] = [14, 40];
+/// Maximum width of published values; a longer list is replaced by its unit.
+const MAX_PUBLISHED: usize = 16;
+/// Minimum and maximum width of a row's name.
+const NAME_WIDTHS: [usize; 2] = [14, 40];
 
-/// A line of the table. The name of a row is below its claim's, in several lines if necessary.
+/// A line of the table. The name of a row is below that of its claim, in several lines if necessary.
 struct TableLine {
     style: Style,
     name: String,
@@ -146,7 +146,7 @@ fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
         cells.map(|cells| cells[column].chars().count()).max().unwrap_or(0)
     };
     let figures: usize = (0..titles.len()).map(|column| GAP + widest(column)).sum();
-    let room = width.saturating_sub(figures).clamp(NAME[0], NAME[1]);
+    let room = width.saturating_sub(figures).clamp(NAME_WIDTHS[0], NAME_WIDTHS[1]);
     let mut block = Block::new(titles.into_iter());
     for line in lines {
         let name = if line.is_row { name_lines(&line.name, room) } else { vec![line.name] };
@@ -155,7 +155,7 @@ fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
     block.show(page);
 }
 
-/// The claim in one line, or a line for its verdict and one for each tested row.
+/// Returns a single line for a claim with one row, else a line for its verdict and one for each tested row.
 fn lines(
     claim: &JudgedClaim,
     notes: &Notes,
@@ -163,7 +163,7 @@ fn lines(
 ) -> Vec<TableLine> {
     let style_of_claim = style(claim.judgement.verdict);
     if let [row] = claim.rows.as_slice() {
-        let name = notes.marked(&claim.id, row);
+        let name = notes.with_marks(&claim.id, row);
         return vec![TableLine { style: style_of_claim, name, is_row: false, cells: fitting(cells(row)) }];
     }
     let mut overall: [String; COLUMNS.len()] = Default::default();
@@ -171,7 +171,7 @@ fn lines(
     let overall = TableLine { style: style_of_claim, name: claim.id.clone(), is_row: false, cells: fitting(overall) };
     let of_row = |row: &JudgedRow| TableLine {
         style: style(row.judgement.verdict),
-        name: notes.marked(&row.name, row),
+        name: notes.with_marks(&row.name, row),
         is_row: true,
         cells: fitting(cells(row)),
     };
@@ -180,7 +180,7 @@ fn lines(
         .collect()
 }
 
-/// Wraps the name below its claim.
+/// Wraps a row's name, indented below that of its claim.
 fn name_lines(name: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::from(" ")];
     for word in clean(name).split(' ') {
@@ -195,23 +195,23 @@ fn name_lines(name: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// In the order of [`COLUMNS`].
+/// Returns the cells in the order of [`COLUMNS`].
 fn cells(row: &JudgedRow) -> [String; COLUMNS.len()] {
     let of = &row.judgement;
     let published = claim_wording::published(&row.published);
     let unit = clean(&row.published.unit);
     let short =
-        if published.chars().count() > PUBLISHED { unit.split([' ', ',']).take(1).collect() } else { published };
+        if published.chars().count() > MAX_PUBLISHED { unit.split([' ', ',']).take(1).collect() } else { published };
     let verdict = claim_wording::verdict(of.verdict).to_owned();
     [short, claim_wording::measured(of), claim_wording::interval(of), claim_wording::ratio(of), verdict]
 }
 
-/// Maximum claims for which the reasons of the rules are shown; the page and the JSON always have them.
+/// Maximum claims for which the reasons for the rules are shown; the page and the JSON always contain them.
 const MAX_DETAILED: usize = 7;
 
 fn why(page: &mut Page, claim: &JudgedClaim, with_rules: bool) {
     page.gap();
-    page.item(&format!("{:<ID$}", claim.id), LEAD, &format!("{}.", claim.text));
+    page.item(&format!("{:<ID_WIDTH$}", claim.id), LEAD, &format!("{}.", claim.text));
     for row in &claim.rows {
         let name = if row.name.is_empty() { String::new() } else { format!("{}: ", row.name) };
         page.item("     ", PLAIN, &format!("{name}{}", claim_wording::why(&row.judgement)));
@@ -230,7 +230,7 @@ fn style(verdict: Option<Verdict>) -> Style {
     }
 }
 
-/// Runs that failed or were incomplete, and those that a busy machine may have affected.
+/// Shows runs that failed or were incomplete, and those that a busy machine may have affected.
 fn problems(page: &mut Page, report: &ClaimsReport) {
     if let Some(caution) = claim_wording::caution(report) {
         page.gap();

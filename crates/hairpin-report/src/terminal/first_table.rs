@@ -1,5 +1,5 @@
-//! The table of the first screen: one row per transport or remedy, with one CPU and two, blocking and busy-polling in
-//! columns.
+//! The table of the first screen: one row per transport or remedy, with columns for one CPU and two, blocking and
+//! busy-polling.
 
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::distinct;
@@ -10,7 +10,7 @@ use super::page::{BAD, DIM, LEAD, PLAIN, Page};
 use super::tables::{GAP, Shown, link, name_lines, without_spare};
 use crate::wording;
 
-/// The columns of a kind of case, for each waiting mode and placement.
+/// Returns the columns of a kind of case, which repeat for each waiting mode and placement.
 fn columns(kind: CaseKind) -> Vec<Shown> {
     Shown::list(match kind {
         CaseKind::Exchanges => {
@@ -33,13 +33,13 @@ struct Block<'r> {
 }
 
 struct Row<'r> {
-    /// Any of its cases, for the name.
+    /// Any of the row's cases, for the name.
     any: &'r CaseSummary,
-    /// One per conditions; `None` if not measured.
+    /// One case for each waiting mode and placement; `None` if not measured.
     cases: Vec<Option<&'r CaseSummary>>,
 }
 
-/// One table for each kind of case with answers.
+/// Shows one table for each kind of case with answers.
 pub(super) fn tables(page: &mut Page, run: &Run) {
     link(page, run);
     let groups = ladder::groups(&run.cases);
@@ -52,42 +52,43 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
 }
 
 fn show(page: &mut Page, kind: CaseKind, groups: &[&Group<'_>]) {
-    let of_processes = |group: &&&Group<'_>| !group.rows.iter().all(|row| is_kernels(row));
-    let mut stands: Vec<Conditions> = distinct(groups.iter().filter(of_processes).map(conditions));
-    if stands.is_empty() {
-        stands = distinct(groups.iter().map(conditions));
+    let of_processes = |group: &&&Group<'_>| !group.rows.iter().all(|row| is_answered_by_kernel(row));
+    let mut all_conditions: Vec<Conditions> = distinct(groups.iter().filter(of_processes).map(conditions));
+    if all_conditions.is_empty() {
+        all_conditions = distinct(groups.iter().map(conditions));
     }
-    let blocks = blocks(groups, &stands);
-    let only = match stands.as_slice() {
+    let blocks = blocks(groups, &all_conditions);
+    let only = match all_conditions.as_slice() {
         [(waiting, placement)] => format!("{}, {}", placement.in_words(), waiting.in_words()),
         _ => String::new(),
     };
     page.heading(kind.title(), &only);
     let columns = columns(kind);
-    let least: usize = columns.iter().filter(|column| column.spare == 0).map(|_| GAP + FIGURE).sum();
-    let name_width = name_width(&blocks, page.look.width.saturating_sub(least * stands.len()).max(NAME));
-    let at_once = (page.look.width.saturating_sub(name_width) / least).clamp(1, stands.len());
-    for first in (0..stands.len()).step_by(at_once) {
-        let some = first..(first + at_once).min(stands.len());
-        table(page, &columns, &stands[some.clone()], &blocks, some.start, name_width);
+    let min_width: usize = columns.iter().filter(|column| column.spare == 0).map(|_| GAP + FIGURE_WIDTH).sum();
+    let name_width =
+        name_width(&blocks, page.look.width.saturating_sub(min_width * all_conditions.len()).max(MIN_NAME));
+    let at_once = (page.look.width.saturating_sub(name_width) / min_width).clamp(1, all_conditions.len());
+    for first in (0..all_conditions.len()).step_by(at_once) {
+        let some = first..(first + at_once).min(all_conditions.len());
+        table(page, &columns, &all_conditions[some.clone()], &blocks, some.start, name_width);
     }
 }
 
-/// True if the kernel answers instead of a second process.
-fn is_kernels(row: &CaseSummary) -> bool {
+/// Whether the kernel answers instead of a second process.
+fn is_answered_by_kernel(row: &CaseSummary) -> bool {
     row.rounds > 0 && row.server().is_none()
 }
 
-const FIGURE: usize = 7;
-/// Minimum width of names.
-const NAME: usize = 16;
+const FIGURE_WIDTH: usize = 7;
+/// Minimum width of the name column.
+const MIN_NAME: usize = 16;
 
 fn conditions(group: &&Group<'_>) -> Conditions {
     (group.waiting, group.placement)
 }
 
-/// By path and subject; rows in the order of the largest group, those that the kernel answers last.
-fn blocks<'r>(groups: &[&Group<'r>], stands: &[Conditions]) -> Vec<Block<'r>> {
+/// Groups by path and subject. Rows are in the order of the largest group, with those that the kernel answers last.
+fn blocks<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Block<'r>> {
     let keys = distinct(groups.iter().map(|group| (&group.path, &group.subject)));
     let of_key = |(path, subject): (&Option<String>, &String)| {
         let mut own: Vec<&&Group<'r>> =
@@ -95,8 +96,8 @@ fn blocks<'r>(groups: &[&Group<'r>], stands: &[Conditions]) -> Vec<Block<'r>> {
         own.sort_by_key(|group| std::cmp::Reverse(group.rows.len()));
         let firsts = own.iter().flat_map(|group| &group.rows).filter(|row| row.case.replicate == 0);
         let names = distinct(firsts.map(|row| ladder::row_name(row)));
-        let mut rows: Vec<Row<'r>> = names.iter().filter_map(|name| row(name, &own, stands)).collect();
-        rows.sort_by_key(|row| is_kernels(row.any));
+        let mut rows: Vec<Row<'r>> = names.iter().filter_map(|name| row(name, &own, all_conditions)).collect();
+        rows.sort_by_key(|row| is_answered_by_kernel(row.any));
         let title: Vec<&str> = [subject.as_str(), path.as_deref().unwrap_or_default()]
             .into_iter()
             .filter(|part| !part.is_empty())
@@ -106,17 +107,17 @@ fn blocks<'r>(groups: &[&Group<'r>], stands: &[Conditions]) -> Vec<Block<'r>> {
     keys.into_iter().map(of_key).filter(|block| !block.rows.is_empty()).collect()
 }
 
-fn row<'r>(name: &str, groups: &[&&Group<'r>], stands: &[Conditions]) -> Option<Row<'r>> {
+fn row<'r>(name: &str, groups: &[&&Group<'r>], all_conditions: &[Conditions]) -> Option<Row<'r>> {
     let case = |at: &Conditions| {
         let group = groups.iter().find(|group| (group.waiting, group.placement) == *at)?;
         group.rows.iter().copied().find(|row| row.case.replicate == 0 && ladder::row_name(row) == name)
     };
-    let cases: Vec<Option<&CaseSummary>> = stands.iter().map(case).collect();
+    let cases: Vec<Option<&CaseSummary>> = all_conditions.iter().map(case).collect();
     let any = cases.iter().flatten().next().copied()?;
     Some(Row { any, cases })
 }
 
-/// The width of the longest name, or what the figures leave; longer names have their details on separate lines.
+/// Width of the longest name, or what the figures leave; longer names have their details on separate lines.
 fn name_width(blocks: &[Block<'_>], room: usize) -> usize {
     let rows = || blocks.iter().flat_map(|block| &block.rows);
     let lines = |room: usize| rows().flat_map(move |row| name(row, room)).map(|line| line.chars().count()).max();
@@ -125,7 +126,7 @@ fn name_width(blocks: &[Block<'_>], room: usize) -> usize {
 
 fn name(row: &Row<'_>, room: usize) -> Vec<String> {
     let mut lines = name_lines(row.any, room);
-    if is_kernels(row.any) {
+    if is_answered_by_kernel(row.any) {
         lines[0].push_str(" (kernel)");
     }
     lines
@@ -134,12 +135,12 @@ fn name(row: &Row<'_>, room: usize) -> Vec<String> {
 fn table(
     page: &mut Page,
     columns: &[Shown],
-    stands: &[Conditions],
+    all_conditions: &[Conditions],
     blocks: &[Block<'_>],
     first: usize,
     name_width: usize,
 ) {
-    let shown = first..first + stands.len();
+    let shown = first..first + all_conditions.len();
     let rows = blocks.iter().flat_map(|block| &block.rows);
     let cases: Vec<Option<&CaseSummary>> = rows.flat_map(|row| &row.cases[shown.clone()]).copied().collect();
     let text =
@@ -151,15 +152,15 @@ fn table(
     let has_values = |column: &&Shown| column.spare == 0 || cases.iter().any(|case| text(column, *case) != DASH);
     let chosen: Vec<(&Shown, usize)> =
         columns.iter().filter(has_values).map(|column| (column, width_of(column))).collect();
-    let room = page.look.width.saturating_sub(name_width) / stands.len().max(1);
+    let room = page.look.width.saturating_sub(name_width) / all_conditions.len().max(1);
     let chosen = without_spare(chosen, room, |(column, width)| (*column, *width));
     let mut line = RowWriter { page, name_width, chosen: &chosen };
-    if stands.len() > 1 {
-        line.titles(stands.iter().map(|(_, placement)| placement.in_words()));
-        line.titles(stands.iter().map(|(waiting, _)| waiting.in_words()));
+    if all_conditions.len() > 1 {
+        line.titles(all_conditions.iter().map(|(_, placement)| placement.in_words()));
+        line.titles(all_conditions.iter().map(|(waiting, _)| waiting.in_words()));
     }
     let titles: Vec<&str> = chosen.iter().map(|(column, _)| column.title()).collect();
-    line.figures(DIM, "", stands.iter().map(|_| titles.iter().map(|title| (*title).to_owned()).collect()));
+    line.figures(DIM, "", all_conditions.iter().map(|_| titles.iter().map(|title| (*title).to_owned()).collect()));
     for block in blocks {
         if !block.title.is_empty() {
             line.page.paragraph(0, LEAD, &block.title);
@@ -180,7 +181,7 @@ fn table(
     }
 }
 
-/// Lines with a name and the figures of each conditions.
+/// Writes lines with a name and the figures for each waiting mode and placement.
 struct RowWriter<'p, 's> {
     page: &'p mut Page,
     name_width: usize,
@@ -188,20 +189,20 @@ struct RowWriter<'p, 's> {
 }
 
 impl RowWriter<'_, '_> {
-    /// The width of a conditions's figures, at least that of its titles.
-    fn stand_width(&self) -> usize {
+    /// Width of the figures for one waiting mode and placement, at least that of its titles.
+    fn group_width(&self) -> usize {
         self.chosen.iter().map(|(_, width)| GAP + width).sum::<usize>().max(GAP + WIDEST_TITLE)
     }
 
     fn titles<'t>(&mut self, titles: impl Iterator<Item = &'t str>) {
-        let width = self.stand_width();
+        let width = self.group_width();
         let titles: String = titles.map(|title| format!("{title:>width$}")).collect();
         self.page.line(DIM, &format!("{:name$}{titles}", "", name = self.name_width));
     }
 
-    fn figures(&mut self, style: anstyle::Style, name: &str, stands: impl Iterator<Item = Vec<String>>) {
-        let whole = self.stand_width();
-        let of_stand = |texts: Vec<String>| {
+    fn figures(&mut self, style: anstyle::Style, name: &str, cells: impl Iterator<Item = Vec<String>>) {
+        let whole = self.group_width();
+        let group_text = |texts: Vec<String>| {
             let texts: String = texts
                 .iter()
                 .zip(self.chosen)
@@ -209,11 +210,11 @@ impl RowWriter<'_, '_> {
                 .collect();
             format!("{texts:>whole$}")
         };
-        let figures: String = stands.map(of_stand).collect();
+        let figures: String = cells.map(group_text).collect();
         let name_width = self.name_width;
         self.page.line(style, &format!("{name:name_width$}{figures}"));
     }
 }
 
-/// `busy-polling`.
+/// Width of `busy-polling`.
 const WIDEST_TITLE: usize = 12;

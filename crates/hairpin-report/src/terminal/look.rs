@@ -1,9 +1,9 @@
-//! The looks of terminal text.
+//! The appearance of terminal text.
 
-/// The binary sets these from the terminal and from `NO_COLOR`.
+/// Settings that the binary derives from the terminal and from `NO_COLOR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// In columns, at least 40.
+    /// Width in columns, at least 40.
     pub width: usize,
     /// Use ANSI styles.
     pub colour: bool,

@@ -1,7 +1,7 @@
-//! Text for a terminal: the answer first, then the ladder, then the explanations.
+//! Text for a terminal: the answer first, then the tables, then the explanations.
 //!
-//! Lines are never wider than [`Look::width`], except for longer single words (a path in a cause, say). Text from the
-//! run is shown without control characters, so that a name cannot control the terminal.
+//! Lines are never wider than [`Look::width`], except for a longer single word, such as a path. Text from the run is
+//! shown without control characters, so that a name cannot control the terminal.
 
 mod brief;
 mod changes;
@@ -30,7 +30,7 @@ pub use brief::{render_brief, render_more};
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
 
-/// The run as text. The binary adds the paths of the run folder and of the page.
+/// Renders the run as text. The binary adds the paths of the run folder and of the page.
 pub fn render(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
@@ -42,7 +42,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// Notes, findings, failures and the machine.
+/// Shows notes, findings, failures and the machine.
 fn below_the_table(page: &mut Page, run: &Run) {
     below_the_ladder(page, run);
     causes_and_run(page, run);
@@ -56,21 +56,20 @@ fn causes_and_run(page: &mut Page, run: &Run) {
     footer(page, run);
 }
 
-/// A label and wrapped text with a hanging indent.
+/// Renders a label and wrapped text with a hanging indent.
 pub fn render_item(label: &str, text: &str, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.item(label, page::PLAIN, text);
     page.finish()
 }
 
-/// Two runs compared as text.
 pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
     let mut page = Page::new(*look);
     changes::show(&mut page, report);
     page.finish()
 }
 
-/// Published claims as text: listed, or tested with their verdicts.
+/// Renders published claims as text: a list, or tested claims with their verdicts.
 pub fn render_claims(report: &ClaimsReport, look: &Look) -> String {
     let mut page = Page::new(*look);
     claims::show(&mut page, report);
@@ -99,7 +98,7 @@ fn answer(page: &mut Page, run: &Run) {
     }
 }
 
-/// The lines below the ladder: how to read it, the A/A pair, losses, options in force.
+/// Shows the lines below the tables: calibration, losses, links, options in force.
 fn below_the_ladder(page: &mut Page, run: &Run) {
     if run.cases.is_empty() {
         return;
@@ -142,14 +141,14 @@ fn calibrations(page: &mut Page, run: &Run) {
     }
 }
 
-/// Explains the mark after a transport.
+/// Explains the mark after a replaced transport.
 fn fallbacks(page: &mut Page, run: &Run) {
     for line in hosts::fallbacks(run) {
         page.item(&format!("{FALLBACK_MARK} "), WARN, &line);
     }
 }
 
-/// Cases that differ in one option, in CPU sleep depth or in their link: the comparisons that the user asked for.
+/// Shows cases that differ in one option, in CPU sleep depth or in their link: comparisons that the user requested.
 fn changes_of_one_thing(page: &mut Page, run: &Run) {
     let asked = |comparison: &&Comparison| {
         let pair = run.case(&comparison.baseline).zip(run.case(&comparison.candidate));
@@ -181,8 +180,8 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     }
 }
 
-/// A label wider than this part of the width has its own line.
-const LABEL: usize = 2;
+/// A label wider than 1 / this part of the width gets its own line.
+const LABEL_PART: usize = 2;
 
 fn neighbours(page: &mut Page, run: &Run) {
     let rankings = orders(run);
@@ -192,14 +191,14 @@ fn neighbours(page: &mut Page, run: &Run) {
     page.heading(orders::heading(&rankings), orders::legend(&rankings));
     let titles: Vec<String> = rankings.iter().map(orders::Order::title).collect();
     let widest = titles.iter().map(|title| title.chars().count()).max().unwrap_or(0);
-    let beside = LABEL * (widest + 2) <= page.look.width;
+    let beside = LABEL_PART * (widest + 2) <= page.look.width;
     for (chain, title) in rankings.iter().zip(&titles) {
         let label = if beside { format!("{title:<widest$}  ") } else { "  ".to_owned() };
         if !beside {
             page.paragraph(0, LEAD, title);
         }
         let room = page.look.width - label.chars().count();
-        let places: Vec<String> = chain.places().iter().map(|place| fitting(place.text(), room)).collect();
+        let places: Vec<String> = chain.places().iter().map(|place| keep_on_one_line(place.text(), room)).collect();
         page.item(&label, page::PLAIN, &places.join("; "));
         if let Some(note) = chain.beyond_p50() {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);
@@ -210,8 +209,8 @@ fn neighbours(page: &mut Page, run: &Run) {
     }
 }
 
-/// Text that fits is not broken.
-fn fitting(text: String, room: usize) -> String {
+/// Prevents line breaks in text that fits one line.
+fn keep_on_one_line(text: String, room: usize) -> String {
     if text.chars().count() <= room { text.replace(' ', page::NO_BREAK) } else { text }
 }
 
@@ -230,14 +229,14 @@ fn all_findings(page: &mut Page, run: &Run) {
     }
 }
 
-/// A note that explains less than this is one sentence.
+/// Notes that explain less than this share are shown in one sentence.
 const BRIEF_BELOW: f64 = 0.01;
 
 fn is_brief(finding: &Finding) -> bool {
     finding.severity == Severity::Note && (finding.about == About::Run || finding.share < BRIEF_BELOW)
 }
 
-/// The finding, its fix, and the check with its result.
+/// Shows the finding, its fix, and its check with the result.
 fn one_finding(page: &mut Page, finding: &Finding) {
     let style = match finding.severity {
         Severity::Note => DIM,

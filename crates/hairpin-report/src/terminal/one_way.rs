@@ -1,5 +1,5 @@
-//! Tables of one-way loads, and of probes under load: one row per case in the order of the varied quantity, below the
-//! name of its series. For many cases of message rates, batches are columns.
+//! Tables of one-way loads and of probes under load: below the name of each series one row per case, in the order of
+//! the varied quantity. If there are many message rates, batches are columns.
 
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::quantities::DASH;
@@ -13,28 +13,28 @@ use crate::one_way::{self, Blocks, Panel, varied};
 pub(super) enum Extent {
     /// For the first screen.
     Brief,
-    /// The same with the omitted notes.
+    /// Like `Brief`, for the screen that includes the omitted notes.
     More,
     All,
 }
 
 struct TableSpec {
     kind: CaseKind,
-    /// Appended to the title of the kind.
+    /// Suffix of the kind's title.
     title: &'static str,
     extents: &'static [Extent],
-    /// For [`Shown::list`].
+    /// Parsed by [`Shown::list`].
     columns: &'static str,
 }
 
-const FIRST: &[Extent] = &[Extent::Brief, Extent::More];
-const EVERY: &[Extent] = &[Extent::Brief, Extent::More, Extent::All];
+const FIRST_SCREENS: &[Extent] = &[Extent::Brief, Extent::More];
+const ALL_EXTENTS: &[Extent] = &[Extent::Brief, Extent::More, Extent::All];
 
-const SHEETS: &[TableSpec] = &[
+const TABLES: &[TableSpec] = &[
     TableSpec {
         kind: CaseKind::Messages,
         title: "",
-        extents: FIRST,
+        extents: FIRST_SCREENS,
         columns: "batch received_per_s received_per_s~/2 latency_p50_ns latency_p99_ns/4 lost_share/1 \
                   cpu_seconds_per_million_client/3 cpu_seconds_per_million_server/3 \
                   system_calls_per_message_client/5 system_calls_per_message_server/5",
@@ -79,7 +79,7 @@ const SHEETS: &[TableSpec] = &[
     TableSpec {
         kind: CaseKind::Offered,
         title: "",
-        extents: FIRST,
+        extents: FIRST_SCREENS,
         columns: "offered_per_s delivered_per_s delivered_per_s~/3 lost_share latency_p50_ns latency_p99_ns/1 \
                   gaps_below_half_share/2",
     },
@@ -100,7 +100,7 @@ const SHEETS: &[TableSpec] = &[
     TableSpec {
         kind: CaseKind::UnderLoad,
         title: "",
-        extents: EVERY,
+        extents: ALL_EXTENTS,
         columns: "idle_p50_ns loaded_p50_ns loaded_p99_ns/5 added_p50_ns added_p50_ns~/2 loaded_lost_share/4 \
                   load_goodput_bytes_per_s queue_p50_bytes/1 responsiveness_rpm/3 recovered_after_ns/6",
     },
@@ -113,7 +113,7 @@ const SHEETS: &[TableSpec] = &[
     },
 ];
 
-/// Explains columns whose titles are too short, in the order of the tables.
+/// Explanations of columns whose titles are too short, in the order of the tables.
 const LEGEND: &[(&str, &str)] = &[
     ("latency_p50_ns", "p50: one-way latency"),
     ("lateness_p50_ns", "p50, p99 at the right: lateness, due to sent"),
@@ -141,12 +141,12 @@ const LEGEND: &[(&str, &str)] = &[
     ("loaded_probe_waited_ns", "waited: of the probe for a CPU, per message"),
 ];
 
-/// With more cases of message rates, a first screen has a column per batch.
+/// Maximum cases of message rates with one row each on the first screen; with more, batches are columns.
 const MAX_ROWS_BY_BATCH: usize = 24;
 
 pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
     let groups = ladder::groups(&run.cases);
-    for sheet in SHEETS.iter().filter(|sheet| sheet.extents.contains(&extent)) {
+    for sheet in TABLES.iter().filter(|sheet| sheet.extents.contains(&extent)) {
         let table = Table::of(sheet.kind, &groups, extent);
         if table.blocks.all.is_empty() {
             continue;
@@ -169,7 +169,7 @@ pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
     }
 }
 
-/// The cases of a kind and what they all share, in words.
+/// The cases of a kind, and what they all share, as text.
 struct Table<'r> {
     blocks: Blocks<'r>,
     shared: String,
@@ -186,18 +186,18 @@ impl<'r> Table<'r> {
         Self { blocks, shared: words.join(", ") }
     }
 
-    /// One row per case.
+    /// Shows one row per case.
     fn show(&self, page: &mut Page, sheet: &TableSpec, extent: Extent) {
         let columns = Shown::list(sheet.columns);
         let texts = |row: &CaseSummary| columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
         let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
-        let rooms: Vec<usize> = [NAME, usize::MAX].map(|room| self.widest_name(room)).to_vec();
+        let rooms: Vec<usize> = [MAX_NAME_WIDTH, usize::MAX].map(|room| self.widest_name(room)).to_vec();
         let mut chosen = fitting(&columns, &cells, page.look.width.saturating_sub(rooms[0]));
-        // A value common to all rows is in the heading.
+        // The heading has a value that all rows share.
         chosen.retain(|column| columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
         chosen.retain(|column| columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
         let taken: usize = chosen.iter().map(|column| GAP + width_of(&columns, &cells, *column)).sum();
-        let room = page.look.width.saturating_sub(taken).max(NAME);
+        let room = page.look.width.saturating_sub(taken).max(MAX_NAME_WIDTH);
         page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
         let hidden = |column: usize| !chosen.contains(&column) && cells.iter().any(|texts| texts[column] != DASH);
         let is_cut = self.blocks.kind == CaseKind::UnderLoad && (0..columns.len()).any(hidden);
@@ -219,14 +219,14 @@ impl<'r> Table<'r> {
         block.show(page);
     }
 
-    /// One row per series; for each batch the columns rate, latency and, if there is room, losses.
+    /// Shows one row per series; for each batch the columns rate, latency and, if they fit, losses.
     fn beside(&self, page: &mut Page, batches: &[f64]) {
         let all = Shown::list("received_per_s latency_p50_ns lost_share");
         page.heading(self.blocks.kind.title(), &self.shared);
         page.paragraph(0, DIM, "messages/s by messages per call (batch); p50: one-way latency");
-        let name = self.widest_name(NAME);
+        let name = self.widest_name(MAX_NAME_WIDTH);
         let room = page.look.width.saturating_sub(name);
-        let (wide, narrow) = (FIGURES.iter().sum::<usize>(), FIGURES[..2].iter().sum::<usize>());
+        let (wide, narrow) = (FIGURE_WIDTHS.iter().sum::<usize>(), FIGURE_WIDTHS[..2].iter().sum::<usize>());
         let has_losses = self.blocks.rows().any(|row| all[2].text(row) != DASH);
         let columns = if has_losses && batches.len() * wide <= room { 3 } else { 2 };
         let at_once = (room / if columns == 3 { wide } else { narrow }).max(1);
@@ -258,16 +258,16 @@ impl<'r> Table<'r> {
     }
 
     fn widest_name(&self, room: usize) -> usize {
-        let all = self.blocks.all.iter().flat_map(|stand| &stand.series);
+        let all = self.blocks.all.iter().flat_map(|panel| &panel.series);
         let lines = all.flat_map(|series| series.rows.first().map(|row| lines_of(row, &series.words, room)));
         lines.flatten().map(|line| line.chars().count()).max().unwrap_or(0)
     }
 }
 
-/// Names of series that are longer have their details below.
-const NAME: usize = 18;
-/// Widths of a rate, a latency and a share, with the blanks before them.
-const FIGURES: [usize; 3] = [GAP + 8, GAP + 7, GAP + 4];
+/// Maximum width of series names; longer ones have their details below.
+const MAX_NAME_WIDTH: usize = 18;
+/// Widths of a rate, a latency and a share, including the spaces before them.
+const FIGURE_WIDTHS: [usize; 3] = [GAP + 8, GAP + 7, GAP + 4];
 
 fn legend(columns: &[Shown], chosen: &[usize]) -> String {
     let is_shown = |name: &str| chosen.iter().any(|column| columns[*column].name == name);

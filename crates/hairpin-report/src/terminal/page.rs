@@ -5,7 +5,7 @@ use hairpin_model::printable;
 use hairpin_model::quantities::{is_thousands, is_unit};
 
 use super::look::Look;
-use crate::page_text::filled;
+use crate::page_text::wrap_words;
 
 pub(super) const PLAIN: Style = Style::new();
 pub(super) const LEAD: Style = Style::new().effects(Effects::BOLD);
@@ -16,7 +16,7 @@ pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
 pub(super) const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// A blank at which lines do not break; printed as a plain one.
+/// A space at which lines do not break; printed as an ordinary space.
 pub(super) const NO_BREAK: &str = "\u{a0}";
 
 pub(super) struct Page {
@@ -29,12 +29,12 @@ impl Page {
         Self { text: String::new(), look: Look { width: look.width.max(40), ..look } }
     }
 
-    /// The text, without trailing blank lines.
+    /// Returns the text, without trailing blank lines.
     pub(super) fn finish(self) -> String {
         format!("{}\n", self.text.trim_end())
     }
 
-    /// A blank line, unless there is one already.
+    /// Adds a blank line, unless there is one already.
     pub(super) fn gap(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push('\n');
@@ -43,14 +43,14 @@ impl Page {
 
     pub(super) fn line(&mut self, style: Style, line: &str) {
         let line = line.trim_end();
-        self.text.push_str(&self.painted(style, line));
+        self.text.push_str(&self.paint(style, line));
         self.text.push('\n');
     }
 
-    /// A heading after a blank line, with a remark on the same line if it fits.
+    /// Adds a heading after a blank line, with a remark on the same line if it fits.
     pub(super) fn heading(&mut self, title: &str, remark: &str) {
         self.gap();
-        let title_painted = self.painted(HEADING, title);
+        let title_painted = self.paint(HEADING, title);
         let room = self.look.width.saturating_sub(title.chars().count() + 2);
         if remark.is_empty() || remark.chars().count() > room {
             self.text.push_str(&title_painted);
@@ -59,12 +59,12 @@ impl Page {
                 self.paragraph(0, DIM, remark);
             }
         } else {
-            let remark = self.painted(DIM, remark);
+            let remark = self.paint(DIM, remark);
             self.text.push_str(&format!("{title_painted}  {remark}\n"));
         }
     }
 
-    /// A heading with a list below it; omitted if the list is empty.
+    /// Adds a heading with a list below it; nothing if the list is empty.
     pub(super) fn section(&mut self, title: &str, remark: &str, items: impl Iterator<Item = (Style, String)>) {
         for (place, (style, text)) in items.enumerate() {
             if place == 0 {
@@ -74,44 +74,44 @@ impl Page {
         }
     }
 
-    /// A tag in a style, then the rest of its line.
+    /// Adds a tag in a style, then the rest of its line.
     pub(super) fn titled(&mut self, style: Style, tag: &str, rest: &str) {
-        let (tag, rest) = (self.painted(style, tag), self.painted(LEAD, &clean(rest)));
+        let (tag, rest) = (self.paint(style, tag), self.paint(LEAD, &clean(rest)));
         self.text.push_str(&format!("{tag}: {rest}\n"));
     }
 
-    /// Wrapped text, all lines indented alike.
+    /// Adds wrapped text with all lines indented alike.
     pub(super) fn paragraph(&mut self, indent: usize, style: Style, text: &str) {
-        for line in wrapped(text, self.look.width - indent) {
-            let line = self.painted(style, &line);
+        for line in wrap(text, self.look.width - indent) {
+            let line = self.paint(style, &line);
             self.text.push_str(&format!("{:indent$}{line}\n", ""));
         }
     }
 
-    /// A label and wrapped text with a hanging indent.
+    /// Adds a label and wrapped text with a hanging indent.
     pub(super) fn item(&mut self, label: &str, style: Style, text: &str) {
         let label = clean_keeping_blanks(label);
         let indent = label.chars().count();
-        for (place, line) in wrapped(text, self.look.width - indent).into_iter().enumerate() {
+        for (place, line) in wrap(text, self.look.width - indent).into_iter().enumerate() {
             let before = if place == 0 { label.clone() } else { " ".repeat(indent) };
-            let line = self.painted(style, &line);
+            let line = self.paint(style, &line);
             self.text.push_str(&format!("{before}{line}\n"));
         }
     }
 
-    /// A command that can be pasted even though it is wrapped: lines end in a backslash.
+    /// Adds a command that can be pasted although it is wrapped: lines end in a backslash.
     pub(super) fn command(&mut self, label: &str, style: Style, command: &str) {
         let indent = label.chars().count();
-        let lines = filled(shell_words(&clean_keeping_blanks(command)), self.look.width - indent - 2);
+        let lines = wrap_words(shell_words(&clean_keeping_blanks(command)), self.look.width - indent - 2);
         let last = lines.len().saturating_sub(1);
         for (place, line) in lines.into_iter().enumerate() {
             let line = if place == last { line } else { format!("{line} \\") };
-            let line = self.painted(style, &line);
+            let line = self.paint(style, &line);
             self.text.push_str(&format!("{label}{line}\n"));
         }
     }
 
-    fn painted(&self, style: Style, text: &str) -> String {
+    fn paint(&self, style: Style, text: &str) -> String {
         if self.look.colour && style != PLAIN && !text.is_empty() {
             format!("{style}{text}{style:#}")
         } else {
@@ -120,7 +120,7 @@ impl Page {
     }
 }
 
-/// A text from the run without terminal control: control characters become blanks.
+/// Replaces control characters of a text from the run by spaces, and joins repeated spaces.
 pub(super) fn clean(text: &str) -> String {
     clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
@@ -129,8 +129,8 @@ fn clean_keeping_blanks(text: &str) -> String {
     text.chars().map(|letter| if printable::steers(letter) { ' ' } else { letter }).collect()
 }
 
-/// The words of a command, unchanged. Inside single quotes a backslash at the end of a line would be part of the word,
-/// so quoted text is not broken.
+/// Splits a command into words, unchanged. Quoted text is not split, because inside single quotes a backslash at the
+/// end of a line would be part of the word.
 fn shell_words(command: &str) -> Vec<String> {
     let (mut words, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
     for letter in command.chars() {
@@ -145,8 +145,8 @@ fn shell_words(command: &str) -> Vec<String> {
     words
 }
 
-/// Wraps a text into lines of at most `width` characters; a longer word has its own line. A number stays with its unit.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+/// Wraps a text into lines of at most `width` characters; a longer word gets its own line. Numbers keep their unit.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()) {
         let word = word.replace(NO_BREAK, " ");
@@ -161,7 +161,7 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
             _ => words.push(word),
         }
     }
-    filled(words, width)
+    wrap_words(words, width)
 }
 
 #[cfg(test)]
@@ -170,14 +170,14 @@ mod tests {
 
     #[test]
     fn lines_are_broken_at_blanks_and_never_at_no_break_ones() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("one\u{a0}two three", 9), ["one two", "three"]);
-        assert_eq!(wrapped("  spaces   vanish ", 80), ["spaces vanish"]);
-        assert_eq!(wrapped("a wordthatislong b", 5), ["a", "wordthatislong", "b"]);
-        assert!(wrapped("", 10).is_empty());
-        assert_eq!(wrapped("took 21.3 s, so", 12), ["took 21.3 s,", "so"]);
-        assert_eq!(wrapped("sent 41 200 of", 9), ["sent", "41 200 of"]);
-        assert_eq!(wrapped("it took 21.3 s.", 12), ["it took", "21.3 s."]);
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("one\u{a0}two three", 9), ["one two", "three"]);
+        assert_eq!(wrap("  spaces   vanish ", 80), ["spaces vanish"]);
+        assert_eq!(wrap("a wordthatislong b", 5), ["a", "wordthatislong", "b"]);
+        assert!(wrap("", 10).is_empty());
+        assert_eq!(wrap("took 21.3 s, so", 12), ["took 21.3 s,", "so"]);
+        assert_eq!(wrap("sent 41 200 of", 9), ["sent", "41 200 of"]);
+        assert_eq!(wrap("it took 21.3 s.", 12), ["it took", "21.3 s."]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Tables that fit their width: columns are omitted by priority before anything wraps.
+//! Tables that fit the width: columns are omitted by priority before anything wraps.
 
 use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -8,32 +8,32 @@ use hairpin_model::names::distinct;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::{CaseSummary, Figure, Group, Run};
 
-use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrapped};
+use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrap};
 use crate::columns::{self, Unit, Value};
 use crate::{exchanges, links, wording};
 
-/// A table over all groups of a kind.
+/// A table of all groups of one kind.
 struct TableSpec {
     of: CaseKind,
     title: &'static str,
     remark: &'static str,
-    /// For [`Shown::list`].
+    /// Parsed by [`Shown::list`].
     columns: &'static str,
-    /// Called with its groups and the titles of the shown columns.
+    /// Called with the groups and the titles of the shown columns, to add text below the table.
     below: fn(&mut Page, &[&Group<'_>], &[&str]),
 }
 
 pub(super) struct Shown {
-    /// Its name in the list of columns.
+    /// Name of the column.
     pub(super) name: &'static str,
     /// Show the interval instead of the value.
     interval: bool,
-    /// If the width is too small, columns with the highest number are omitted first; 0 never.
+    /// Columns with the highest number are omitted first if the width is too small; those with 0 never.
     pub(super) spare: u8,
 }
 
 impl Shown {
-    /// From names of columns: `NAME~` is the interval of NAME, and `/2` at the end says how spare it is.
+    /// Parses column names. `NAME~` means the interval of NAME; `/2` at the end sets [`Self::spare`].
     pub(super) fn list(names: &'static str) -> Vec<Self> {
         let shown = |word: &'static str| {
             let (word, spare) = word.split_once('/').unwrap_or((word, "0"));
@@ -45,23 +45,23 @@ impl Shown {
     }
 
     pub(super) fn title(&self) -> &'static str {
-        if self.interval { "95 %" } else { columns::named(self.name).short }
+        if self.interval { "95 %" } else { columns::by_name(self.name).short }
     }
 
     pub(super) fn text(&self, row: &CaseSummary) -> String {
-        let column = columns::named(self.name);
+        let column = columns::by_name(self.name);
         let text = match column.value {
             _ if self.interval => column.bounds(row).unwrap_or_else(|| DASH.to_owned()),
             Value::Count(of) => quantities::short_count(of(row)),
             _ => column.text(row),
         };
-        // A title that ends in "/s" states the unit for its column.
+        // If the title ends in "/s", the values need no unit.
         let per_s = column.short.ends_with("/s").then(|| text.strip_suffix("/s")).flatten();
         per_s.map_or(text.clone(), |number| number.trim_end().to_owned())
     }
 }
 
-const SHEETS: &[TableSpec] = &[
+const TABLES: &[TableSpec] = &[
     TableSpec {
         of: CaseKind::Exchanges,
         title: "Exchanges",
@@ -98,13 +98,13 @@ fn time(figure: Option<Figure>) -> String {
     Unit::Time.text(figure.and_then(Figure::finite))
 }
 
-/// Blanks between columns.
+/// Spaces between columns.
 pub(super) const GAP: usize = 2;
 const GAP_COLUMNS: u16 = 2;
-/// Minimum width of the name column; details that do not fit have their own lines.
-const NAME: usize = 14;
+/// Minimum width of the name column; details that do not fit get their own lines.
+const MIN_NAME_WIDTH: usize = 14;
 
-/// The link of all cases.
+/// Shows the link that all cases share.
 pub(super) fn link(page: &mut Page, run: &Run) {
     if let Some(link) = links::shared(run) {
         page.gap();
@@ -112,12 +112,12 @@ pub(super) fn link(page: &mut Page, run: &Run) {
     }
 }
 
-/// The tables of a run, and the notes below each kind.
+/// Shows the tables of a run, and the notes below each kind.
 pub(super) fn tables(page: &mut Page, run: &Run) {
     link(page, run);
     let groups = ladder::groups(&run.cases);
     let of = |kind: CaseKind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
-    for sheet in SHEETS {
+    for sheet in TABLES {
         let groups = of(sheet.of);
         if !groups.is_empty() {
             let shown = sheet.show(page, &groups);
@@ -127,16 +127,16 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
 }
 
 impl TableSpec {
-    /// Shows one block per group; returns the titles of the columns that fit.
+    /// Shows one block per group. Returns the titles of the columns that fit.
     fn show(&self, page: &mut Page, groups: &[&Group<'_>]) -> Vec<&'static str> {
         page.heading(self.title, self.remark);
         let columns = Shown::list(self.columns);
         let texts = |row: &&CaseSummary| columns.iter().map(|column| column.text(row)).collect();
         let cells: Vec<Vec<String>> = groups.iter().flat_map(|group| group.rows.iter().map(texts)).collect();
-        let chosen = fitting(&columns, &cells, page.look.width.saturating_sub(least_name(groups)));
+        let chosen = fitting(&columns, &cells, page.look.width.saturating_sub(min_name_width(groups)));
         let shown: usize = chosen.iter().map(|column| GAP + width_of(&columns, &cells, *column)).sum();
         let mut block = Block::new(chosen.iter().map(|column| columns[*column].title().to_owned()));
-        let room = page.look.width.saturating_sub(shown).max(NAME);
+        let room = page.look.width.saturating_sub(shown).max(MIN_NAME_WIDTH);
         let mut cells = cells.iter();
         for group in groups {
             block.title(&group.name);
@@ -150,7 +150,7 @@ impl TableSpec {
     }
 }
 
-/// The columns with a value that fit `room`, in their order.
+/// Returns the columns that have a value and fit `room`, in their order.
 pub(super) fn fitting(columns: &[Shown], cells: &[Vec<String>], room: usize) -> Vec<usize> {
     let has_values =
         |column: &usize| columns[*column].name == "latency_p50_ns" || cells.iter().any(|row| row[*column] != DASH);
@@ -158,7 +158,7 @@ pub(super) fn fitting(columns: &[Shown], cells: &[Vec<String>], room: usize) -> 
     without_spare(chosen, room, |column| (&columns[*column], width_of(columns, cells, *column)))
 }
 
-/// The columns that fit `room`; equally spare ones are omitted together. `of` has a column and its width.
+/// Omits columns until the others fit `room`, all with one number at a time. `of` returns a column and its width.
 pub(super) fn without_spare<'c, C>(
     mut columns: Vec<C>,
     room: usize,
@@ -179,21 +179,21 @@ pub(super) fn width_of(columns: &[Shown], cells: &[Vec<String>], column: usize) 
     texts.max().unwrap_or(0).max(columns[column].title().chars().count())
 }
 
-/// The width of the names if their details are on separate lines.
-fn least_name(groups: &[&Group<'_>]) -> usize {
-    let lines = groups.iter().flat_map(|group| &group.rows).flat_map(|row| name_lines(row, NAME));
-    lines.map(|line| line.chars().count()).max().unwrap_or(0).max(NAME)
+/// Minimum width of the names, with their details on separate lines.
+fn min_name_width(groups: &[&Group<'_>]) -> usize {
+    let lines = groups.iter().flat_map(|group| &group.rows).flat_map(|row| name_lines(row, MIN_NAME_WIDTH));
+    lines.map(|line| line.chars().count()).max().unwrap_or(0).max(MIN_NAME_WIDTH)
 }
 
-/// Indent of details below a name.
-const DETAIL: usize = 4;
+/// Indent of details below a name, in columns.
+const DETAIL_INDENT: usize = 4;
 
-/// The case's name in lines of at most `room`, unless a single word is longer: its first word, then its details.
+/// Splits the case's name into lines of at most `room`: its first word, then its details. A longer word is not split.
 pub(super) fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
     lines_of(row, &ladder::row_words(row), room)
 }
 
-/// The same with other words.
+/// Like [`name_lines`], with other words.
 pub(super) fn lines_of(row: &CaseSummary, words: &[String], room: usize) -> Vec<String> {
     let mark = if row.valid || wording::never_measured(row) { "  " } else { "! " };
     let mut words = words.iter().map(|word| clean(word));
@@ -204,14 +204,14 @@ pub(super) fn lines_of(row: &CaseSummary, words: &[String], room: usize) -> Vec<
             last.push(' ');
             last.push_str(&detail);
         } else {
-            let parts = wrapped(&detail, room.saturating_sub(DETAIL));
-            lines.extend(parts.into_iter().map(|part| format!("{:DETAIL$}{part}", "")));
+            let parts = wrap(&detail, room.saturating_sub(DETAIL_INDENT));
+            lines.extend(parts.into_iter().map(|part| format!("{:DETAIL_INDENT$}{part}", "")));
         }
     }
     lines
 }
 
-/// The first exchanges of a connection, for cases in which one of them differs from the steady state.
+/// Shows the first exchanges of a connection, for cases in which one of them differs from the steady state.
 fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     let differ = |row: &&&CaseSummary| exchanges::first_differ(row);
     let found: Vec<(&Group<'_>, Vec<&CaseSummary>)> = groups
@@ -226,8 +226,8 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     page.paragraph(0, DIM, exchanges::WHY_FIRST);
     let rows = || found.iter().flat_map(|(_, rows)| rows);
     let most = rows().map(|row| exchanges::early(row).len()).max().unwrap_or(0);
-    let room = page.look.width.saturating_sub(least_name(groups) + GAP + FIRST);
-    let shown = most.min(room / (GAP + FIRST));
+    let room = page.look.width.saturating_sub(min_name_width(groups) + GAP + TIME_WIDTH);
+    let shown = most.min(room / (GAP + TIME_WIDTH));
     let titles = (1..=shown).map(|number| number.to_string()).chain(["p50".to_owned()]);
     let mut block = Block::new(titles);
     for (group, rows) in &found {
@@ -236,7 +236,7 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
             let early = exchanges::early(row);
             let times = (0..shown).map(|place| time(early.get(place).copied()));
             let figures = times.chain([time(row.primary().latency_ns.p50)]);
-            block.row(PLAIN, &name_lines(row, least_name(groups)), figures);
+            block.row(PLAIN, &name_lines(row, min_name_width(groups)), figures);
         }
     }
     block.show(page);
@@ -245,11 +245,11 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     }
 }
 
-/// Width of the time of an exchange.
-const FIRST: usize = 7;
+/// Width of an exchange's time.
+const TIME_WIDTH: usize = 7;
 
-/// Set-up time and first message, if they are no columns: one row per transport, two columns per group, as many groups
-/// at once as fit.
+/// Shows set-up time and first message if they are not columns: one row per transport, two columns per group, as many
+/// groups at once as fit.
 fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     if shown.contains(&"set-up") {
         return;
@@ -260,7 +260,7 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     for row in groups.iter().flat_map(|group| &group.rows) {
         let name = ladder::row_name(row);
         if !names.iter().any(|(known, _)| *known == name) {
-            names.push((name, name_lines(row, SET_UP_NAME)));
+            names.push((name, name_lines(row, MAX_SET_UP_NAME)));
         }
     }
     if names.is_empty() {
@@ -268,7 +268,7 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     }
     page.heading("Connection set-up, first message", "medians over rounds");
     let widest = names.iter().flat_map(|(_, lines)| lines).map(|line| line.chars().count()).max().unwrap_or(0);
-    let at_once = (page.look.width.saturating_sub(widest) / (GAP + SET_UP_PAIR)).max(1);
+    let at_once = (page.look.width.saturating_sub(widest) / (GAP + SET_UP_WIDTH)).max(1);
     let ends: Vec<&String> = distinct(groups.iter().map(|group| &group.ends));
     for some in ends.chunks(at_once) {
         let mut block = Block::new(some.iter().map(|ends| (*ends).clone()));
@@ -291,15 +291,15 @@ fn set_up_of(group: &Group<'_>, name: &str) -> Option<String> {
     Some(format!("{:>7} {:>8}", time(row.primary().setup_ns), time(row.primary().first_message_ns)))
 }
 
-/// Names in the table of set-up times: longer ones have their details below.
-const SET_UP_NAME: usize = 20;
-/// Width of a set-up time and a first message.
-const SET_UP_PAIR: usize = 16;
+/// Maximum width of names in the table of set-up times; longer ones have their details below.
+const MAX_SET_UP_NAME: usize = 20;
+/// Width of a set-up time and a first-message time.
+const SET_UP_WIDTH: usize = 16;
 
-/// A table without borders, names left and figures right, with titles between rows that span all columns.
+/// A table without borders, with names to the left and figures to the right. Titles between rows span all columns.
 pub(super) struct Block {
     table: Table,
-    /// For each line the title above it, if any, and its style.
+    /// For each line, the title above it, if any, and its style.
     lines: Vec<(Option<String>, Style)>,
     title: Option<String>,
 }
@@ -312,7 +312,7 @@ impl Block {
         Self { table, lines: vec![(None, DIM)], title: None }
     }
 
-    /// A title for the rows that follow; none if empty.
+    /// Sets a title for the rows that follow; none if empty.
     pub(super) fn title(&mut self, title: &str) {
         self.title = Some(clean(title)).filter(|title| !title.is_empty());
     }

@@ -7,13 +7,13 @@ use hairpin_model::{CaseSummary, Run, TimeSequence, UnknownName};
 use anstyle::Style;
 
 use super::look::Look;
-use super::page::{CODE, DIM, PLAIN, Page, WARN, clean, wrapped};
+use super::page::{CODE, DIM, PLAIN, Page, WARN, clean, wrap};
 use crate::time_sequence::lines::{self, Events, SequenceGap, SequenceLine, is_packet};
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{chosen, traced};
 
-/// The time sequences of the cases that `which` names (see [`crate::time_sequence::chosen`]) as text: a drawing each,
-/// or a note with the reason and a hint.
+/// Renders the time sequences of the cases that `which` names (see [`crate::time_sequence::chosen`]): a drawing for
+/// each, or a note with the reason and a hint.
 ///
 /// # Errors
 /// `which` names no case of the run.
@@ -46,17 +46,17 @@ fn untraced(run: &Run, row: &CaseSummary) -> String {
 }
 
 /// Maximum width of the drawing, in columns.
-const WIDEST: usize = 100;
-/// Minimum distance of a wait from the other end's line.
-const APART: usize = 3;
+const MAX_WIDTH: usize = 100;
+/// Minimum distance from the text of a wait to the other end's line, in columns.
+const MIN_GAP: usize = 3;
 
-/// Shared by all lines of a drawing.
+/// What all lines of a drawing share.
 struct Canvas<'p> {
     page: &'p mut Page,
     sequence: &'p TimeSequence,
     clock: Clock,
     times: usize,
-    /// Distance between the lines of the two ends.
+    /// Distance between the lines of the two ends, in columns.
     between: usize,
 }
 
@@ -71,7 +71,7 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
         SequenceLine::Gap(gap) => clock.time(gap.until_ns.saturating_sub(gap.from_ns)).len() + 1,
     };
     let times = lines.lines.iter().map(time_width).max().unwrap_or(0).max(6);
-    let between = page.look.width.min(WIDEST).saturating_sub(times + 3).max(24);
+    let between = page.look.width.min(MAX_WIDTH).saturating_sub(times + 3).max(24);
     let mut canvas = Canvas { page, sequence, clock, times, between };
     canvas.ends();
     for line in &lines.lines {
@@ -106,10 +106,10 @@ impl Canvas<'_> {
         self.page.line(DIM, &line);
     }
 
-    /// A call is written next to the line of its end, marked with a star.
+    /// Writes a call next to the line of its end, marked with a star.
     fn call(&mut self, events: &Events) {
         let time = self.clock.time(events.at_ns);
-        let text = cut(&words::events(events, &self.clock), self.between - 2);
+        let text = truncate(&words::events(events, &self.clock), self.between - 2);
         let room = self.between - 1;
         match events.end {
             End::Client => self.line(&time, '*', &format!(" {text:<room$}"), '|', PLAIN),
@@ -119,7 +119,7 @@ impl Canvas<'_> {
 
     fn arrow(&mut self, events: &Events) {
         let time = self.clock.time(events.at_ns);
-        let text = cut(&words::events(events, &self.clock), self.between - 6);
+        let text = truncate(&words::events(events, &self.clock), self.between - 6);
         let dashes = self.between - text.chars().count() - 3;
         let (before, after) = ("-".repeat(dashes / 2), "-".repeat(dashes - dashes / 2));
         let style = if events.kind == EventKind::Segment { CODE } else { PLAIN };
@@ -129,20 +129,20 @@ impl Canvas<'_> {
         }
     }
 
-    /// A pause breaks both lines and shows its length; waits are written on the side of their end.
+    /// Writes a gap. A pause interrupts both lines and shows its length; waits are beside their end.
     fn gap(&mut self, gap: &SequenceGap) {
         let side = if gap.pause { ':' } else { '|' };
         let length = self.clock.time(gap.until_ns.saturating_sub(gap.from_ns));
         let mut time = if gap.pause { format!("+{length}") } else { String::new() };
-        if let Some(left_out) = words::left_out(gap).map(|text| cut(&text, self.between)) {
+        if let Some(left_out) = words::left_out(gap).map(|text| truncate(&text, self.between)) {
             self.line(&time, side, &format!("{left_out:^width$}", width = self.between), side, DIM);
             time.clear();
         }
         let of = |end: End| gap.waits.iter().filter(move |wait| wait.end == end);
         let both = of(End::Client).next().is_some() && of(End::Server).next().is_some();
-        let room = if both { (self.between - APART) / 2 } else { self.between - APART } - 1;
+        let room = if both { (self.between - MIN_GAP) / 2 } else { self.between - MIN_GAP } - 1;
         let texts = |end: End| -> Vec<String> {
-            of(end).flat_map(|wait| marked(&wrapped(&words::wait(wait, self.sequence), room - 2))).collect()
+            of(end).flat_map(|wait| mark_first_line(&wrap(&words::wait(wait, self.sequence), room - 2))).collect()
         };
         let (client, server) = (texts(End::Client), texts(End::Server));
         let width = self.between - 1;
@@ -159,14 +159,14 @@ impl Canvas<'_> {
     }
 }
 
-/// The first line of a wait has a mark, the others are indented below it.
-fn marked(lines: &[String]) -> Vec<String> {
+/// Marks the first line of a wait, and indents the others below it.
+fn mark_first_line(lines: &[String]) -> Vec<String> {
     let mark = |(place, line): (usize, &String)| format!("{}{line}", if place == 0 { "~ " } else { "  " });
     lines.iter().enumerate().map(mark).collect()
 }
 
-/// Truncates to `columns`.
-fn cut(text: &str, columns: usize) -> String {
+/// Truncates text to `columns` columns.
+fn truncate(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }

@@ -1,4 +1,4 @@
-//! From events to lines: similar events are merged into one line, and long pauses are marked.
+//! Groups events into lines: merges similar events and marks long pauses.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use hairpin_model::{TimeSequence, Wait};
 
 use super::waited_ns;
 
-/// One line of the ladder, in time order.
+/// One line of the drawing, in time order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SequenceLine {
     /// One event, or several similar ones.
     Events(Events),
-    /// Waiting until the next line.
+    /// The time to the next line, if it is long or has waits.
     Gap(SequenceGap),
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Events {
     pub(crate) until_ns: i64,
     pub(crate) first_byte: i64,
     pub(crate) end_byte: i64,
-    /// The size of each, if all are equal.
+    /// Size of each event, if all are equal.
     pub(crate) each_bytes: Option<i64>,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Events {
 pub(crate) struct SequenceGap {
     pub(crate) from_ns: i64,
     pub(crate) until_ns: i64,
-    /// The time axis is broken here.
+    /// Whether the time axis is interrupted here.
     pub(crate) pause: bool,
-    /// The number of the drawn exchange, if earlier ones of its connection are in this gap.
+    /// Number of the drawn exchange, if the gap contains earlier ones of its connection.
     pub(crate) before_exchange: Option<u64>,
     /// The waits during the gap, longest first.
     pub(crate) waits: Vec<Wait>,
@@ -52,23 +52,23 @@ pub(crate) struct Lines {
     pub(crate) waits_left_out: usize,
 }
 
-/// Maximum lines of a stretch without a pause before recurring events are merged.
+/// Maximum lines in a stretch without a pause; with more, recurring events are merged.
 const MAX_STRETCH_LINES: usize = 12;
-/// Maximum similar lines of a stretch that stay separate.
+/// Maximum similar lines in a stretch that stay separate.
 const MAX_SEPARATE: usize = 3;
-/// Maximum lines of events in total before the whole exchange is merged as one stretch.
+/// Maximum lines of events in total; with more, the whole exchange is merged as one stretch.
 const MAX_LINES: usize = 24;
 /// Maximum waits shown, the longest ones.
 const MAX_WAITS: usize = 5;
-/// A pause is at least this part of the exchange, and this many times the median gap or the shortest gap: lines have
-/// equal distances, so a much longer step must show its length.
+/// A gap is a pause if it is at least this part of the exchange, and this many times the median gap or the shortest
+/// gap. Lines have equal distances, so a much longer step must show its length.
 const PAUSE_SHARE: i64 = 10;
 const PAUSE_TIMES: i64 = 10;
 const PAUSE_TIMES_MIN: i64 = 1000;
-/// Shorter gaps count as this long in the minimum.
+/// Minimum value of the shortest gap in this comparison.
 const MIN_GAP_NS: i64 = 1000;
 
-/// When an event happened at its end: for a blocking read, when it returned.
+/// Returns when an event happened at its end: for a blocking read, when it returned.
 pub(crate) fn moment_ns(event: &Event) -> i64 {
     match event.kind {
         EventKind::Read => event.until_ns.unwrap_or(event.at_ns),
@@ -76,20 +76,20 @@ pub(crate) fn moment_ns(event: &Event) -> i64 {
     }
 }
 
-/// The lines of a time sequence, at most about 40 lines of text for any number of events.
+/// Returns the lines of a time sequence: at most about 40 lines of text for any number of events.
 pub(crate) fn of(sequence: &TimeSequence) -> Lines {
     let mut events: Vec<Events> = sequence.events.iter().map(single).collect();
     events.sort_by_key(|event| event.at_ns);
     let pauses = pauses(&events, sequence.duration_ns);
-    let folded: Vec<Vec<Events>> = stretches(&events, &pauses).into_iter().map(folded).collect();
+    let folded: Vec<Vec<Events>> = stretches(&events, &pauses).into_iter().map(merge_similar).collect();
     let count: usize = folded.iter().map(Vec::len).sum();
-    let stretches = if count > MAX_LINES { whole(&events) } else { folded };
-    let mut lines = joined(stretches, sequence.exchange);
+    let stretches = if count > MAX_LINES { merge_all(&events) } else { folded };
+    let mut lines = join_stretches(stretches, sequence.exchange);
     let mut waits: Vec<&Wait> = sequence.waits.iter().collect();
     waits.sort_by_key(|wait| std::cmp::Reverse(waited_ns(wait)));
     let waits_left_out = waits.len().saturating_sub(MAX_WAITS);
     for wait in waits.into_iter().take(MAX_WAITS) {
-        place(&mut lines, wait);
+        insert_wait(&mut lines, wait);
     }
     Lines { lines, waits_left_out }
 }
@@ -113,7 +113,7 @@ pub(crate) fn is_packet(kind: EventKind) -> bool {
     matches!(kind, Syn | SynAck | Segment | PureAck | Fin | Reset)
 }
 
-/// The indices of events that a pause follows.
+/// Returns the indices of events before a pause.
 fn pauses(events: &[Events], duration_ns: i64) -> Vec<usize> {
     let mut over_ns = i64::MIN;
     let mut gaps: Vec<i64> = Vec::with_capacity(events.len());
@@ -143,24 +143,24 @@ fn stretches<'e>(events: &'e [Events], pauses: &[usize]) -> Vec<&'e [Events]> {
     stretches
 }
 
-/// Merges similar neighbours; if that is not enough, all similar events that are more than a few.
-fn folded(stretch: &[Events]) -> Vec<Events> {
+/// Merges similar neighbours; if too many lines remain, also merges kinds of events that recur.
+fn merge_similar(stretch: &[Events]) -> Vec<Events> {
     let mut lines: Vec<Events> = Vec::new();
     for event in stretch {
-        match lines.last_mut().filter(|last| alike(last, event)) {
+        match lines.last_mut().filter(|last| is_similar(last, event)) {
             Some(last) => last.add(event),
             None => lines.push(*event),
         }
     }
-    if lines.len() > MAX_STRETCH_LINES { recurring(&lines, MAX_SEPARATE) } else { lines }
+    if lines.len() > MAX_STRETCH_LINES { merge_kinds(&lines, MAX_SEPARATE) } else { lines }
 }
 
-fn alike(one: &Events, other: &Events) -> bool {
+fn is_similar(one: &Events, other: &Events) -> bool {
     (one.kind, one.end) == (other.kind, other.end)
 }
 
-/// Kinds with more than `few` lines are merged into the first of them.
-fn recurring(lines: &[Events], few: usize) -> Vec<Events> {
+/// Merges each kind with more than `few` lines into its first line.
+fn merge_kinds(lines: &[Events], few: usize) -> Vec<Events> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let sort = |line: &Events| (line.kind.word(), line.end.word());
     for line in lines {
@@ -169,7 +169,7 @@ fn recurring(lines: &[Events], few: usize) -> Vec<Events> {
     let mut left: Vec<Events> = Vec::new();
     for line in lines {
         let many = counts[&sort(line)] > few;
-        match left.iter_mut().find(|known| many && alike(known, line)) {
+        match left.iter_mut().find(|known| many && is_similar(known, line)) {
             Some(known) => known.add(line),
             None => left.push(*line),
         }
@@ -177,11 +177,11 @@ fn recurring(lines: &[Events], few: usize) -> Vec<Events> {
     left
 }
 
-/// The handshake, and the exchange with one line per kind of event.
-fn whole(events: &[Events]) -> Vec<Vec<Events>> {
+/// Returns the handshake and the exchange, each with one line per kind of event.
+fn merge_all(events: &[Events]) -> Vec<Vec<Events>> {
     let first = events.partition_point(|event| event.at_ns < 0);
     let (handshake, exchange) = events.split_at(first);
-    [recurring(handshake, 1), recurring(exchange, 1)].into_iter().filter(|part| !part.is_empty()).collect()
+    [merge_kinds(handshake, 1), merge_kinds(exchange, 1)].into_iter().filter(|part| !part.is_empty()).collect()
 }
 
 impl Events {
@@ -195,8 +195,8 @@ impl Events {
     }
 }
 
-/// The lines of all stretches, with a pause between them.
-fn joined(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<SequenceLine> {
+/// Joins the lines of all stretches, with a pause between them.
+fn join_stretches(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<SequenceLine> {
     let mut lines: Vec<SequenceLine> = Vec::new();
     let mut over_ns = i64::MIN;
     for stretch in stretches {
@@ -217,8 +217,8 @@ fn joined(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<SequenceLine> {
     lines
 }
 
-/// Inserts a wait between the two lines of events that most of it overlaps.
-fn place(lines: &mut Vec<SequenceLine>, wait: &Wait) {
+/// Inserts a wait between the two lines of events with which it overlaps most.
+fn insert_wait(lines: &mut Vec<SequenceLine>, wait: &Wait) {
     let begins: Vec<(usize, i64)> = lines
         .iter()
         .enumerate()

@@ -1,4 +1,4 @@
-//! The time sequence of a traced exchange, prepared for drawing: the chosen cases, their lines and the texts. The
+//! The time sequence of a traced exchange, prepared for drawing: the selected cases, their lines and texts. The
 //! terminal and the page draw the same lines with the same words.
 
 pub(crate) mod lines;
@@ -7,13 +7,13 @@ pub(crate) mod words;
 use hairpin_model::names::{self};
 use hairpin_model::{Case, CaseSummary, Remedy, Run, TimeSequence, UnknownName, Wait};
 
-/// The word that chooses every traced case.
+/// Selects every traced case.
 pub const ALL: &str = "all";
-/// The word for the most telling traced case: default options, else the longest wait.
+/// Selects the traced case that shows most: one with default options, else the one with the longest wait.
 pub const MOST_TELLING: &str = "most-telling";
 
-/// The traced cases with their sequences, the most telling first: those with default options, then by the longest wait;
-/// those without waits by duration.
+/// Returns the traced cases with their sequences: those with default options first, then by longest wait, those
+/// without waits by duration.
 pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     let drawn = |row| {
         let row: &CaseSummary = row;
@@ -33,11 +33,11 @@ pub(crate) fn waited_ns(wait: &Wait) -> i64 {
     wait.until_ns.saturating_sub(wait.from_ns)
 }
 
-/// Checks that `which` names one of these cases (each with whether it is traced): [`ALL`], [`MOST_TELLING`], a remedy,
-/// or the words of a case. Works on planned cases, before anything is measured.
+/// Checks that `which` is [`ALL`], [`MOST_TELLING`], a remedy or a label of these cases (each with whether it is
+/// traced). Works on planned cases, before anything is measured.
 ///
 /// # Errors
-/// An unknown name; the hint has traced cases only, as others have no ladder.
+/// An unknown name. The hint lists only traced cases, because others have no time sequence.
 pub fn check<'c>(which: &str, cases: impl IntoIterator<Item = (&'c Case, bool)>) -> Result<(), UnknownName> {
     let mut known: [Vec<String>; 2] = [[ALL, MOST_TELLING].map(str::to_owned).to_vec(), Vec::new()];
     for (case, is_traced) in cases {
@@ -57,7 +57,7 @@ fn words_of(case: &Case) -> [Option<String>; 2] {
     [case.primary().load.exchange().map(|exchange| exchange.remedy.to_string()), Some(case.label())]
 }
 
-/// The cases that `which` names (see [`check`]). A remedy or label may name cases that were not traced.
+/// Returns the cases that `which` names (see [`check`]). A remedy or label may name cases that were not traced.
 ///
 /// # Errors
 /// An unknown name.

@@ -7,10 +7,10 @@ use hairpin_model::{Capture, CaseSummary, TimeSequence, Wait, quantities};
 use super::lines::{Events, SequenceGap};
 use super::waited_ns;
 
-/// The kernel's time limit of a cork (tcp(7)).
+/// Time limit of a cork in the kernel (tcp(7)).
 const CORK_CEILING_NS: i64 = 200_000_000;
 
-/// The unit of all times of a sequence, and their number of decimals.
+/// The unit and the number of decimals of all times in a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) unit: quantities::TimeUnit,
@@ -29,13 +29,13 @@ impl Clock {
         Self { unit, decimals }
     }
 
-    /// For a page: `µs` instead of `us`.
+    /// Adapts the unit for a page: `µs` instead of `us`.
     pub(crate) fn on_page(self) -> Self {
         let name = if self.unit.name == "us" { "µs" } else { self.unit.name };
         Self { unit: quantities::TimeUnit { name, ..self.unit }, ..self }
     }
 
-    /// `43.961`.
+    /// Formats a time as `43.961`.
     pub(crate) fn time(&self, ns: i64) -> String {
         let shown = format!("{:.*}", self.decimals, ns as f64 / self.unit.ns);
         if shown.trim_matches(['-', '0', '.']).is_empty() { shown.replace('-', "") } else { shown }
@@ -46,7 +46,7 @@ fn duration(ns: i64) -> String {
     quantities::duration(ns as f64)
 }
 
-/// `client`, `server`.
+/// Returns `client` or `server`.
 pub(crate) fn end(end: End) -> &'static str {
     match end {
         End::Client => "client",
@@ -54,7 +54,7 @@ pub(crate) fn end(end: End) -> &'static str {
     }
 }
 
-/// `write 0..2`, `99 writes of 2 B, 2..200, until 0.082`, `ACK 2`.
+/// Describes events: `write 0..2`, `99 writes of 2 B, 2..200, until 0.082`, `ACK 2`.
 pub(crate) fn events(events: &Events, clock: &Clock) -> String {
     let (first, last) = (events.first_byte, events.end_byte);
     let one = match events.kind {
@@ -65,7 +65,7 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
         EventKind::Cork => "TCP_CORK on".to_owned(),
         EventKind::Uncork => "TCP_CORK off".to_owned(),
         EventKind::Quickack => "TCP_QUICKACK on".to_owned(),
-        // Before the first write no bytes are acknowledged.
+        // Before the first write, an ACK acknowledges no bytes.
         EventKind::PureAck if events.at_ns < 0 => "ACK".to_owned(),
         EventKind::PureAck => pure_ack(last),
         EventKind::Segment => format!("segment {first}..{last}"),
@@ -90,12 +90,12 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
     format!("{times} {name}{each}, {first}..{last}, until {until}")
 }
 
-/// The cause and length of a wait; the arrow of the sequence shows what ended it.
+/// Describes the cause and length of a wait. The next arrow in the drawing shows what ended it.
 pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
     let waited = duration(waited_ns(wait));
     match wait.cause {
         WaitCause::Nagle => {
-            let awaited = awaited(wait, sequence).map_or_else(
+            let awaited = releasing_ack(wait, sequence).map_or_else(
                 || "for the ACK of earlier data".to_owned(),
                 // Keep the two words on one line.
                 |last| format!("for {}", pure_ack(last).replace(' ', "\u{a0}")),
@@ -115,9 +115,9 @@ pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
     }
 }
 
-/// The number of the ACK that ended the wait, as its arrow shows it; `None` if the ACK was on a segment, whose arrow
-/// does not show it, or was not seen.
-fn awaited(wait: &Wait, sequence: &TimeSequence) -> Option<i64> {
+/// Returns the number of the ACK that ended the wait, as its arrow shows it. `None` if the ACK was not seen, or was
+/// on a segment, whose arrow does not show it.
+fn releasing_ack(wait: &Wait, sequence: &TimeSequence) -> Option<i64> {
     let during = wait.from_ns.max(0)..=wait.until_ns;
     let carries = |event: &&Event| {
         matches!(event.kind, EventKind::PureAck | EventKind::Segment)
@@ -132,7 +132,7 @@ fn pure_ack(last: i64) -> String {
     format!("ACK {last}")
 }
 
-/// The name of a cause in a legend.
+/// Returns the name of a cause in a legend.
 pub(crate) fn cause(cause: WaitCause) -> &'static str {
     match cause {
         WaitCause::Nagle => "held by Nagle's algorithm",
@@ -144,7 +144,7 @@ pub(crate) fn cause(cause: WaitCause) -> &'static str {
     }
 }
 
-/// What a gap omits: `exchanges 1 to 11, 482 ms`.
+/// Describes what a gap omits: `exchanges 1 to 11 are not drawn (482 ms)`.
 pub(crate) fn left_out(gap: &SequenceGap) -> Option<String> {
     let took = duration(gap.until_ns.saturating_sub(gap.from_ns));
     match gap.before_exchange? {
@@ -153,7 +153,7 @@ pub(crate) fn left_out(gap: &SequenceGap) -> Option<String> {
     }
 }
 
-/// `Exchange 12 of a traced connection, 44.0 ms: evidence, in no figure of the tables.`
+/// Such as `Exchange 12 of a traced connection, 44.0 ms: evidence, in no figure of the tables.`
 pub(crate) fn about(sequence: &TimeSequence) -> String {
     format!(
         "Exchange {} of a traced connection, {}: evidence, in no figure of the tables.",
@@ -162,9 +162,9 @@ pub(crate) fn about(sequence: &TimeSequence) -> String {
     )
 }
 
-/// Explains times and bytes.
+/// Explains times and byte numbers.
 pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
-    // Only the handshake comes before the first write, and its bytes have no line.
+    // Ignore the handshake, the only events before the first write: its byte numbers are not shown.
     let negative = |event: &Event| event.at_ns >= 0 && (event.first_byte < 0 || event.end_byte < 0);
     let earlier =
         if sequence.events.iter().any(negative) { " Bytes below 0 belong to earlier exchanges." } else { "" };
@@ -175,11 +175,11 @@ pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
     )
 }
 
-/// The source, the clock's error, and the capture's file or the reason for its absence.
+/// Describes the source, the clock error, and the capture file or the reason for its absence.
 pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let error = duration(i64::try_from(sequence.clock_error_ns).unwrap_or(i64::MAX));
     let off = format!("; their times may be off by {error} against the calls.");
-    let from = match (sequence.source, stamped(sequence)) {
+    let from = match (sequence.source, has_stamps(sequence)) {
         (Source::Capture, _) => format!("Drawn from the packets that were captured on the interface{off}"),
         (Source::KernelTimestamps, [true, true]) => {
             format!("Drawn from the kernel's time stamps of both ends{off}")
@@ -198,21 +198,21 @@ pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
             )
         }
     };
-    format!("{from}{}{}", of_client_alone(sequence), capture(row))
+    format!("{from}{}{}", clock_note(sequence), capture(row))
 }
 
-/// Between two hosts, whose clock the times are from, after a blank; empty on one host.
-fn of_client_alone(sequence: &TimeSequence) -> &'static str {
+/// Says which host's clock the times are from, after a space; empty if both ends were on one host.
+fn clock_note(sequence: &TimeSequence) -> &'static str {
     if !sequence.of_client_alone {
         return "";
     }
-    " All times are of the client's host: a packet of the server stands where it came in there. When anything was at the server \
-     cannot be told: nothing bounds how far the clocks of the two hosts are apart."
+    " All times are from the client's clock: a packet of the server is shown when it arrived at the client. Times at \
+     the server are unknown, as the offset between the clocks of the two hosts is unknown."
 }
 
-/// Whether the sequence has kernel time stamps of the client's data, and of the server's. The stamps of a sender are
-/// for its segments and for their acknowledgment.
-fn stamped(sequence: &TimeSequence) -> [bool; 2] {
+/// Whether the sequence has kernel time stamps of the client's data, and of the server's. A sender gets time stamps
+/// of its segments and of their acknowledgment.
+fn has_stamps(sequence: &TimeSequence) -> [bool; 2] {
     [End::Client, End::Server].map(|sender| {
         sequence.events.iter().any(|event| match event.kind {
             EventKind::Segment => event.end == sender,
@@ -222,7 +222,7 @@ fn stamped(sequence: &TimeSequence) -> [bool; 2] {
     })
 }
 
-/// The capture's file or the reason for its absence, after a blank; empty if the case has no trace.
+/// Names the capture file or the reason for its absence, after a space; empty if the case has no trace.
 fn capture(row: &CaseSummary) -> String {
     match row.trace.as_ref().map(|trace| &trace.capture) {
         Some(Capture::Saved { file, packets, .. }) if file.is_empty() => {

@@ -1,4 +1,4 @@
-//! Why a claim has its verdict, in words.
+//! Explains why a claim has its verdict.
 
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::Verdict;
@@ -8,7 +8,7 @@ use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedRow, Judgement, Reason, Writes};
 
-/// Writes the reason of each verdict in words. Older files have only the words.
+/// Writes the reason for each verdict as text. Older files contain only the text.
 pub fn write_claims(report: &mut ClaimsReport) {
     for claim in &mut report.claims {
         claim.rows.iter_mut().for_each(|row| write(&mut row.judgement, &[]));
@@ -46,11 +46,11 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
             pattern(case, [written, published].map(Option::as_ref), *ended_ns)
         }
         Reason::FellBack { case, fallback } => {
-            format!("{case} went over {} in place of {}: {}.", fallback.to, fallback.from, fallback.evidence)
+            format!("{case} used {} instead of {}: {}.", fallback.to, fallback.from, fallback.evidence)
         }
-        Reason::NoFallback { case, from, to } => format!(
-            "{case}: nothing fell back. That takes a path on which {from} does not come through, and --fallback {to}"
-        ),
+        Reason::NoFallback { case, from, to } => {
+            format!("{case}: nothing fell back. A fallback needs a path that blocks {from}, and --fallback {to}")
+        }
         Reason::Rows => by_row(rows),
         Reason::Undecided { because, measured } => {
             format!("{because} Measured instead: {}", why(measured, judgement, rows))
@@ -58,7 +58,7 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
         Reason::Missing { part } => format!("missing: {part}"),
         Reason::Skipped { because } => format!("skipped: {because}"),
         Reason::NoRun { cause: Some(cause), .. } => cause.clone(),
-        Reason::NoRun { run, cause: None } => format!("the run `{run}` was not made"),
+        Reason::NoRun { run, cause: None } => format!("the run `{run}` was not executed"),
         Reason::NoCase => "the run has no such case".to_owned(),
         Reason::SeveralCases { cases } => format!("several cases match: {}", cases.join("; ")),
         Reason::Ended { case: None } => "the run was ended before this case".to_owned(),
@@ -69,7 +69,7 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
         Reason::Invalid { case, reasons } => format!("{case} is invalid: {}", reasons.join("; ")),
         Reason::NotPublished { needed } => format!("the published value is not {}", with_article(needed)),
         Reason::WrongUnit { figure, unit } => {
-            format!("the {} is published in {unit}, a unit that it cannot have", name(figure))
+            format!("the {} is published in {unit}, which is not a unit of this figure", name(figure))
         }
         Reason::Zero { figure, cases } if cases.is_empty() => format!("the {} is 0", name(figure)),
         Reason::Zero { figure, cases } => format!("the {} of {} is 0", name(figure), cases.join(" or ")),
@@ -88,7 +88,7 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
 }
 
 fn outputs(case: &str, reported: &[Kept], absent: &[Kept], options: &[Effective]) -> String {
-    let listed = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| kept(*kind)).collect::<Vec<_>>());
+    let listed = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| output_name(*kind)).collect::<Vec<_>>());
     let what = match (reported, absent) {
         (reported, []) => format!("reports {}", listed(reported)),
         ([], absent) => format!("does not report {}", listed(absent)),
@@ -96,7 +96,7 @@ fn outputs(case: &str, reported: &[Kept], absent: &[Kept], options: &[Effective]
     };
     let granted = |option: &Effective| {
         let asked = option.asked.as_deref().unwrap_or("nothing");
-        format!("{} {asked} asked, {} granted", option.name, option.before)
+        format!("{} {asked} requested, {} granted", option.name, option.before)
     };
     let granted: Vec<String> = options.iter().map(granted).collect();
     let granted = if granted.is_empty() { String::new() } else { format!(" At the client: {}.", joined(&granted)) };
@@ -128,7 +128,7 @@ fn with_article(noun: &str) -> String {
     format!("{} {noun}", if noun.starts_with('o') { "an" } else { "a" })
 }
 
-/// `The p50 of tcp block same-cpu, 4.52 ms (4.07 to 4.97), is within a factor of 2 of 5 ms.`
+/// Such as `The p50 of tcp block same-cpu, 4.52 ms (4.07 to 4.97), is within a factor of 2 of 5 ms.`
 fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, place: Place, bound: &Bound) -> String {
     let exactly = |number: &f64| format!("{number} {unit}");
     let of = if against.is_empty() { case.to_owned() } else { format!("{case} against {against}") };
@@ -162,7 +162,7 @@ fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, pla
     }
 }
 
-/// `4.52 bytes/ms (4.40 to 4.61)`.
+/// Such as `4.52 bytes/ms (4.40 to 4.61)`.
 fn with_interval(of: &Figure, digits: fn(f64) -> String, unit: &str) -> String {
     let value = digits(of.value) + unit;
     match (of.low, of.high) {
@@ -175,7 +175,7 @@ fn times(ratio: &Figure) -> String {
     with_interval(ratio, three_digits, " x")
 }
 
-/// `0.0406 ms`.
+/// Such as `0.0406 ms`.
 fn milliseconds(ns: i64) -> String {
     three_digits(ns as f64 / 1e6) + " ms"
 }
@@ -192,7 +192,7 @@ fn step(OrderStep { names: [first, second], verdict, ratio, absent }: &OrderStep
     }
 }
 
-fn kept(kind: Kept) -> &'static str {
+fn output_name(kind: Kept) -> &'static str {
     match kind {
         Kept::Percentiles => "a median, a p99 and a mean",
         Kept::Extremes => "the minimum and the maximum",
@@ -200,7 +200,7 @@ fn kept(kind: Kept) -> &'static str {
         Kept::Samples => "every sample, as CSV",
         Kept::RateOverTime => "the goodput over time, drawn on its page",
         Kept::CpuOverTime => "the CPU use of both ends over time",
-        Kept::Options => "the options of its sockets as asked and as granted",
+        Kept::Options => "the options of its sockets as requested and as granted",
     }
 }
 
@@ -214,7 +214,7 @@ fn packet(kind: EventKind) -> &'static str {
     }
 }
 
-/// Verdicts of the rows, then those of rows that do not count, then skipped rows.
+/// Lists the verdicts of the rows, then those of rows that do not count, then skipped rows.
 fn by_row(rows: &[JudgedRow]) -> String {
     let (tested, skipped): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.iter().partition(|row| row.skipped.is_none());
     let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) = tested.into_iter().partition(|row| row.counts());
@@ -227,7 +227,7 @@ fn by_row(rows: &[JudgedRow]) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// holds: `tcp`, `udp`; cannot-run: `wan`. Names can contain commas.
+/// Such as: holds: `tcp`, `udp`; cannot-run: `wan`. Names are quoted because they can contain commas.
 fn by_verdict(rows: &[&JudgedRow]) -> String {
     let named = Verdict::ALL.iter().filter_map(|verdict| {
         let of: Vec<&JudgedRow> =
@@ -260,8 +260,8 @@ fn figure_name(name: FigureName) -> &'static str {
         FigureName::SentBytes => "rate sent",
         FigureName::ReceivedBytes => "rate received",
         FigureName::InFlight => "number of requests in flight",
-        FigureName::ReceivedPerS => "messages received a second",
-        FigureName::SentPerS => "messages sent a second",
+        FigureName::ReceivedPerS => "messages received per second",
+        FigureName::SentPerS => "messages sent per second",
         FigureName::Goodput => "goodput",
         FigureName::ClientSystemCalls => "system calls of the client per message",
         FigureName::ServerSystemCalls => "system calls of the server per message",

@@ -1,4 +1,4 @@
-//! Why rounds and cases are invalid, in words.
+//! Explains why rounds and cases are invalid.
 
 use hairpin_model::held_up::HeldUp;
 use hairpin_model::link::MAX_MEMORY_MIB;
@@ -6,7 +6,7 @@ use hairpin_model::quantities::{bytes, duration, rounded};
 use hairpin_model::round::Purpose;
 use hairpin_model::{CaseSummary, Invalid, LeftOut, RoundLeftOut, Run};
 
-/// Writes why cases and rounds of the run are invalid. Older runs have only the words.
+/// Writes why cases and rounds of the run are invalid. Older runs contain only the text.
 pub fn write_reasons(run: &mut Run) {
     for row in &mut run.cases {
         if !row.reasons.is_empty() {
@@ -43,16 +43,16 @@ fn invalid(row: &CaseSummary, reason: &Invalid) -> String {
         }
         Invalid::UnmetOption { end, option } => {
             let (name, asked) = (option.name, option.asked.as_deref().unwrap_or("nothing"));
-            format!("option {name} at the {end}: asked for {asked}, the kernel granted {}", option.before)
+            format!("option {name} at the {end}: requested {asked}, the kernel granted {}", option.before)
         }
         Invalid::Unreliable { lost, duplicated, unexplained } => format!(
-            "{} is reliable, but {lost} messages were lost, {duplicated} came twice and {unexplained} are unaccounted for",
+            "{} is reliable, but {lost} messages were lost, {duplicated} arrived twice and {unexplained} are unaccounted for",
             row.case.primary().transport
         ),
     }
 }
 
-/// Cause and remedy of a generator that waited for answers.
+/// Returns cause and remedy for a generator that had to wait for answers.
 pub(crate) fn held_up_by(limit: HeldUp) -> (&'static str, &'static str) {
     const OF_ONE_BYTE: &str = "at most 128 messages can be unanswered where their number has one byte";
     match limit {
@@ -62,13 +62,13 @@ pub(crate) fn held_up_by(limit: HeldUp) -> (&'static str, &'static str) {
     }
 }
 
-/// `round 7 (traced): the relay was late by 140 us at p50, bound 100 us`.
+/// Such as `round 7 (traced): the relay was late by 140 us at p50, bound 100 us`.
 fn round_left_out(RoundLeftOut { round, purpose, why }: &RoundLeftOut) -> String {
     let purpose = if *purpose == Purpose::Timed { String::new() } else { format!(" ({purpose})") };
     format!("round {round}{purpose}: {}", left_out(why))
 }
 
-/// Why a round is invalid.
+/// Explains why a round is invalid.
 pub fn left_out(why: &LeftOut) -> String {
     let time = |ns: &u64| duration(*ns as f64);
     match why {
@@ -91,7 +91,7 @@ pub fn left_out(why: &LeftOut) -> String {
         }
         LeftOut::Overlapped => "a round of another client ran at the same time on the server".to_owned(),
         LeftOut::NoFeedback { silent_ns } => {
-            format!("no feedback: the sender had heard nothing of the receiver for {}, and stopped", time(silent_ns))
+            format!("no feedback: the sender heard nothing from the receiver for {} and stopped", time(silent_ns))
         }
         LeftOut::IdleUnanswered => "no message of the probe was answered in the idle phase".to_owned(),
         LeftOut::QueueNotIdle { bytes: queued } => {

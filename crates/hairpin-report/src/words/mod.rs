@@ -1,4 +1,4 @@
-//! What the analysis found, in words: for the terminal, the page, and the texts of JSON.
+//! Texts about what the analysis found, for the terminal, the page and the JSON.
 
 mod answer;
 mod claims;

@@ -23,7 +23,7 @@ const STREAMS: [(&str, u64, [f64; 2]); 4] = [
 pub fn run() -> Run {
     let mut generator = Generator(5);
     let mut run = super::survey(1);
-    "How many bytes a second go through, one way?".clone_into(&mut run.plan.question);
+    "How many bytes per second get through, one way?".clone_into(&mut run.plan.question);
     "bulk".clone_into(&mut run.plan.experiment);
     let places = [Placement::SameCpu, Placement::CrossCpu].into_iter().enumerate();
     run.cases = places

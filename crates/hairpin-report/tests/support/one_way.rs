@@ -38,7 +38,7 @@ pub fn message_rate() -> Run {
             }
         }
     }
-    run("message-rate", "How many messages a second go through, and at what latency?", cases)
+    run("message-rate", "How many messages per second get through, and at what latency?", cases)
 }
 
 /// Writes of several sizes over three transports on two CPUs; tcp over four streams too.
@@ -57,7 +57,7 @@ pub fn write_sizes() -> Run {
             cases.push(row);
         }
     }
-    run("bulk", "How many bytes a second go through, one way?", cases)
+    run("bulk", "How many bytes per second get through, one way?", cases)
 }
 
 /// Messages at seven rates: udp loses some above 64 000 per second, for several causes; tcp sends at most 256 000, and

@@ -1,4 +1,4 @@
-//! The corpus of run folders: runs in the current format and in an earlier one.
+//! The corpus of run folders: runs in the current format and in format 1.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::super::columns;
-use super::super::tests::fixtures::{of_main, record, run, samples, trace, traced};
+use super::super::tests::fixtures::{by_flow, record, run, samples, trace, traced};
 use super::*;
 
 fn file(name: usize, bytes: &[u8]) -> Vec<u8> {
@@ -28,22 +28,22 @@ fn input(folder: &Path) -> Vec<u8> {
     FILES.iter().enumerate().filter_map(saved).flatten().collect()
 }
 
-fn begun(state: State) -> (TempDir, RunFolder) {
-    let place = tempfile::tempdir().unwrap();
-    let folder = RunFolder::create(&place.path().join("run")).unwrap();
+fn new_run(state: State) -> (TempDir, RunFolder) {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = RunFolder::create(&dir.path().join("run")).unwrap();
     let mut run = run(state);
     TOOL.clone_into(&mut run.tool.name);
     folder.write_run(&run).unwrap();
-    (place, folder)
+    (dir, folder)
 }
 
-/// Two rounds: of a closed loop and of an open one.
+/// A run of two rounds: a closed loop and an open loop.
 fn two_rounds(is_merged: bool) -> Vec<u8> {
-    let (_place, folder) = begun(State::Complete);
+    let (_dir, folder) = new_run(State::Complete);
     let mut records = [0, 1].map(|number| {
         let samples = samples(number == 1);
         let mut record = record(number, &samples);
-        assert!(folder.append(&mut record, &of_main(&samples), None).unwrap().is_empty());
+        assert!(folder.append(&mut record, &by_flow(&samples), None).unwrap().is_empty());
         record
     });
     if is_merged {
@@ -52,32 +52,32 @@ fn two_rounds(is_merged: bool) -> Vec<u8> {
     input(folder.path())
 }
 
-fn of_a_traced_round() -> Vec<u8> {
-    let (_place, folder) = begun(State::Complete);
+fn traced_round() -> Vec<u8> {
+    let (_dir, folder) = new_run(State::Complete);
     let samples = samples(false);
-    folder.append(&mut traced(0, &samples), &of_main(&samples), Some((trace(), Some(vec![7; 4])))).unwrap();
+    folder.append(&mut traced(0, &samples), &by_flow(&samples), Some((trace(), Some(vec![7; 4])))).unwrap();
     input(folder.path())
 }
 
-/// A run that was killed, or truncated, within its second line.
-fn of_half_a_line(state: State) -> Vec<u8> {
-    let (_place, folder) = begun(state);
+/// A run that was killed while writing its second line, or whose second line was truncated.
+fn truncated_run(state: State) -> Vec<u8> {
+    let (_dir, folder) = new_run(state);
     let samples = samples(false);
-    folder.append(&mut record(0, &samples), &of_main(&samples), None).unwrap();
+    folder.append(&mut record(0, &samples), &by_flow(&samples), None).unwrap();
     folder.note_not_saved("no space left");
     [input(folder.path()), file(1, b"{\"number\":1,")].concat()
 }
 
-fn of_a_failed_round() -> Vec<u8> {
-    let (_place, folder) = begun(State::Complete);
+fn failed_round() -> Vec<u8> {
+    let (_dir, folder) = new_run(State::Complete);
     let failure = Failure::new(FailureKind::Other, "the server: no message", "");
     let mut record = RoundRecord { outcome: Outcome::Failed(failure), ..record(0, &samples(false)) };
     folder.append(&mut record, &FlowSamples::new(), None).unwrap();
     input(folder.path())
 }
 
-fn of_a_round_with_phases() -> Vec<u8> {
-    let (_place, folder) = begun(State::Complete);
+fn round_with_phases() -> Vec<u8> {
+    let (_dir, folder) = new_run(State::Complete);
     let mut samples = samples(false);
     let latency = samples.latency.clone();
     let others = ByPhase::of(|_| Some(PhaseHistograms { latency: latency.clone(), service: None, lateness: None }));
@@ -85,13 +85,13 @@ fn of_a_round_with_phases() -> Vec<u8> {
     samples.phases = Some(Box::new(PhaseSamples { others, counts, over_time }));
     let mut record = record(0, &samples);
     record.order.phases = Some(PhaseLengths::usual(false));
-    folder.append(&mut record, &of_main(&samples), None).unwrap();
+    folder.append(&mut record, &by_flow(&samples), None).unwrap();
     input(folder.path())
 }
 
-/// A round with uncompressed columns and histograms, so that a fuzzer's changes are read.
-fn of_a_round_unpacked() -> Vec<u8> {
-    let (_place, folder) = begun(State::Complete);
+/// A round with uncompressed columns and histograms, so that a fuzzer's changes reach the decoder.
+fn unpacked_round() -> Vec<u8> {
+    let (_dir, folder) = new_run(State::Complete);
     let samples = samples(true);
     let mut record = record(0, &samples);
     let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
@@ -101,19 +101,19 @@ fn of_a_round_unpacked() -> Vec<u8> {
     let properties = Arc::new(WriterProperties::builder().build());
     let schema = Arc::new(parse_message_type(&columns::schema()).unwrap());
     let writer = SerializedFileWriter::new(fs::File::create(&path).unwrap(), schema, properties).unwrap();
-    columns::write_columns(writer, &record, &of_main(&samples)).unwrap();
+    columns::write_columns(writer, &record, &by_flow(&samples)).unwrap();
     fs::remove_file(folder.path().join(LOG)).unwrap();
     let histograms = [Some(&samples.latency), samples.service.as_ref(), samples.lateness.as_ref()];
     let unpacked = (0..).zip(histograms).flat_map(|(quantity, histogram)| {
         let mut plain = Vec::new();
         V2Serializer::new().serialize(histogram.expect("an open loop has it"), &mut plain).unwrap();
-        file(UNPACKED + (quantity << 2), &plain)
+        file(FIRST_UNPACKED + (quantity << 2), &plain)
     });
     input(folder.path()).into_iter().chain(unpacked).collect()
 }
 
-/// The first rounds of a run that the last version with format 1 saved, and one case of its summaries.
-fn of_format_1() -> Vec<u8> {
+/// The first two rounds of a run that the last version with format 1 saved, and one case of its summaries.
+fn format_1_run() -> Vec<u8> {
     let saved = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../hairpin/tests/formats/1");
     let text = |name: &str| fs::read_to_string(saved.join(name)).unwrap();
     let mut run: Value = serde_json::from_str(&text("run.json")).unwrap();
@@ -130,16 +130,16 @@ fn the_corpus_of_run_folders_is_replayed() {
     let valid = [
         ("two-rounds", two_rounds(false)),
         ("merged", two_rounds(true)),
-        ("traced", of_a_traced_round()),
-        ("killed", of_half_a_line(State::Running)),
-        ("failed", of_a_failed_round()),
-        ("phases", of_a_round_with_phases()),
-        ("unpacked", of_a_round_unpacked()),
-        ("format-1", of_format_1()),
+        ("traced", traced_round()),
+        ("killed", truncated_run(State::Running)),
+        ("failed", failed_round()),
+        ("phases", round_with_phases()),
+        ("unpacked", unpacked_round()),
+        ("format-1", format_1_run()),
     ];
-    let place = tempfile::tempdir().unwrap();
-    hairpin_testing::corpus::replay("run_folders", &valid, |input| run_folders(place.path(), input));
-    assert!(!run_folders(place.path(), &of_half_a_line(State::Complete)), "rounds are missing");
+    let dir = tempfile::tempdir().unwrap();
+    hairpin_testing::corpus::replay("run_folders", &valid, |input| run_folders(dir.path(), input));
+    assert!(!run_folders(dir.path(), &truncated_run(State::Complete)), "rounds are missing");
 }
 
 #[test]
@@ -148,16 +148,16 @@ fn the_corpus_of_run_texts_is_replayed() {
         let file = files(folder).into_iter().find(|(other, _)| *other == name).unwrap();
         [&[kind], file.1].concat()
     };
-    let (traced, unpacked, format_1) = (of_a_traced_round(), of_a_round_unpacked(), of_format_1());
+    let (traced, unpacked, format_1) = (traced_round(), unpacked_round(), format_1_run());
     let valid = [
         ("run", text(0, &traced, 0)),
         ("run-of-format-1", text(0, &format_1, 0)),
         ("rounds-of-format-1", text(1, &format_1, 1)),
         ("rounds", text(2, &traced, 1)),
-        ("rounds-with-phases", text(2, &of_a_round_with_phases(), 1)),
-        ("failed-round", text(2, &of_a_failed_round(), 1)),
+        ("rounds-with-phases", text(2, &round_with_phases(), 1)),
+        ("failed-round", text(2, &failed_round(), 1)),
         ("trace", text(3, &traced, 6)),
-        ("histogram", text(4, &unpacked, UNPACKED)),
+        ("histogram", text(4, &unpacked, FIRST_UNPACKED)),
     ];
     hairpin_testing::corpus::replay("run_texts", &valid, run_texts);
 }

@@ -1,12 +1,12 @@
-//! A folder whose files are opened only beneath it.
+//! A folder that opens only files inside it.
 //!
-//! A run folder and the file names in it may come from anywhere. Each component of a name is opened relative to the
-//! descriptor of its parent folder and no symbolic link is followed, so `..`, an absolute path or a link, even in the
-//! middle of a name, cannot lead out, not even while files are being renamed. This is the guarantee of openat2(2) with
-//! RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, without that call, which sandboxes refuse. The folder itself is opened by
-//! the user's path, which may be a link.
+//! A run folder and the file names in it may come from an untrusted source. Each component of a name is opened
+//! relative to the descriptor of its parent folder, and no symbolic link is followed. So `..`, an absolute path or a
+//! link, even in the middle of a name, cannot lead out of the folder, not even while files are being renamed. This is
+//! the guarantee of openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, without that call, which sandboxes
+//! refuse. The folder itself is opened by the user's path, which may be a link.
 //!
-//! Another system needs another file with the same functions.
+//! A port to another system needs a file with the same functions.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,8 +21,8 @@ use rustix::io::Errno;
 /// Only the user may access the files and folders of a run.
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 const PRIVATE_FOLDER: Mode = Mode::RWXU;
-/// The user's umask decides about files that the user names.
-const BY_UMASK: Mode = Mode::from_raw_mode(0o666);
+/// The umask restricts the mode of files that the user names.
+const SUBJECT_TO_UMASK: Mode = Mode::from_raw_mode(0o666);
 
 /// Why a name in a folder is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,13 +32,11 @@ pub(crate) enum Refusal {
     /// A part of the name is a symbolic link.
     #[error("`{0}` is a symbolic link")]
     Link(String),
-    /// It is a folder, a pipe, a device or a socket.
+    /// The name is a folder, a pipe, a device or a socket.
     #[error("it is {0}, not a regular file")]
     NotAFile(&'static str),
-    /// The folder has more entries than are read.
     #[error("it holds more than {0} files and folders")]
     TooMany(usize),
-    /// It exceeds the limit of its kind.
     #[error("it is larger than {} MiB", .0 >> 20)]
     TooLarge(u64),
 }
@@ -47,11 +45,11 @@ impl Refusal {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::LeadsOut | Self::Link(_) => {
-                "a run's files stand in its own folder; was it edited, or is it from somebody else?"
+                "a run's files are inside its folder; was the run edited, or is it from someone else?"
             }
-            Self::NotAFile(_) => "was it replaced? the other files are unchanged",
-            Self::TooMany(_) => "is it the folder that was meant?",
-            Self::TooLarge(_) => "docs/run-format.md has the limits; was it damaged, or is it from somebody else?",
+            Self::NotAFile(_) => "was the file replaced? the other files are unchanged",
+            Self::TooMany(_) => "is it the right folder?",
+            Self::TooLarge(_) => "docs/run-format.md lists the limits; is it damaged, or from someone else?",
         }
     }
 }
@@ -64,19 +62,19 @@ impl From<Refusal> for io::Error {
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Its name, with invalid UTF-8 replaced.
+    /// File name, with invalid UTF-8 replaced.
     pub(crate) name: String,
     kind: FileType,
     pub(crate) bytes: u64,
 }
 
 impl Entry {
-    /// Whether it is a regular file, and so not a link.
+    /// Whether the entry is a regular file; false for a link.
     pub(crate) fn is_file(&self) -> bool {
         self.kind == FileType::RegularFile
     }
 
-    /// Whether it is a folder, and so not a link.
+    /// Whether the entry is a folder; false for a link.
     pub(crate) fn is_folder(&self) -> bool {
         self.kind == FileType::Directory
     }
@@ -112,20 +110,20 @@ impl Folder {
         &self.path
     }
 
-    /// Whether an entry of that name exists.
+    /// Whether an entry of this name exists.
     pub fn holds(&self, name: &str) -> bool {
         self.parent(name)
             .is_ok_and(|(parent, file)| rustix::fs::statat(&parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }
 
-    /// Opens a regular file of at most `limit` bytes. Anything else is an error at once, without waiting.
+    /// Opens a regular file of at most `limit` bytes. Fails at once, without blocking, for anything else.
     pub(crate) fn file(&self, name: &str, limit: u64) -> io::Result<File> {
         let (parent, file) = self.parent(name)?;
         let file = open_regular(parent.as_fd(), file, OFlags::RDONLY)?;
         if file.metadata()?.len() > limit { Err(Refusal::TooLarge(limit).into()) } else { Ok(file) }
     }
 
-    /// All bytes of a regular file of at most `limit` bytes. The limit holds even if the file grows meanwhile.
+    /// Reads a regular file of at most `limit` bytes. The limit holds even if the file grows while it is read.
     pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         let file = self.file(name, limit)?;
         let mut bytes = Vec::new();
@@ -133,13 +131,13 @@ impl Folder {
         if bytes.len() as u64 > limit { Err(Refusal::TooLarge(limit).into()) } else { Ok(bytes) }
     }
 
-    /// Writes a file atomically: a reader finds the old file or the new one, and a full disk leaves the old one, or
-    /// none.
+    /// Writes a file atomically: readers see either the old file or the new one. If the disk is full, the old file
+    /// stays unchanged, or no file is created.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.write(name, |file| file.write_all(bytes))
     }
 
-    /// As [`Folder::replace`], written piece by piece.
+    /// Like [`Folder::replace`], but `write` writes the content piece by piece.
     pub(crate) fn write<E: From<io::Error>>(
         &self,
         name: &str,
@@ -155,7 +153,7 @@ impl Folder {
         write: impl FnOnce(&mut File) -> Result<(), E>,
     ) -> Result<(), E> {
         let (parent, name) = self.parent(name)?;
-        let (mut file, partial) = fresh(parent.as_fd(), name, mode)?;
+        let (mut file, partial) = create_temporary(parent.as_fd(), name, mode)?;
         let written = write(&mut file).and_then(|()| {
             rustix::fs::renameat(&parent, &partial, &parent, name).map_err(|error| io::Error::from(error).into())
         });
@@ -165,7 +163,7 @@ impl Folder {
         })
     }
 
-    /// Appends all of `bytes` to an existing file, or nothing: truncates it again if the disk is full.
+    /// Appends all of `bytes` to an existing file, or nothing: if the disk is full, truncates the file again.
     pub(crate) fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         append_whole(&mut open_regular(parent.as_fd(), name, OFlags::WRONLY | OFlags::APPEND)?, bytes)
@@ -177,24 +175,23 @@ impl Folder {
         open_regular(parent.as_fd(), name, OFlags::WRONLY)?.write_all(bytes)
     }
 
-    /// Creates a folder in it, if missing.
     pub(crate) fn make_folder(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         match rustix::fs::mkdirat(&parent, name, PRIVATE_FOLDER) {
-            Err(Errno::EXIST) => step_into(parent.as_fd(), name).map(drop),
+            Err(Errno::EXIST) => open_subfolder(parent.as_fd(), name).map(drop),
             made => Ok(made?),
         }
     }
 
     pub(crate) fn subfolder(&self, name: &str) -> io::Result<Self> {
         let (parent, last) = self.parent(name)?;
-        let handle = step_into(parent.as_fd(), last)?;
+        let handle = open_subfolder(parent.as_fd(), last)?;
         Ok(Self { handle: Arc::new(handle), path: self.path.join(name) })
     }
 
-    /// The entries, unordered; an error if there are more than `most`.
-    pub(crate) fn entries(&self, most: usize) -> io::Result<Vec<Entry>> {
-        let mut all = Vec::new();
+    /// Returns the entries, unordered. Fails if there are more than `max`.
+    pub(crate) fn entries(&self, max: usize) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
         for entry in rustix::fs::Dir::new(self.readable()?)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -203,26 +200,26 @@ impl Folder {
             }
             let found = match rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(found) => found,
-                // Removed meanwhile.
+                // The entry was removed in the meantime.
                 Err(Errno::NOENT) => continue,
                 Err(error) => return Err(error.into()),
             };
-            if all.len() == most {
-                return Err(Refusal::TooMany(most).into());
+            if entries.len() == max {
+                return Err(Refusal::TooMany(max).into());
             }
             let bytes = u64::try_from(found.st_size).unwrap_or(0);
             let kind = FileType::from_raw_mode(found.st_mode);
-            all.push(Entry { name: name.to_string_lossy().into_owned(), kind, bytes });
+            entries.push(Entry { name: name.to_string_lossy().into_owned(), kind, bytes });
         }
-        Ok(all)
+        Ok(entries)
     }
 
-    /// Whether it belongs to this process's effective user.
-    pub(crate) fn is_own(&self) -> io::Result<bool> {
+    /// Whether the folder belongs to this process's effective user.
+    pub(crate) fn is_owned_by_user(&self) -> io::Result<bool> {
         Ok(rustix::fs::fstat(&self.handle)?.st_uid == rustix::process::geteuid().as_raw())
     }
 
-    /// Locks the folder until the result is dropped; `None` if another process has locked it. An error if the file
+    /// Locks the folder until the result is dropped. `None` if another process has locked it. Fails if the file
     /// system has no locks.
     pub(crate) fn lock(&self) -> io::Result<Option<Lock>> {
         let handle = self.readable()?;
@@ -233,7 +230,7 @@ impl Folder {
         }
     }
 
-    /// The folder, opened for reading and locking: an `O_PATH` handle allows neither.
+    /// Opens the folder for reading and locking: an `O_PATH` handle allows neither.
     fn readable(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.handle, ".", flags, Mode::empty())?)
@@ -244,13 +241,13 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
     }
 
-    /// Removes an empty folder in it.
+    /// Removes an empty folder inside this one.
     pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// The parent folder of the name's last component, and that component.
+    /// Opens the parent folder of the name's last component. Returns it with that component.
     fn parent<'n>(&self, name: &'n str) -> io::Result<(OwnedFd, &'n str)> {
         let mut parts = Vec::new();
         for part in Path::new(name).components() {
@@ -265,30 +262,31 @@ impl Folder {
         let Some((last, folders)) = parts.split_last() else { return Err(Refusal::NotAFile("a folder").into()) };
         let mut parent = self.handle.try_clone()?;
         for folder in folders {
-            parent = step_into(parent.as_fd(), folder)?;
+            parent = open_subfolder(parent.as_fd(), folder)?;
         }
         Ok((parent, last))
     }
 }
 
-/// Creates a folder and its missing parents, with access only for the user.
+/// Creates a folder and its missing parents, accessible only to the user.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER.bits()).create(path)
 }
 
-/// Writes a file that the user named, atomically: a reader finds the old file or the new one, and a full disk leaves
-/// the old one, or none. Other kinds of files, such as devices and pipes, are written to directly. The target of a
-/// symbolic link is replaced, because the user named it. The temporary file is always a new one.
+/// Writes a file that the user named, atomically: readers see either the old file or the new one, and a full disk
+/// leaves the old one or none. Other kinds of files, such as devices and pipes, are written to directly. If the path
+/// is a symbolic link, its target is replaced, because the user named it. The temporary file is always newly created.
 pub fn write_named(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return std::fs::write(path, bytes);
     }
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let name = name.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is no UTF-8"))?;
+    let name =
+        name.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not valid UTF-8"))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Folder::open(folder)?.write_as(name, BY_UMASK, |file| file.write_all(bytes))
+    Folder::open(folder)?.write_as(name, SUBJECT_TO_UMASK, |file| file.write_all(bytes))
 }
 
 /// Appends all of `bytes` or nothing.
@@ -297,7 +295,7 @@ pub(crate) fn append_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes).inspect_err(|_| drop(file.set_len(before)))
 }
 
-fn step_into(folder: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+fn open_subfolder(folder: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(|error| {
         let is_link = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -306,8 +304,8 @@ fn step_into(folder: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// Opens a regular file. Its kind is checked before, because opening a device has effects, and after, because it may
-/// have been replaced.
+/// Opens a regular file. Checks its kind before opening, because opening a device has side effects, and again after,
+/// because the file may have been replaced.
 fn open_regular(folder: BorrowedFd<'_>, name: &str, flags: OFlags) -> io::Result<File> {
     let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     check_regular(found.st_mode, name)?;
@@ -328,13 +326,13 @@ fn check_regular(mode: rustix::fs::RawMode, name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Creates a file in the same folder under an unused name.
-fn fresh(folder: BorrowedFd<'_>, name: &str, mode: Mode) -> io::Result<(File, String)> {
+/// Creates a temporary file in the same folder under an unused name.
+fn create_temporary(folder: BorrowedFd<'_>, name: &str, mode: Mode) -> io::Result<(File, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    /// Names to try: some may be taken by leftovers or planted files.
-    const TRIES: u32 = 1000;
+    /// Names to try: leftover or malicious files may already have some of them.
+    const MAX_TRIES: u32 = 1000;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         let partial = format!(".{name}.{}-{}.partial", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         match rustix::fs::openat(folder, &partial, flags, mode) {
             Ok(file) => return Ok((File::from(file), partial)),

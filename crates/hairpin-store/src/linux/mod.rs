@@ -1,3 +1,3 @@
-//! Files relative to an open folder, which needs system calls of Linux.
+//! Files relative to an open folder, by Linux system calls.
 
 pub(crate) mod folder;

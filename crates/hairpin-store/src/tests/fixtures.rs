@@ -1,4 +1,4 @@
-//! A run, its rounds and their samples; also for the integration tests.
+//! A run, its rounds and their samples; shared with the integration tests.
 
 use hairpin_model::run::{FORMAT, State};
 use hairpin_model::samples::{Fate, latency_histogram};
@@ -43,11 +43,11 @@ pub(crate) fn record(number: u32, samples: &Samples) -> RoundRecord {
 }
 
 /// The samples of the only flow of a case.
-pub(crate) fn of_main(samples: &Samples) -> FlowSamples {
+pub(crate) fn by_flow(samples: &Samples) -> FlowSamples {
     [(FlowId::default(), samples.clone())].into()
 }
 
-/// One warm-up message, then four: one is lost and one is beyond the capacity.
+/// Samples of one warm-up message and four measured ones, of which one is lost and one exceeds the capacity.
 pub(crate) fn samples(open_loop: bool) -> Samples {
     let stamps = |(sequence, fate): (u64, Fate)| Stamps {
         sequence,
@@ -71,7 +71,7 @@ pub(crate) fn samples(open_loop: bool) -> Samples {
     }
 }
 
-/// A traced record, with its figures from before it was saved.
+/// A record of a traced round, before it is saved.
 pub(crate) fn traced(number: u32, samples: &Samples) -> RoundRecord {
     let mut record = record(number, samples);
     let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
@@ -83,7 +83,7 @@ pub(crate) fn captured(file: &str, packets: u64) -> Capture {
     Capture::Saved { file: file.to_owned(), packets, dropped: 1 }
 }
 
-/// A trace whose capture has yet to be saved.
+/// A trace whose capture is not saved yet.
 pub(crate) fn trace() -> RoundTrace {
     RoundTrace {
         exchange_began_ns: vec![1, 2],
@@ -93,8 +93,8 @@ pub(crate) fn trace() -> RoundTrace {
     }
 }
 
-/// The file of the record's trace, and the outcome of the capture in its figures.
-pub(crate) fn told(record: &RoundRecord) -> (Option<&str>, &Capture) {
+/// Returns the name of the record's trace file, and the outcome of the capture in its figures.
+pub(crate) fn trace_and_capture(record: &RoundRecord) -> (Option<&str>, &Capture) {
     let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
     (measured.trace_file.as_deref(), &measured.traced.as_ref().expect("it was traced").capture)
 }

@@ -1,21 +1,21 @@
-//! The samples of all rounds merged into one file, and the result if that fails.
+//! The samples of all rounds are merged into one file, or stay as they are if that fails.
 
 use hairpin_model::samples::COLUMNS;
 use hairpin_model::{Measured, Samples};
 
 use super::*;
 
-/// A saved run of three rounds; every other one of an open loop.
+/// A saved run of three rounds; the second is an open loop.
 fn three_rounds() -> (tempfile::TempDir, RunFolder, Vec<RoundRecord>) {
     let place = tempfile::tempdir().unwrap();
     let store = RunFolder::create(&place.path().join("run")).unwrap();
     store.write_run(&run(State::Complete)).unwrap();
     let records = (0..3).map(|number| {
         let mut samples = samples(number % 2 == 1);
-        // No round has the values of another.
+        // Values differ between rounds.
         samples.sent_ns.iter_mut().for_each(|sent_ns| *sent_ns += u64::from(number));
         let mut record = record(number, &samples);
-        assert!(store.append(&mut record, &of_main(&samples), None).unwrap().is_empty());
+        assert!(store.append(&mut record, &by_flow(&samples), None).unwrap().is_empty());
         record
     });
     let records = records.collect();
@@ -35,7 +35,7 @@ fn files_of(records: &[RoundRecord]) -> Vec<Option<&str>> {
     files.collect()
 }
 
-/// The values of each round, by row and column.
+/// Returns the values of each round, by row and column.
 fn rows_of(store: &RunFolder, records: &[RoundRecord]) -> Vec<Vec<Vec<Option<u64>>>> {
     let mut rows = store.rows();
     let mut values = |record: &RoundRecord| {
@@ -104,7 +104,7 @@ fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
     let error = store.rows()(&records[0], records[0].order.case.primary()).unwrap_err().to_string();
     assert!(error.contains("samples.parquet: Parquet error: the row count differs from rounds.jsonl"), "{error}");
 
-    // The same row group twice.
+    // The same row group is in the merged file twice.
     let (_place, store, mut records) = three_rounds();
     measured(&mut records[1]).primary_mut().samples_file = Some("samples/round-000000.parquet".to_owned());
     store.merge_samples(&mut records).unwrap();
@@ -123,7 +123,7 @@ fn rounds_without_samples_leave_no_file() {
     let mut samples = Samples { measured: 1, ..Samples::with_rows(0) };
     samples.latency.saturating_record(8);
     let mut records = [record(0, &samples)];
-    store.append(&mut records[0], &of_main(&samples), None).unwrap();
+    store.append(&mut records[0], &by_flow(&samples), None).unwrap();
     assert_eq!(files_of(&records), [None]);
     store.merge_samples(&mut records).unwrap();
     assert_eq!(names_in(store.path()), ["latency.hlog", "rounds.jsonl", "run.json"]);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const IDS: [&str; 3] = ["main", "second", "a.third"];
 
-/// A round of three flows: the number of a flow's samples distinguishes them.
+/// A round with three flows, each with a different number of samples.
 fn round(number: u32) -> (RoundRecord, FlowSamples) {
     let flows = IDS.map(|id| Flow { id: id.into(), ..Flow::ping_pong("udp") });
     let samples: FlowSamples =
@@ -39,7 +39,7 @@ fn measured(record: &mut RoundRecord) -> &mut Measured {
     measured
 }
 
-/// Rows, rows with histograms, and messages in these histograms, by flow.
+/// Returns for each flow its rows, its rows read with histograms, and the messages in these histograms.
 fn counts(store: &RunFolder, record: &RoundRecord) -> Vec<(usize, Option<(usize, u64)>)> {
     let (mut rows, mut samples) = (store.rows(), store.samples().unwrap());
     let of = |flow: &Flow| {
@@ -125,10 +125,10 @@ fn results_and_failures_that_are_not_those_of_the_case_are_refused() {
     hairpin_model::upgrade::round(&line, hairpin_model::run::FORMAT).unwrap_err();
 }
 
-/// Copies the file without the column `flow`, as earlier versions wrote it.
+/// Rewrites the file without the column `flow`, as earlier versions wrote it.
 fn without_flow(path: &Path) {
     let new = fs::File::open(path).unwrap();
-    let metadata = pages::metadata(&new, pages::METADATA_BYTES).unwrap();
+    let metadata = pages::metadata(&new, pages::MAX_METADATA_BYTES).unwrap();
     let schema = columns::schema().replace("REQUIRED BYTE_ARRAY flow (UTF8);", "");
     let schema = Arc::new(parse_message_type(&schema).unwrap());
     let old = path.with_extension("old");
@@ -152,7 +152,7 @@ fn without_flow(path: &Path) {
     fs::rename(old, path).unwrap();
 }
 
-/// Files of earlier versions have samples of the primary flow only.
+/// Files of earlier versions contain samples of the primary flow only.
 #[test]
 fn samples_without_a_flow_are_those_of_the_primary_one() {
     let (_place, store, record) = saved();
@@ -162,12 +162,12 @@ fn samples_without_a_flow_are_those_of_the_primary_one() {
         let flow = records[0].order.case.primary();
         assert_eq!(store.rows()(&records[0], flow).unwrap().sequence, samples(false).sequence, "{name}");
         let other = Flow { id: "second".into(), ..flow.clone() };
-        let open = if name == "samples.parquet" { columns::of_a_run } else { columns::of_a_round };
+        let open = if name == "samples.parquet" { columns::open_merged_file } else { columns::open_round_file };
         let error = open(store.files(), name).unwrap().read(&records[0], &other, 4, COLUMNS).unwrap_err();
         assert!(error.to_string().contains("the row count differs"), "{name}: {error}");
         if name != "samples.parquet" {
             let mut with_flow = records[0].clone();
-            store.append(&mut with_flow, &of_main(&samples(false)), None).unwrap();
+            store.append(&mut with_flow, &by_flow(&samples(false)), None).unwrap();
             records = [with_flow];
             store.merge_samples(&mut records).unwrap();
         }

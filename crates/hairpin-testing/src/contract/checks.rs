@@ -1,11 +1,11 @@
-//! Faults against the contract, and the checks that several parts of it share.
+//! Faults against the contract, and checks that several parts of the contract share.
 
 use serde_json::{Map, Value};
 
-/// Figures of a latency in ascending order, and the samples that each needs.
+/// Figures of a latency in ascending order, and the number of samples that each needs.
 const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
 
-/// Collects faults, each with the place in the object.
+/// Collects faults, each with its place in the object.
 #[derive(Default)]
 pub(super) struct Faults(pub(super) Vec<String>);
 
@@ -17,17 +17,17 @@ impl Faults {
     }
 }
 
-/// The list at that name, or an empty one.
+/// Returns the list with that name; empty if there is none.
 pub fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The sum of counts by cause.
+/// Returns the sum of the counts of all causes.
 pub(super) fn sum(causes: &Value) -> i128 {
     causes.as_object().into_iter().flat_map(Map::values).filter_map(Value::as_u64).map(i128::from).sum()
 }
 
-/// Checks that figures have the samples that they need and rise; `one_state` is `None` if any may be missing.
+/// Checks that figures have enough samples and are in ascending order. With `one_state` `None`, any may be missing.
 pub(super) fn latency_faults(
     faults: &mut Faults,
     place: &str,
@@ -38,7 +38,7 @@ pub(super) fn latency_faults(
     let mut smaller = ("", 0.0);
     for (name, needs) in LATENCIES.iter().copied().chain([("mean", 1)]) {
         let place = format!("{place}.{name}");
-        // A state has at least one round, and each round some samples.
+        // Each state of the machine has at least one round, and thus at least one sample.
         let is_needed = samples >= needs && one_state.is_some_and(|one| one || needs <= 1);
         let Some(value) = latency[name]["value"].as_f64() else {
             faults.unless(!is_needed, &place, "is null although there are samples enough");
@@ -53,10 +53,10 @@ pub(super) fn latency_faults(
     }
 }
 
-/// Checks that a ledger has `samples`; with `in_part`, these are of a part of its messages.
+/// Checks that a ledger agrees with the number of samples. With `in_part`, only some of its messages have samples.
 pub(super) fn samples_fit(faults: &mut Faults, place: &str, ledger: &Value, (samples, in_part): (u64, bool)) {
     let [received, late] = ["received", "late"].map(|name| ledger[name].as_u64().unwrap_or(0));
-    // If the warm-up lost messages, the ledger includes it.
+    // If messages of the warm-up were lost, the ledger includes the warm-up.
     let suffice = samples >= received || sum(&ledger["lost"]) > 0 || in_part;
     let what = format!("{samples} samples, but {received} received and {late} late");
     faults.unless(suffice && samples <= received + late, place, &what);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::checks::Faults;
 
-/// Figures of a one-way load, of the flow and of a case with one flow.
+/// Figures of a one-way load, in the flow and in a case with one flow.
 const FIGURES: &[&str] = &[
     "received_per_s",
     "sent_per_s",
@@ -15,22 +15,22 @@ const FIGURES: &[&str] = &[
 ];
 pub(super) const OF_BOTH_ENDS: &[&str] =
     &["system_calls_per_message", "context_switches_per_message", "cpu_seconds_per_million", "cpu_seconds_per_gb"];
-/// Other fields of a one-way load.
+/// Fields of one-way loads that are offered at a rate.
 const OF_AN_OPEN_LOOP: &[&str] = &["offered_per_s", "delivered_share", "pacing"];
 /// Figures from 0 to 1.
 const SHARES: &[&str] = &["/fairness", "/delivered_share", "/pacing/share_below_half"];
 
-/// Figures of a flow in addition to latencies and its ledger; also of a case with one flow.
+/// Returns the fields that a flow, or a case with one flow, has in addition to latencies and ledger.
 pub(super) fn names(flow: &Value) -> Vec<&'static str> {
     if is_one_way(flow) { [FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat() } else { Vec::new() }
 }
 
-/// Whether the load of a flow has no answers.
+/// Whether the messages of a flow have no answers.
 pub(super) fn is_one_way(flow: &Value) -> bool {
     ["messages", "stream", "offered"].iter().any(|kind| flow["load"]["kind"] == *kind)
 }
 
-/// Checks that a flow has the figures of its load only.
+/// Checks that a flow has only the figures of its kind of load.
 pub(super) fn flow_faults(faults: &mut Faults, place: &str, flow: &Value) {
     let mut refuse = |names: &[&str], what: &str| {
         for name in names {

@@ -1,4 +1,4 @@
-//! Every break of the contract is named with its place.
+//! Tests that every fault against the contract is reported with its place.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn every_break_of_the_contract_of_a_knee_and_of_a_comparison_is_named() {
     }
 }
 
-/// Checks that each change breaks the contract at that place.
+/// Checks that each change causes a fault at the expected place.
 fn assert_breaks(changes: impl IntoIterator<Item = (&'static str, Value, &'static str)>) {
     for (pointer, value, expected) in changes {
         let found = faults(&with(pointer, value));
@@ -95,7 +95,7 @@ fn a_run_that_did_something_else_is_found() {
     assert!(not_as_asked(&invalid, 200, 2)[0].contains("not valid"));
 }
 
-/// The example with this one-way load instead.
+/// Returns the example with a one-way load.
 fn example_of(load: &Value) -> Value {
     let figure = |value: f64| json!({"value": value, "low": value, "high": null});
     let both = json!({"client": figure(0.5), "server": null});
@@ -171,7 +171,7 @@ fn a_flow_with_answers_has_no_figures_of_a_one_way_load() {
     assert_eq!(faults(&run), [expected]);
 }
 
-/// The example as a probe with a load, with figures of every phase.
+/// Returns the example with a probe and a load, and with figures of every phase.
 fn example_under_load() -> Value {
     let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": value + 1.0});
     let mut run = example_of(&json!({"kind": "stream", "write_size_bytes": 65_536}));

@@ -4,21 +4,21 @@ use serde_json::Value;
 
 use super::checks::{Faults, latency_faults, list, samples_fit};
 
-/// Fields that only such a case has.
-const OF_CASE: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
+/// Fields that only a case with a probe has.
+const PROBE_FIELDS: &[&str] = &["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"];
 const PHASES: &[&str] = &["idle", "loaded", "recovering"];
-/// Whether a flow's samples are of the loaded phase, but its ledger of all phases.
+/// Whether a flow's samples are from the loaded phase, but its ledger covers all phases.
 pub(super) fn has_phases(flow: &Value) -> bool {
     flow["role"] == "probe" || flow["role"] == "foreign-probe"
 }
 
-/// Checks the figures of a case, in one state of the machine or not; without a probe it must have no such fields.
+/// Checks the fields of a case with a probe. A case without a probe must not have these fields.
 pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_state: bool) {
     let flows = list(case, "flows");
     let probes: Vec<&Value> = flows.iter().filter(|flow| flow["role"] == "probe").collect();
     faults.unless(probes.len() < 2, &format!("{place}.flows"), "has several probes");
     let what = if probes.is_empty() { "is there although no flow is a probe" } else { "is missing" };
-    for name in OF_CASE {
+    for name in PROBE_FIELDS {
         faults.unless(case.get(*name).is_some() != probes.is_empty(), &format!("{place}.{name}"), what);
     }
     let [probe] = probes.as_slice() else {
@@ -39,7 +39,7 @@ pub(super) fn case_faults(faults: &mut Faults, place: &str, case: &Value, one_st
     faults.unless(same, &format!("{place}.phases.loaded.probe.latency_ns"), "is not that of the probe");
 }
 
-/// Checks a phase; goodput only while the load runs.
+/// Checks a phase. It has goodput only if a load runs in it.
 fn phase_faults(faults: &mut Faults, place: &str, phase: &Value, (one_state, loaded): (bool, bool)) {
     let (probe, of_probe) = (&phase["probe"], format!("{place}.probe"));
     let samples = probe["samples"].as_u64().unwrap_or(0);

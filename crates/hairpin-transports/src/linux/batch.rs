@@ -1,4 +1,4 @@
-//! Filling a [`Batch`] with one system call.
+//! Fills a [`Batch`] with one system call.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,10 +7,13 @@ use crate::batch::{Batch, Run};
 use crate::system::messages::receive_joined;
 
 impl Batch {
-    /// Takes one piece.
-    pub(crate) fn first<E>(&mut self, take: impl FnOnce(&mut [u8]) -> Result<Option<usize>, E>) -> Result<usize, E> {
+    /// Receives one piece. Returns the number of pieces, 0 or 1.
+    pub(crate) fn fill_one<E>(
+        &mut self,
+        receive: impl FnOnce(&mut [u8]) -> Result<Option<usize>, E>,
+    ) -> Result<usize, E> {
         self.filled = 0;
-        if let Some(bytes) = take(&mut self.area[..self.size])? {
+        if let Some(bytes) = receive(&mut self.area[..self.size])? {
             self.runs[0] = Run::one(0, bytes.min(self.size));
             self.filled = 1;
         }
@@ -21,8 +24,8 @@ impl Batch {
         self.slots
     }
 
-    /// Takes a message into each slot with one system call, see [`Messages::receive`]. [`Batch::keep`] must then filter
-    /// the pieces.
+    /// Receives one message per slot with one system call, see [`Messages::receive`]. Then filter them with
+    /// [`Batch::keep`].
     pub(crate) fn receive_messages(
         &mut self,
         from: BorrowedFd<'_>,
@@ -32,14 +35,14 @@ impl Batch {
         self.filled = 0;
         let slots = &mut self.area[..self.slots * self.size];
         self.filled = self.messages.receive(from, slots, self.size, may_block, true_length)?;
-        for (place, run) in self.runs[..self.filled].iter_mut().enumerate() {
-            let whole = self.messages.length(place);
-            *run = Run { whole, ..Run::one(place * self.size, whole.min(self.size)) };
+        for (index, run) in self.runs[..self.filled].iter_mut().enumerate() {
+            let full_length = self.messages.length(index);
+            *run = Run { full_length, ..Run::one(index * self.size, full_length.min(self.size)) };
         }
         Ok(())
     }
 
-    /// Takes one packet of one or more messages, see [`receive_joined`]. [`Batch::keep`] must then filter them.
+    /// Receives a packet of one or more messages, see [`receive_joined`]. Then filter the pieces with [`Batch::keep`].
     pub(crate) fn receive_joined(&mut self, from: BorrowedFd<'_>, may_block: bool) -> io::Result<()> {
         self.filled = 0;
         let (length, piece) = receive_joined(from, &mut self.area, may_block)?;
@@ -53,13 +56,13 @@ impl Batch {
     pub(crate) fn keep(&mut self, mut is_message: impl FnMut(&[u8], usize) -> bool) -> usize {
         let mut kept = 0;
         for run in &mut self.runs[..self.filled] {
-            let Run { start, length, piece, whole } = *run;
+            let Run { start, length, piece, full_length } = *run;
             let several = length > piece;
-            // Kept pieces move up to the previous kept one. An empty datagram is a piece too.
+            // Moves each kept piece to the end of the previous one. An empty datagram is a piece too.
             let mut end = start;
             for from in (start..start + length.max(1)).step_by(piece) {
                 let to = (from + piece).min(start + length);
-                if is_message(&self.area[from..to], if several { to - from } else { whole }) {
+                if is_message(&self.area[from..to], if several { to - from } else { full_length }) {
                     if end != from {
                         self.area.copy_within(from..to, end);
                     }

@@ -1,7 +1,7 @@
 //! A listener for Multipath TCP (RFC 8684) that shares the port of a TCP listener.
 //!
-//! A Multipath TCP socket accepts TCP connections too, but does not save their SYN (net/mptcp/sockopt.c). So there are
-//! two sockets with `SO_REUSEPORT`, and a BPF program chooses between them by the SYN.
+//! A Multipath TCP socket also accepts TCP connections, but does not save their SYN (net/mptcp/sockopt.c). So a TCP
+//! and an MPTCP socket share the port with `SO_REUSEPORT`, and a BPF program chooses one by the options in the SYN.
 
 use std::io;
 use std::net::TcpListener;
@@ -14,20 +14,20 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::bpf::{jump, statement};
 use crate::system::sockopt;
 
-/// Offset of the IP header for the program (`SKF_NET_OFF`, linux/filter.h).
+/// Offset at which a BPF program accesses the IP header (`SKF_NET_OFF`, linux/filter.h).
 const IP_HEADER: u32 = -0x10_0000_i32 as u32;
 /// Offset in the TCP header of the byte whose upper half is the header length in 32-bit words.
-const TCP_LENGTH: u32 = 12;
-/// Kind and length of Multipath TCP's options in a SYN, MP_CAPABLE of version 1 and MP_JOIN. Each is the last option
-/// that Linux sends (net/ipv4/tcp_output.c, `tcp_options_write`).
+const TCP_LENGTH_OFFSET: u32 = 12;
+/// Kind and length of the options MP_CAPABLE (version 1) and MP_JOIN in a SYN. Linux writes them as the last option
+/// (`tcp_options_write` in net/ipv4/tcp_output.c).
 const MP_CAPABLE: u32 = 0x1e04;
 const MP_JOIN: u32 = 0x1e0c;
 
-/// A listener at the address of `tcp` that takes the connections that ask for Multipath TCP and leaves the others to
-/// it. `tcp` must already listen, and must have set `SO_REUSEPORT` before it was bound.
+/// Opens a listener at the address of `tcp`. It accepts the connections that ask for Multipath TCP; `tcp` accepts the
+/// others. `tcp` must already listen, and must have been bound with `SO_REUSEPORT`.
 ///
 /// # Errors
-/// The kernel has no Multipath TCP, or does not allow the BPF program.
+/// The kernel does not support Multipath TCP, or does not allow the BPF program.
 pub fn beside(tcp: &TcpListener, backlog: i32) -> io::Result<TcpListener> {
     let at = tcp.local_addr()?;
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP))?;
@@ -35,14 +35,14 @@ pub fn beside(tcp: &TcpListener, backlog: i32) -> io::Result<TcpListener> {
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&at.into())?;
-    // Until the second one listens, the first gets all connections.
-    sockopt::set_chooser(tcp.as_fd(), &asks_for_multipath())?;
+    // Until the MPTCP socket listens, `tcp` gets all connections.
+    sockopt::set_port_selector(tcp.as_fd(), &choose_by_syn())?;
     socket.listen(backlog)?;
     Ok(socket.into())
 }
 
-/// Returns the index of the socket in order of listening: 1 if the SYN asks for Multipath TCP over IPv4, else 0.
-fn asks_for_multipath() -> [sock_filter; 15] {
+/// Returns the BPF program that returns 1 (the MPTCP socket) if the SYN asks for Multipath TCP over IPv4, else 0.
+fn choose_by_syn() -> [sock_filter; 15] {
     [
         // Length of the IP header.
         statement(BPF_LD | BPF_B | BPF_ABS, IP_HEADER),
@@ -50,7 +50,7 @@ fn asks_for_multipath() -> [sock_filter; 15] {
         statement(BPF_ALU | BPF_LSH | BPF_K, 2),
         statement(BPF_MISC | BPF_TAX, 0),
         // Add the length of the TCP header: X is the end of both.
-        statement(BPF_LD | BPF_B | BPF_IND, IP_HEADER + TCP_LENGTH),
+        statement(BPF_LD | BPF_B | BPF_IND, IP_HEADER + TCP_LENGTH_OFFSET),
         statement(BPF_ALU | BPF_AND | BPF_K, 0xf0),
         statement(BPF_ALU | BPF_RSH | BPF_K, 2),
         statement(BPF_ALU | BPF_ADD | BPF_X, 0),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_comes_to_the_listener_of_its_protocol() {
+    fn each_connection_is_accepted_by_the_listener_of_its_protocol() {
         let tcp = open(Protocol::TCP).unwrap();
         tcp.set_reuse_address(true).unwrap();
         tcp.set_reuse_port(true).unwrap();

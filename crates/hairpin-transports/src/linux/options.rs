@@ -1,4 +1,4 @@
-//! Socket options as requested and as granted by the kernel: the system calls.
+//! Sets the requested socket options and reads the kernel's values.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,7 +7,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, Options, ValueKind};
 
 use crate::options::{Family, Moment};
-use crate::system::sockopt::{self, Place};
+use crate::system::sockopt::{self, SockOpt};
 use crate::wire::TransportError;
 
 /// Sets every option in the order of [`OptionName::ALL`]. The order matters: setting the type of service also sets the
@@ -29,7 +29,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// `option.NAME` for each of `names` with the kernel's current value, in the words of [`Options::parse`].
+/// Returns the fact `option.NAME` for each of `names`: the kernel's current value, as text for [`Options::parse`].
 pub(crate) fn effective(on: BorrowedFd<'_>, family: Family, names: &[OptionName]) -> Vec<Fact> {
     names
         .iter()
@@ -41,7 +41,7 @@ pub(crate) fn effective(on: BorrowedFd<'_>, family: Family, names: &[OptionName]
 }
 
 pub(crate) fn switch(on: BorrowedFd<'_>, family: Family, name: OptionName, value: bool) -> io::Result<()> {
-    sockopt::set(on, place(family, name), value.into())
+    sockopt::set(on, option_of(family, name), value.into())
 }
 
 fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io::Result<()> {
@@ -57,9 +57,9 @@ fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io:
         "off" => 0,
         number => number.parse().map_err(bad)?,
     };
-    // The lower two bits of the byte are ECN's (RFC 3168).
+    // The lower two bits of the byte are for ECN (RFC 3168).
     let asked = if name == OptionName::Dscp { asked << 2 } else { asked };
-    sockopt::set(on, place(family, name), asked)
+    sockopt::set(on, option_of(family, name), asked)
 }
 
 fn get(on: BorrowedFd<'_>, family: Family, name: OptionName) -> io::Result<String> {
@@ -69,17 +69,17 @@ fn get(on: BorrowedFd<'_>, family: Family, name: OptionName) -> io::Result<Strin
     if name == OptionName::PacingRate {
         return sockopt::get_long(on, sockopt::MAX_PACING_RATE).map(|rate| rate.to_string());
     }
-    let value = sockopt::get(on, place(family, name))?;
+    let value = sockopt::get(on, option_of(family, name))?;
     Ok(match name {
         _ if name.values() == ValueKind::Switch => if value == 0 { "off" } else { "on" }.to_owned(),
         OptionName::Dscp => (value >> 2).to_string(),
-        // Unsigned in the kernel: the default is all bits set.
+        // The kernel's value is unsigned, and all bits are set by default.
         OptionName::NotsentLowat => value.cast_unsigned().to_string(),
         _ => value.to_string(),
     })
 }
 
-fn place(family: Family, name: OptionName) -> Place {
+fn option_of(family: Family, name: OptionName) -> SockOpt {
     match name {
         OptionName::Nodelay => sockopt::NODELAY,
         OptionName::Cork => sockopt::CORK,

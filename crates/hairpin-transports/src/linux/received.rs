@@ -1,4 +1,4 @@
-//! Headers of packets at a port where a server serves many rounds.
+//! IP headers of packets received at the port of a server for many rounds.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -7,23 +7,23 @@ use std::os::fd::AsFd;
 use crate::system::received;
 pub use crate::wires::ip_header::IpHeader;
 
-/// Lets new connections keep the header of their SYN, for the round that they are handed to.
+/// Makes the kernel save the SYN of new connections, for the process that gets the connection.
 ///
 /// # Errors
-/// The kernel does not support it.
+/// The kernel does not support this.
 pub fn keep(listener: &TcpListener) -> io::Result<()> {
-    received::keep_syn(listener.as_fd())
+    received::save_syn(listener.as_fd())
 }
 
-/// Lets [`receive_from`] return the header of each datagram, as far as the kernel knows it.
+/// Makes [`receive_from`] return the header of each datagram, if the kernel reports it.
 pub fn report_headers(socket: &UdpSocket) {
     received::report_headers(socket.as_fd(), true);
 }
 
-/// Receives a datagram: its length, its sender, and its header. Never waits.
+/// Receives a datagram without waiting. Returns its length, sender and header.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] if there is none, or the error of an earlier answer.
+/// [`io::ErrorKind::WouldBlock`] if there is no datagram; an ICMP error caused by an earlier answer.
 pub fn receive_from(socket: &UdpSocket, into: &mut [u8]) -> io::Result<(usize, SocketAddr, Option<IpHeader>)> {
     let (bytes, from, header) = received::receive_from(socket.as_fd(), into)?;
     let from = from.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;

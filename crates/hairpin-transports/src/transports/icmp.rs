@@ -1,7 +1,7 @@
-//! ICMP echo over IPv4 (RFC 792): the kernel of the other end answers, so there is no server.
+//! ICMP echo over IPv4 (RFC 792). The other end's kernel answers, so there is no server.
 //!
-//! Uses an unprivileged ping socket if the system allows it, else a raw socket, for which this file writes the header
-//! and its checksum, and recognizes its own replies.
+//! Uses an unprivileged ping socket if the system allows it, else a raw socket. For a raw socket this file computes the
+//! checksum and filters the replies by identifier.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
@@ -33,7 +33,7 @@ const OPTIONS: &[OptionName] =
 
 /// An ICMP echo header: type, code, checksum, identifier, sequence number (RFC 792).
 const HEADER_BYTES: usize = 8;
-/// An IPv4 header without options; echo replies only have options if the request did, and ours does not.
+/// Size of an IPv4 header without options. Echo replies only have options if the request had some, which ours has not.
 const IP_HEADER_BYTES: usize = 20;
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
@@ -82,7 +82,7 @@ impl Transport for Icmp {
         let (socket, is_raw) = open().map_err(|source| failed("open", "an ICMP socket", source, HINT))?;
         options::apply(socket.as_fd(), Family::V4, &setup.options, Moment::Opened)?;
         let (number, identifier) = new_number_and_identifier();
-        let prepared = if is_raw { want_replies_only(&socket, to, number) } else { Ok(()) };
+        let prepared = if is_raw { receive_replies_only(&socket, to, number) } else { Ok(()) };
         prepared
             .and_then(|()| socket.connect(&SocketAddrV4::new(to, 0).into()))
             .map_err(|source| failed("connect to", address, source, "is the interface up (`ip link`)?"))?;
@@ -98,7 +98,7 @@ impl Transport for Icmp {
 
 const HINT: &str = "have net.ipv4.ping_group_range include your group, or run with CAP_NET_RAW";
 
-/// A ping socket or, if the system does not allow one, a raw socket. The flag is true for a raw socket.
+/// Opens a ping socket or, if the system does not allow one, a raw socket. Returns whether the socket is raw.
 fn open() -> io::Result<(Socket, bool)> {
     let ping = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4));
     match ping {
@@ -107,21 +107,21 @@ fn open() -> io::Result<(Socket, bool)> {
     }
 }
 
-/// A raw socket receives every kind of ICMP packet: lets the kernel drop all but replies (raw(7), `ICMP_FILTER`).
+/// Makes the kernel drop all ICMP packets but echo replies on a raw socket (raw(7), `ICMP_FILTER`).
 ///
-/// On the loopback device it would also receive its own requests and the replies of all other processes. Linux counts
-/// these as dropped when the buffer is full, before it applies any filter, so `socket.drops` would count foreign
-/// packets. A socket only receives packets to the address that it is bound to, and the loopback device has all of
-/// 127.0.0.0/8: so each wire uses an address of its own there.
-fn want_replies_only(socket: &Socket, to: Ipv4Addr, number: u32) -> io::Result<()> {
+/// On the loopback device a raw socket would also receive its own requests and the replies to other processes. If the
+/// buffer is full, Linux counts these as dropped before it applies the filter, so `socket.drops` would count foreign
+/// packets. A bound socket only receives packets to its address, and the loopback device has all addresses of
+/// 127.0.0.0/8, so each wire binds to a different address there.
+fn receive_replies_only(socket: &Socket, to: Ipv4Addr, number: u32) -> io::Result<()> {
     let unwanted = !(1_u32 << ECHO_REPLY);
     sockopt::set(socket.as_fd(), sockopt::ICMP_FILTER, unwanted.cast_signed())?;
-    if to.is_loopback() { socket.bind(&SocketAddrV4::new(own_address(number, to), 0).into()) } else { Ok(()) }
+    if to.is_loopback() { socket.bind(&SocketAddrV4::new(source_address(number, to), 0).into()) } else { Ok(()) }
 }
 
-/// The address in 127.0.0.0/8 for a wire of that number; never the other end's, the network's, or the broadcast
+/// Returns the address in 127.0.0.0/8 for a wire of that number; never `to`, the network address or the broadcast
 /// address.
-fn own_address(number: u32, to: Ipv4Addr) -> Ipv4Addr {
+fn source_address(number: u32, to: Ipv4Addr) -> Ipv4Addr {
     const HOST_BITS: u32 = 0x00ff_ffff;
     const NETWORK: u32 = 127 << 24;
     (0..4)
@@ -132,12 +132,12 @@ fn own_address(number: u32, to: Ipv4Addr) -> Ipv4Addr {
         .expect("of four neighbouring numbers at most three are excluded")
 }
 
-/// A number for this wire's address, four for each process, of which there are at most 2^22 (proc(5), `pid_max`); and
-/// an identifier for its requests, in case that is not enough.
+/// Returns a number for a wire's address, and an identifier for its requests. Each process has four numbers; there are
+/// at most 2^22 processes (proc(5), `pid_max`). Wires of a process that share an address differ in the identifier.
 fn new_number_and_identifier() -> (u32, u16) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let (pid, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    // A hash of both, so truncation is fine.
+    // The identifier is a hash, so it may be truncated.
     let identifier = pid.wrapping_mul(0x9e37).wrapping_add(count) as u16;
     (pid.wrapping_mul(4).wrapping_add(count % 4), identifier)
 }
@@ -145,9 +145,9 @@ fn new_number_and_identifier() -> (u32, u16) {
 struct IcmpPort {
     socket: Socket,
     is_raw: bool,
-    /// A link may damage replies, and a raw socket receives them before the kernel checks their checksum.
+    /// Whether to verify checksums: a link may damage replies, and a raw socket receives them unchecked.
     is_checked: bool,
-    /// Identifies our requests on a raw socket; a ping socket gets one from the kernel.
+    /// Identifies the requests of a raw socket. For a ping socket the kernel sets the identifier.
     identifier: u16,
     sequence: u16,
 }
@@ -166,7 +166,7 @@ impl IcmpPort {
 }
 
 impl Port for IcmpPort {
-    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
+    fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         let mut headers = [0; IP_HEADER_BYTES + HEADER_BYTES];
         let length = if self.is_raw { headers.len() } else { HEADER_BYTES };
         let headers = &mut headers[..length];
@@ -174,7 +174,7 @@ impl Port for IcmpPort {
         let icmp = &headers[length - HEADER_BYTES..];
         let has_options = self.is_raw && headers[0] & 0x0f != 5;
         let is_ours = !self.is_raw || icmp[4..6] == self.identifier.to_be_bytes();
-        // A reply to another process, or one without payload.
+        // Ignores replies to other processes, and replies without payload.
         if has_options || !is_ours || icmp[0] != ECHO_REPLY || bytes <= length {
             return Err(Miss::Again);
         }
@@ -185,7 +185,7 @@ impl Port for IcmpPort {
         Ok(payload_bytes)
     }
 
-    fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+    fn send(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
         let header = self.request_header(bytes);
         let sent = socket::send_parted(self.socket.as_fd(), &header, bytes, may_block)?;
         self.sequence = self.sequence.wrapping_add(1);
@@ -205,7 +205,7 @@ impl Port for IcmpPort {
     }
 }
 
-/// The Internet checksum (RFC 1071) of a header and a payload; the header's length is even.
+/// Returns the Internet checksum (RFC 1071) of a header of even length and a payload.
 fn checksum(header: &[u8], payload: &[u8]) -> u16 {
     let words = |bytes: &[u8]| -> u64 {
         let pairs = bytes.chunks_exact(2);
@@ -235,7 +235,7 @@ mod tests {
         #[test]
         fn every_number_has_an_address_of_its_own_on_the_loopback_device(number: u32, host in 0_u32..1 << 24) {
             let to = Ipv4Addr::from(127 << 24 | host);
-            let own = own_address(number, to);
+            let own = source_address(number, to);
             prop_assert!(own.is_loopback() && own != to);
             prop_assert!(![Ipv4Addr::new(127, 0, 0, 0), Ipv4Addr::new(127, 255, 255, 255)].contains(&own));
         }

@@ -1,4 +1,4 @@
-//! A queue each way inside one process: the baseline, and a test double. It only needs threads from the system.
+//! One queue per direction inside one process: a baseline, and a test double. It needs no system calls but for threads.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -41,8 +41,8 @@ impl Transport for Memory {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let queue = || Queue::new(setup.largest_message);
-        let pair = Arc::new(Pair { queues: [queue(), queue()], connected: Mutex::new(false), came: Condvar::new() });
-        locked(&LISTENERS).insert(number, Arc::clone(&pair));
+        let pair = Arc::new(Pair { queues: [queue(), queue()], connected: Mutex::new(false), wake: Condvar::new() });
+        lock(&LISTENERS).insert(number, Arc::clone(&pair));
         Ok(Box::new(MemoryListener { number, wire: Some(MemoryWire::new(pair, SERVER, setup)) }))
     }
 
@@ -52,32 +52,27 @@ impl Transport for Memory {
             .strip_prefix("memory:")
             .and_then(|number| number.parse::<u64>().ok())
             .ok_or_else(|| bad_address(address, "memory:NUMBER"))?;
-        let pair = locked(&LISTENERS).remove(&number).ok_or_else(|| {
+        let pair = lock(&LISTENERS).remove(&number).ok_or_else(|| {
             let source = io::Error::from(io::ErrorKind::ConnectionRefused);
-            failed(
-                "no listener: this transport joins threads of one process",
-                address,
-                source,
-                "nobody listens there: this transport joins threads of one process",
-            )
+            failed("connect to", address, source, "is the server a thread of this process?")
         })?;
-        *locked(&pair.connected) = true;
-        pair.came.notify_one();
+        *lock(&pair.connected) = true;
+        pair.wake.notify_one();
         Ok(OneWire::connection(NAME, MemoryWire::new(pair, CLIENT, setup)))
     }
 }
 
-/// Listeners by the number in their address; connecting removes them.
+/// Listeners by the number in their address. Connecting removes the listener.
 static LISTENERS: Mutex<BTreeMap<u64, Arc<Pair>>> = Mutex::new(BTreeMap::new());
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The state that a panicked thread left behind is still a valid queue.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The state is valid even if a thread panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct MemoryListener {
     number: u64,
-    /// The server; if dropped unused, it closes the pair for a client that was not accepted. `None` once accepted.
+    /// The server's wire; `None` once a client was accepted. Dropping it closes the pair.
     wire: Option<MemoryWire>,
 }
 
@@ -90,8 +85,8 @@ impl Listener for MemoryListener {
         let MemoryWire { pair, timeout, .. } = self.wire.as_ref().ok_or_else(|| second_connection(NAME))?;
         let mut deadline = Deadline::new(*timeout);
         while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
-            let connected = locked(&pair.connected);
-            let waited = pair.came.wait_timeout_while(connected, left, |connected| !*connected);
+            let connected = lock(&pair.connected);
+            let waited = pair.wake.wait_timeout_while(connected, left, |connected| !*connected);
             if *waited.unwrap_or_else(PoisonError::into_inner).0 {
                 let wire = self.wire.take().ok_or_else(|| second_connection(NAME))?;
                 return Ok(OneWire::connection(NAME, wire));
@@ -103,7 +98,7 @@ impl Listener for MemoryListener {
 
 impl Drop for MemoryListener {
     fn drop(&mut self) {
-        locked(&LISTENERS).remove(&self.number);
+        lock(&LISTENERS).remove(&self.number);
     }
 }
 
@@ -114,10 +109,10 @@ struct Pair {
     /// The client's receive queue, and the server's.
     queues: [Queue; 2],
     connected: Mutex<bool>,
-    came: Condvar,
+    wake: Condvar,
 }
 
-/// One sender and one receiver: at most one of them has to wait.
+/// A queue with one sender and one receiver, of which at most one has to wait.
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
@@ -129,7 +124,7 @@ struct State {
     first: usize,
     used: usize,
     closed: bool,
-    /// One end sleeps: waking it is a system call, which is only made then.
+    /// Whether an end sleeps; only then is the system call that wakes it made.
     asleep: bool,
 }
 
@@ -143,8 +138,8 @@ impl Queue {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Repeats `step` until it returns a value, waiting in between; `None` on a time-out.
-    fn until<T>(
+    /// Repeats `step` until it returns a value, and waits between the attempts; `None` after a time-out.
+    fn wait_until<T>(
         &self,
         waiting: Waiting,
         mut deadline: Deadline,
@@ -152,8 +147,8 @@ impl Queue {
     ) -> Option<T> {
         match waiting {
             Waiting::Spin => loop {
-                // The lock is held for a few instructions at a time: retrying is not a wait.
-                for _ in 0..TRIES_PER_LOOK {
+                // The lock is only held for a few instructions, so a retry does not take long.
+                for _ in 0..TRIES_PER_CLOCK_READ {
                     if let Ok(mut state) = self.state.try_lock()
                         && let Some(outcome) = step(&mut state)
                     {
@@ -165,7 +160,7 @@ impl Queue {
                 deadline.left()?;
             },
             Waiting::Block | Waiting::Poll => {
-                let mut state = locked(&self.state);
+                let mut state = lock(&self.state);
                 loop {
                     if let Some(outcome) = step(&mut state) {
                         self.wake(state);
@@ -188,7 +183,7 @@ impl Queue {
 }
 
 /// Checks of a spinning end between two clock reads.
-const TRIES_PER_LOOK: u32 = 1024;
+const TRIES_PER_CLOCK_READ: u32 = 1024;
 
 impl State {
     fn push(&mut self, message: &[u8]) -> Option<Result<(), WireError>> {
@@ -252,25 +247,25 @@ impl Wire for MemoryWire {
         self.check_size(message)?;
         let timed_out = || Err(Deadline::timed_out("send", self.timeout));
         let deadline = Deadline::new(self.timeout);
-        self.outgoing().until(self.waiting, deadline, |state| state.push(message)).unwrap_or_else(timed_out)
+        self.outgoing().wait_until(self.waiting, deadline, |state| state.push(message)).unwrap_or_else(timed_out)
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         let timed_out = || Err(Deadline::timed_out("receive", self.timeout));
         let deadline = Deadline::new(self.timeout);
-        self.incoming().until(self.waiting, deadline, |state| state.pop(into)).unwrap_or_else(timed_out)
+        self.incoming().wait_until(self.waiting, deadline, |state| state.pop(into)).unwrap_or_else(timed_out)
     }
 
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
-        let mut state = locked(&self.incoming().state);
-        let taken = state.pop(into);
+        let mut state = lock(&self.incoming().state);
+        let message = state.pop(into);
         self.incoming().wake(state);
-        taken.transpose()
+        message.transpose()
     }
 
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
         self.check_size(bytes)?;
-        let mut state = locked(&self.outgoing().state);
+        let mut state = lock(&self.outgoing().state);
         let pushed = state.push(bytes);
         self.outgoing().wake(state);
         pushed.transpose().map(|pushed| pushed.map_or(0, |()| bytes.len()))
@@ -278,11 +273,11 @@ impl Wire for MemoryWire {
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
         let is_ready = |state: &mut State| (state.used > 0 || state.closed).then_some(());
-        Ok(self.incoming().until(self.waiting, Deadline::from_now(at_most), is_ready).is_some())
+        Ok(self.incoming().wait_until(self.waiting, Deadline::from_now(at_most), is_ready).is_some())
     }
 
     fn effective(&self) -> Vec<Fact> {
-        let slots = locked(&self.outgoing().state).slots.len();
+        let slots = lock(&self.outgoing().state).slots.len();
         vec![Fact::number(fact_names::MEMORY_SLOTS, slots as f64)]
     }
 }
@@ -290,7 +285,7 @@ impl Wire for MemoryWire {
 impl Drop for MemoryWire {
     fn drop(&mut self) {
         for queue in &self.pair.queues {
-            let mut state = locked(&queue.state);
+            let mut state = lock(&queue.state);
             state.closed = true;
             queue.wake(state);
         }

@@ -1,4 +1,4 @@
-//! All transports, one file each. A test fails if a file in this folder is not in [`ALL`]. A program may add its own.
+//! All built-in transports, one file each. A test fails if a file in this folder is not in [`ALL`].
 
 #[cfg(target_os = "linux")]
 mod fifo;
@@ -46,29 +46,28 @@ pub const ALL: &[&dyn Transport] = &[
     &icmp::Icmp,
 ];
 
-/// What runs everywhere.
+/// The transports that run on every system.
 #[cfg(not(target_os = "linux"))]
 pub const ALL: &[&dyn Transport] = &[&memory::Memory];
 
-/// Those of other crates. The list belongs to the process: the ends of a round are processes of one program, which all
-/// have the same list.
+/// The transports of other crates. The list is the same at both ends of a round, which are processes of one program.
 static OWN: OnceLock<&[&dyn Transport]> = OnceLock::new();
 
 /// Adds transports of other crates to those of this process, before the first round.
 ///
 /// # Panics
-/// Two transports have one name, one of `own` is the reference, or others were added before.
+/// Two transports have the same name, one of `own` is the reference, or other transports were added before.
 pub fn register(own: &'static [&'static dyn Transport]) {
-    assert_eq!(misfit(own), None, "a transport beside the built-in ones has another name and is not the reference");
+    assert_eq!(find_invalid(own), None, "a registered transport needs a new name and must not be the reference");
     let names = |list: &[&dyn Transport]| list.iter().map(|transport| transport.card().name).collect::<Vec<_>>();
-    assert_eq!(names(OWN.get_or_init(|| own)), names(own), "the transports of a program are registered once");
+    assert_eq!(names(OWN.get_or_init(|| own)), names(own), "other transports are already registered");
 }
 
-/// The first transport that cannot be added to the built-in ones.
-fn misfit(own: &[&dyn Transport]) -> Option<&'static str> {
+/// Returns the name of the first transport that cannot be added to the built-in ones.
+fn find_invalid(own: &[&dyn Transport]) -> Option<&'static str> {
     let names: Vec<&str> = ALL.iter().chain(own).map(|transport| transport.card().name).collect();
-    let is_misfit = |card: &Card| card.is_reference || names.iter().filter(|name| **name == card.name).count() > 1;
-    own.iter().map(|transport| transport.card()).find(is_misfit).map(|card| card.name)
+    let is_invalid = |card: &Card| card.is_reference || names.iter().filter(|name| **name == card.name).count() > 1;
+    own.iter().map(|transport| transport.card()).find(is_invalid).map(|card| card.name)
 }
 
 /// The transports of other crates, see [`register`].
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_in_this_folder_is_in_the_list_and_the_other_way_round() {
+    fn the_files_in_this_folder_and_the_list_have_the_same_transports() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/transports");
         let files: BTreeSet<String> = std::fs::read_dir(folder)
             .unwrap()
@@ -130,14 +129,14 @@ mod tests {
         let double = |card| crate::wires::unix::UnixSocket { card, ..unix_stream::UNIX_STREAM };
         let named = |name| double(Card { name, ..unix_stream::UNIX_STREAM.card });
         let (one, other) = (named("one"), named("other"));
-        assert_eq!(misfit(&[&one, &other]), None);
-        assert_eq!(misfit(&[&other, &one, &one]), Some("one"));
-        assert_eq!(misfit(&[&one, &named("tcp")]), Some("tcp"));
+        assert_eq!(find_invalid(&[&one, &other]), None);
+        assert_eq!(find_invalid(&[&other, &one, &one]), Some("one"));
+        assert_eq!(find_invalid(&[&one, &named("tcp")]), Some("tcp"));
         let reference = double(Card { name: "one", is_reference: true, ..other.card });
-        assert_eq!(misfit(&[&reference]), Some("one"));
+        assert_eq!(find_invalid(&[&reference]), Some("one"));
     }
 
-    /// Runs saved without cards are assumed to have measured these.
+    /// Runs that were saved without cards use `earlier_cards`.
     #[test]
     fn the_cards_of_earlier_runs_are_those_of_their_transports() {
         let cards: SavedCards =

@@ -1,14 +1,14 @@
 //! Multipath TCP over IPv4, through the loopback device (RFC 8684): one subflow, as there is one path.
 //!
-//! A closed end does not reset the connection when more data arrives, so its peer notices by receiving, not by sending.
-//! A congestion control that the kernel does not have is only refused once there is a connection.
+//! A closed end does not reset the connection when more data arrives, so the other end notices the close only when it
+//! receives. An unknown congestion control is refused only after the socket has connected.
 
 use hairpin_model::card::{self, IPV4_MTU_BYTES};
 use hairpin_model::options::OptionName;
 use hairpin_model::{Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use socket2::{Protocol, Socket, Type};
 
-use super::tcp::{bound, can_run};
+use super::tcp::{bind_socket, can_run};
 use crate::options::Family;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::check;
@@ -35,7 +35,7 @@ const OPTIONS: &[OptionName] = &[
 const KIND: SocketKind = SocketKind {
     transport: "mptcp",
     family: Family::V4,
-    sort: Type::STREAM,
+    socket_type: Type::STREAM,
     protocol: Some(Protocol::MPTCP),
     options: OPTIONS,
 };
@@ -49,7 +49,7 @@ impl Transport for Mptcp {
             reach: Reach::Network,
             protocol: card::Protocol::Tcp,
             rough_round_trip: RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 },
-            // TCP with one more layer, over a path without an alternative: not worth the survey's time.
+            // Without a second path it is TCP with one more layer, which the survey need not measure.
             in_survey: false,
             many_connections: true,
             sends_files: true,
@@ -59,18 +59,18 @@ impl Transport for Mptcp {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        Socket::new(socket2::Domain::IPV4, Type::STREAM, KIND.protocol).map_err(|error| refused(&error))?;
+        Socket::new(socket2::Domain::IPV4, Type::STREAM, KIND.protocol).map_err(|error| why_not(&error))?;
         can_run(&KIND)
     }
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
-        listen(bound(&KIND, setup)?, &KIND, setup)
+        listen(bind_socket(&KIND, setup)?, &KIND, setup)
     }
 
-    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, passed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
-        listen_on(handed, &KIND, setup)
+        listen_on(passed, &KIND, setup)
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
@@ -80,13 +80,13 @@ impl Transport for Mptcp {
     }
 }
 
-/// Why the kernel opens no such socket: it was built without the protocol, or the protocol is disabled
-/// (net/mptcp/protocol.c, `mptcp_init_sock`).
-fn refused(error: &std::io::Error) -> WhyNot {
+/// Explains why the kernel does not open a socket: it was built without the protocol, or the protocol is disabled
+/// (`mptcp_init_sock` in net/mptcp/protocol.c).
+fn why_not(error: &std::io::Error) -> WhyNot {
     let (reason, hint) = match error.raw_os_error() {
-        Some(libc::ENOPROTOOPT) => ("it is switched off", "sysctl net.mptcp.enabled=1"),
+        Some(libc::ENOPROTOOPT) => ("Multipath TCP is disabled", "run sysctl net.mptcp.enabled=1"),
         Some(libc::EPROTONOSUPPORT | libc::EINVAL) => {
-            ("this kernel has no Multipath TCP", "use Linux 5.6 or later, built with CONFIG_MPTCP")
+            ("this kernel does not support Multipath TCP", "use Linux 5.6 or later, built with CONFIG_MPTCP")
         }
         _ => ("cannot open a socket", "allow Multipath TCP sockets in this sandbox"),
     };
@@ -100,9 +100,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hint_is_for_the_reason() {
-        let hint = |number| refused(&Error::from_raw_os_error(number)).hint;
-        assert_eq!(hint(libc::ENOPROTOOPT), "sysctl net.mptcp.enabled=1");
+    fn the_hint_depends_on_the_error() {
+        let hint = |number| why_not(&Error::from_raw_os_error(number)).hint;
+        assert_eq!(hint(libc::ENOPROTOOPT), "run sysctl net.mptcp.enabled=1");
         assert!(hint(libc::EPROTONOSUPPORT).contains("CONFIG_MPTCP"));
         assert!(hint(libc::EPERM).contains("sandbox"));
     }

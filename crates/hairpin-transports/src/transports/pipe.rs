@@ -12,10 +12,10 @@ pub(super) struct Pipe {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) can_run: fn() -> Result<Receipt, WhyNot>,
-    pub(super) make: fn() -> Result<[Ends; 2], TransportError>,
+    pub(super) create: fn() -> Result<[Ends; 2], TransportError>,
 }
 
-pub(super) const PIPE: Pipe = Pipe { name: "pipe", summary: "two anonymous pipes, one each way", can_run, make };
+pub(super) const PIPE: Pipe = Pipe { name: "pipe", summary: "two anonymous pipes, one each way", can_run, create };
 
 fn can_run() -> Result<Receipt, WhyNot> {
     let why_not = |error: std::io::Error| WhyNot {
@@ -28,8 +28,8 @@ fn can_run() -> Result<Receipt, WhyNot> {
     Ok(Receipt { detail: format!("a pipe holds {bytes} bytes") })
 }
 
-fn make() -> Result<[Ends; 2], TransportError> {
-    let error = |source| failed("make", "a pipe", source, "allow more open files (ulimit -n)");
+fn create() -> Result<[Ends; 2], TransportError> {
+    let error = |source| failed("create", "a pipe", source, "allow more open files (ulimit -n)");
     Ok([pipe().map_err(error)?, pipe().map_err(error)?])
 }
 
@@ -50,7 +50,7 @@ impl Transport for Pipe {
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
-        Ok(Box::new(PipeListener::new(self.name, (self.make)()?, setup)))
+        Ok(Box::new(PipeListener::new(self.name, (self.create)()?, setup)))
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {

@@ -44,7 +44,7 @@ impl Transport for Shm {
         let why_not = |error: io::Error| {
             WhyNot::new(
                 format!("cannot share a memory file: {error}"),
-                "it needs memfd_create (Linux 3.17) and /proc",
+                "use Linux 3.17 or later (memfd_create), and mount /proc",
             )
         };
         let file = memory_file(Layout::SLOTS).map_err(why_not)?;
@@ -56,11 +56,11 @@ impl Transport for Shm {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         let layout = Layout::for_messages_of(setup.largest_message);
-        let error = |source| failed("make", "shared memory", source, "is there enough free memory?");
+        let error = |source| failed("create", "shared memory", source, "is there enough free memory?");
         let file = memory_file(layout.total_bytes()).map_err(error)?;
         let map = Map::new(file.as_fd(), layout.total_bytes()).map_err(error)?;
         layout.write(&map);
-        let ends = Ends::new(map, layout, SERVER, setup);
+        let ends = RingEnd::new(map, layout, SERVER, setup);
         let address = format!("{}:{}", std::process::id(), file.as_raw_fd());
         Ok(Box::new(ShmListener { address, rings: Some((file, ends)), setup: setup.clone() }))
     }
@@ -74,11 +74,11 @@ impl Transport for Shm {
         let error = |source| failed("connect to", address, source, "is the server running, and as the same user?");
         let (map, layout) = open_ring(pid, number).map_err(error)?;
         if layout.message_bytes() < setup.largest_message {
-            let text = format!("the server at {address} takes messages of {} bytes at most", layout.message_bytes());
+            let text = format!("the server at {address} accepts messages of up to {} bytes", layout.message_bytes());
             return Err(error(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
-        let taken = || error(io::Error::new(io::ErrorKind::AddrInUse, "another client has already connected"));
-        let ends = Ends::join(map, layout, setup).ok_or_else(taken)?;
+        let occupied = || error(io::Error::new(io::ErrorKind::AddrInUse, "another client has already connected"));
+        let ends = RingEnd::connect(map, layout, setup).ok_or_else(occupied)?;
         Ok(OneWire::connection(NAME, ShmWire::new(ends, setup)?))
     }
 }
@@ -88,34 +88,35 @@ fn open_ring(pid: u32, number: i32) -> io::Result<(Map, Layout)> {
     let garbage = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let target = std::fs::read_link(path_of(pid, number))?;
     if !target.to_string_lossy().starts_with("/memfd:hairpin") {
-        return Err(garbage("the address is not that of a Hairpin ring"));
+        return Err(garbage("the address does not name a Hairpin ring"));
     }
     let file = open_of_process(pid, number, Access::Both)?;
     let length = sealed_length(file.as_fd())?;
     let map = Map::new(file.as_fd(), length)?;
-    let layout = Layout::read(&map, length).ok_or_else(|| garbage("the memory file holds no Hairpin rings"))?;
+    let layout = Layout::read(&map, length).ok_or_else(|| garbage("the memory file has no Hairpin rings"))?;
     Ok((map, layout))
 }
 
-const NOBODY: u32 = 0;
-const COMING: u32 = 1;
-const HERE: u32 = 2;
+/// Values of the word at [`Layout::HELLO`].
+const NO_CLIENT: u32 = 0;
+const CONNECTING: u32 = 1;
+const CONNECTED: u32 = 2;
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-/// One end's share of the memory. Dropping it notifies the other end.
-struct Ends {
+/// One end of the shared memory. Dropping this notifies the other end.
+struct RingEnd {
     map: Map,
     layout: Layout,
     own: usize,
-    /// The other end, once it is known; it may be killed at any time.
+    /// Process of the other end, once known, which may be killed at any time; `None` if it is this process.
     peer: Option<Process>,
-    /// The other end may sleep, and then has to be woken.
+    /// Whether the other end sleeps while it waits, so that it must be woken.
     peer_blocks: bool,
 }
 
-impl Ends {
+impl RingEnd {
     fn new(map: Map, layout: Layout, own: usize, setup: &Setup) -> Self {
         let about = Layout::ABOUT[own];
         map.word(about + Layout::BLOCKS).store(u32::from(setup.waiting == Waiting::Block), Relaxed);
@@ -123,12 +124,12 @@ impl Ends {
         Self { map, layout, own, peer: None, peer_blocks: false }
     }
 
-    /// Barrier as the client, unless another client was first.
-    fn join(map: Map, layout: Layout, setup: &Setup) -> Option<Self> {
-        map.word(Layout::HELLO).compare_exchange(NOBODY, COMING, Relaxed, Relaxed).ok()?;
+    /// Connects as the client; `None` if another client has connected.
+    fn connect(map: Map, layout: Layout, setup: &Setup) -> Option<Self> {
+        map.word(Layout::HELLO).compare_exchange(NO_CLIENT, CONNECTING, Relaxed, Relaxed).ok()?;
         let mut ends = Self::new(map, layout, CLIENT, setup);
-        ends.meet();
-        ends.map.word(Layout::HELLO).store(HERE, Release);
+        ends.read_peer();
+        ends.map.word(Layout::HELLO).store(CONNECTED, Release);
         futex::wake(ends.map.word(Layout::HELLO));
         Some(ends)
     }
@@ -143,21 +144,21 @@ impl Ends {
         let hello = self.map.word(Layout::HELLO);
         let mut deadline = Deadline::new(setup.timeout);
         while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
-            let said = hello.load(Acquire);
-            if said == HERE {
+            let state = hello.load(Acquire);
+            if state == CONNECTED {
                 return Ok(());
             }
-            futex::wait(hello, said, Some(left)).map_err(|source| failed("accept at", address, source, ""))?;
+            futex::wait(hello, state, Some(left)).map_err(|source| failed("accept at", address, source, ""))?;
         }
         Err(TransportError::TimedOut { what: "connected", after: setup.timeout })
     }
 
-    /// Reads the other end's words about itself.
-    fn meet(&mut self) {
+    /// Reads the words in which the other end describes itself.
+    fn read_peer(&mut self) {
         let about = Layout::ABOUT[1 - self.own];
         self.peer_blocks = self.map.word(about + Layout::BLOCKS).load(Relaxed) != 0;
         let pid = self.map.word(about + Layout::PID).load(Relaxed);
-        // Two threads of one process cannot outlive each other.
+        // Threads of the same process end together.
         self.peer = if pid == std::process::id() { None } else { Process::new(pid) };
     }
 
@@ -167,14 +168,14 @@ impl Ends {
     }
 
     fn peer_is_gone(&self) -> bool {
-        self.peer_has_closed() || self.peer.as_ref().is_some_and(Process::is_gone)
+        self.peer_has_closed() || self.peer.as_ref().is_some_and(Process::has_ended)
     }
 }
 
-impl Drop for Ends {
+impl Drop for RingEnd {
     fn drop(&mut self) {
         self.map.word(Layout::ABOUT[self.own] + Layout::CLOSED).store(1, Release);
-        // As in `ShmWire::wake`: a sleeper sees that this end has closed, or its word is reset after it was set.
+        // As in `ShmWire::wake`: a sleeper sees the close, or this end sees the sleeper's word.
         fence(SeqCst);
         // The other end may sleep as the consumer of one ring or as the producer of the other.
         for asleep in [Layout::CONSUMER_ASLEEP, Layout::PRODUCER_ASLEEP] {
@@ -189,9 +190,8 @@ impl Drop for Ends {
 
 struct ShmListener {
     address: String,
-    /// The file that the client opens through `/proc`, not needed after that, and the server. `None` once there is a
-    /// client.
-    rings: Option<(OwnedFd, Ends)>,
+    /// The file that the client opens through `/proc`, and the server's end; `None` once a client has connected.
+    rings: Option<(OwnedFd, RingEnd)>,
     setup: Setup,
 }
 
@@ -205,27 +205,27 @@ impl Listener for ShmListener {
         let none_left = || second_connection(NAME);
         rings.as_ref().ok_or_else(none_left)?.1.accept_hello(setup, address, is_abandoned)?;
         let (_, mut ends) = rings.take().ok_or_else(none_left)?;
-        ends.meet();
+        ends.read_peer();
         Ok(OneWire::connection(NAME, ShmWire::new(ends, setup)?))
     }
 }
 
 /// One end of two rings.
 struct ShmWire {
-    ends: Ends,
+    ends: RingEnd,
     rings: Rings,
     waiting: Waiting,
     timeout: Duration,
-    /// Interrupts sleeps, so that their time-out can be checked; present if this end sleeps.
+    /// Interrupts sleeps, so that the deadline can be checked; `None` if this end spins.
     alarm: Option<Alarm>,
-    /// Sleeps that timed out although there was something: lost wake-ups, or both at the same time.
+    /// Sleeps that timed out although the end was ready: lost wake-ups, or a wake-up at the same time.
     late_wakes: u64,
 }
 
-/// Checks of its cache line by a spinning end between two clock reads: some microseconds.
-const TRIES_PER_LOOK: u32 = 4096;
-/// Clock reads between two checks of the other process, a system call each: some milliseconds.
-const LOOKS_PER_CHECK: u32 = 1024;
+/// Attempts of a spinning end between two clock reads; they take some microseconds.
+const TRIES_PER_CLOCK_READ: u32 = 4096;
+/// Clock reads between two system calls that check the other process; they take some milliseconds.
+const READS_PER_CHECK: u32 = 1024;
 /// Longest sleep with a timer before checking that the other process is alive.
 const MAX_SLEEP: Duration = Duration::from_millis(200);
 
@@ -237,7 +237,7 @@ enum WaitOutcome {
 }
 
 impl ShmWire {
-    fn new(ends: Ends, setup: &Setup) -> Result<Self, TransportError> {
+    fn new(ends: RingEnd, setup: &Setup) -> Result<Self, TransportError> {
         let error = |source| {
             failed("set an alarm for", "shared memory", source, "is a limit on signals (ulimit -i) reached?")
         };
@@ -267,18 +267,18 @@ impl ShmWire {
         self.rings.has_room(&self.ends.map)
     }
 
-    /// Takes the next message if it is there.
+    /// Receives the next message; `None` if there is none.
     #[inline]
-    fn take(&mut self, into: &mut [u8]) -> Option<usize> {
-        let bytes = self.rings.take(&self.ends.map, into)?;
+    fn pop(&mut self, into: &mut [u8]) -> Option<usize> {
+        let bytes = self.rings.pop(&self.ends.map, into)?;
         self.wake(self.rings.peer_asleep().0);
         Some(bytes)
     }
 
     /// Wakes the other end if it has announced that it sleeps.
     ///
-    /// It announces the sleep, then checks once more whether it must; this end changes what it checks, then reads the
-    /// announcement. With a fence in between on both sides at least one of them sees the other, and no wake-up is lost.
+    /// A sleeper sets the word `asleep`, then checks the ring once more. The other end changes the ring, then reads the
+    /// word. With fences between the steps, at least one end sees the other's change: no wake-up is lost.
     #[inline]
     fn wake(&self, asleep: usize) {
         if self.ends.peer_blocks {
@@ -291,8 +291,8 @@ impl ShmWire {
         }
     }
 
-    /// Waits until `is_ready`; `asleep` is the word by which a blocking end announces its sleep.
-    fn until(
+    /// Waits until `is_ready` returns true. `asleep` is the word with which a blocking end announces its sleep.
+    fn wait_until(
         &mut self,
         asleep: usize,
         deadline: Deadline,
@@ -305,22 +305,22 @@ impl ShmWire {
     }
 
     fn spin(&mut self, mut deadline: Deadline, is_ready: impl Fn(&mut Self) -> bool) -> WaitOutcome {
-        let mut looks = 0_u32;
+        let mut reads = 0_u32;
         loop {
-            for _ in 0..TRIES_PER_LOOK {
+            for _ in 0..TRIES_PER_CLOCK_READ {
                 if is_ready(self) {
                     return WaitOutcome::Ready;
                 }
             }
-            looks += 1;
+            reads += 1;
             let gone = self.ends.peer_has_closed()
-                || looks.is_multiple_of(LOOKS_PER_CHECK) && self.ends.peer.as_ref().is_some_and(Process::is_gone);
+                || reads.is_multiple_of(READS_PER_CHECK) && self.ends.peer.as_ref().is_some_and(Process::has_ended);
             if gone {
-                // It may have sent one more message before it closed.
+                // The other end may have sent a message before it closed.
                 return if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed };
             }
             if deadline.left().is_none() {
-                return self.give_up(is_ready);
+                return self.on_time_out(is_ready);
             }
         }
     }
@@ -335,33 +335,33 @@ impl ShmWire {
             self.ends.map.word(asleep).store(1, Relaxed);
             fence(SeqCst);
             if is_ready(self) {
-                self.awake(asleep);
+                self.clear_asleep(asleep);
                 return Ok(WaitOutcome::Ready);
             }
             if self.ends.peer_has_closed() {
-                self.awake(asleep);
+                self.clear_asleep(asleep);
                 return Ok(if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed });
             }
-            let woken = self.nap(asleep, deadline.running())?;
+            let woken = self.sleep_once(asleep, deadline.running())?;
             if is_ready(self) {
                 self.late_wakes += u64::from(woken != Awake::LookAgain);
-                self.awake(asleep);
+                self.clear_asleep(asleep);
                 return Ok(WaitOutcome::Ready);
             }
             if woken != Awake::LookAgain && self.ends.peer_is_gone() {
-                self.awake(asleep);
+                self.clear_asleep(asleep);
                 return Ok(if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed });
             }
             if deadline.left().is_none() {
-                self.awake(asleep);
-                return Ok(self.give_up(is_ready));
+                self.clear_asleep(asleep);
+                return Ok(self.on_time_out(is_ready));
             }
         }
     }
 
-    /// Sleeps until woken, or for at most `at_most`. A sleep under a deadline whose clock has not started sets no
-    /// timer, which would cost each round trip: the alarm interrupts it periodically.
-    fn nap(&mut self, asleep: usize, at_most: Option<Duration>) -> Result<Awake, WireError> {
+    /// Sleeps once, until woken, interrupted or `at_most` has passed. `None` sets no timer, which would cost time in
+    /// each round trip; the alarm interrupts the sleep periodically instead.
+    fn sleep_once(&mut self, asleep: usize, at_most: Option<Duration>) -> Result<Awake, WireError> {
         let system = |source| WireError::System { operation: "futex wait", source };
         if let (None, Some(alarm)) = (at_most, &mut self.alarm) {
             alarm.follow().map_err(system)?;
@@ -369,13 +369,14 @@ impl ShmWire {
         futex::wait(self.ends.map.word(asleep), 1, at_most.map(|most| most.min(MAX_SLEEP))).map_err(system)
     }
 
-    fn awake(&self, asleep: usize) {
+    fn clear_asleep(&self, asleep: usize) {
         self.ends.map.word(asleep).store(0, Relaxed);
     }
 
-    /// Ends a wait at its time-out: even a short one must distinguish a dead peer from a slow one.
+    /// Ends a wait at its time-out. Also checks whether the other end has died, since the time-out may be shorter
+    /// than the interval of these checks.
     #[cold]
-    fn give_up(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> WaitOutcome {
+    fn on_time_out(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> WaitOutcome {
         let gone = self.ends.peer_is_gone();
         match (is_ready(self), gone) {
             (true, _) => WaitOutcome::Ready,
@@ -390,28 +391,28 @@ impl Wire for ShmWire {
         self.check(message)?;
         if !self.has_room() {
             let deadline = Deadline::new(self.timeout);
-            match self.until(self.rings.producer_asleep(), deadline, Self::has_room)? {
+            match self.wait_until(self.rings.producer_asleep(), deadline, Self::has_room)? {
                 WaitOutcome::Ready => {}
                 WaitOutcome::TimedOut => return Err(Deadline::timed_out("send", self.timeout)),
                 WaitOutcome::Closed => return Err(WireError::Closed),
             }
         }
-        self.rings.put(&self.ends.map, message);
+        self.rings.push(&self.ends.map, message);
         self.wake(self.rings.peer_asleep().1);
         Ok(())
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         loop {
-            // A spinning end takes the message in the same check that finds it.
-            let looks = if self.waiting == Waiting::Spin { TRIES_PER_LOOK } else { 1 };
-            for _ in 0..looks {
-                if let Some(bytes) = self.take(into) {
+            // A spinning end receives the message with the same load that finds it.
+            let tries = if self.waiting == Waiting::Spin { TRIES_PER_CLOCK_READ } else { 1 };
+            for _ in 0..tries {
+                if let Some(bytes) = self.pop(into) {
                     return Ok(bytes);
                 }
             }
             let deadline = Deadline::new(self.timeout);
-            match self.until(self.rings.consumer_asleep(), deadline, |wire| wire.is_ready())? {
+            match self.wait_until(self.rings.consumer_asleep(), deadline, |wire| wire.is_ready())? {
                 WaitOutcome::Ready => {}
                 WaitOutcome::TimedOut => return Err(Deadline::timed_out("receive", self.timeout)),
                 WaitOutcome::Closed => return Err(WireError::Closed),
@@ -420,14 +421,14 @@ impl Wire for ShmWire {
     }
 
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
-        if let Some(bytes) = self.take(into) {
+        if let Some(bytes) = self.pop(into) {
             return Ok(Some(bytes));
         }
         if !self.ends.peer_has_closed() {
             return Ok(None);
         }
-        // It may have sent one more message before it closed.
-        self.take(into).map(Some).ok_or(WireError::Closed)
+        // The other end may have sent a message before it closed.
+        self.pop(into).map(Some).ok_or(WireError::Closed)
     }
 
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
@@ -435,7 +436,7 @@ impl Wire for ShmWire {
         if !self.has_room() {
             return Ok(0);
         }
-        self.rings.put(&self.ends.map, bytes);
+        self.rings.push(&self.ends.map, bytes);
         self.wake(self.rings.peer_asleep().1);
         Ok(bytes.len())
     }
@@ -445,7 +446,7 @@ impl Wire for ShmWire {
             return Ok(true);
         }
         let asleep = self.rings.consumer_asleep();
-        self.until(asleep, Deadline::from_now(at_most), |wire| wire.is_ready())
+        self.wait_until(asleep, Deadline::from_now(at_most), |wire| wire.is_ready())
             .map(|waited| waited != WaitOutcome::TimedOut)
     }
 

@@ -1,4 +1,4 @@
-//! TCP over the loopback device, IPv4 and IPv6 (tcp(7)). Nagle's algorithm is on, as by default.
+//! TCP over the loopback device, IPv4 and IPv6 (tcp(7)), with Nagle's algorithm on by default.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::system::sockopt;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
 use crate::wires::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
-use crate::wires::{check, trial};
+use crate::wires::{check, minimal_setup};
 
 /// `tcp` or `tcp6`.
 pub(super) struct Tcp {
@@ -50,18 +50,18 @@ impl Tcp {
         SocketKind {
             transport: self.name,
             family: self.family,
-            sort: Type::STREAM,
+            socket_type: Type::STREAM,
             protocol: Some(Protocol::TCP),
             options: self.card().options,
         }
     }
 }
 
-/// A new socket bound to the address and port of the setup's server.
-pub(super) fn bound(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
+/// Opens a socket bound to the server's address and the port of the setup.
+pub(super) fn bind_socket(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let address = SocketAddr::new(server_end(kind.family, setup), setup.port);
     let socket = kind.open(setup)?;
-    // Lets rounds reuse the same port although connections of the last one linger.
+    // Rounds can reuse the port although connections of the previous round are in TIME-WAIT.
     socket
         .set_reuse_address(true)
         .and_then(|()| socket.bind(&address.into()))
@@ -69,9 +69,9 @@ pub(super) fn bound(kind: &SocketKind, setup: &Setup) -> Result<Socket, Transpor
     Ok(socket)
 }
 
-/// Whether a listener of this kind can be opened here, and its congestion control.
+/// Checks that a listener of this kind can be opened. Returns the congestion control in the receipt.
 pub(super) fn can_run(kind: &SocketKind) -> Result<Receipt, WhyNot> {
-    let socket = bound(kind, &trial()).map_err(|error| no_loopback(kind.family, &error))?;
+    let socket = bind_socket(kind, &minimal_setup()).map_err(|error| no_loopback(kind.family, &error))?;
     let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
     let version = if kind.family == Family::V4 { "IPv4" } else { "IPv6" };
     let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
@@ -101,12 +101,12 @@ impl Transport for Tcp {
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
-        listen(bound(&self.kind(), setup)?, &self.kind(), setup)
+        listen(bind_socket(&self.kind(), setup)?, &self.kind(), setup)
     }
 
-    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, passed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
-        listen_on(handed, &self.kind(), setup)
+        listen_on(passed, &self.kind(), setup)
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {

@@ -11,7 +11,7 @@ use crate::options::Family;
 use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
 use crate::wires::socket::{SocketKind, connect_datagram, listen_datagram, listen_datagram_on, loopback_detail};
-use crate::wires::{check, trial};
+use crate::wires::{check, minimal_setup};
 
 /// `udp` or `udp6`.
 pub(super) struct Udp {
@@ -26,7 +26,7 @@ pub(super) const UDP: Udp = Udp {
     name: "udp",
     summary: "UDP over IPv4, through the loopback device",
     family: Family::V4,
-    // The length field of IPv4 counts 65535 bytes, with 20 of its own header and 8 of UDP's (RFC 791, RFC 768).
+    // The maximum length of IPv4, 65535 bytes, less 20 bytes of its header and 8 of UDP's (RFC 791, RFC 768).
     max_message_bytes: 65_507,
 };
 
@@ -35,7 +35,7 @@ pub(super) const UDP6: Udp = Udp {
     name: "udp6",
     summary: "UDP over IPv6, through the loopback device",
     family: Family::V6,
-    // IPv6's length field does not count its own header (RFC 8200): only UDP's 8 bytes are subtracted.
+    // The length in an IPv6 header does not include the header itself (RFC 8200): 65535 bytes less 8 of UDP's.
     max_message_bytes: 65_527,
 };
 
@@ -44,13 +44,13 @@ impl Udp {
         SocketKind {
             transport: self.name,
             family: self.family,
-            sort: Type::DGRAM,
+            socket_type: Type::DGRAM,
             protocol: Some(Protocol::UDP),
             options: self.card().options,
         }
     }
 
-    fn bound(&self, setup: &Setup) -> Result<Socket, TransportError> {
+    fn bind_socket(&self, setup: &Setup) -> Result<Socket, TransportError> {
         let address = SocketAddr::new(server_end(self.family, setup), setup.port);
         let socket = self.kind().open(setup)?;
         socket.bind(&address.into()).map_err(|source| cannot_bind(address, source))?;
@@ -86,7 +86,7 @@ impl Transport for Udp {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let socket = self.bound(&trial()).map_err(|error| no_loopback(self.family, &error))?;
+        let socket = self.bind_socket(&minimal_setup()).map_err(|error| no_loopback(self.family, &error))?;
         let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
         let buffer = socket.recv_buffer_size().unwrap_or_default();
         Ok(Receipt { detail: format!("{}, receive buffer {buffer} bytes", loopback_detail(version)) })
@@ -94,12 +94,12 @@ impl Transport for Udp {
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
-        Ok(listen_datagram(self.bound(setup)?, &self.kind(), setup))
+        Ok(listen_datagram(self.bind_socket(setup)?, &self.kind(), setup))
     }
 
-    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, passed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
-        listen_datagram_on(handed, &self.kind(), setup)
+        listen_datagram_on(passed, &self.kind(), setup)
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {

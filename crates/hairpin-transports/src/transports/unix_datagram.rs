@@ -1,5 +1,5 @@
-//! A Unix domain datagram socket (unix(7)): connectionless, but ordered and reliable, because a sender waits for room
-//! in the receiver's queue.
+//! A Unix domain datagram socket (unix(7)). It is connectionless, but ordered and reliable, since senders wait for
+//! room.
 
 use hairpin_model::{Card, RoughRoundTrip};
 use socket2::Type;
@@ -17,5 +17,5 @@ pub(super) const UNIX_DATAGRAM: UnixSocket = UnixSocket {
         options: OPTIONS,
         ..Card::LOCAL
     },
-    sort: Type::DGRAM,
+    socket_type: Type::DGRAM,
 };

@@ -17,5 +17,5 @@ pub(super) const UNIX_SEQPACKET: UnixSocket = UnixSocket {
         options: OPTIONS,
         ..Card::LOCAL
     },
-    sort: Type::SEQPACKET,
+    socket_type: Type::SEQPACKET,
 };

@@ -16,5 +16,5 @@ pub(super) const UNIX_STREAM: UnixSocket = UnixSocket {
         options: OPTIONS,
         ..Card::LOCAL
     },
-    sort: Type::STREAM,
+    socket_type: Type::STREAM,
 };

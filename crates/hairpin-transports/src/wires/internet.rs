@@ -1,4 +1,4 @@
-//! Shared parts of TCP, UDP and ICMP: addresses as text, and clear errors about ports and loopback devices.
+//! Shared parts of TCP, UDP and ICMP: addresses as text, and errors about ports and loopback devices.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +9,7 @@ use super::{bad_address, failed};
 use crate::options::Family;
 use crate::wire::{Setup, TransportError};
 
-/// The server's address of the setup: across a link, or the loopback address of this host.
+/// Returns the server's address in the setup, or the loopback address if both ends are on this host.
 pub(crate) fn server_end(family: Family, setup: &Setup) -> IpAddr {
     match (family, setup.server) {
         (Family::V6, Some(server)) => server.v6.into(),
@@ -19,7 +19,7 @@ pub(crate) fn server_end(family: Family, setup: &Setup) -> IpAddr {
     }
 }
 
-/// Parses an address such as `127.0.0.1:7777`, which must be that of the server `at`.
+/// Parses an address such as `127.0.0.1:7777`, whose IP address must be `at`.
 pub(crate) fn parse(address: &str, at: IpAddr) -> Result<SocketAddr, TransportError> {
     address.parse::<SocketAddr>().ok().filter(|parsed| parsed.ip() == at && parsed.port() != 0).ok_or_else(|| {
         let host = if at.is_ipv4() { at.to_string() } else { format!("[{at}]") };
@@ -27,7 +27,7 @@ pub(crate) fn parse(address: &str, at: IpAddr) -> Result<SocketAddr, TransportEr
     })
 }
 
-/// A failed bind; usually the port is occupied.
+/// Returns the error of a failed bind.
 pub(crate) fn cannot_bind(address: SocketAddr, source: io::Error) -> TransportError {
     let hint = match source.kind() {
         io::ErrorKind::AddrInUse => "the port is occupied: choose another, or 0 for any that is free",
@@ -38,7 +38,7 @@ pub(crate) fn cannot_bind(address: SocketAddr, source: io::Error) -> TransportEr
     failed("bind", &address.to_string(), source, hint)
 }
 
-/// Why a protocol cannot run over the loopback device.
+/// Explains why a protocol cannot run over the loopback device.
 pub(crate) fn no_loopback(family: Family, error: &TransportError) -> WhyNot {
     let hint = if family == Family::V6 {
         "enable IPv6 on the loopback device: sysctl net.ipv6.conf.lo.disable_ipv6=0"

@@ -1,8 +1,8 @@
-//! The part of a packet's IP header that tells about its path.
+//! The fields of a packet's IP header that depend on its path.
 
 use hairpin_model::{Fact, fact_names};
 
-/// The fields of an IP header that routers change.
+/// The fields of an IP header that routers may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
     /// Time to live of IPv4, hop limit of IPv6. Each router subtracts one.
@@ -12,7 +12,7 @@ pub struct IpHeader {
 }
 
 impl IpHeader {
-    /// The header at the start of a packet; `None` if there is none, or if it is truncated.
+    /// Parses the header at the start of a packet; `None` if it is missing or truncated.
     pub fn of_packet(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 if packet.len() >= 20 => Some(Self { ttl: packet[8], traffic_class: packet[1] }),

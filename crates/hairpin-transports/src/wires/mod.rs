@@ -1,4 +1,4 @@
-//! Shared parts of the transports: waiting on a descriptor, and the checks before anything is opened.
+//! Shared parts of the transports: deadlines, errors, and the checks before anything is opened.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod internet;
@@ -49,12 +49,12 @@ fn impossible(reason: String, hint: String) -> Result<(), TransportError> {
     Err(TransportError::Impossible(WhyNot::new(reason, hint)))
 }
 
-/// A failed system call, with a hint (may be empty).
+/// Returns the error of a failed system call. The hint may be empty.
 pub(crate) fn failed(operation: &'static str, object: &str, source: io::Error, hint: &str) -> TransportError {
     TransportError::System { operation, object: object.to_owned(), source, hint: hint.to_owned() }
 }
 
-/// A system call that did not reach the other end, with a hint.
+/// Returns the error of a system call that did not reach the other end, with a hint.
 pub(crate) fn unreached(operation: &'static str, address: &str, source: io::Error) -> TransportError {
     let hint = match source.kind() {
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => "is the interface up (`ip link`)?",
@@ -66,16 +66,16 @@ pub(crate) fn unreached(operation: &'static str, address: &str, source: io::Erro
     failed(operation, address, source, hint)
 }
 
-/// An address that this transport cannot parse.
+/// Returns the error of an address that a transport cannot parse.
 pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
     let source = io::Error::new(io::ErrorKind::InvalidInput, format!("not an address of the form {expected}"));
     failed("connect to", address, source, "use the address that the server printed")
 }
 
 /// Interval at which a wait for a client checks whether it was abandoned.
-pub(crate) const ASK: Duration = Duration::from_millis(100);
+pub(crate) const ABANDON_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The rest of a wait for a client, at most [`ASK`]; `None` when its time has passed.
+/// Returns how long to wait for a client, at most [`ABANDON_POLL_INTERVAL`]; `None` once the deadline has passed.
 pub(crate) fn left_to_accept(
     deadline: &mut Deadline,
     is_abandoned: &mut dyn FnMut() -> bool,
@@ -83,49 +83,49 @@ pub(crate) fn left_to_accept(
     if is_abandoned() {
         return Err(TransportError::Abandoned);
     }
-    Ok(deadline.left().map(|left| left.min(ASK)))
+    Ok(deadline.left().map(|left| left.min(ABANDON_POLL_INTERVAL)))
 }
 
-/// The error of a second client if a listener has one.
+/// Returns the error of a listener that accepts one client only.
 pub(crate) fn second_connection(transport: &'static str) -> TransportError {
     TransportError::Unsupported { transport, what: Unsupported::SecondConnection }
 }
 
-/// A time-out, and when its clock was started.
+/// A time-out, and the start of its clock.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     timeout: Duration,
     started: Option<Instant>,
 }
 
-/// Maximum time that a call waits before its deadline is checked again: a signal interrupts one thread only, and the
-/// others must also notice [`give_up`](crate::giving_up::give_up).
-pub(crate) const LOOK: Duration = Duration::from_millis(500);
+/// Longest wait before a deadline is checked again: a signal interrupts only one thread, and the other threads must
+/// also notice [`give_up`](crate::giving_up::give_up).
+pub(crate) const MAX_SLICE: Duration = Duration::from_millis(500);
 
-/// How long a call may wait: not at all after [`give_up`](crate::giving_up::give_up).
+/// Returns how long one call may wait: at most [`MAX_SLICE`], and 0 after [`give_up`](crate::giving_up::give_up).
 pub(crate) fn slice(left: Duration) -> Duration {
-    if has_given_up() { Duration::ZERO } else { left.min(LOOK) }
+    if has_given_up() { Duration::ZERO } else { left.min(MAX_SLICE) }
 }
 
 impl Deadline {
-    /// A time-out whose clock starts at the first check: a call that need not wait reads no clock. A wait before the
-    /// first check is not counted and prolongs the whole. Use it to detect a dead peer, never for a wait that must end
-    /// on time.
+    /// Creates a time-out whose clock starts at the first check, so that a call that need not wait does not read the
+    /// clock. The time before the first check is not counted. Use this only to detect a dead peer.
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { timeout, started: None }
     }
 
-    /// A time-out whose clock starts now: for a wait that must end on time.
+    /// Creates a time-out whose clock starts now, for a wait that must end on time.
     pub(crate) fn from_now(timeout: Duration) -> Self {
         Self { timeout, started: Some(Instant::now()) }
     }
 
-    /// The remaining time if the clock has started, zero once it has passed; `None` before the first check.
+    /// Returns the remaining time, 0 if none is left; `None` if the clock has not started.
     pub(crate) fn running(&self) -> Option<Duration> {
         self.started.map(|started| self.timeout.saturating_sub(started.elapsed()))
     }
 
-    /// The remaining time; `None` if it has passed, or after [`give_up`](crate::giving_up::give_up).
+    /// Starts the clock if necessary. Returns the remaining time; `None` if none is left, or after
+    /// [`give_up`](crate::giving_up::give_up).
     pub(crate) fn left(&mut self) -> Option<Duration> {
         if has_given_up() {
             return None;
@@ -141,7 +141,7 @@ impl Deadline {
 
 /// A minimal setup, to check whether a transport can run.
 #[cfg(target_os = "linux")]
-pub(crate) fn trial() -> Setup {
+pub(crate) fn minimal_setup() -> Setup {
     Setup {
         options: hairpin_model::options::Options::default(),
         waiting: hairpin_model::case::Waiting::Block,
@@ -161,7 +161,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     #[test]
-    fn a_deadline_from_now_counts_what_passes_before_the_first_look() {
+    fn a_deadline_from_now_counts_the_time_before_the_first_check() {
         let mut deadline = Deadline::from_now(HOUR);
         deadline.started = deadline.started.and_then(|started| started.checked_sub(HOUR / 2));
         assert!(deadline.running().is_some_and(|left| left <= HOUR / 2));

@@ -2,14 +2,14 @@
 
 use crate::wire::{Connection, TransportError, Unsupported, Wire};
 
-/// Both ends use the wire of the connection itself.
+/// A connection whose only wire is the connection itself.
 pub(crate) struct OneWire {
     transport: &'static str,
     wire: Option<Box<dyn Wire>>,
 }
 
 impl OneWire {
-    /// A connection that carries `wire`.
+    /// Creates a connection that carries `wire`.
     pub(crate) fn connection(transport: &'static str, wire: impl Wire + 'static) -> Box<dyn Connection> {
         Box::new(Self { transport, wire: Some(Box::new(wire)) })
     }

@@ -1,14 +1,14 @@
 //! Two rings in a shared memory area: the layout, and one end's view of them.
 //!
 //! Each ring has one producer and one consumer. A slot starts with a word that identifies its message; the consumer
-//! watches that word, and the payload follows in the same cache line, so a small message moves exactly one cache line.
-//! A second word tells the other end how much of its own ring has been taken. Two rules minimize the cache lines that
-//! move between the CPUs:
+//! watches this word, and the payload follows in the same cache line, so a small message moves exactly one cache line.
+//! A second word reports how many messages the slot's producer has received from the other ring. Two rules minimize the
+//! cache lines that move between the CPUs:
 //!
-//! - the producer reads the consumer's position only when its own copy of it says that the ring may be full;
-//! - when an answer says that everything was taken, the producer restarts at the first slot and announces it in the
-//!   message before (`RESTART`). A ping-pong therefore stays in the same two slots each way, which is measurably closer
-//!   to the bare exchange of two cache lines than walking through a whole ring (here 107 against 134 ns for 256 slots).
+//! - the producer reads the consumer's position only when its own copy of it shows that the ring may be full;
+//! - when a received message reports that all sent messages were received, the producer restarts at the first slot; it
+//!   sets `RESTART` in the next message to announce this. A ping-pong therefore stays in the same two slots in each
+//!   direction, which takes 107 ns instead of 134 ns for a walk through all 256 slots.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -20,16 +20,16 @@ pub(crate) struct Layout {
     pub(crate) slot_count: usize,
 }
 
-/// Maximum size of a ring, unless two messages need more: small enough for a second-level cache.
+/// Size of a ring in bytes, unless two messages need more: small enough for a second-level cache.
 const RING_BYTES: usize = 1 << 20;
 const MAX_SLOTS: usize = 256;
 const CACHE_LINE_BYTES: usize = 64;
 
-/// A slot's first word: the number of the message (its lower 32 bits, from 1) in the upper half, the length in the
-/// lower.
+/// Size of a slot's two header words. The first contains the number of the message (its lower 32 bits, from 1) in the
+/// upper half, and the length in the lower half.
 const SLOT_HEADER_BYTES: usize = 16;
-/// A slot's second word: number of messages that its producer has taken from the other ring.
-const TAKEN: usize = 8;
+/// Offset of a slot's second word: the number of messages that its producer has received from the other ring.
+const RECEIVED: usize = 8;
 /// Flag in a slot's first word: the next message is in the first slot.
 const RESTART: u32 = 1 << 31;
 
@@ -38,29 +38,29 @@ impl Layout {
     const MAGIC: usize = 0;
     const SLOT_BYTES: usize = 8;
     const SLOT_COUNT: usize = 16;
-    /// Whether the client has connected; a futex.
+    /// Offset of the futex word that states whether a client has connected.
     pub(crate) const HELLO: usize = 24;
-    /// The words of each end: its process, whether it sleeps, whether it has closed.
+    /// Offsets of the words that describe each end: its process, whether it sleeps, whether it has closed.
     pub(crate) const ABOUT: [usize; 2] = [256, 384];
     pub(crate) const PID: usize = 0;
     pub(crate) const BLOCKS: usize = 4;
     pub(crate) const CLOSED: usize = 8;
-    /// The words of the two rings, by consumer.
+    /// Offsets of the words of the two rings, by consumer.
     pub(crate) const RINGS: [usize; 2] = [512, 1024];
-    /// Words of a ring, each in separate cache lines; adjacent lines are fetched in pairs, so two each.
+    /// Offsets of a ring's words, each in a separate pair of cache lines: CPUs fetch adjacent lines in pairs.
     const POSITION: usize = 0;
     pub(crate) const CONSUMER_ASLEEP: usize = 128;
     pub(crate) const PRODUCER_ASLEEP: usize = 256;
-    /// The first slot; the client's ring comes first.
+    /// Offset of the first slot. The client's ring comes first.
     pub(crate) const SLOTS: usize = 4096;
 
-    /// Rings for messages of at most `largest` bytes.
+    /// Returns the layout of rings for messages of up to `largest` bytes.
     pub(crate) fn for_messages_of(largest: usize) -> Self {
         let slot_bytes = (largest + SLOT_HEADER_BYTES).next_multiple_of(CACHE_LINE_BYTES);
         Self { slot_bytes, slot_count: (RING_BYTES / slot_bytes).clamp(2, MAX_SLOTS) }
     }
 
-    /// Size of the largest message that fits.
+    /// Size of the largest message that fits, in bytes.
     pub(crate) fn message_bytes(self) -> usize {
         self.slot_bytes - SLOT_HEADER_BYTES
     }
@@ -97,18 +97,17 @@ impl Layout {
     }
 }
 
-/// One end's view: it consumes from one ring and produces into the other.
+/// One end's view: the end consumes from one ring and produces into the other.
 pub(crate) struct Rings {
     pub(crate) layout: Layout,
     incoming: Cursor,
     outgoing: Cursor,
-    /// Position up to which the outgoing ring may be filled before the consumer's position must be read.
+    /// Position up to which the outgoing ring has room. Beyond it the consumer's position must be read first.
     limit: u64,
-    /// The position after the last message that restarted, and the slot of that message, which is not free until it has
-    /// been taken.
+    /// Position after the last message with `RESTART`, and that message's slot, which is free once it was received.
     restarted: (u64, usize),
-    /// All sent messages were taken: the last answer said so, and nothing was sent since.
-    all_taken: bool,
+    /// Whether the last received message reported that all sent messages were received, and none was sent since.
+    all_received: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,8 +129,8 @@ impl Cursor {
         Self { words: Layout::RINGS[consumer], first, slot: first, end, position: 0 }
     }
 
-    /// The upper half of the current slot's first word when it holds the current message. A slot's old message is only
-    /// mistaken for it after 2^32 messages.
+    /// Returns the upper half of the first word that the current slot has once it contains the current message. An old
+    /// message in the slot could have the same value only after 2^32 messages.
     #[inline]
     fn number(&self) -> u32 {
         self.position as u32 + 1
@@ -146,7 +145,7 @@ impl Cursor {
 }
 
 impl Rings {
-    /// The view of end 0 or 1.
+    /// Creates the view of end 0 or 1.
     pub(crate) fn new(layout: Layout, own: usize) -> Self {
         Self {
             layout,
@@ -154,46 +153,46 @@ impl Rings {
             outgoing: Cursor::new(layout, 1 - own),
             limit: layout.slot_count as u64,
             restarted: (0, 0),
-            all_taken: false,
+            all_received: false,
         }
     }
 
-    /// The word by which the consumer of the incoming ring announces its sleep.
+    /// Offset of the word with which the consumer of the incoming ring announces its sleep.
     pub(crate) fn consumer_asleep(&self) -> usize {
         self.incoming.words + Layout::CONSUMER_ASLEEP
     }
 
-    /// The word by which the producer of the outgoing ring announces its sleep.
+    /// Offset of the word with which the producer of the outgoing ring announces its sleep.
     pub(crate) fn producer_asleep(&self) -> usize {
         self.outgoing.words + Layout::PRODUCER_ASLEEP
     }
 
-    /// The words by which the other end announces its sleep: as producer, and as consumer.
+    /// Offsets of the words with which the other end announces its sleep, as producer and as consumer.
     pub(crate) fn peer_asleep(&self) -> (usize, usize) {
         (self.incoming.words + Layout::PRODUCER_ASLEEP, self.outgoing.words + Layout::CONSUMER_ASLEEP)
     }
 
-    /// Whether the next message is there; `take` checks again before it reads the message.
+    /// Whether the next message is available. [`Rings::pop`] checks again before it reads the message.
     #[inline]
     pub(crate) fn is_ready(&self, map: &Map) -> bool {
         let header = map.long_word(self.incoming.slot).load(Relaxed);
         (header >> 32) as u32 == self.incoming.number()
     }
 
-    /// Takes the next message if it is there.
+    /// Copies the next message to `into`. Returns its length; `None` if there is none.
     #[inline]
-    pub(crate) fn take(&mut self, map: &Map, into: &mut [u8]) -> Option<usize> {
+    pub(crate) fn pop(&mut self, map: &Map, into: &mut [u8]) -> Option<usize> {
         let slot = self.incoming.slot;
         let header = map.long_word(slot).load(Acquire);
         if (header >> 32) as u32 != self.incoming.number() {
             return None;
         }
-        // The other process wrote the length: whatever its value, at most one slot is read.
+        // The other process wrote the length, which is untrusted: at most one slot is read.
         let length = header as u32 & !RESTART;
         let bytes = (length as usize).min(self.layout.message_bytes()).min(into.len());
         map.copy_out(slot + SLOT_HEADER_BYTES, &mut into[..bytes]);
-        if map.long_word(slot + TAKEN).load(Relaxed) == self.outgoing.position {
-            self.all_taken = true;
+        if map.long_word(slot + RECEIVED).load(Relaxed) == self.outgoing.position {
+            self.all_received = true;
             self.limit = self.outgoing.position + self.layout.slot_count as u64;
         }
         self.incoming.advance(self.layout.slot_bytes, header as u32 & RESTART != 0);
@@ -204,37 +203,38 @@ impl Rings {
     /// Whether there is room for another message.
     #[inline]
     pub(crate) fn has_room(&mut self, map: &Map) -> bool {
-        self.outgoing.position < self.limit || self.look_for_room(map)
+        self.outgoing.position < self.limit || self.update_limit(map)
     }
 
-    fn look_for_room(&mut self, map: &Map) -> bool {
-        let taken = map.long_word(self.outgoing.words + Layout::POSITION).load(Acquire);
-        // The other process wrote the position: impossible values are ignored.
-        if taken <= self.outgoing.position {
+    /// Reads the consumer's position. Returns whether there is room.
+    fn update_limit(&mut self, map: &Map) -> bool {
+        let received = map.long_word(self.outgoing.words + Layout::POSITION).load(Acquire);
+        // The other process wrote the position, which is untrusted: impossible values are ignored.
+        if received <= self.outgoing.position {
             let (after, slot) = self.restarted;
-            let room = if taken >= after {
+            let room = if received >= after {
                 self.layout.slot_count
             } else {
-                // The slots before that of the restarted message are free.
+                // The slots before the one with the `RESTART` message are free.
                 1 + (slot - self.outgoing.first) / self.layout.slot_bytes
             };
-            self.limit = self.limit.max(taken + room as u64);
+            self.limit = self.limit.max(received + room as u64);
         }
         self.outgoing.position < self.limit
     }
 
-    /// Puts a message that fits into a slot. There must be room.
+    /// Writes a message, which must fit, into the next slot. There must be room.
     #[inline]
-    pub(crate) fn put(&mut self, map: &Map, message: &[u8]) {
+    pub(crate) fn push(&mut self, map: &Map, message: &[u8]) {
         let slot = self.outgoing.slot;
         map.copy_in(slot + SLOT_HEADER_BYTES, message);
-        map.long_word(slot + TAKEN).store(self.incoming.position, Relaxed);
-        let restart = self.all_taken && slot != self.outgoing.first;
-        // A length is below 2^31, by the card and the layout.
+        map.long_word(slot + RECEIVED).store(self.incoming.position, Relaxed);
+        let restart = self.all_received && slot != self.outgoing.first;
+        // The card and the layout limit the length to less than 2^31.
         let length = message.len() as u32 | if restart { RESTART } else { 0 };
         map.long_word(slot).store(u64::from(self.outgoing.number()) << 32 | u64::from(length), Release);
         self.outgoing.advance(self.layout.slot_bytes, restart);
-        self.all_taken = false;
+        self.all_received = false;
         if restart {
             let before = (slot - self.outgoing.first) / self.layout.slot_bytes;
             self.restarted = (self.outgoing.position, slot);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the ends do in whatever order: messages are taken complete, once and in order.
+        /// For any sequence of operations, messages arrive complete, once and in order.
         #[test]
         fn rings_behave_as_queues(
             slot_count in 2_usize..9,
@@ -281,13 +281,13 @@ mod tests {
                     if room {
                         next = next.wrapping_add(1);
                         let message = vec![next; length];
-                        ends[end].put(&map, &message);
+                        ends[end].push(&map, &message);
                         queues[1 - end].push_back(message);
                     }
                 } else {
                     let mut into = [0; 128];
-                    let taken = ends[end].take(&map, &mut into).map(|bytes| into[..bytes].to_vec());
-                    prop_assert_eq!(taken, queues[end].pop_front());
+                    let message = ends[end].pop(&map, &mut into).map(|bytes| into[..bytes].to_vec());
+                    prop_assert_eq!(message, queues[end].pop_front());
                 }
                 for end in 0..2 {
                     prop_assert_eq!(ends[end].is_ready(&map), !queues[end].is_empty());
@@ -305,19 +305,19 @@ mod tests {
         for _ in 0..1000 {
             for (from, to) in [(0, 1), (1, 0)] {
                 assert!(ends[from].has_room(&map));
-                ends[from].put(&map, b"ping");
+                ends[from].push(&map, b"ping");
                 assert!(ends[from].outgoing.slot <= ends[from].outgoing.first + 2 * 64);
-                assert_eq!(ends[to].take(&map, &mut [0; 4]), Some(4));
+                assert_eq!(ends[to].pop(&map, &mut [0; 4]), Some(4));
             }
         }
         let mut filled = 0;
         while ends[0].has_room(&map) {
-            ends[0].put(&map, b"ping");
+            ends[0].push(&map, b"ping");
             filled += 1;
         }
         assert!(filled >= 2, "{filled}");
-        while ends[1].take(&map, &mut [0; 4]).is_some() {}
-        let filled = (0..1000).take_while(|_| ends[0].has_room(&map).then(|| ends[0].put(&map, b"ping")).is_some());
+        while ends[1].pop(&map, &mut [0; 4]).is_some() {}
+        let filled = (0..1000).take_while(|_| ends[0].has_room(&map).then(|| ends[0].push(&map, b"ping")).is_some());
         assert_eq!(filled.count(), 256);
     }
 

@@ -15,7 +15,7 @@ use crate::saved;
 /// Computes the run again, saves it and shows it, even if it cannot be saved.
 ///
 /// # Errors
-/// There is no run, or its samples cannot be read.
+/// If there is no run, or its samples cannot be read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
     let (folder, mut run) = RunFolder::open(path).map_err(Stopped::usage)?;
@@ -23,7 +23,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if let Some(which) = matches.get_one::<String>("ladder") {
         time_sequence::chosen(&run, which).map_err(Stopped::usage)?;
     }
-    // A killed run remains interrupted: only what it saved is known.
+    // A killed run counts as interrupted, because only what it saved is known.
     if run.state == State::Running {
         run.state = State::Interrupted;
     }

@@ -1,4 +1,4 @@
-//! `hairpin check`: what a ticket allows, and whether TCP and UDP reach its server.
+//! `hairpin check`: shows what a ticket allows, and whether TCP and UDP reach its server.
 
 use clap::ArgMatches;
 use hairpin_hosts::datagram_check::DatagramCheck;
@@ -14,19 +14,19 @@ use crate::remote::Remote;
 struct Checked {
     remote: Remote,
     trial: DatagramCheck,
-    /// Transports of this program that cannot be measured there, and why.
-    not_there: Vec<(&'static str, String)>,
+    /// Transports of this program that cannot be measured with the server, and why.
+    unavailable: Vec<(&'static str, String)>,
 }
 
-/// Connects, tries datagrams, and prints the results.
+/// Connects, checks whether datagrams get through, and prints the results.
 ///
 /// # Errors
-/// The ticket cannot be read, or the server cannot be reached or refuses.
+/// If the ticket cannot be read, or the server cannot be reached or refuses.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let is_json = matches.get_flag("json");
     let checked = check(matches).inspect_err(|stopped| {
-        if let Some(told) = stopped.told.as_ref().filter(|_| is_json) {
-            output::json(&why_not(told, stopped.exit));
+        if let Some(connection_error) = stopped.connection_error.as_ref().filter(|_| is_json) {
+            output::json(&why_not(connection_error, stopped.exit));
         }
     })?;
     let exit = if checked.trial.is_through() { Exit::Fine } else { Exit::RoundsFailed };
@@ -40,7 +40,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 
 fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
     let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
-    let remote = two_hosts::to_check(matches, || interrupt::raised_by_user().map_err(unready))?;
+    let remote = two_hosts::connect_for_check(matches, || interrupt::raised_by_user().map_err(unready))?;
     let mut remote = remote.ok_or_else(|| {
         Stopped::usage(
             "no ticket: neither an argument nor HAIRPIN_TO has one (hint: `hairpin check @FILE`, or HAIRPIN_TO=@FILE, where \
@@ -49,11 +49,11 @@ fn check(matches: &ArgMatches) -> Result<Checked, Stopped> {
     })?;
     remote.refuse_used_up().map_err(|refused| Stopped::not_known(NotKnown::Refused(refused)))?;
     let trial = remote.check_datagrams().map_err(|failure| Stopped::failed(&failure))?;
-    let not_there = not_there(&remote);
-    Ok(Checked { remote, trial, not_there })
+    let unavailable = unavailable_transports(&remote);
+    Ok(Checked { remote, trial, unavailable })
 }
 
-fn not_there(remote: &Remote) -> Vec<(&'static str, String)> {
+fn unavailable_transports(remote: &Remote) -> Vec<(&'static str, String)> {
     let host = remote.host();
     let cards = hairpin_transports::all().map(|transport| transport.card());
     let why = |card: &hairpin_model::card::Card| {
@@ -69,8 +69,8 @@ fn not_there(remote: &Remote) -> Vec<(&'static str, String)> {
 }
 
 /// JSON for a server that refused or was not reached.
-fn why_not(told: &NotKnown, exit: Exit) -> Check {
-    let (refused, failed) = match told {
+fn why_not(connection_error: &NotKnown, exit: Exit) -> Check {
+    let (refused, failed) = match connection_error {
         NotKnown::Refused(refused) => (Some(refused.clone()), None),
         NotKnown::Failed(failure) => (None, Some(failure.clone())),
     };
@@ -78,7 +78,7 @@ fn why_not(told: &NotKnown, exit: Exit) -> Check {
 }
 
 fn as_json(checked: &Checked, exit: Exit) -> Check {
-    let Checked { remote, trial, not_there } = checked;
+    let Checked { remote, trial, unavailable } = checked;
     let (about, (tool, round_trip)) = (&remote.about, remote.known());
     let refusal =
         |(transport, reason): &(&'static str, String)| RefusedTransport { transport, reason: reason.clone() };
@@ -91,19 +91,19 @@ fn as_json(checked: &Checked, exit: Exit) -> Check {
         limits: about.limits,
         used_bytes: about.used_bytes,
         datagrams: CheckedDatagrams { is_through: trial.is_through(), evidence: trial.evidence() },
-        refusals: not_there.iter().map(refusal).collect(),
+        refusals: unavailable.iter().map(refusal).collect(),
     };
     Check { exit_code: exit.code(), refused: None, failed: None, server: Some(server) }
 }
 
 fn as_text(checked: &Checked, look: Look) -> String {
-    let Checked { remote, trial, not_there } = checked;
+    let Checked { remote, trial, unavailable } = checked;
     let (about, (tool, round_trip)) = (&remote.about, remote.known());
     let environment = &about.environment;
     let words = about.limits.words();
     let limits = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
     let used = quantities::bytes(about.used_bytes as f64);
-    let not_there: Vec<&str> = not_there.iter().map(|(name, _)| *name).collect();
+    let unavailable: Vec<&str> = unavailable.iter().map(|(name, _)| *name).collect();
     let udp = if trial.is_through() { "yes".to_owned() } else { format!("no: {}", trial.evidence()) };
     let line = |name: &str, value: &str| render_item(&format!("{name:<12}"), value, &look);
     [
@@ -116,7 +116,7 @@ fn as_text(checked: &Checked, look: Look) -> String {
         line("Used today", &used),
         line("Expires", &quantities::utc(about.expires_unix_s)),
         line("Sessions", &about.sessions.to_string()),
-        line("Not there", &not_there.join(", ")),
+        line("Not there", &unavailable.join(", ")),
     ]
     .concat()
 }

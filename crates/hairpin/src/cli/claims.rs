@@ -1,4 +1,4 @@
-//! `hairpin claims`: published claims, and which of them hold here.
+//! `hairpin claims`: lists published claims, and tests which of them hold here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -25,23 +25,23 @@ use crate::tool;
 /// Lists the claims, or tests them.
 ///
 /// # Errors
-/// A claim is unknown, or a folder cannot be created: nothing was measured.
+/// If a claim is unknown, or a folder cannot be created. Nothing was measured then.
 pub fn run(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     if let Some(("run", matches)) = matches.subcommand() {
-        return test(program, matches, arguments);
+        return test_claims(program, matches, arguments);
     }
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
     let chosen = choose(&asked).map_err(Stopped::usage)?;
     let mut report = report(&chosen, arguments);
-    report.claims = each(&chosen, |chosen, claim| listed(claim, &chosen.text.letter));
+    report.claims = map_claims(&chosen, |chosen, claim| listed(claim, &chosen.text.letter));
     report.runs =
         chosen.iter().flat_map(|chosen| chosen.runs().into_iter().map(|run| planned(chosen, run))).collect();
     show(&report, matches);
     Ok(Exit::Fine)
 }
 
-/// Makes each run that the claims need once, and judges the claims by the results.
-fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+/// Performs each run that the claims need once, and judges the claims by the results.
+fn test_claims(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
     let mut chosen = choose(&asked).map_err(Stopped::usage)?;
     if two_hosts::is_asked(matches) {
@@ -56,31 +56,31 @@ fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Resu
     report.to = ends.server.as_ref().map(|server| server.host().name);
     let named = matches.get_one::<PathBuf>("out").cloned();
     let folder = named.unwrap_or_else(|| new_folder("claims", report.started_unix_s));
-    let files = begin(&folder)?;
+    let files = create_folder(&folder)?;
     let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
-    let wish = RunOptions {
+    let options = RunOptions {
         seed,
         rounds: matches.get_one("rounds").copied(),
         quiet: matches.get_flag("quiet"),
-        to: report.to.is_some().then(|| to(matches)),
+        to: report.to.is_some().then(|| server_arguments(matches)),
     };
     report.seed = Some(seed);
     let mut unsaved = Vec::new();
     for of_text in &chosen {
-        let mut made: BTreeMap<String, Result<Run, String>> = BTreeMap::new();
+        let mut results: BTreeMap<String, Result<Run, String>> = BTreeMap::new();
         for name in of_text.runs() {
-            let mut told = planned(of_text, name);
-            let words = wish.words(&told.command);
-            told.command = shell::command(&words);
-            if !wish.quiet && !ends.is_stopped() {
-                output::note(&format!("Run {} of {needed}: {}", report.runs.len() + 1, told.command));
+            let mut test_run = planned(of_text, name);
+            let words = options.words(&test_run.command);
+            test_run.command = shell::command(&words);
+            if !options.quiet && !ends.is_stopped() {
+                output::note(&format!("Run {} of {needed}: {}", report.runs.len() + 1, test_run.command));
             }
-            let run = one_run(program, &mut told, words, &ends, &folder, &mut unsaved);
-            note(&mut report, &run, told);
-            made.insert(name.to_owned(), run);
+            let run = one_run(program, &mut test_run, words, &ends, &folder, &mut unsaved);
+            record_run(&mut report, &run, test_run);
+            results.insert(name.to_owned(), run);
         }
         let runs: Runs<'_> =
-            made.iter().map(|(name, run)| (name.clone(), run.as_ref().map_err(Clone::clone))).collect();
+            results.iter().map(|(name, run)| (name.clone(), run.as_ref().map_err(Clone::clone))).collect();
         report.claims.extend(of_text.claims.iter().map(|claim| judge(claim, &of_text.text.letter, &runs)));
     }
     if ends.is_stopped() {
@@ -96,24 +96,24 @@ fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Resu
     })
 }
 
-/// Why none of these claims can be tested: the missing parts, or the reasons to skip.
+/// Why none of these claims can be tested: missing parts, or reasons for skipping.
 fn nothing_to_test(chosen: &[SelectedClaims]) -> String {
-    let why = each(chosen, |_, claim| {
+    let why = map_claims(chosen, |_, claim| {
         let parts: BTreeSet<&str> = claim.missing().into_iter().collect();
         let reasons: BTreeSet<&str> = claim.skipped().into_iter().collect();
-        let told = |set: BTreeSet<&str>| set.into_iter().collect::<Vec<_>>().join(", ");
+        let joined = |set: BTreeSet<&str>| set.into_iter().collect::<Vec<_>>().join(", ");
         if parts.is_empty() {
-            format!("{} is skipped: {}", claim.id, told(reasons))
+            format!("{} is skipped: {}", claim.id, joined(reasons))
         } else {
-            format!("{} is missing {}", claim.id, told(parts))
+            format!("{} is missing {}", claim.id, joined(parts))
         }
     });
     let why = why.join("; ");
     format!("nothing can be tested, and nothing was run: {why} (hint: `hairpin claims` lists what can be tested)")
 }
 
-/// The arguments that name the server of each run on another host.
-fn to(matches: &ArgMatches) -> Vec<String> {
+/// The arguments that select the server on another host, for each run.
+fn server_arguments(matches: &ArgMatches) -> Vec<String> {
     let text = |name: &'static str| matches.get_one::<String>(name).cloned();
     let number = |name: &'static str| matches.get_one::<u16>(name).map(ToString::to_string);
     let cpu = matches.get_one::<usize>("cpu").map(ToString::to_string);
@@ -138,7 +138,7 @@ struct RunOptions {
     seed: u64,
     rounds: Option<u64>,
     quiet: bool,
-    /// Arguments that name the server, if it is on another host.
+    /// Arguments that select the server, if it is on another host.
     to: Option<Vec<String>>,
 }
 
@@ -160,10 +160,10 @@ impl RunOptions {
     }
 }
 
-/// Makes one run into its folder, with its page; the error says why it failed.
+/// Performs one run, and saves it in its folder with its page; the error says why it failed.
 fn one_run(
     program: &Program,
-    told: &mut TestRun,
+    test_run: &mut TestRun,
     words: Vec<String>,
     ends: &Ends,
     parent: &Path,
@@ -178,9 +178,9 @@ fn one_run(
         return Err("its command names no experiment".to_owned());
     };
     let session = session_of(program, experiment, matches).map_err(|stopped| stopped.to_string())?;
-    let session = ends.joined(session).command_line(words).save_in(parent.join(&told.name));
+    let session = ends.joined(session).command_line(words).save_in(parent.join(&test_run.name));
     let (folder, run) = ends.run(session).map_err(|refused| refused.to_string())?;
-    told.folder = Some(told.name.clone());
+    test_run.folder = Some(test_run.name.clone());
     unsaved.extend(write_page(&run, &folder).err());
     unsaved.extend(run.unsaved.iter().map(|failure| failure.cause.clone()));
     Ok(run)
@@ -190,22 +190,22 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun) {
+fn record_run(report: &mut ClaimsReport, run: &Result<Run, String>, mut test_run: TestRun) {
     match run {
         Ok(run) => {
-            told.failed_rounds = run.failed_rounds() as u64;
+            test_run.failed_rounds = run.failed_rounds() as u64;
             let warns = |finding: &&Finding| finding.about == About::Run && finding.severity != Severity::Note;
-            told.warnings = run.findings.iter().filter(warns).map(|finding| finding.code.clone()).collect();
+            test_run.warnings = run.findings.iter().filter(warns).map(|finding| finding.code.clone()).collect();
             report.duration_ns += run.duration_ns;
             report.environment.get_or_insert_with(|| run.environment().clone());
         }
-        Err(why) => told.problem = Some(why.clone()),
+        Err(why) => test_run.problem = Some(why.clone()),
     }
-    report.runs.push(told);
+    report.runs.push(test_run);
 }
 
 /// Creates the folder; refuses one that already has claims.
-fn begin(folder: &Path) -> Result<Folder, Stopped> {
+fn create_folder(folder: &Path) -> Result<Folder, Stopped> {
     let files = Folder::create(folder).map_err(|error| {
         Stopped::usage(format!("cannot create {}: {error} (hint: use another folder with --out)", shown(folder)))
     })?;
@@ -256,7 +256,10 @@ fn report(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
     }
 }
 
-fn each<T>(chosen: &[SelectedClaims], of: impl Fn(&SelectedClaims, &hairpin_model::claim::Claim) -> T) -> Vec<T> {
+fn map_claims<T>(
+    chosen: &[SelectedClaims],
+    of: impl Fn(&SelectedClaims, &hairpin_model::claim::Claim) -> T,
+) -> Vec<T> {
     chosen.iter().flat_map(|text| text.claims.iter().map(|claim| of(text, claim)).collect::<Vec<_>>()).collect()
 }
 

@@ -33,8 +33,8 @@ impl Selection {
         })
     }
 
-    /// The selected ones of the listed runs; the newest come first.
-    fn of(&self, runs: Vec<SavedRun>) -> Vec<SavedRun> {
+    /// Returns the selected runs of a listing, which must be sorted newest first.
+    fn select(&self, runs: Vec<SavedRun>) -> Vec<SavedRun> {
         let is_meant = |run: &SavedRun| {
             !run.is_being_written
                 && run.head.started_unix_s < self.begun_before_unix_s
@@ -47,11 +47,11 @@ impl Selection {
 /// Removes the runs that the flags select, after asking.
 ///
 /// # Errors
-/// A flag or the folder cannot be read, or the user cannot be asked.
+/// If a flag is invalid, the folder cannot be read, or the user cannot be asked.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let selection = Selection::read(matches)?;
     let mut listing = listing(matches)?;
-    let runs = selection.of(std::mem::take(&mut listing.runs));
+    let runs = selection.select(std::mem::take(&mut listing.runs));
     if runs.is_empty() {
         output::note("no run to remove");
         return Ok(Exit::Fine);
@@ -80,7 +80,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(if removed == runs.len() as u64 { Exit::Fine } else { Exit::RoundsFailed })
 }
 
-/// Asks on the terminal whether to remove all these.
+/// Asks on the terminal whether to remove these runs.
 fn confirmed(all: &str) -> Result<bool, Stopped> {
     if !stdin().is_terminal() {
         let why = "cannot ask before removing runs: standard input is not a terminal";

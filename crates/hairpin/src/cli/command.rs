@@ -1,4 +1,4 @@
-//! Definition of the command line. Every experiment is a command; its flags derive from its knobs.
+//! Definition of the command line. Every experiment is a command, whose flags are its settings (knobs).
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::UnknownArgumentValueParser;
@@ -16,17 +16,17 @@ use super::measure::NO_SAMPLES;
 use crate::program::Program;
 
 /// The experiment that `hairpin` without arguments runs.
-pub const WITHOUT_A_WORD: &str = "survey";
+pub const DEFAULT_EXPERIMENT: &str = "survey";
 
 const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget was broken; 2 bad usage or input; \
-     3 some rounds failed or not all could be written (the rest is \
-     reported); 130 ended by Ctrl-C (reported too). An invalid case does not change the code: --json has its `valid`. \
-     `hairpin link run` ends with the code of the program that it runs, or with 125, 126 or 127: see its help.";
+     3 some rounds failed, or some output could not be written (the rest is \
+     reported); 130 interrupted by Ctrl-C (results are reported). An invalid case does not change the code; see \
+     `valid` in --json. `hairpin link run` exits with the code of its program, or with 125, 126 or 127: see its help.";
 
 /// The whole command line.
 #[must_use]
 pub fn command(program: &Program) -> Command {
-    let survey = program.experiment(WITHOUT_A_WORD).expect("the survey is an experiment");
+    let survey = program.experiment(DEFAULT_EXPERIMENT).expect("the survey is an experiment");
     let root = Command::new("hairpin")
         .version(crate::tool::version())
         .about("How fast can a transport go here, and what makes it slow?")
@@ -62,7 +62,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
     let knobs = experiment.knobs.iter().map(knob_argument);
     let has_samples = experiment.knobs.iter().any(|knob| knob.name == "keep-samples");
     let no_samples =
-        switch(NO_SAMPLES, "Keep no raw samples, as --keep-samples 0 does").conflicts_with("keep-samples");
+        switch(NO_SAMPLES, "Save no raw samples (same as --keep-samples 0)").conflicts_with("keep-samples");
     command
         .args(knobs)
         .args(has_samples.then_some(no_samples))
@@ -72,7 +72,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(printing())
         .arg(switch(
             "prove",
-            "Also run the check of each finding that has one, and say whether the finding is confirmed",
+            "Also run the check of each finding that has one, and report whether it confirms the finding",
         ))
         .arg(switch("quiet", "Show no progress").short('q'))
 }
@@ -83,18 +83,19 @@ fn other_host() -> [Arg; 4] {
         valued(
             "to",
             "TICKET",
-            "Run the server on another host, where `hairpin serve` printed this ticket: @FILE has it, or it stands in HAIRPIN_TO. On \
-             the command line itself other users can read it. ssh://[USER@]HOST[:PORT] starts the server there over ssh for this run",
+            "Run the server on another host, where `hairpin serve` printed this ticket. @FILE reads it from a file; \
+            HAIRPIN_TO may contain it instead. Other users can read a ticket on the command line. \
+            ssh://[USER@]HOST[:PORT] starts a server over ssh",
         ),
         valued(
             "fallback",
             "TRANSPORT",
-            "With --to, where UDP is blocked: send over this transport instead, for instance tcp, and say so",
+            "With --to: if UDP is blocked, use this transport instead, for instance tcp, and report it",
         ),
         binding(
             "With --to, local address or interface of the client, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999",
         ),
-        cpu("With --to, the CPU of the client [default: the first one]"),
+        cpu("With --to, the CPU of the client [default: the first]"),
     ]
 }
 
@@ -104,7 +105,7 @@ fn over_ssh() -> [Arg; 2] {
         valued(
             "server-port",
             "PORT",
-            "With ssh://: the port of TCP and UDP for data there; 0 is any [default: 7420, or any if that is taken]",
+            "With ssh://: the server's data port (TCP and UDP); 0 for any free one [default: 7420, else any free one]",
         )
         .value_parser(value_parser!(u16)),
         Arg::new("copy-binary")
@@ -114,8 +115,8 @@ fn over_ssh() -> [Arg; 2] {
             .require_equals(true)
             .default_missing_value("")
             .help(
-                "With ssh://: serve by a copy of this program, or of FILE, which is put into ~/.cache/hairpin there. It has \
-                 to be linked statically [default: by the `hairpin` there; where there is none, ask]",
+                "With ssh://: copy this program, or FILE, to ~/.cache/hairpin on the host, and serve with the copy. \
+                It must be linked statically [default: use `hairpin` on the host; if there is none, ask]",
             ),
     ]
 }
@@ -131,7 +132,7 @@ fn knob_argument(knob: &'static Knob) -> Arg {
         return argument.action(ArgAction::SetTrue);
     }
     let action = if knob.repeat || knob.many { ArgAction::Append } else { ArgAction::Set };
-    // A wrong sign should get the knob's own error, not that of an unknown flag.
+    // A negative value gets the setting's own error instead of one about an unknown flag.
     argument.action(action).value_name(knob.value_name).allow_hyphen_values(true)
 }
 
@@ -152,9 +153,9 @@ fn printing() -> [Arg; 5] {
             .default_missing_value(time_sequence::MOST_TELLING)
             .conflicts_with_all(["json", "csv"])
             .help(
-                "Draw the time sequence (ladder) of one exchange, a traced one, below the table. WHICH: most-telling \
-                 (default options, else the longest wait), all, a remedy such as nodelay, or a case in its \
-                 words [default: most-telling]",
+                "Draw the time sequence (ladder) of one traced exchange below the table. WHICH: most-telling \
+                (default options, else the longest wait), all, a remedy such as nodelay, or the label of a \
+                case [default: most-telling]",
             ),
         csv.value_name("PART")
             .value_parser(PossibleValuesParser::new(["summary", "samples"]))
@@ -204,14 +205,14 @@ fn compare() -> Command {
             "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...",
         )
         .arg(
-            saved_run("RUN", "Run folders: BEFORE and AFTER, or all BEFORE where --against names those AFTER")
+            saved_run("RUN", "Run folders: BEFORE and AFTER, or only those BEFORE if --against gives those AFTER")
                 .num_args(1..),
         )
         .arg(
             valued(
                 "against",
                 "AFTER",
-                "Run folders of the second side. With three or more on each side, the interval is of the runs and not of their rounds",
+                "Run folders of the second side. With three or more per side, intervals are over runs, not rounds",
             )
             .num_args(1..)
             .value_parser(value_parser!(PathBuf)),
@@ -229,7 +230,7 @@ fn compare() -> Command {
                 .long("phase")
                 .value_name("PHASE")
                 .value_parser(PossibleValuesParser::new(Phase::WORDS.iter().copied().filter(|word| *word != "ramp")))
-                .help("Compare what runs of under-load measured in this phase: with each other, or with a round-trip run"),
+                .help("Compare this phase of under-load runs with each other, or with a round-trip run"),
         )
         .arg(switch("allow-unlike", "Compare even if machine, settings, tool, plan or link differ"))
         .arg(switch("json", "Print the comparison as one JSON object"))
@@ -245,7 +246,7 @@ fn runs() -> Command {
         )
         .arg(switch("json", "Print them as one JSON object, with what was skipped and why"))
         .arg(
-            switch("clean", "Remove runs that --older-than, --larger-than and --keep select, after asking; a run that is being written is kept")
+            switch("clean", "Remove runs selected by --older-than, --larger-than and --keep, after asking")
                 .requires("selectors")
                 .conflicts_with("json"),
         )
@@ -258,23 +259,23 @@ fn runs() -> Command {
         )
         .arg(switch("yes", "With --clean: do not ask").requires("clean"))
         .after_help(
-            "--clean removes a run if every given condition holds. It removes only folders of yours that contain nothing but \
-             the files of a run, and follows no symbolic link.",
+            "--clean removes a run if all given conditions hold and it is not being written. It removes only your own \
+            folders with only the files of a run, and follows no symbolic links.",
         )
 }
 
 fn claims() -> Command {
     let json = || switch("json", "Print them as one JSON object");
     let ids = || {
-        Arg::new("ID").num_args(0..).help("Claims such as B1, or all claims of a text by its letter [default: all]")
+        Arg::new("ID").num_args(0..).help("Claims such as B1, or a letter for all claims of a text [default: all]")
     };
     let no_csv = || {
         let instead = "claims are printed by --json; `hairpin report RUN --csv` prints each of their runs";
         let refuse = UnknownArgumentValueParser::suggest(instead);
         Arg::new("csv").long("csv").num_args(0).value_parser(refuse).hide(true)
     };
-    let seed = valued("seed", "NUMBER", "Seed of every run [default: drawn, and recorded]");
-    let rounds = valued("rounds", "NUMBER", "Number of rounds of each case [default: that of each claim]");
+    let seed = valued("seed", "NUMBER", "Seed of every run [default: random, and recorded]");
+    let rounds = valued("rounds", "NUMBER", "Number of rounds of each case [default: as each claim defines]");
     let run = Command::new("run")
         .about("Test claims on this machine, or with --to on the path to another host: published figure, measured figure and a verdict for each")
         .after_help(AFTER_HELP)
@@ -307,38 +308,40 @@ fn serve() -> Command {
         .arg(valued(
             "advertise",
             "HOST",
-            "Name or address of this host in the ticket, with the port if a NAT changes it [default: that of --bind]",
+            "Name or address of this host in the ticket, with the port if a NAT changes it [default: as --bind]",
         ))
         .arg(valued("for", "TIME", "End after this time; the ticket expires then [default: the ticket expires after 7 days]"))
         .arg(switch("once", "End after the first run of a client, and revoke the ticket"))
         .arg(switch(
             "until-input-closes",
-            "End when standard input closes, as it does where a connection over ssh ends or breaks",
+            "End when standard input closes, for instance because an ssh connection ended",
         ))
         .arg(switch("quiet", "Print the ticket and errors only").short('q'))
         .arg(valued(
             "limit",
             "LIMITS",
-            "Limits of the ticket: rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=1,wait=30s; wait is for rounds of others",
+            "Limits of the ticket: rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=1,wait=30s (for other rounds)",
         ))
-        .arg(cpu("CPU on which rounds are served [default: the second one, if there is one]"))
+        .arg(cpu("CPU of the server in rounds [default: the second, if there is one]"))
         .arg(switch("list", "List tickets and sessions, also while the server runs, and exit"))
-        .arg(switch("json", "Print a JSON object for each event, one to a line"))
-        .arg(valued("revoke", "ID", "Revoke the ticket of this name, also while the server runs, and exit").exclusive(true))
+        .arg(switch("json", "Print a JSON object for each event, one per line"))
+        .arg(valued("revoke", "ID", "Revoke this ticket, also while the server runs, and exit").exclusive(true))
         .after_help(
-            "The ticket has a secret: whoever has it may run rounds here. It is printed once, and stored with the key of the server \
-             in $XDG_STATE_HOME/hairpin (or ~/.local/state/hairpin), which only you can read.",
+            "The ticket contains a secret that allows anyone to run rounds here. It is printed once, and stored with \
+            the server's key in $XDG_STATE_HOME/hairpin (or ~/.local/state/hairpin), which only you can read.",
         )
 }
 
 fn check() -> Command {
     Command::new("check")
-        .about("Tell what the server of a ticket allows, and whether TCP and UDP reach it")
+        .about("Show what the server of a ticket allows, and whether TCP and UDP reach it")
         .arg(Arg::new("TICKET").help(
-            "The ticket; @FILE has it, or it stands in HAIRPIN_TO. ssh://[USER@]HOST[:PORT] starts a server there over ssh for this check",
+            "The ticket; @FILE reads it from a file [default: HAIRPIN_TO]. ssh://[USER@]HOST[:PORT] starts a server",
         ))
         .args(over_ssh())
-        .arg(binding("Local address or interface to use, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999"))
+        .arg(binding(
+            "Local address or interface to use, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999",
+        ))
         .arg(switch("json", "Print one JSON object"))
         .arg(switch("quiet", "Print the result and errors only").short('q'))
 }
@@ -358,12 +361,12 @@ fn completions() -> Command {
 }
 
 fn man() -> Command {
-    Command::new("man").about("Print the manual page of the program or of one of its commands").arg(
-        Arg::new("COMMAND").num_args(0..).help("The command, for instance `link run` [default: the program itself]"),
-    )
+    Command::new("man")
+        .about("Print the manual page of the program or of one of its commands")
+        .arg(Arg::new("COMMAND").num_args(0..).help("The command, for instance `link run` [default: the program]"))
 }
 
-/// `--ladder=WORD` if an unknown word follows a bare `--ladder`, whose value needs the equals sign.
+/// Returns `--ladder=WORD` if the unknown word follows a `--ladder` without a value, which needs the equals sign.
 #[must_use]
 pub fn meant_ladder(arguments: &[OsString], unknown: &str) -> Option<String> {
     let follows = |pair: &[OsString]| pair[0] == "--ladder" && pair[1] == unknown;
@@ -408,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn every_experiment_and_every_knob_is_a_word() {
+    fn every_experiment_is_a_command_and_every_knob_a_flag() {
         let command = built_in();
         for experiment in experiments::ALL {
             let own = command.find_subcommand(experiment.name).expect("every experiment is a command");

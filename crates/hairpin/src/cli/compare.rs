@@ -24,7 +24,7 @@ use crate::saved;
 /// Compares the runs before and after, and checks the budgets.
 ///
 /// # Errors
-/// A run cannot be read, a budget is invalid, or the runs are unlike without `--allow-unlike`.
+/// If a run cannot be read, a budget is invalid, or the runs are unlike without `--allow-unlike`.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let texts = matches.get_many::<String>("budget").unwrap_or_default();
     let budgets: Vec<Budget> = texts.map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stopped::usage)?;
@@ -44,7 +44,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let unlike = differences(&baselines, &candidates);
     let [of_before, of_after] = [&baselines, &candidates].map(|runs| runs.iter().collect::<Vec<_>>());
     let compared = compare_runs(&of_before, &of_after);
-    // Checked before `--allow-unlike`, which gives them no case in common.
+    // Checked first, because `--allow-unlike` would not help.
     if compared.cases.is_empty() {
         return Err(Stopped::usage(nothing_in_common(&choices_that_differ(&of_before, &of_after))));
     }
@@ -73,7 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(if broken { Exit::CheckFailed } else { Exit::Fine })
 }
 
-/// The folders before and after: two in a row, or those on both sides of `--against`.
+/// The folders before and after: both arguments, or those on both sides of `--against`.
 fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
     let paths = |name: &str| matches.get_many::<PathBuf>(name).unwrap_or_default().cloned().collect::<Vec<_>>();
     let (mut before, mut after) = (paths("RUN"), paths("against"));
@@ -83,14 +83,14 @@ fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
     if after.is_empty() {
         let given = counted(before.len() as u64, "run");
         return Err(Stopped::usage(format!(
-            "{given} given: nothing to compare with (hint: hairpin compare BEFORE AFTER, or hairpin compare \
+            "{given} given: nothing to compare it with (hint: hairpin compare BEFORE AFTER, or hairpin compare \
              BEFORE... --against AFTER...)"
         )));
     }
     Ok([before, after])
 }
 
-/// The same run twice, or with a copy, would count as two runs that agree.
+/// Refuses the same run twice, also as a copy: it would count as two runs that agree.
 fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Result<(), Stopped> {
     let runs: Vec<_> = runs.collect();
     for (place, (path, run)) in runs.iter().enumerate() {
@@ -102,7 +102,7 @@ fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Resul
     Ok(())
 }
 
-/// Differences of all runs from the first one before, each once.
+/// Differences of all runs from the first baseline, each once.
 fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
     let Some(first) = baselines.first() else { return Vec::new() };
     let others = baselines.iter().skip(1).chain(candidates).flat_map(|other| unlike(first, other));
@@ -123,8 +123,8 @@ fn nothing_in_common(differ: &[Unlike]) -> String {
     match differ {
         [] => "the runs have no case in common (hint: run the same command for all)".to_owned(),
         [_] => format!(
-            "the runs have no case in common and differ in {all}, which is not one value in each (hint: compare runs of \
-             one value each)"
+            "the runs have no case in common and differ in {all}, which has several values in a run (hint: compare \
+            runs with one value each)"
         ),
         [_, _, _, _, ..] => format!(
             "the runs have no case in common: they differ in {} (hint: compare runs of the same experiment that differ in \
@@ -148,9 +148,9 @@ fn refusal(unlike: &[Unlike]) -> String {
 }
 
 const OWN_NAMESPACES: &str =
-    "only one side ran in a network namespace of its own (--sysctl): other kernel settings may differ";
+    "only one side ran in its own network namespace (--sysctl), so other kernel settings may differ";
 
-/// Findings about a whole run, which a comparison with another run does not remove.
+/// Findings about a whole run whose effect remains in a comparison.
 const ABOUT_THE_RUN: &[&str] = &["noisy-machine"];
 
 fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {

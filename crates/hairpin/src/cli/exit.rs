@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use hairpin_hosts::dial::NotKnown;
 use hairpin_model::Failure;
 
-/// How the program ended.
+/// Exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Fine,
@@ -14,11 +14,11 @@ pub enum Exit {
     CheckFailed,
     /// Bad usage or bad input.
     Usage,
-    /// Some rounds failed, or not all of the report could be written; the rest was reported.
+    /// Some rounds failed, or some output could not be written; the rest was reported.
     RoundsFailed,
     /// The user interrupted it; the results so far were reported.
     Interrupted,
-    /// Exit code of the program that was run across a link, or [`LINK_FAILED`].
+    /// Exit code of the program that ran over a link, or [`LINK_FAILED`].
     Of(u8),
 }
 
@@ -50,8 +50,8 @@ impl Exit {
 pub struct Stopped {
     pub exit: Exit,
     message: String,
-    /// What `--json` reports of it.
-    pub told: Option<NotKnown>,
+    /// Why the server is unknown, for `--json`.
+    pub connection_error: Option<NotKnown>,
 }
 
 impl Stopped {
@@ -61,24 +61,24 @@ impl Stopped {
     }
 
     pub fn with(exit: Exit, message: String) -> Self {
-        Self { exit, message, told: None }
+        Self { exit, message, connection_error: None }
     }
 
-    /// Something outside this program failed before anything was measured.
+    /// A failure outside this program, before anything was measured.
     pub fn failed(failure: &Failure) -> Self {
         Self::not_known(failure.clone().into())
     }
 
-    /// There is no authenticated connection to the server on another host.
+    /// No authenticated connection to the server on another host.
     pub fn not_known(why: NotKnown) -> Self {
         let message = match &why {
             NotKnown::Refused(refused) => refused.to_string(),
             NotKnown::Failed(failure) => failure.to_string(),
         };
-        Self { exit: Exit::RoundsFailed, message, told: Some(why) }
+        Self { exit: Exit::RoundsFailed, message, connection_error: Some(why) }
     }
 
-    /// The same, with its place named.
+    /// Prefixes the message with `place`.
     pub fn of(self, place: &str) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
     }

@@ -1,4 +1,4 @@
-//! Lists for the terminal: headings, and names with descriptions, wrapped to its width.
+//! Lists for the terminal: headings, and names with descriptions, wrapped to the terminal's width.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use hairpin_report::terminal::{self, Look};
 
 use super::output;
 
-const NAME: usize = 18;
+const NAME_COLUMNS: usize = 18;
 
 pub(super) struct Lines {
     pub(super) text: String,
@@ -14,27 +14,27 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// An empty list, as wide as standard output.
+    /// An empty list with the width of the terminal.
     pub(super) fn new() -> Self {
         Self { text: String::new(), look: output::look() }
     }
 
-    /// Begins a part of the list.
+    /// Adds a heading.
     pub(super) fn heading(&mut self, title: &str) {
         let before = if self.text.is_empty() { "" } else { "\n" };
         writeln!(self.text, "{before}{title}").expect("a String takes any text");
     }
 
-    /// A name and its description; a name longer than its column gets its own line.
+    /// Adds a name and its description; a name wider than its column gets its own line.
     pub(super) fn item(&mut self, name: &str, what: &str) {
-        if name.chars().count() > NAME {
+        if name.chars().count() > NAME_COLUMNS {
             writeln!(self.text, "  {name}").expect("a String takes any text");
             return self.item("", what);
         }
-        self.text.push_str(&terminal::render_item(&format!("  {name:<NAME$} "), what, &self.look));
+        self.text.push_str(&terminal::render_item(&format!("  {name:<NAME_COLUMNS$} "), what, &self.look));
     }
 
-    /// A text over the whole width.
+    /// Adds a text with the whole width.
     pub(super) fn whole(&mut self, what: &str) {
         self.text.push_str(&terminal::render_item("  ", what, &self.look));
     }

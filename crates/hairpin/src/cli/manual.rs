@@ -10,7 +10,7 @@ use crate::program::Program;
 /// Prints a shell's completion script.
 ///
 /// # Errors
-/// None: clap has checked the shell's name.
+/// Never: clap has checked the shell's name.
 pub fn completions(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let shell = *matches.get_one::<clap_complete::Shell>("SHELL").expect("it is required");
     let mut script = Vec::new();
@@ -22,7 +22,7 @@ pub fn completions(program: &Program, matches: &ArgMatches) -> Result<Exit, Stop
 /// Prints a manual page.
 ///
 /// # Errors
-/// There is no such command.
+/// If there is no such command.
 pub fn man(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let mut page = command(program);
     page.build();

@@ -22,7 +22,7 @@ use crate::program::Program;
 use crate::remote::Remote;
 use crate::session::{Planned, Session};
 
-/// Maximum of printed errors in saving: a full disk fails every later round.
+/// Maximum number of save errors to print: on a full disk, saving every later round fails.
 const MAX_UNSAVED: usize = 3;
 
 /// Short for `--keep-samples 0`.
@@ -31,7 +31,7 @@ pub(super) const NO_SAMPLES: &str = "no-samples";
 /// Runs an experiment, saves it and reports it.
 ///
 /// # Errors
-/// The knobs are invalid, or a run folder cannot be created: nothing was measured.
+/// If a setting is invalid, or a run folder cannot be created. Nothing was measured then.
 pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut session = session_of(program, name, matches)?.command_line(hairpin_hosts::ticket::redacted(&words));
@@ -59,7 +59,7 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
         output::error(&failure.cause);
     }
     if run.unsaved.len() > MAX_UNSAVED {
-        output::error(&format!("not all was saved: {} more errors like these", run.unsaved.len() - MAX_UNSAVED));
+        output::error(&format!("not everything was saved: {} more errors", run.unsaved.len() - MAX_UNSAVED));
     }
     printed?;
     Ok(match run.state {
@@ -69,7 +69,7 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     })
 }
 
-/// A session with the knobs that the flags set, which are checked before a server is asked for.
+/// A session with the settings from the flags. They are checked here, before a server is contacted.
 pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatches) -> Result<Session<'a>, Stopped> {
     let mut session = Session::new(program, name).map_err(Stopped::usage)?.prove(matches.get_flag("prove"));
     let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
@@ -89,19 +89,19 @@ pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatc
     Ok(session)
 }
 
-/// Refuses a ladder for something that is not among the cases, before anything is measured.
+/// Refuses a ladder that matches none of the cases, before anything is measured.
 fn check_ladder(which: &str, experiment: &Experiment, planned: &Planned) -> Result<(), Refused> {
     let Planned { knobs, capabilities, cases } = planned;
     let traces = knobs.is_on("trace");
     if !traces && experiment.knobs.iter().any(|knob| knob.name == "trace") {
-        let why = "--ladder draws a traced exchange, but --trace off traces none";
+        let why = "--ladder draws a traced exchange, but --trace off disables tracing";
         return Err(Refused::new(why, "omit one of them"));
     }
     let is_traced = |case: &Case| traces && evidence::is_traced(case, capabilities);
     time_sequence::check(which, cases.iter().map(|case| (case, is_traced(case)))).map_err(Refused::from)
 }
 
-/// What all runs of a command share.
+/// The ends of all runs of a command.
 pub(super) struct Ends {
     /// Set by Ctrl-C.
     stop: Arc<AtomicBool>,
@@ -117,11 +117,12 @@ impl Ends {
     pub(super) fn prepare(matches: &ArgMatches) -> Result<Self, Stopped> {
         let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
         let stop = interrupt::raised_by_user().map_err(unready)?;
-        let server = two_hosts::asked(matches, &stop)?;
+        let server = two_hosts::connect(matches, &stop)?;
         let cpu = matches.get_one::<usize>("cpu").copied();
         if cpu.is_some() && server.is_none() {
             return Err(Stopped::usage(
-                "--cpu places the one end that is here (hint: use it with --to or HAIRPIN_TO, else --placement)",
+                "--cpu sets the CPU of the client if the server is on another host (hint: use it with --to or \
+                HAIRPIN_TO, else --placement)",
             ));
         }
         Ok(Self { stop, server, cpu, quiet: matches.get_flag("quiet") })

@@ -1,5 +1,5 @@
-//! The command line: arguments in, text out, an exit code. Everything else is the library's. A program with transports
-//! of its own has all of it by [`run`].
+//! The command line: converts arguments to calls of the library, and prints the results. Programs with their own
+//! transports get it by calling [`run`].
 
 pub mod analyse;
 pub mod check;
@@ -32,10 +32,10 @@ use exit::{Exit, Stopped};
 
 use crate::program::Program;
 
-/// Prints the cost of one recorded sample, for `cargo xtask overhead`.
+/// Command that prints the cost of one recorded sample, for `cargo xtask overhead`.
 const RECORDER_COST: &str = "__recorder-cost";
 
-/// Runs the program with these arguments, its own name first.
+/// Runs the program with these arguments, of which the first is its name.
 #[must_use]
 pub fn run(program: &Program, arguments: &[OsString]) -> ExitCode {
     if arguments.get(1).is_some_and(|word| word == RECORDER_COST) {
@@ -47,7 +47,7 @@ pub fn run(program: &Program, arguments: &[OsString]) -> ExitCode {
             // Help and version are not errors; clap prints each to the right stream.
             output::usage(&error);
             if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(arguments, word)) {
-                output::note(&format!("(hint: `{meant}`, with an equals sign)"));
+                output::note(&format!("(hint: use `{meant}`, with an equals sign)"));
             }
             if unknown(&error) == Some("--to") && arguments.get(1).is_some_and(|command| command == "check") {
                 output::note("(hint: `hairpin check @FILE`: the ticket is an argument)");
@@ -95,7 +95,7 @@ fn dispatch(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> 
         Some(("completions", matches)) => manual::completions(program, matches),
         Some(("man", matches)) => manual::man(program, matches),
         Some((experiment, matches)) => measure::run(program, experiment, matches, arguments),
-        None => measure::run(program, command::WITHOUT_A_WORD, matches, arguments),
+        None => measure::run(program, command::DEFAULT_EXPERIMENT, matches, arguments),
     }
 }
 

@@ -1,6 +1,6 @@
-//! Writes to the terminal. A closed pipe is not an error of ours; a full disk is.
+//! Writes to the terminal. Ignores a closed pipe, and reports other errors, such as a full disk.
 //!
-//! All output passes through here, so that the content of a saved run cannot control the terminal.
+//! All output passes through this module, so that the content of a saved run cannot control the terminal.
 
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
 /// Width without a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Whether some output was lost.
+/// Set when output was lost.
 static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Prints a text on standard output, and reports a failure.
@@ -39,12 +39,12 @@ fn write(text: &str) {
     }
 }
 
-/// Reports that something could not be printed.
+/// Reports that output was lost, unless the reader closed the pipe.
 pub fn lost(why: &std::io::Error) {
     if why.kind() != ErrorKind::BrokenPipe {
         LOST.store(true, Ordering::Relaxed);
         let hint = match why.kind() {
-            ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
+            ErrorKind::FileTooLarge => "raise the file size limit (ulimit -f)",
             _ => "is the disk full?",
         };
         error(&format!("cannot write to standard output: {why} (hint: {hint})"));
@@ -79,7 +79,7 @@ pub fn ask(question: &str) {
     drop(write!(std::io::stderr(), "{}", printable::lines(question)));
 }
 
-/// Prints an error on standard error, once.
+/// Prints an error on standard error.
 pub fn error(message: &str) {
     use anstyle::{AnsiColor, Style};
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
@@ -98,7 +98,7 @@ fn on_standard_error(text: &str) -> String {
     }
 }
 
-/// Wraps lines wider than `width` between words; continuation lines are indented by the label.
+/// Wraps lines wider than `width` between words; continuation lines are indented by the width of the label.
 fn folded(text: &str, width: usize) -> String {
     let fold = |line: &str| {
         if line.chars().count() <= width {
@@ -143,12 +143,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wide_error_is_broken_between_words_and_hangs_below_its_label() {
+    fn a_wide_error_is_wrapped_between_words_and_indented_by_its_label() {
         let text = "error: cannot bind 127.0.0.1:7777: address already in use (hint: choose another --port)";
         let lines =
             "error: cannot bind 127.0.0.1:7777: address\n       already in use (hint: choose another\n       --port)";
         assert_eq!(folded(text, 44), lines);
         assert_eq!(folded(text, 200), text);
-        assert_eq!(folded("warning: short\n    ^^^", 44), "warning: short\n    ^^^", "what fits stays as it is");
+        assert_eq!(folded("warning: short\n    ^^^", 44), "warning: short\n    ^^^", "short lines do not change");
     }
 }

@@ -1,4 +1,4 @@
-//! `--to ssh://HOST`: starts a server for this run, and copies this program there if it is missing.
+//! `--to ssh://HOST`: starts a server on the host for this run, and copies this program to the host if it has none.
 
 use std::io::{BufRead, IsTerminal, stdin};
 use std::path::Path;
@@ -13,11 +13,11 @@ use super::exit::{Exit, Stopped};
 use super::output;
 
 /// Flags that need `ssh://`.
-const FLAGS: [&str; 2] = ["server-port", "copy-binary"];
+const SSH_FLAGS: [&str; 2] = ["server-port", "copy-binary"];
 
 /// Rejects flags that need `ssh://`.
 pub(super) fn refuse_flags(matches: &ArgMatches) -> Result<(), Stopped> {
-    match FLAGS.into_iter().find(|flag| matches.contains_id(flag)) {
+    match SSH_FLAGS.into_iter().find(|flag| matches.contains_id(flag)) {
         Some(flag) => Err(Stopped::usage(format!(
             "--{flag} needs ssh://HOST, or HAIRPIN_TO with it (hint: omit it, or give both)"
         ))),
@@ -25,7 +25,7 @@ pub(super) fn refuse_flags(matches: &ArgMatches) -> Result<(), Stopped> {
     }
 }
 
-/// Starts a server on that host. Copies the program first if it is missing and the user agrees.
+/// Starts a server on `host`. Copies the program first if the host has none and the user agrees.
 pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> Result<Server, Stopped> {
     let shown = host.to_string();
     let port = matches.get_one::<u16>("server-port").copied();
@@ -35,8 +35,8 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
             .map_err(|error| {
                 Failure::new(
                     &error,
-                    format!("cannot tell this program's own file: {error}"),
-                    "--copy-binary=FILE names one",
+                    format!("cannot find the path of this executable: {error}"),
+                    "give it with --copy-binary=FILE",
                 )
             })
             .and_then(|path| Binary::read(&path)),
@@ -51,7 +51,7 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
     let started = match ssh.start(program, port) {
         Err(Unstarted::Missing(system)) => {
             let ask = |question: &str| if asked.is_some() { Some(true) } else { ask(question) };
-            let binary = agreed(&shown, &system, binary, ask).map_err(|failure| Stopped::failed(&failure))?;
+            let binary = choose_binary(&shown, &system, binary, ask).map_err(|failure| Stopped::failed(&failure))?;
             output::note(&format!("copying {} to {shown}", quantities::bytes(binary.bytes() as f64)));
             ssh.copy(&binary).and_then(|()| ssh.start(Program::Copy(&binary), port))
         }
@@ -61,12 +61,12 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
         Unstarted::Failed(failure) => Stopped::failed(&failure),
         Unstarted::Missing(_) => Stopped::failed(&Failure::new(
             FailureKind::Other,
-            format!("the copy of this program on {shown} is not to be found or may not be run"),
-            "may programs be run in ~/.cache there?",
+            format!("cannot find or execute the copy of this program on {shown}"),
+            "is ~/.cache on that host mounted noexec?",
         )),
         Unstarted::Interrupted => Stopped::with(
             Exit::Interrupted,
-            format!("ended while a server was started on {shown}; nothing was measured"),
+            format!("interrupted while starting a server on {shown}; nothing was measured"),
         ),
     })?;
     if !matches.get_flag("quiet") {
@@ -75,26 +75,27 @@ pub(super) fn start(host: SshHost, matches: &ArgMatches, stop: &AtomicBool) -> R
     Ok(server)
 }
 
-/// The program to copy, if it runs there and the user agrees. `ask` returns `None` if no user can be asked.
-fn agreed(
+/// Returns the program to copy if it runs on the host and the user agrees. `ask` returns `None` if there is no user to
+/// ask.
+fn choose_binary(
     host: &str,
     system: &str,
     binary: Result<Binary, Failure>,
     ask: impl FnOnce(&str) -> Option<bool>,
 ) -> Result<Binary, Failure> {
     let missing = |why: &str, hint: &str| {
-        Failure::new(FailureKind::Other, format!("there is no `hairpin` on {host} that its shell finds{why}"), hint)
+        Failure::new(FailureKind::Other, format!("the shell on {host} finds no `hairpin`{why}"), hint)
     };
     let fits = binary.and_then(|binary| binary.check_for(system).map(|()| binary));
     let binary = fits.map_err(|failure| missing(&format!(", and {}", failure.cause), &failure.hint))?;
     let bytes = quantities::bytes(binary.bytes() as f64);
     let question =
-        format!("There is no `hairpin` on {host}. Copy this program ({bytes}) into ~/.cache/hairpin there? [y/N] ");
+        format!("There is no `hairpin` on {host}. Copy this program ({bytes}) to ~/.cache/hairpin on it? [y/N] ");
     match ask(&question) {
         Some(true) => Ok(binary),
         Some(false) => Err(missing("", "install it there")),
         None => {
-            Err(missing("", "install it there, or --copy-binary copies this program into ~/.cache/hairpin there"))
+            Err(missing("", "install it there, or copy this program to ~/.cache/hairpin there with --copy-binary"))
         }
     }
 }
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_copied_only_where_the_user_agrees_and_it_would_run() {
+    fn a_program_is_copied_only_if_the_user_agrees_and_it_can_run() {
         // Header of a static program for x86-64.
         let mut file = [0; 120];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -125,19 +126,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         std::fs::write(&path, file).unwrap();
-        let agreed = |system: &str, answer: Option<bool>| {
-            agreed("ssh://lab", system, Binary::read(&path), |question| {
+        let choose = |system: &str, answer: Option<bool>| {
+            choose_binary("ssh://lab", system, Binary::read(&path), |question| {
                 assert!(question.contains("on ssh://lab. Copy this program (120 B)"), "{question}");
                 answer
             })
             .map(|binary| binary.bytes())
             .map_err(|failure| failure.to_string())
         };
-        assert_eq!(agreed("Linux x86_64", Some(true)), Ok(120));
-        let refused = "there is no `hairpin` on ssh://lab that its shell finds (hint: install it there";
-        assert_eq!(agreed("Linux x86_64", Some(false)), Err(format!("{refused})")));
-        assert!(agreed("Linux x86_64", None).unwrap_err().starts_with(&format!("{refused}, or --copy-binary")));
-        let other = agreed("Linux aarch64", Some(true)).unwrap_err();
+        assert_eq!(choose("Linux x86_64", Some(true)), Ok(120));
+        let refused = "the shell on ssh://lab finds no `hairpin` (hint: install it there";
+        assert_eq!(choose("Linux x86_64", Some(false)), Err(format!("{refused})")));
+        assert!(choose("Linux x86_64", None).unwrap_err().starts_with(&format!("{refused}, or copy this program")));
+        let other = choose("Linux aarch64", Some(true)).unwrap_err();
         assert!(other.contains("is for Linux x86_64, and the host is Linux aarch64"), "{other}");
     }
 }

@@ -1,4 +1,4 @@
-//! The progress bar. It is drawn between rounds only, by the thread that waits for them: nothing is drawn during a
+//! The progress bar. The thread that waits for rounds draws it, only between rounds, so that drawing does not disturb a
 //! measurement.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +12,12 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 use super::output;
 use crate::Event;
 
-/// A bar on standard error, if that is a terminal.
+/// A progress bar on standard error, if that is a terminal.
 pub(super) struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
-    /// Transports of which a case was given up, and why.
+    /// Transports with abandoned cases, and the kinds of failure; each is reported once.
     given_up: BTreeSet<(String, FailureKind)>,
     /// The figure of each round so far, by case.
     figures: BTreeMap<String, Vec<f64>>,
@@ -77,13 +77,13 @@ impl Progress {
     }
 
     fn given_up(&mut self, case: &Skipped, failure: &Failure) {
-        // The report has them all.
+        // The report lists all of them.
         if let Some(note) = self.note_of(case, failure) {
             self.bar.suspend(|| output::note(&note));
         }
     }
 
-    /// The note of a case that was given up: one for each transport and kind of failure.
+    /// The note about an abandoned case; `None` if one about the same transport and kind of failure was printed.
     fn note_of(&mut self, case: &Skipped, failure: &Failure) -> Option<String> {
         let is_new = !self.quiet && self.given_up.insert((case.transport.clone(), failure.kind));
         let what = case.case.as_ref().unwrap_or(&case.transport);
@@ -91,8 +91,8 @@ impl Progress {
     }
 }
 
-/// A round's figure: p50 in ns (of the loaded phase, for a probe under load); messages or bytes received per second for
-/// one-way loads.
+/// A round's figure: p50 in ns (for a probe under load, of the loaded phase); for one-way loads, messages or bytes
+/// received per second.
 fn figure(kind: CaseKind, measured: &Measured) -> Option<f64> {
     let flow = measured.primary();
     match kind {
@@ -102,12 +102,12 @@ fn figure(kind: CaseKind, measured: &Measured) -> Option<f64> {
     }
 }
 
-/// `: p50 4.77 us, 4.60-5.12 over 3 rounds`: median and range of the rounds; not a confidence interval.
+/// `: p50 4.77 us, 4.60-5.12 over 3 rounds`: median and range of the rounds (not a confidence interval).
 fn so_far(kind: CaseKind, rounds: &[f64]) -> String {
     let mut sorted = rounds.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (median, low, high) = (sorted[sorted.len() / 2], sorted[0], sorted[sorted.len() - 1]);
-    let (told, range) = match kind {
+    let (median_text, range) = match kind {
         CaseKind::RoundTrips | CaseKind::Exchanges => {
             (format!("p50 {}", quantities::duration(median)), quantities::bounds(median, low, high))
         }
@@ -122,7 +122,7 @@ fn so_far(kind: CaseKind, rounds: &[f64]) -> String {
     };
     let range = if sorted.len() == 1 { String::new() } else { format!(", {range}") };
     let rounds = quantities::counted(sorted.len() as u64, "round");
-    format!(": {told}{range} over {rounds}")
+    format!(": {median_text}{range} over {rounds}")
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_transport_and_kind_of_failure_is_told_once() {
+    fn each_transport_and_kind_of_failure_is_reported_once() {
         let mut progress = Progress::new(true);
         progress.quiet = false;
         let mut notes = |transport: &str, kind, cause: &str| {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_so_far_is_that_of_the_kind() {
+    fn the_figure_so_far_depends_on_the_kind() {
         assert_eq!(so_far(CaseKind::RoundTrips, &[4770.0, 5120.0, 4600.0]), ": p50 4.77 us, 4.60-5.12 over 3 rounds");
         assert_eq!(so_far(CaseKind::UnderLoad, &[184e6, 191e6]), ": loaded p50 191 ms, 184-191 over 2 rounds");
         assert_eq!(so_far(CaseKind::Messages, &[1.2e6]), ": received 1.20 M/s over 1 round");

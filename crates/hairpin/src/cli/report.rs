@@ -1,4 +1,4 @@
-//! `hairpin report RUN`: shows a saved run again, in any format.
+//! `hairpin report RUN`: shows a saved run again, in any output format.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ pub const PAGE: &str = "report.html";
 /// Shows the run and generates its page again.
 ///
 /// # Errors
-/// There is no run, or it cannot be read, or the page cannot be written.
+/// If there is no run, it cannot be read, or the page cannot be written.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
     let (folder, run) = saved::open(path).map_err(|error| match error {
-        StoreError::NoRun { .. } if path.join(TESTED).exists() => Stopped::usage(of_claims(path)),
+        StoreError::NoRun { .. } if path.join(TESTED).exists() => Stopped::usage(claims_folder_error(path)),
         error => Stopped::usage(error),
     })?;
     if let Some(which) = matches.get_one::<String>("ladder") {
@@ -37,7 +37,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         None => write_page(&run, &folder),
     };
     if let Err(why) = written {
-        // Everything was printed; only the user's path for the page was wrong.
+        // Everything else was printed. A wrong path is bad usage.
         let is_slip = named.is_some_and(|path| missing_folder(path).is_some());
         return Err(Stopped::with(if is_slip { Exit::Usage } else { Exit::RoundsFailed }, why));
     }
@@ -46,10 +46,10 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(Exit::Fine)
 }
 
-fn of_claims(path: &Path) -> String {
+fn claims_folder_error(path: &Path) -> String {
     let [claims, page] = [TESTED, PAGE].map(|name| path.join(name).display().to_string());
     format!(
-        "{} holds tested claims, not a run (hint: see {claims} and the page {page}; each folder in it is a run)",
+        "{} contains tested claims, not a run (hint: see {claims} and the page {page}; each folder in it is a run)",
         path.display()
     )
 }
@@ -57,7 +57,7 @@ fn of_claims(path: &Path) -> String {
 /// Prints the run in the requested format: a table with or without the ladder, JSON or CSV.
 ///
 /// # Errors
-/// Raw samples cannot be read, or no case of the run matches the ladder.
+/// If raw samples cannot be read, or no case of the run matches the ladder.
 pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), Stopped> {
     match matches.get_one::<String>("csv").map(String::as_str) {
         _ if matches.get_flag("json") => output::json(run),
@@ -80,11 +80,11 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
     Ok(())
 }
 
-/// Prints every raw sample, one round in memory at a time. Stops if the reader, such as `head`, closes.
+/// Prints every raw sample, with one round in memory at a time. Stops if the reader, such as `head`, closes the pipe.
 fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
     let has_samples = |outcome: &Outcome| matches!(outcome, Outcome::Measured(round) if round.flows.iter().any(|flow| flow.samples_kept > 0));
     if !run.rounds.iter().any(|record| has_samples(&record.outcome)) {
-        output::note("the run has no raw samples: one-way loads have none, and --no-samples keeps none");
+        output::note("the run has no raw samples: it has only one-way loads, or --no-samples was given");
     }
     match write_samples(folder, run) {
         Err(Unwritten::Output(error)) => {
@@ -119,7 +119,7 @@ fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
 /// Writes the page atomically into the run folder.
 ///
 /// # Errors
-/// A text that names the file and the cause.
+/// The file and the cause, as text.
 pub fn write_page(run: &Run, folder: &RunFolder) -> Result<(), String> {
     folder.files().replace(PAGE, html::render(run).as_bytes()).map_err(|error| {
         let path = folder.path().join(PAGE);
@@ -130,15 +130,15 @@ pub fn write_page(run: &Run, folder: &RunFolder) -> Result<(), String> {
     })
 }
 
-/// Writes the page atomically where the user wants it.
+/// Writes the page atomically to the user's path.
 fn write_named_page(run: &Run, path: &Path) -> Result<(), String> {
     write_named(path, html::render(run).as_bytes()).map_err(|error| {
         let hint = match missing_folder(path) {
             Some(folder) => format!("does the folder {} exist?", folder.display()),
             None if error.kind() == std::io::ErrorKind::FileTooLarge => {
-                "raise the limit on the size of files (ulimit -f)".to_owned()
+                "raise the file size limit (ulimit -f)".to_owned()
             }
-            None => "choose another --html".to_owned(),
+            None => "choose another file with --html".to_owned(),
         };
         format!("cannot write {}: {error} (hint: {hint})", path.display())
     })

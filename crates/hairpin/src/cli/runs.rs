@@ -16,7 +16,7 @@ use crate::session::RUNS;
 /// Lists the runs in a folder.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// If the folder cannot be read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let listing = listing(matches)?;
     if matches.get_flag("json") {
@@ -30,18 +30,18 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(Exit::Fine)
 }
 
-/// Content of the folder that the user names; by default, of the one where runs are created.
+/// Reads the folder given by the user, or else the default folder of runs.
 pub(super) fn listing(matches: &ArgMatches) -> Result<Listing, Stopped> {
     let path = matches.get_one::<PathBuf>("FOLDER");
     Listing::read(path.map_or(RUNS.as_ref(), PathBuf::as_path)).map_err(|error| match &error {
-        StoreError::File { source, .. } if path.is_none() && source.kind() == ErrorKind::NotFound => {
-            Stopped::usage(format!("{error} (hint: give the folder that holds the run folders: hairpin runs FOLDER)"))
-        }
+        StoreError::File { source, .. } if path.is_none() && source.kind() == ErrorKind::NotFound => Stopped::usage(
+            format!("{error} (hint: give the folder that contains the run folders: hairpin runs FOLDER)"),
+        ),
         _ => Stopped::usage(error),
     })
 }
 
-/// For each run a line with date, experiment, size and folder, then its question and its answer.
+/// Prints for each run a line with date, experiment, size and folder, then its question and its answer.
 pub(super) fn table(runs: &[SavedRun]) -> String {
     if runs.is_empty() {
         return String::new();
@@ -66,7 +66,7 @@ fn minute(run: &SavedRun) -> String {
     quantities::utc(run.head.started_unix_s).chars().take("2026-11-22 01:36".len()).collect()
 }
 
-/// The run's answer, and its state unless complete.
+/// The run's answer, preceded by its state unless it is complete.
 fn answer(run: &SavedRun) -> String {
     match state(run) {
         "complete" => run.head.answer.headline.clone(),
@@ -88,7 +88,7 @@ pub(super) fn size(bytes: u64) -> String {
     quantities::bytes(bytes as f64)
 }
 
-/// The text on one line, shortened to at most `width` characters, if possible at a word's end.
+/// The text on one line, shortened to at most `width` characters, if possible between words.
 fn shortened(text: &str, width: usize) -> String {
     const SIGN: &str = "...";
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -103,8 +103,8 @@ fn shortened(text: &str, width: usize) -> String {
 fn skipped(listing: &Listing) -> String {
     match listing.skipped.len() {
         0 => String::new(),
-        1 => "; 1 entry skipped that is not a run or is damaged (--json says why)".to_owned(),
-        count => format!("; {count} entries skipped that are not runs or are damaged (--json says why)"),
+        1 => "; skipped 1 entry that is not a run or is damaged (--json has the reason)".to_owned(),
+        count => format!("; skipped {count} entries that are not runs or are damaged (--json has the reasons)"),
     }
 }
 

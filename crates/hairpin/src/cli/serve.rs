@@ -1,4 +1,4 @@
-//! `hairpin serve`: rounds for clients on other hosts.
+//! `hairpin serve`: serves rounds of clients on other hosts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -24,18 +24,17 @@ use crate::linux::streams;
 use crate::session::now_unix_s;
 
 const PORT: u16 = 7420;
-/// Default lifetime of a ticket, in seconds.
-const TICKET_S: u64 = 7 * 24 * 3600;
-/// Interval between checks whether to end, if nothing happens.
-const LOOK: Duration = Duration::from_secs(1);
+const DEFAULT_TICKET_LIFETIME_S: u64 = 7 * 24 * 3600;
+/// Polling interval for the end.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Serves until Ctrl-C, or until the end that the flags set.
+/// Serves until Ctrl-C, or until a condition set by flags.
 ///
 /// # Errors
-/// Bad usage, or a port or folder is unavailable.
+/// On bad usage, or if a port or folder is unavailable.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let state = State::of_user().map_err(|error| {
-        let hint = "(hint: XDG_STATE_HOME names another folder for them)";
+        let hint = "(hint: set XDG_STATE_HOME to another folder)";
         Stopped::usage(format!("cannot use the folder of keys and tickets: {error} {hint}"))
     })?;
     let is_json = matches.get_flag("json");
@@ -48,7 +47,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let asked = ServeOptions::read(matches)?;
     check_advertised(&asked)?;
     let stop = interrupt::raised_by_user().map_err(|error| cannot("prepare for signals", &error))?;
-    let program = std::env::current_exe().map_err(|error| cannot("tell this program's own file", &error))?;
+    let program = std::env::current_exe().map_err(|error| cannot("find the path of this executable", &error))?;
     let engine = Engine::new(program.clone(), stop.clone()).map_err(|error| cannot("prepare", &error))?;
     let cpus = asked.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu)).map_err(Stopped::usage)?;
     let engine = Engine { cpus, ..engine };
@@ -59,29 +58,31 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let server = Server::bind(asked.bind, &identity, Box::new(move |id: &str| own.taken(id)), host, about, program)
         .map_err(|error| cannot_listen(asked.bind, &error))?;
     let account = open_account(&state, &server, &asked)?;
-    let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
+    let lasts_s = asked.lasts.map_or(DEFAULT_TICKET_LIFETIME_S, |lasts| lasts.as_secs().max(1));
     let expires_unix_s = now_unix_s() + lasts_s;
     let taken = state.new_ticket(expires_unix_s, asked.limits).map_err(|error| cannot("save the ticket", &error))?;
     let ticket_id = taken.id.clone();
     if streams::others_can_read_standard_output() {
         output::warning(
-            "other users of this host can read the file that the ticket is written to (hint: chmod 600 FILE, or run `umask 077` first)",
+            "other users of this host can read the file with the ticket (hint: chmod 600 FILE, or run `umask 077` \
+            first)",
         );
     }
     report_ticket(&asked, &server, &identity, taken, is_json);
     let input_closed = Arc::new(AtomicBool::new(false));
     if asked.until_input_closes {
-        tell_end_of_input(Arc::clone(&input_closed)).map_err(|error| cannot("watch standard input", &error))?;
+        watch_standard_input(Arc::clone(&input_closed)).map_err(|error| cannot("watch standard input", &error))?;
     }
-    let served = serve(server, account.as_ref(), &asked, is_json, &Signs { stop, input_closed });
-    // A ticket for one run is now useless, and must not be used by others.
+    let served = serve(server, account.as_ref(), &asked, is_json, &EndEvents { stop, input_closed });
+    // The ticket was for one run.
     if asked.once {
         state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
     }
     served
 }
 
-/// The account of this server, which it continues; `None` for one run, whose ticket ends with it.
+/// Opens the account of this server and continues it. `None` for a server of one run, and if another server has the
+/// account.
 fn open_account(state: &State, server: &Server, asked: &ServeOptions) -> Result<Option<OwnAccount>, Stopped> {
     if asked.once {
         return Ok(None);
@@ -94,8 +95,8 @@ fn open_account(state: &State, server: &Server, asked: &ServeOptions) -> Result<
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             output::warning(&format!(
-                "sessions are not listed, and the bytes of a day are not kept: another server that shares this folder has the \
-                 address {} (hint: give each host an XDG_STATE_HOME of its own)",
+                "sessions are not listed, and daily bytes are not saved: another server that uses this folder has the \
+                address {} (hint: set a different XDG_STATE_HOME on each host)",
                 server.address()
             ));
             Ok(None)
@@ -104,8 +105,8 @@ fn open_account(state: &State, server: &Server, asked: &ServeOptions) -> Result<
     }
 }
 
-/// Events outside that end a server.
-struct Signs {
+/// External events that end a server.
+struct EndEvents {
     stop: Arc<AtomicBool>,
     input_closed: Arc<AtomicBool>,
 }
@@ -115,24 +116,24 @@ fn serve(
     account: Option<&OwnAccount>,
     asked: &ServeOptions,
     is_json: bool,
-    signs: &Signs,
+    end_events: &EndEvents,
 ) -> Result<Exit, Stopped> {
     let began = Instant::now();
     let mut runs = 0_u64;
     let ending = loop {
-        let events = server.serve(LOOK).map_err(|error| cannot("serve", &error))?;
+        let events = server.serve(POLL_INTERVAL).map_err(|error| cannot("serve", &error))?;
         for event in events {
             runs += u64::from(matches!(event, Event::Ended { rounds: 1.., .. }));
             log(&event, asked, is_json);
         }
-        keep(&server, account);
+        save_account(&server, account);
         let endings = [
-            (signs.stop.load(Ordering::Relaxed), Ending::Signal),
-            (signs.input_closed.load(Ordering::Relaxed), Ending::Input),
+            (end_events.stop.load(Ordering::Relaxed), Ending::Signal),
+            (end_events.input_closed.load(Ordering::Relaxed), Ending::Input),
             (asked.once && runs > 0, Ending::OneRun),
             (asked.lasts.is_some_and(|lasts| began.elapsed() > lasts), Ending::Time),
         ];
-        if let Some((_, ending)) = endings.into_iter().find(|(has_come, _)| *has_come) {
+        if let Some((_, ending)) = endings.into_iter().find(|(happened, _)| *happened) {
             break ending;
         }
     };
@@ -140,17 +141,17 @@ fn serve(
         log(&strangers, asked, is_json);
     }
     let stopped = server.end(ending);
-    keep(&server, account);
+    save_account(&server, account);
     log(&stopped, asked, is_json);
     Ok(Exit::Fine)
 }
 
 /// Saves the account if it changed.
-fn keep(server: &Server, account: Option<&OwnAccount>) {
+fn save_account(server: &Server, account: Option<&OwnAccount>) {
     if let Some((changed, account)) = server.changed().zip(account)
         && let Err(error) = account.keep(&changed)
     {
-        // Serving continues: only the list and the daily limit need the account.
+        // Serving continues, because only the list and the daily limit need the account.
         output::warning(&format!("cannot save the list of sessions: {error}"));
     }
 }
@@ -215,7 +216,7 @@ fn describe(event: &Event) -> String {
             format!("session {session}: {client} ({tool}, ticket {ticket}) begins a run")
         }
         Event::Round { session, case, bytes, lasted_ns, failure, overlapped } => {
-            let beside = if *overlapped { ", at the same time as one of another client" } else { "" };
+            let beside = if *overlapped { ", at the same time as another client's round" } else { "" };
             let outcome = failure.as_ref().map_or_else(
                 || format!("{} in {}", quantities::bytes(*bytes as f64), quantities::duration(*lasted_ns as f64)),
                 |why| format!("failed: {why}"),
@@ -223,7 +224,7 @@ fn describe(event: &Event) -> String {
             format!("session {session}: {case}: {outcome}{beside}")
         }
         Event::Ended { session, rounds, bytes } => format!(
-            "session {session}: the run is over, {}, {}",
+            "session {session}: the run has ended, {}, {}",
             quantities::counted(*rounds, "round"),
             quantities::bytes(*bytes as f64)
         ),
@@ -235,18 +236,19 @@ fn describe(event: &Event) -> String {
             clients_untold,
         }) => {
             format!(
-                "strangers so far: {connections_dropped} connections dropped, {connections_overdue} overdue, \
-             {datagrams_ignored} datagrams ignored, {flows_refused} flows refused, {clients_untold} clients refused \
-             without being told"
+                "traffic that is not from clients: {connections_dropped} connections dropped, {connections_overdue} \
+                timed out, \
+                {datagrams_ignored} datagrams ignored, {flows_refused} flows refused, {clients_untold} clients refused \
+                without a reason"
             )
         }
         Event::Refused { client, why } => format!("{client}: refused: {why}"),
         Event::Stopped { why, sessions, bytes } => {
             let why = match why {
-                Ending::Signal => "by a signal",
+                Ending::Signal => "on a signal",
                 Ending::Time => "after the time of --for",
                 Ending::OneRun => "after one run",
-                Ending::Input => "as standard input closed",
+                Ending::Input => "because standard input closed",
             };
             let sessions = quantities::counted(*sessions, "session");
             format!("the server ends {why}: {sessions}, {}", quantities::bytes(*bytes as f64))
@@ -254,11 +256,11 @@ fn describe(event: &Event) -> String {
     }
 }
 
-/// Sets the flag when standard input closes: its writer has ended, or the connection is broken.
-fn tell_end_of_input(closed: Arc<AtomicBool>) -> std::io::Result<()> {
+/// Starts a thread that sets `closed` when standard input closes.
+fn watch_standard_input(closed: Arc<AtomicBool>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("hairpin-input".to_owned());
     let watch = move || {
-        // A read error counts as the end too.
+        // A read error also counts as closed.
         std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()).ok();
         closed.store(true, Ordering::Relaxed);
     };
@@ -271,14 +273,16 @@ fn revoke(state: &State, id: &str) -> Result<Exit, Stopped> {
             output::note(&format!("ticket {id} is revoked"));
             Ok(Exit::Fine)
         }
-        Ok(false) => Err(Stopped::usage(format!("there is no ticket {id} (hint: `hairpin serve` printed its name)"))),
+        Ok(false) => {
+            Err(Stopped::usage(format!("there is no ticket {id} (hint: `hairpin serve --list` lists them)")))
+        }
         Err(error) => Err(cannot("revoke the ticket", &error)),
     }
 }
 
 fn cannot(what: &str, error: &std::io::Error) -> Stopped {
     let hint = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => " (hint: XDG_STATE_HOME names another folder for keys and tickets)",
+        std::io::ErrorKind::PermissionDenied => " (hint: set XDG_STATE_HOME to another folder for keys and tickets)",
         _ => "",
     };
     Stopped::usage(format!("cannot {what}: {error}{hint}"))
@@ -288,11 +292,11 @@ fn cannot_listen(at: SocketAddr, error: &std::io::Error) -> Stopped {
     let (ip, port) = (at.ip(), at.port());
     let hint = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
-            format!("another program has port {port}: --bind {} takes any free one", SocketAddr::new(ip, 0))
+            format!("another program uses port {port}; --bind {} uses any free port", SocketAddr::new(ip, 0))
         }
         std::io::ErrorKind::AddrNotAvailable => {
-            "no interface of this host has the address: `ip address` lists them, 0.0.0.0 means all of IPv4; --advertise names \
-             the host as clients reach it"
+            "no interface of this host has the address: `ip address` lists them, 0.0.0.0 means all of IPv4; \
+            --advertise gives the name or address that clients use"
                 .to_owned()
         }
         std::io::ErrorKind::PermissionDenied if port < 1024 => {
@@ -337,7 +341,7 @@ impl ServeOptions {
         }
     }
 
-    /// Host and port for the ticket.
+    /// Host and port in the ticket.
     fn advertised(&self, at: SocketAddr) -> (String, u16) {
         match &self.advertise {
             Some((host, port)) => (host.clone(), port.unwrap_or(at.port())),
@@ -351,7 +355,7 @@ impl ServeOptions {
 
 const DEFAULT_BIND: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT);
 
-/// An address, with or without a port.
+/// Parses an address with or without a port.
 fn bind(text: &str) -> Result<SocketAddr, Refused> {
     let plain = text.trim_start_matches('[').trim_end_matches(']');
     let alone = plain.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
@@ -361,34 +365,36 @@ fn bind(text: &str) -> Result<SocketAddr, Refused> {
     };
     alone.or_else(|_| text.parse::<SocketAddr>()).ok().or_else(of_a_device).ok_or_else(|| {
         Refused::new(
-            format!("`{text}` is no address of this host"),
+            format!("`{text}` is not a valid address"),
             format!("for instance 0.0.0.0, 192.0.2.7:{PORT} or [{}]:{PORT}", Ipv6Addr::UNSPECIFIED),
         )
     })
 }
 
-/// A link-local address that needs the device after its `%` (RFC 4007), as the system resolves it.
+/// Resolves a link-local address with an interface after its `%` (RFC 4007); `None` without an interface.
 fn of_a_device(text: &str, port: u16) -> Option<SocketAddr> {
     let found = text.contains('%').then(|| (text, port).to_socket_addrs().ok()).flatten();
     found.and_then(|mut addresses| addresses.next())
 }
 
-/// Refuses an address that needs a device name, which only the client knows.
+/// Refuses a link-local address without --advertise: clients need the name of their own interface in the ticket.
 fn check_advertised(asked: &ServeOptions) -> Result<(), Stopped> {
     match asked.bind.ip() {
         IpAddr::V6(own) if own.is_unicast_link_local() && asked.advertise.is_none() => {
-            let own = format!("--advertise {own}%DEVICE, with the name of the client's own device towards this host");
-            Err(Stopped::usage(format!("--bind: other hosts cannot use a link-local address as it is (hint: {own})")))
+            let own = format!("--advertise {own}%DEVICE, with the client's interface to this host");
+            Err(Stopped::usage(format!(
+                "--bind: clients cannot use a link-local address without an interface (hint: {own})"
+            )))
         }
         _ => Ok(()),
     }
 }
 
-/// A name or an address, with or without a port.
+/// Parses a host name or an address, with or without a port.
 fn advertised(text: &str) -> Result<(String, Option<u16>), Refused> {
     host_and_port(text).or_else(|| host_and_port(&format!("[{text}]"))).ok_or_else(|| {
         Refused::new(
-            format!("`{text}` is no host"),
+            format!("`{text}` is not a valid host name or address"),
             "give a name or an address, for instance lab.example.org or lab.example.org:7420",
         )
     })
@@ -401,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_cannot_be_bound_has_the_hint_that_fits() {
+    fn an_address_that_cannot_be_bound_gets_a_hint_for_its_cause() {
         let told = |at: &str, kind| cannot_listen(at.parse().unwrap(), &Error::from(kind)).to_string();
         let low = told("0.0.0.0:80", ErrorKind::PermissionDenied);
         assert!(
@@ -411,7 +417,7 @@ mod tests {
         assert!(!told("0.0.0.0:7420", ErrorKind::PermissionDenied).contains("1024"));
         let taken = told("[::1]:7420", ErrorKind::AddrInUse);
         assert!(
-            taken.ends_with("(hint: another program has port 7420: --bind [::1]:0 takes any free one)"),
+            taken.ends_with("(hint: another program uses port 7420; --bind [::1]:0 uses any free port)"),
             "{taken}"
         );
     }

@@ -1,4 +1,4 @@
-//! `hairpin serve --list`: valid tickets, and the sessions of all servers of this user.
+//! `hairpin serve --list`: lists valid tickets, and the sessions of all servers of this user.
 
 use std::fmt::Write as _;
 use std::io;
@@ -16,7 +16,7 @@ use super::output;
 pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
     let tickets = state.tickets()?;
     let mut servers = Accounts::of(state)?.listed()?;
-    // A server that ended without a session is not listed.
+    // Omits servers that ended without a session.
     servers.retain(|server| server.is_running || !server.book.sessions.is_empty());
     if is_json {
         output::json(&as_json(&tickets, &servers));
@@ -43,7 +43,7 @@ fn as_json<'a>(tickets: &'a [AcceptedTicket], servers: &'a [Listed]) -> Servers<
 
 fn as_text(tickets: &[AcceptedTicket], servers: &[Listed], look: Look) -> String {
     if tickets.is_empty() && servers.is_empty() {
-        return "No ticket is taken, and no server runs or has had a session.\n".to_owned();
+        return "No valid tickets, no running servers, and no past sessions.\n".to_owned();
     }
     let mut text = format!("{:<8}  {:<16}  limits\n", "ticket", "expires (UTC)");
     for ticket in tickets {
@@ -97,7 +97,7 @@ fn server_as_text(server: &Listed, look: Look) -> String {
     text
 }
 
-/// Duration of a session, to the second, by the server's clock.
+/// Duration of a session by the server's clock, in seconds.
 fn lasted(session: &Session, is_of_this_start: bool) -> String {
     match session.ended_unix_s {
         Some(ended) => match ended.saturating_sub(session.began_unix_s) {

@@ -1,4 +1,4 @@
-//! `--to`: the server of a run on another host.
+//! `--to`: connects to the server of a run on another host.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,11 @@ use super::exit::Stopped;
 use super::{output, over_ssh};
 use crate::remote::Remote;
 
-/// Maximum size of a ticket's file.
-const MAX_BYTES: u64 = 4096;
+const MAX_TICKET_FILE_BYTES: u64 = 4096;
 
-/// Connects to the server that the flags or the environment name; `None` if the server runs here.
-pub(super) fn asked(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Option<Remote>, Stopped> {
-    let Some((text, source)) = text_of(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
+/// Connects to the server given by the flags or the environment; `None` if the server runs on this host.
+pub(super) fn connect(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Option<Remote>, Stopped> {
+    let Some((text, source)) = ticket_text(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
         over_ssh::refuse_flags(matches)?;
         if matches.contains_id("fallback") {
             return Err(Stopped::usage("--fallback needs --to or HAIRPIN_TO (hint: omit it, or give both)"));
@@ -31,27 +30,27 @@ pub(super) fn asked(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Opti
         }
         return Ok(None);
     };
-    let mut remote = at(&text, source, matches, || Ok(stop))?;
+    let mut remote = connect_to(&text, source, matches, || Ok(stop))?;
     if let Some(to) = matches.get_one::<String>("fallback") {
         fall_back(&mut remote, to)?;
     }
     Ok(Some(remote))
 }
 
-/// Connects to the server of `hairpin check`; `None` if neither its argument nor the environment names one. Calls `stop`
-/// only if a server must be started.
-pub(super) fn to_check(
+/// Connects to the server of `hairpin check`; `None` if neither its argument nor the environment gives a ticket. Calls
+/// `stop` only if a server must be started.
+pub(super) fn connect_for_check(
     matches: &ArgMatches,
     stop: impl FnOnce() -> Result<Arc<AtomicBool>, Stopped>,
 ) -> Result<Option<Remote>, Stopped> {
     const PLACE: &str = "TICKET";
     let given = matches.get_one::<String>(PLACE).map(String::as_str);
-    let Some((text, source)) = text_of(given, PLACE)? else { return Ok(None) };
-    at(&text, source, matches, stop).map(Some)
+    let Some((text, source)) = ticket_text(given, PLACE)? else { return Ok(None) };
+    connect_to(&text, source, matches, stop).map(Some)
 }
 
-/// Connects to the server of a ticket, or to one that it starts over ssh.
-fn at<S: AsRef<AtomicBool>>(
+/// Connects to the server of a ticket, or to a server that it starts over ssh.
+fn connect_to<S: AsRef<AtomicBool>>(
     text: &str,
     source: &str,
     matches: &ArgMatches,
@@ -65,29 +64,29 @@ fn at<S: AsRef<AtomicBool>>(
     } else {
         over_ssh::refuse_flags(matches)?;
         let ticket = Ticket::parse(text).map_err(|error| match text.contains('#') {
-            // It looks like a ticket, and is invalid.
+            // An invalid or damaged ticket.
             true => Stopped::not_known(NotKnown::Refused(error.while_reading(source))),
             false => refused(error),
         })?;
         Remote::connect(ticket, binding)
     };
-    // The user sees the command line; a variable in the environment is easily forgotten.
+    // Names the environment variable in the error, because the user may have forgotten it.
     let named = |stopped: Stopped| if source == TICKET_VARIABLE { stopped.of(source) } else { stopped };
     connected.map_err(|why| named(Stopped::not_known(why)))
 }
 
-/// Tries whether datagrams arrive; if not, the transport `to` replaces them.
+/// Checks whether datagrams get through; if not, uses the transport `to` instead.
 fn fall_back(remote: &mut Remote, to: &str) -> Result<(), Stopped> {
     let names: Vec<&str> = hairpin_transports::all().map(|transport| transport.card().name).collect();
     let to = names::find("transport", to, &names)
         .map_err(|error| Stopped::usage(Refused::from(error).while_reading("--fallback")))?;
     let is_reliable = hairpin_transports::find(to).is_some_and(|transport| transport.card().reliable);
     if !is_reliable {
-        return Err(Stopped::usage(format!("--fallback: {to} is over datagrams itself (hint: use tcp)")));
+        return Err(Stopped::usage(format!("--fallback: {to} uses datagrams itself (hint: use tcp)")));
     }
     let trial = remote.check_datagrams().map_err(|error| Stopped::failed(&error))?;
     if !trial.is_through() {
-        output::warning(&format!("{}; what was asked for over datagrams goes over {to}", trial.evidence()));
+        output::warning(&format!("{}; using {to} instead of datagram transports", trial.evidence()));
         remote.fall_back(to.to_owned(), trial.evidence());
     }
     Ok(())
@@ -103,8 +102,9 @@ pub(super) fn is_asked(matches: &ArgMatches) -> bool {
     matches.contains_id("to") || std::env::var(TICKET_VARIABLE).is_ok_and(|text| !text.is_empty())
 }
 
-/// The ticket or ssh host given as `place` or in the environment, and which of the two; `None` if neither is given.
-fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &'static str)>, Stopped> {
+/// Returns the ticket or ssh host from the argument `place` or from the environment, with the name of its source;
+/// `None` if neither is given.
+fn ticket_text(given: Option<&str>, place: &'static str) -> Result<Option<(String, &'static str)>, Stopped> {
     let own = std::env::var(TICKET_VARIABLE).ok().filter(|text| !text.is_empty());
     let (text, source) = match (given, own) {
         (Some(given), _) => (given.to_owned(), place),
@@ -112,7 +112,9 @@ fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &
         (None, None) => return Ok(None),
     };
     let text = match text.strip_prefix('@') {
-        Some(file) => of_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?,
+        Some(file) => {
+            read_ticket_file(Path::new(file)).map_err(|error| Stopped::usage(error.while_reading(source)))?
+        }
         None => {
             if Path::new(text.trim()).is_file() {
                 let reads = match source {
@@ -125,11 +127,11 @@ fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &
                     text.trim()
                 )));
             }
-            // A text without this sign is not a ticket and has no secret.
+            // Only a ticket, which contains `#`, has a secret.
             if source == place && text.contains('#') {
                 let flag = if place.starts_with('-') { format!("{place} ") } else { String::new() };
                 output::warning(&format!(
-                    "other users of this host can read the ticket in the list of processes (hint: {flag}@FILE)"
+                    "other users of this host can read the ticket in the process list (hint: {flag}@FILE)"
                 ));
             }
             text
@@ -138,12 +140,13 @@ fn text_of(given: Option<&str>, place: &'static str) -> Result<Option<(String, &
     Ok(Some((text.trim().to_owned(), source)))
 }
 
-fn of_file(path: &Path) -> Result<String, Refused> {
+fn read_ticket_file(path: &Path) -> Result<String, Refused> {
     use std::io::Read as _;
     let failed = |error: std::io::Error| {
         Refused::new(format!("cannot read {}: {error}", path.display()), "`hairpin serve > FILE` writes a ticket")
     };
     let mut text = String::new();
-    std::fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text)).map_err(failed)?;
+    let read = |file: std::fs::File| file.take(MAX_TICKET_FILE_BYTES).read_to_string(&mut text);
+    std::fs::File::open(path).and_then(read).map_err(failed)?;
     Ok(text)
 }

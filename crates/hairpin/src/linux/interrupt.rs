@@ -1,6 +1,6 @@
 //! Ctrl-C: the first one ends the current round, and the run is saved and reported; the second one exits at once.
 //!
-//! While a program runs across a link, signals are passed on to it.
+//! While a program runs over a link, signals are forwarded to it.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,12 +18,12 @@ pub const EXIT_CODE: u8 = 130;
 /// default action.
 ///
 /// # Errors
-/// The system refuses the handler.
+/// If the handler cannot be installed.
 pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
-    let signals = caught(&[SIGINT, SIGTERM, SIGHUP]);
+    let signals = caught_signals(&[SIGINT, SIGTERM, SIGHUP]);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signals.iter().copied() {
-        // In this order: the second signal finds the flag set and exits the program; the server dies with it.
+        // In this order, the second signal finds the flag set and exits the program; the server exits with it.
         flag::register_conditional_shutdown(signal, i32::from(EXIT_CODE), Arc::clone(&stop))?;
         flag::register(signal, Arc::clone(&stop))?;
     }
@@ -32,65 +32,65 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
 }
 
 /// These signals, without SIGHUP if this program was started to ignore it (nohup(1)).
-fn caught(signals: &[i32]) -> Vec<i32> {
+fn caught_signals(signals: &[i32]) -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
     let ignores_hangup = mask.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0);
     signals.iter().copied().filter(|signal| *signal != SIGHUP || !ignores_hangup).collect()
 }
 
-/// Makes a write beyond the file size limit (`ulimit -f`) fail like one on a full disk. Without this SIGXFSZ ends the
-/// program without a message. Child processes keep the default action: a caught signal, unlike an ignored one, is not
-/// inherited (execve(2)).
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error. Without this, SIGXFSZ ends the program
+/// without a message. Child processes keep the default action: a handler, unlike an ignored signal, is not inherited
+/// (execve(2)).
 ///
 /// # Errors
-/// The system refuses the handler.
+/// If the handler cannot be installed.
 pub fn have_large_files_refused() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Received signals, to be passed on.
+/// Received signals, to be forwarded.
 pub struct Signals {
-    /// Has a byte for each received signal.
-    came: UnixStream,
+    /// Readable after a signal.
+    wake_reader: UnixStream,
     raised: Vec<(i32, Arc<AtomicBool>)>,
 }
 
 impl Signals {
-    /// Catches the termination signals. From now on none of them ends this program.
+    /// Catches the termination signals, so that they no longer end this program.
     ///
     /// # Errors
-    /// The system refuses the handler.
+    /// If the handler cannot be installed.
     pub fn catch() -> io::Result<Self> {
-        let (came, tell) = UnixStream::pair()?;
-        came.set_nonblocking(true)?;
+        let (wake_reader, wake_writer) = UnixStream::pair()?;
+        wake_reader.set_nonblocking(true)?;
         let mut raised = Vec::new();
-        for signal in caught(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]) {
+        for signal in caught_signals(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]) {
             let flag = Arc::new(AtomicBool::new(false));
-            // In this order: the flag is set before the byte can be read.
+            // In this order, the flag is set before the byte can be read.
             flag::register(signal, Arc::clone(&flag))?;
-            low_level::pipe::register(signal, tell.try_clone()?)?;
+            low_level::pipe::register(signal, wake_writer.try_clone()?)?;
             raised.push((signal, flag));
         }
-        Ok(Self { came, raised })
+        Ok(Self { wake_reader, raised })
     }
 
     /// Readable if there are signals.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
-        self.came.as_fd()
+        self.wake_reader.as_fd()
     }
 
     /// Signals received since the last call, each once.
     #[must_use]
     pub fn take(&self) -> Vec<i32> {
-        // More bytes than these only wake the reader once more.
-        drop((&self.came).read(&mut [0; 64]));
-        let came = self.raised.iter().filter(|(_, flag)| flag.swap(false, Ordering::SeqCst));
-        came.map(|(signal, _)| *signal).collect()
+        // Remaining bytes only cause another wake-up.
+        drop((&self.wake_reader).read(&mut [0; 64]));
+        let received = self.raised.iter().filter(|(_, flag)| flag.swap(false, Ordering::SeqCst));
+        received.map(|(signal, _)| *signal).collect()
     }
 
-    /// Whether the signal comes from a key: the terminal sends it to the whole process group.
+    /// Whether a key sends the signal; the terminal then sends it to the whole process group.
     #[must_use]
     pub fn is_of_a_key(signal: i32) -> bool {
         matches!(signal, SIGINT | SIGQUIT)

@@ -9,8 +9,8 @@ use std::process::{ExitStatus, Stdio};
 
 use hairpin_model::Failure;
 
-/// Descriptor of this process's own stream that the path names, if any. Opening the path instead would give a separate
-/// offset in the file behind the stream and overwrite its content.
+/// Returns the descriptor of this process if `path` is one of its streams. Opening the path instead would use a
+/// separate offset and overwrite what the stream has written to the file.
 pub(crate) fn own_stream(path: &Path) -> Option<RawFd> {
     const FOLDERS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
     match path.to_str()? {
@@ -20,7 +20,7 @@ pub(crate) fn own_stream(path: &Path) -> Option<RawFd> {
             let number = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
             match number {
                 Some(number) => number.parse().ok().filter(|number| *number >= 0),
-                // A symbolic link to one of them counts too.
+                // Follows symbolic links such as /dev/stdin.
                 None => own_stream(&fs::read_link(path).ok()?),
             }
         }

@@ -73,7 +73,7 @@ fn after_many_sessions_a_server_has_what_it_had_before() {
     assert!(after_kb <= before_kb + 1024, "{before_kb} kB before {sessions} sessions, {after_kb} kB after");
     // A session's thread may end before the server has logged it.
     let log = || std::fs::read_to_string(place.path("log")).expect("it has one");
-    until("each session is in the log", || log().matches("the run is over").count() == SESSIONS + sessions);
+    until("each session is in the log", || log().matches("the run has ended").count() == SESSIONS + sessions);
     drop(server);
     place.assert_nothing_left();
 }

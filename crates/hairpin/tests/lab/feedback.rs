@@ -32,7 +32,7 @@ fn where_udp_is_blocked_a_run_goes_over_tcp_and_says_so_with_the_evidence() {
     let tested = lab.client.json("claims run E15 --rounds 1 --quiet --to @ticket --fallback tcp --out tested");
     let claim = &list(&tested["claims"])[0];
     assert_eq!(claim["verdict"], "holds", "{claim}");
-    assert!(text(&claim["why"]).contains("over tcp in place of udp: "), "{claim}");
+    assert!(text(&claim["why"]).contains("used tcp instead of udp: "), "{claim}");
     lab.rules("");
     let run = lab.client.json(&format!("{plan} --out open"));
     let cases = list(&run["cases"]);
@@ -65,7 +65,7 @@ fn a_load_of_datagrams_whose_receiver_gets_nothing_stops_and_is_marked() {
         let run = running.end().with_code(0).json();
         let case = &run["cases"][0];
         let why = case["why_invalid"].to_string();
-        assert!(why.contains("no feedback: the sender had heard nothing of the receiver for"), "{why}");
+        assert!(why.contains("no feedback: the sender heard nothing from the receiver for"), "{why}");
         assert!(case["flows"][0]["ledger"]["received"].as_u64() > Some(1000), "its data is kept: {case}");
     }
     drop(served);

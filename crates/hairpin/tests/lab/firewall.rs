@@ -42,7 +42,7 @@ fn dropped_udp_is_reported_by_direction() {
         let sent: u32 = sent.split(' ').next().and_then(|count| count.parse().ok()).expect("a count");
         assert!(told.contains(&format!("{sent} datagrams were sent to {at} in 10 s, and none came back")), "{told}");
         let came = if from == "toclient" { "none".to_owned() } else { sent.to_string() };
-        assert!(told.contains(&format!("{came} of the client's datagrams came over udp to {at}")), "{told}");
+        assert!(told.contains(&format!("{came} of the client's datagrams arrived over udp to {at}")), "{told}");
         assert!(sent > 1 && told.contains(hint), "{told}");
         assert!(told.contains("`hairpin check` tries UDP alone, and --fallback tcp does without it"), "{told}");
         // The dropped packets are those sent, or their answers.

@@ -200,7 +200,7 @@ impl<'h> Served<'h> {
 
     /// Waits until `runs` runs are over and only the server itself is left.
     pub(crate) fn until_idle_after(&self, runs: usize) {
-        until("its sessions are over", || self.log().matches("the run is over").count() == runs);
+        until("its sessions are over", || self.log().matches("the run has ended").count() == runs);
         until("their processes have gone", || self.host.processes() == [self.running.id()]);
     }
 }

@@ -136,14 +136,14 @@ fn causes(name: &str, victim: Victim) -> &'static [&'static str] {
         }
         (_, Victim::ClientRound) => &["the round did not end in time"],
         // Later rounds find no server.
-        ("KILL", Victim::Server) => &["it closed the control channel", "Connection refused"],
+        ("KILL", Victim::Server) => &["the control channel was closed", "Connection refused"],
         (_, Victim::Server) => &["no message for", "no answer for 15 s", "made no progress"],
-        ("KILL", _) => &["the server: it closed the control channel", "or has ended"],
+        ("KILL", _) => &["the server: the control channel was closed", "or has ended"],
         _ => &["made no progress for 2000 ms", "the server: no message for", "no answer to 3 messages in a row"],
     }
 }
 
-const SILENT: &str = "server: nothing came from the client for 14 s";
+const SILENT: &str = "server: the client sent nothing for 14 s";
 
 fn is_dropped_when_stopped(plan: &str, expected: &[&str]) {
     let lab = or_skip!(Lab::direct());

@@ -284,7 +284,7 @@ fn a_missing_program_is_copied_where_the_user_agrees_and_is_used_again() {
     or_skip!(static_program(&lab.place));
     let missing = lab.hairpin(&format!("{QUICK} --to ssh://lab")).with_code(3);
     assert!(
-        missing.stderr.contains("there is no `hairpin` on ssh://lab that its shell finds")
+        missing.stderr.contains("the shell on ssh://lab finds no `hairpin`")
             && missing.stderr.contains("is linked dynamically, so it is not copied")
             && missing.stderr.contains("`cargo xtask dist` builds a static one"),
         "{}",

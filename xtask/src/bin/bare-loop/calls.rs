@@ -1,4 +1,4 @@
-//! The calls that carry messages: one system call each, returning the bytes moved.
+//! The calls that send or receive messages: one system call each, which returns the number of bytes moved.
 
 use std::io::{self, Error};
 
@@ -6,9 +6,9 @@ use libc::{c_int, c_void};
 
 use crate::options::RateOptions;
 
-/// One send or receive call. Monomorphised, to have no call between the loop and the kernel.
+/// One send or receive call. The loops are monomorphised, so that no function call is between the loop and the kernel.
 pub(crate) trait Call {
-    /// Makes the call; returns its bytes, 0 at the end of a stream.
+    /// Makes the call. Returns the number of bytes, 0 at the end of a stream.
     fn call(&mut self) -> io::Result<u64>;
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Read {
     buffer: Vec<u8>,
 }
 
-/// `recvmsg` into one buffer with room for UDP_GRO's control message: the size of its datagrams.
+/// `recvmsg` into one buffer, with room for the control message of UDP_GRO (the size of the datagrams).
 pub(crate) struct ReceiveWithControl {
     socket: c_int,
     flags: c_int,
@@ -45,12 +45,12 @@ pub(crate) struct ReceiveWithControl {
     control: [u64; 8],
 }
 
-/// `sendmmsg` or `recvmmsg` of a batch of datagrams, each in its own place.
+/// `sendmmsg` or `recvmmsg` of a batch of datagrams, each with its own part of the buffer.
 pub(crate) struct Many {
     socket: c_int,
     send: bool,
     flags: c_int,
-    /// The headers point into these two, whose memory does not move.
+    /// The headers point into this vector and the next, whose memory does not move.
     _buffer: Vec<u8>,
     _places: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
@@ -60,50 +60,50 @@ fn receive_flags(asked: &RateOptions) -> c_int {
     if asked.spin { libc::MSG_DONTWAIT } else { 0 }
 }
 
-/// A buffer with touched pages.
-fn touched(bytes: usize) -> Vec<u8> {
+/// Returns a buffer whose pages are already in memory.
+fn populated_buffer(bytes: usize) -> Vec<u8> {
     vec![7; bytes]
 }
 
 impl Send {
     /// Sends a batch of messages as one buffer.
     pub(crate) fn new(socket: c_int, asked: &RateOptions) -> Self {
-        Self { socket, buffer: touched(asked.size * asked.batch) }
+        Self { socket, buffer: populated_buffer(asked.size * asked.batch) }
     }
 }
 
 impl Receive {
-    /// Receives at most `bytes`.
+    /// Receives at most `bytes` bytes per call.
     pub(crate) fn new(socket: c_int, asked: &RateOptions, bytes: usize) -> Self {
-        Self { socket, flags: receive_flags(asked), buffer: touched(bytes) }
+        Self { socket, flags: receive_flags(asked), buffer: populated_buffer(bytes) }
     }
 }
 
 impl Write {
     /// Writes a batch of messages as one buffer.
     pub(crate) fn new(pipe: c_int, asked: &RateOptions) -> Self {
-        Self { pipe, buffer: touched(asked.size * asked.batch) }
+        Self { pipe, buffer: populated_buffer(asked.size * asked.batch) }
     }
 }
 
 impl Read {
-    /// Reads at most `bytes`.
+    /// Reads at most `bytes` bytes per call.
     pub(crate) fn new(pipe: c_int, bytes: usize) -> Self {
-        Self { pipe, buffer: touched(bytes) }
+        Self { pipe, buffer: populated_buffer(bytes) }
     }
 }
 
 impl ReceiveWithControl {
-    /// Receives the largest packet that GRO makes.
+    /// Has room for the largest packet that GRO creates.
     pub(crate) fn new(socket: c_int, asked: &RateOptions) -> Self {
-        Self { socket, flags: receive_flags(asked), buffer: touched(1 << 16), control: [0; 8] }
+        Self { socket, flags: receive_flags(asked), buffer: populated_buffer(1 << 16), control: [0; 8] }
     }
 }
 
 impl Many {
-    /// A batch of datagrams per send or receive call.
+    /// Sends or receives up to `asked.batch` datagrams per call.
     pub(crate) fn new(socket: c_int, asked: &RateOptions, send: bool) -> Self {
-        let mut buffer = touched(asked.size * asked.batch);
+        let mut buffer = populated_buffer(asked.size * asked.batch);
         let mut places: Vec<libc::iovec> = buffer
             .chunks_mut(asked.size)
             .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: chunk.len() })

@@ -1,4 +1,4 @@
-//! The clock of the bare loop: the time-stamp counter if there is one, and the cost of reading it.
+//! The clock of the bare loop: the time-stamp counter if there is one, and the cost of clock reads.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use libc::{CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW};
 
 use crate::system::kernel_ns;
 
-/// Reads the time-stamp counter as cheaply as the CPU allows: without a fence, like Hairpin.
+/// Reads the time-stamp counter without a fence, like Hairpin.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
@@ -14,25 +14,25 @@ pub(crate) fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Without a time-stamp counter a tick is a nanosecond of CLOCK_MONOTONIC.
+/// Reads CLOCK_MONOTONIC, as there is no time-stamp counter: a tick is a nanosecond.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     kernel_ns(CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds per tick, from two bracketed readings `over_ns` apart against CLOCK_MONOTONIC_RAW.
+/// Returns the nanoseconds per tick, from two bracketed readings against CLOCK_MONOTONIC_RAW that are `over_ns` apart.
 pub(crate) fn ns_per_tick(over_ns: u64) -> f64 {
-    let (ticks_before, ns_before) = bracketed();
+    let (ticks_before, ns_before) = read_bracketed();
     while kernel_ns(CLOCK_MONOTONIC_RAW) < ns_before + over_ns {
         std::hint::spin_loop();
     }
-    let (ticks_after, ns_after) = bracketed();
+    let (ticks_after, ns_after) = read_bracketed();
     (ns_after - ns_before) as f64 / (ticks_after - ticks_before) as f64
 }
 
-/// The counter and the kernel's clock at one moment: the tightest of 50 tries.
-fn bracketed() -> (u64, u64) {
+/// Reads the counter and the kernel's clock (in ns) at the same time: the tightest of 50 attempts.
+fn read_bracketed() -> (u64, u64) {
     (0..50)
         .map(|_| {
             let before = ticks();
@@ -45,8 +45,8 @@ fn bracketed() -> (u64, u64) {
         .expect("50 tries were made")
 }
 
-/// The smallest difference that two readings usually show, in ticks: the counter may advance in strides, and a reading
-/// takes time. The 10th percentile of 10 000 neighbours that differ.
+/// Returns the smallest usual difference of two readings in ticks: the counter may advance in larger steps, and a
+/// reading takes time. It is the 10th percentile of the non-zero differences between 10 000 adjacent readings.
 pub(crate) fn resolution_ticks() -> u64 {
     let readings: Vec<u64> = (0..10_000).map(|_| ticks()).collect();
     let mut steps: Vec<u64> =
@@ -55,10 +55,10 @@ pub(crate) fn resolution_ticks() -> u64 {
     steps.get(steps.len() / 10).copied().unwrap_or(0)
 }
 
-/// A way to read a clock, for the table of costs.
+/// Name of a clock, and a function that reads it.
 type Read = (&'static str, fn() -> u64);
 
-/// Median cost in ns of each way to read a clock on this machine, back to back.
+/// Returns the median cost in ns of each kind of clock read on this machine, made back to back.
 pub(crate) fn costs() -> Vec<(&'static str, f64)> {
     #[cfg(target_arch = "x86_64")]
     let counters: &[Read] = &[("rdtsc", ticks), ("rdtscp", rdtscp), ("lfence_rdtsc", lfence_rdtsc)];

@@ -1,4 +1,4 @@
-//! Work that Hairpin does in addition to the loop's system calls: adding it here one by one (`--add`) shows its cost.
+//! Work that Hairpin does in addition to the loop's system calls. Adding parts of it here (`--add`) shows their cost.
 
 use std::hint::black_box;
 use std::io;
@@ -7,26 +7,26 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::clock::ticks;
 use crate::wires::End;
 
-/// What to add; both ends add what concerns both.
+/// The additional work. Each end does the parts that apply to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extras {
     /// Calls through a table of functions, as over `dyn Wire`.
     pub(crate) dynamic: bool,
     /// Ticks are converted to nanoseconds at each time stamp.
     pub(crate) scaled: bool,
-    /// A row of five words per message instead of two.
+    /// Each message is recorded in a row of five words instead of two.
     pub(crate) rows: bool,
     /// Answers are compared as byte slices after the time stamp.
     pub(crate) verify: bool,
     /// A timer that interrupts calls every 500 ms.
     pub(crate) alarm: bool,
-    /// The echo counts by powers of two how long it held each message.
+    /// The echo counts its service times by powers of two.
     pub(crate) histogram: bool,
     /// Extra pages of memory touched after each receive.
     pub(crate) pages: usize,
     /// Memory fences after each receive.
     pub(crate) fences: usize,
-    /// Calls of small functions, each through a pointer, after each receive; 16 at most.
+    /// Calls of small functions through pointers after each receive, at most 16.
     pub(crate) calls: usize,
     /// Ticks for which the client reads the clock between an answer and the next message.
     pub(crate) pause_ticks: u64,
@@ -69,8 +69,8 @@ impl End for Box<dyn End> {
     }
 }
 
-/// State of one end's extras.
-pub(crate) struct Carried {
+/// State of one end's additional work.
+pub(crate) struct ExtraWork {
     extras: Extras,
     origin_ticks: u64,
     pages: Vec<u8>,
@@ -93,8 +93,8 @@ fn step<const NUMBER: u64>(before: u64) -> u64 {
     black_box(before ^ NUMBER)
 }
 
-impl Carried {
-    /// Room for `count` rows, touched beforehand.
+impl ExtraWork {
+    /// Allocates room for `count` rows, whose pages are already in memory.
     pub(crate) fn new(extras: &Extras, count: usize) -> io::Result<Self> {
         if extras.alarm {
             start_alarm()?;
@@ -112,7 +112,7 @@ impl Carried {
         })
     }
 
-    /// A time stamp, with Hairpin's conversion if requested.
+    /// Returns a time stamp; also does Hairpin's conversion if requested.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
         let now = ticks();
@@ -128,7 +128,7 @@ impl Carried {
     pub(crate) fn received(&self) {
         let mut sum = 0_u8;
         for place in 0..self.extras.pages {
-            // Another line in each page, to spread over the cache's sets.
+            // A different cache line in each page, to spread over the cache's sets.
             sum = sum.wrapping_add(black_box(self.pages[place * PAGE + (place * 64) % PAGE]));
         }
         black_box(sum);
@@ -142,9 +142,9 @@ impl Carried {
         black_box(steps);
     }
 
-    /// Counts how long the echo held a message.
+    /// Counts a service time of the echo, in ticks.
     #[inline(always)]
-    pub(crate) fn held(&mut self, held: u64) {
+    pub(crate) fn count_held(&mut self, held: u64) {
         if self.extras.histogram {
             self.counts[held.max(1).ilog2() as usize] += 1;
             black_box(&self.counts);
@@ -169,14 +169,14 @@ impl Carried {
     }
 }
 
-/// Number of alarms; a handler must have a visible effect.
-static RUNG: AtomicU64 = AtomicU64::new(0);
+/// Number of signals: the handler must have a visible effect.
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn ring(_: i32) {
-    RUNG.fetch_add(1, Ordering::Relaxed);
+extern "C" fn count_signal(_: i32) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A timer for this process, every 500 ms, whose signal interrupts a sleeping call.
+/// Starts a timer for this process whose signal interrupts blocking calls every 500 ms.
 fn start_alarm() -> io::Result<()> {
     let half_a_second = libc::timespec { tv_sec: 0, tv_nsec: 500_000_000 };
     let times = libc::itimerspec { it_interval: half_a_second, it_value: half_a_second };
@@ -184,7 +184,7 @@ fn start_alarm() -> io::Result<()> {
     // restarts the interrupted call.
     let answer = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = ring as extern "C" fn(i32) as usize;
+        action.sa_sigaction = count_signal as extern "C" fn(i32) as usize;
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
         let mut event: libc::sigevent = std::mem::zeroed();
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_add_is_read() {
+    fn the_additional_work_is_parsed() {
         let extras = Extras::parse("dynamic,pages=4,pause=100").unwrap();
         assert_eq!(extras, Extras { dynamic: true, pages: 4, pause_ticks: 100, ..Extras::default() });
         assert_eq!(Extras::parse("pagse=4").unwrap_err(), "--add does not know `pagse=4`");

@@ -1,12 +1,11 @@
-//! The hand-written reference loops for Hairpin: the same system calls and clock reads, no crate of the workspace, two
-//! processes by fork, nothing else. `cargo xtask fidelity` runs round trips, `cargo xtask rates` one-way traffic (`bare-loop
-//! rates`).
+//! Hand-written reference loops for Hairpin. They make the same system calls and clock reads in two processes (fork),
+//! and use no crate of the workspace. `cargo xtask fidelity` runs round trips, `cargo xtask rates` one-way traffic.
 //!
 //! A round trip prints one line of JSON: `{"p50_ns", "p99_ns", "min_ns", "mean_ns", "samples", "ns_per_tick",
 //! "resolution_ns"}`.
-#![expect(unsafe_code, reason = "its system calls are written out, so that nothing of Hairpin's stands between")]
+#![expect(unsafe_code, reason = "it makes its system calls directly, without code of Hairpin")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
-#![expect(clippy::inline_always, reason = "the loop must hold no call but the system's")]
+#![expect(clippy::inline_always, reason = "the loop must only make system calls")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
 
 mod calls;
@@ -63,7 +62,7 @@ fn measure(asked: &Options) -> std::io::Result<String> {
     Ok(figures(ticks, clock::ns_per_tick(50_000_000), clock::resolution_ticks()))
 }
 
-/// Round-trip times in ticks, in order.
+/// Measures with both ends. Returns the round-trip times in ticks, in order.
 fn in_pair(asked: &Options, client: impl End + 'static, echo: impl End + 'static) -> std::io::Result<Vec<u64>> {
     if asked.extras.dynamic {
         let [client, echo]: [Box<dyn End>; 2] = std::hint::black_box([Box::new(client), Box::new(echo)]);
@@ -72,7 +71,7 @@ fn in_pair(asked: &Options, client: impl End + 'static, echo: impl End + 'static
     pair::round_trips(asked, client, echo)
 }
 
-/// The figures as JSON; a percentile is the smallest sample with at least that share of the samples at or below it.
+/// Returns the figures as JSON. A percentile is the sample at its rank.
 fn figures(mut ticks: Vec<u64>, ns_per_tick: f64, resolution_ticks: u64) -> String {
     ticks.sort_unstable();
     let samples = ticks.len();

@@ -3,9 +3,9 @@
 //! Prints `{"received_per_s", "bytes_per_s", "sent_per_s", "received", "sent", "sender_calls", "receiver_calls"}`. The
 //! receiver counts between its first and last measured arrival.
 //!
-//! The sender announces the end of the warm-up in shared memory. The time begins when the receiver has seen it, which
-//! may be later if another process has its CPU, and the sender continues until the receiver has seen the end. So both
-//! ends are at full rate at both edges of the measurement, even if datagrams are lost.
+//! The sender announces the end of the warm-up in shared memory. The measurement begins when the receiver has seen the
+//! announcement, which may be later if another process runs on its CPU. The sender continues until the receiver has
+//! seen the end. So both ends are at full rate at the begin and the end of the measurement, even if datagrams are lost.
 
 use std::io::{self, Error, ErrorKind};
 use std::net::Ipv4Addr;
@@ -16,15 +16,15 @@ use libc::c_int;
 
 use crate::calls::{Call, Many, Read, Receive, ReceiveWithControl, Send, Write};
 use crate::options::RateOptions;
-use crate::system::{bound, close, connect_tcp, kernel_ns, pin, pipe, set, shared_page, socket, udp_pair, unix_pair};
+use crate::system::{bind, close, connect_tcp, kernel_ns, pin, pipe, set, shared_page, socket, udp_pair, unix_pair};
 
-/// Counts of one end between two moments of its own clock.
+/// Counts of one end between two readings of its own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) bytes: u64,
-    /// Its send or receive calls.
+    /// Number of send or receive calls.
     pub(crate) calls: u64,
-    /// Time between the two moments.
+    /// Time between the two readings.
     pub(crate) elapsed_ns: u64,
 }
 
@@ -33,13 +33,13 @@ const WARM_UP: u32 = 0;
 const MEASURED: u32 = 1;
 const OVER: u32 = 2;
 
-/// Send calls per read of the clock.
+/// Send calls between two clock reads.
 const CALLS_BETWEEN_CLOCK_READS: u32 = 32;
 
 /// SIGALRM ends a run that takes this much longer than requested.
 const GRACE_S: u64 = 10;
 
-/// The sender writes the first line, the receiver the second.
+/// A separate cache line for each writer: the sender writes `phase`, the receiver `received`.
 #[repr(C, align(64))]
 struct CacheLine<T>(T);
 
@@ -54,11 +54,11 @@ struct Received {
     elapsed_ns: AtomicU64,
     /// 1 after the first measured arrival.
     started: AtomicU32,
-    /// 1 when the others are written.
+    /// 1 after the other fields were written.
     complete: AtomicU32,
 }
 
-/// Opens both ends and runs them with the calls of the case.
+/// Opens both ends and measures with the calls of the case.
 pub(crate) fn measure(asked: &RateOptions) -> io::Result<String> {
     let (sender, receiver) = open(asked)?;
     let run = Run { asked, sender, receiver };
@@ -101,7 +101,7 @@ fn figures(size: usize, sent: Count, received: Count) -> String {
     )
 }
 
-/// Descriptors of sender and receiver, with the requested options.
+/// Opens the descriptors of sender and receiver with the requested options.
 fn open(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
     match asked.transport.as_str() {
         "tcp" => tcp(asked),
@@ -112,10 +112,10 @@ fn open(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
 }
 
 fn tcp(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
-    let (listener, address) = bound(libc::SOCK_STREAM, Ipv4Addr::LOCALHOST)?;
+    let (listener, address) = bind(libc::SOCK_STREAM, Ipv4Addr::LOCALHOST)?;
     let sender = socket(libc::SOCK_STREAM)?;
     if !asked.congestion.is_empty() {
-        // The accepted socket inherits it from the listener.
+        // The accepted socket inherits the congestion control from the listener.
         for socket in [listener, sender] {
             set(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, asked.congestion.as_bytes())?;
         }
@@ -127,7 +127,7 @@ fn tcp(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
 }
 
 fn udp(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
-    let (sender, receiver) = udp_pair(bound(libc::SOCK_DGRAM, Ipv4Addr::LOCALHOST)?)?;
+    let (sender, receiver) = udp_pair(bind(libc::SOCK_DGRAM, Ipv4Addr::LOCALHOST)?)?;
     if asked.gso {
         let size = c_int::try_from(asked.size).unwrap_or(c_int::MAX);
         set(sender, libc::SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes())?;
@@ -136,8 +136,8 @@ fn udp(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
     Ok((sender, receiver))
 }
 
-/// Forks the receiver, runs the sender, waits for the receiver; returns the counts of both. `close_sender` and
-/// `close_receiver` close the end that a process does not use, so that each notices when the other is gone.
+/// Forks the receiver, runs the sender, and waits for the receiver. Returns the counts of both. `close_sender` and
+/// `close_receiver` close the end that a process does not use, so that each process notices when the other has ended.
 fn run(
     asked: &RateOptions,
     (mut sender, close_sender): (impl Call, impl FnOnce()),
@@ -152,10 +152,10 @@ fn run(
         0 => {
             limit(asked);
             close_sender();
-            // SAFETY: plain integers. The receiver ends with the sender in any case.
+            // SAFETY: plain integers. The kernel kills the receiver when the sender ends.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             let outcome = pin(asked.cpus.1).and_then(|()| receive(&mut receiver, shared));
-            // SAFETY: the child must not go back into the parent's code.
+            // SAFETY: the child must not return into the parent's code.
             unsafe { libc::_exit(outcome.map_or_else(|why| why.raw_os_error().unwrap_or(1), |()| 0)) }
         }
         _ => {}
@@ -176,8 +176,7 @@ fn run(
     ))
 }
 
-/// Sends until the receiver has seen the end; counts what was sent between the end of the warm-up and the end of the
-/// time.
+/// Sends until the receiver has seen the end. Returns the counts of the measured time.
 fn send(asked: &RateOptions, sender: &mut impl Call, shared: &Shared) -> io::Result<Count> {
     let (mut count, mut started_ns) = (Count::default(), now_ns());
     let received = &shared.received.0;
@@ -210,23 +209,23 @@ fn send(asked: &RateOptions, sender: &mut impl Call, shared: &Shared) -> io::Res
     measured.ok_or_else(|| Error::new(ErrorKind::UnexpectedEof, "the receiver ended before the time was over"))
 }
 
-/// Receives until the time is over; stores the counts between the first and the last arrival within it.
+/// Receives until the measured time is over. Stores the counts between the first and the last arrival in that time.
 fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
-    let mut take = || match receiver.call() {
+    let mut receive_once = || match receiver.call() {
         Ok(0) => Err(Error::from_raw_os_error(libc::ECONNRESET)),
         Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(0),
         other => other,
     };
     while shared.phase.0.load(Relaxed) == WARM_UP {
-        take()?;
+        receive_once()?;
     }
-    // The arrival that starts the time does not count.
-    while take()? == 0 {}
+    // The arrival that starts the measured time is not counted.
+    while receive_once()? == 0 {}
     let (mut count, started_ns) = (Count::default(), now_ns());
     let received = &shared.received.0;
     received.started.store(1, Release);
     while shared.phase.0.load(Relaxed) != OVER {
-        count.bytes += take()?;
+        count.bytes += receive_once()?;
         count.calls += 1;
     }
     received.elapsed_ns.store(now_ns() - started_ns, Relaxed);
@@ -255,10 +254,10 @@ fn end(child: libc::pid_t, wait: bool) -> io::Result<()> {
     }
 }
 
-/// Ends this process if it takes too long.
+/// Makes SIGALRM end this process if it takes too long.
 fn limit(asked: &RateOptions) {
     let seconds = (asked.warmup_ms + asked.duration_ms).div_ceil(1000) + GRACE_S;
-    // SAFETY: plain integers; the default action of SIGALRM ends the process. SIGPIPE is an error of `write` instead.
+    // SAFETY: plain integers; the default action of SIGALRM ends the process. `write` then returns EPIPE.
     unsafe {
         libc::alarm(u32::try_from(seconds).unwrap_or(u32::MAX));
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);

@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) cpus: (usize, usize),
     #[arg(long, value_parser = Ranged::<usize>::new().range(1..), default_value = "20000")]
     pub(crate) count: usize,
-    /// Unmeasured messages before them
+    /// Unmeasured messages before the measured ones
     #[arg(long, default_value = "2000")]
     pub(crate) warmup: usize,
     /// The echo reads the clock after each receive and before each send
@@ -49,7 +49,7 @@ impl Options {
         Ok(asked)
     }
 
-    /// Two clock reads would be a good part of a round trip through spinning shared memory; Hairpin omits them there too.
+    /// Whether the echo reads the clock. Like Hairpin, not for spinning shared memory: that would be too slow.
     pub(crate) fn echo_stamps(&self) -> bool {
         self.echo_stamps.unwrap_or(self.transport != "shm" || !self.spin)
     }
@@ -66,8 +66,8 @@ pub(crate) struct RateOptions {
     /// Bytes of a message
     #[arg(long, value_parser = Ranged::<usize>::new().range(1..=1 << 20), default_value = "64")]
     pub(crate) size: usize,
-    /// Messages per send call: one buffer on a stream and with GSO, else one `sendmmsg`. A receive call takes as many
-    /// datagrams; streams and GRO take what `--read-size` holds
+    /// Messages per send call: one buffer on a stream and with GSO, else one `sendmmsg`. A receive call receives up to
+    /// as many datagrams; on streams and with GRO up to `--read-size` bytes
     #[arg(long, value_parser = Ranged::<usize>::new().range(1..=1024), default_value = "1")]
     pub(crate) batch: usize,
     /// The receiver repeats its call instead of blocking; sockets only
@@ -81,7 +81,7 @@ pub(crate) struct RateOptions {
     /// TCP_CONGESTION of both ends; empty leaves the default
     #[arg(long, default_value = "")]
     pub(crate) congestion: String,
-    /// Maximum bytes of a stream's receive call, 0 for 64 KiB or a message; datagrams have their own space
+    /// Maximum bytes of a receive call on a stream; 0 for the larger of 64 KiB and a message
     #[arg(long, value_parser = Ranged::<usize>::new().range(..=1 << 24), default_value = "0")]
     pub(crate) read_size: usize,
     #[arg(long, value_parser = Ranged::<u64>::new().range(..=60_000), default_value = "200")]

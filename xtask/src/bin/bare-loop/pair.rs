@@ -2,12 +2,12 @@
 
 use std::io::{self, Error};
 
-use crate::extras::Carried;
+use crate::extras::ExtraWork;
 use crate::options::Options;
 use crate::system::pin;
 use crate::wires::End;
 
-/// Longer than any measurement; both processes have ended by then, whatever goes wrong.
+/// Time limit of both processes (SIGALRM); longer than any measurement.
 const MAX_S: u32 = 120;
 
 /// Forks the echo, runs the client, ends the echo. Returns round-trip times in ticks, in order.
@@ -32,10 +32,10 @@ pub(crate) fn round_trips(asked: &Options, mut client: impl End, echo: impl End)
 
 /// The reference loop: stamp, send, receive, stamp, store.
 fn measure(asked: &Options, client: &mut impl End) -> io::Result<Vec<u64>> {
-    // Touched beforehand (ones, since the kernel allocates zeroes lazily), to have no page fault in the loop.
+    // Filled with ones to avoid page faults in the loop: zeroes would be allocated lazily.
     let mut sent = vec![1_u64; asked.count];
     let mut received = vec![1_u64; asked.count];
-    let mut carried = Carried::new(&asked.extras, asked.count)?;
+    let mut carried = ExtraWork::new(&asked.extras, asked.count)?;
     let mut message = 0_u32;
     for _ in 0..asked.warmup {
         message = exchange(client, message);
@@ -50,7 +50,7 @@ fn measure(asked: &Options, client: &mut impl End) -> io::Result<Vec<u64>> {
     Ok(received.iter().zip(&sent).map(|(received, sent)| received.wrapping_sub(*sent)).collect())
 }
 
-/// One message there and back, verified; returns the next message.
+/// Sends a message and verifies the answer. Returns the next message.
 #[inline(always)]
 fn exchange(client: &mut impl End, message: u32) -> u32 {
     client.send(message);
@@ -60,13 +60,13 @@ fn exchange(client: &mut impl End, message: u32) -> u32 {
 }
 
 fn echo_for_ever(asked: &Options, mut echo: impl End) -> ! {
-    // SAFETY: plain integers. The echo ends with the client in any case.
+    // SAFETY: plain integers. The kernel kills the echo when the client ends.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::alarm(MAX_S);
     }
     pin(asked.cpus.1).expect("the echo's CPU is one that this process may use");
-    let mut carried = Carried::new(&asked.extras, 0).expect("the client has set the same alarm");
+    let mut carried = ExtraWork::new(&asked.extras, 0).expect("the client has set the same alarm");
     // The child must not unwind into the parent's code, so it never leaves this loop: the client ends it.
     if asked.echo_stamps() {
         let mut held = 0_u64;
@@ -76,7 +76,7 @@ fn echo_for_ever(asked: &Options, mut echo: impl End) -> ! {
             let since = carried.stamp();
             let turn = carried.stamp().wrapping_sub(since);
             held = held.wrapping_add(turn);
-            carried.held(turn);
+            carried.count_held(turn);
             std::hint::black_box(held);
             echo.send(message);
         }

@@ -1,4 +1,4 @@
-//! System calls that both loops prepare with: sockets, pipes, shared memory, pinning and the kernel's clock.
+//! System calls with which both loops prepare: sockets, pipes, shared memory, pinning and the kernel's clock.
 
 use std::io::{self, Error};
 use std::net::Ipv4Addr;
@@ -10,14 +10,14 @@ pub(crate) fn checked(answer: c_int) -> io::Result<c_int> {
     if answer < 0 { Err(Error::last_os_error()) } else { Ok(answer) }
 }
 
-/// A socket of IPv4.
+/// Opens an IPv4 socket.
 pub(crate) fn socket(kind: c_int) -> io::Result<c_int> {
     // SAFETY: plain integers.
     checked(unsafe { libc::socket(libc::AF_INET, kind, 0) })
 }
 
-/// A socket on a free port of that address, and its address.
-pub(crate) fn bound(kind: c_int, at: Ipv4Addr) -> io::Result<(c_int, libc::sockaddr_in)> {
+/// Opens a socket bound to a free port of that IP address. Returns the socket and its address.
+pub(crate) fn bind(kind: c_int, at: Ipv4Addr) -> io::Result<(c_int, libc::sockaddr_in)> {
     let socket = socket(kind)?;
     let address = internet_address(at);
     // SAFETY: the pointer and the length are those of a live sockaddr_in.
@@ -25,7 +25,7 @@ pub(crate) fn bound(kind: c_int, at: Ipv4Addr) -> io::Result<(c_int, libc::socka
     Ok((socket, address_of(socket)?))
 }
 
-/// Connects a TCP socket to a bound one; returns the accepted end and closes the bound one.
+/// Connects a TCP socket to a bound socket. Returns the accepted socket, and closes the bound one.
 pub(crate) fn connect_tcp(client: c_int, (listener, address): (c_int, libc::sockaddr_in)) -> io::Result<c_int> {
     // SAFETY: plain integers.
     checked(unsafe { libc::listen(listener, 1) })?;
@@ -36,10 +36,10 @@ pub(crate) fn connect_tcp(client: c_int, (listener, address): (c_int, libc::sock
     Ok(accepted)
 }
 
-/// A UDP socket connected with a bound one; both, the new one first.
+/// Opens a UDP socket and connects it and a bound socket to each other. Returns both, the new one first.
 pub(crate) fn udp_pair((server, address): (c_int, libc::sockaddr_in)) -> io::Result<(c_int, c_int)> {
     let client = socket(libc::SOCK_DGRAM)?;
-    // Its address is then that of the route to the server.
+    // The kernel chooses the local address by the route to the server.
     connect(client, &address)?;
     connect(server, &address_of(client)?)?;
     Ok((client, server))
@@ -52,7 +52,7 @@ pub(crate) fn unix_pair() -> io::Result<(c_int, c_int)> {
     Ok((pair[0], pair[1]))
 }
 
-/// A pipe: its reading end, then its writing end.
+/// Opens a pipe. Returns its read end and its write end.
 pub(crate) fn pipe() -> io::Result<(c_int, c_int)> {
     let mut pair = [0; 2];
     // SAFETY: the pointer is to two live integers, as the call asks.
@@ -60,13 +60,13 @@ pub(crate) fn pipe() -> io::Result<(c_int, c_int)> {
     Ok((pair[0], pair[1]))
 }
 
-/// Closes a descriptor of this program that is not used again.
+/// Closes a descriptor, which must not be used again.
 pub(crate) fn close(descriptor: c_int) {
     // SAFETY: a plain integer; the descriptor is not used afterwards.
     unsafe { libc::close(descriptor) };
 }
 
-/// A page of zeroes that a fork shares; it is never unmapped.
+/// Maps a page of zeroes that is shared with forked processes and never unmapped.
 pub(crate) fn shared_page() -> io::Result<*mut c_void> {
     const PAGE: usize = 4096;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -102,7 +102,7 @@ fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets an option to the bytes of a value.
+/// Sets a socket option to the bytes of a value.
 pub(crate) fn set(socket: c_int, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
     let length = libc::socklen_t::try_from(value.len()).map_err(|_| Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: the pointer and the length are those of a live slice.
@@ -123,7 +123,7 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     checked(answer).map(drop)
 }
 
-/// A kernel clock, in ns.
+/// Reads a kernel clock, in ns.
 pub(crate) fn kernel_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec; the clock is one that Linux has.

@@ -1,4 +1,4 @@
-//! Both ends of each transport, opened in one process before it forks: sockets, pipes and a shared page.
+//! Both ends of each transport, which one process opens before it forks: sockets, pipes and a shared page.
 
 use std::fs::File;
 use std::io::{self, Error};
@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use libc::{c_int, c_void};
 
-use crate::system::{bound, checked, connect_tcp, pipe, set, shared_page, socket, udp_pair, unix_pair};
+use crate::system::{bind, checked, connect_tcp, pipe, set, shared_page, socket, udp_pair, unix_pair};
 
-/// One end: four bytes out, four bytes in. Monomorphised, to have no call between the loop and the kernel.
+/// One end, which sends and receives messages of four bytes. The loops are monomorphised, so that no function call is
+/// between the loop and the kernel.
 pub(crate) trait End {
     fn send(&mut self, message: u32);
-    /// Waits for a message and takes it.
+    /// Waits for a message and returns it.
     fn receive(&mut self) -> u32;
 }
 
-/// A socket; `flags` is 0 to sleep in the receive call, MSG_DONTWAIT to repeat it.
+/// A socket. `flags` is 0 to block in the receive call, or MSG_DONTWAIT to spin.
 pub(crate) struct Socket {
     descriptor: c_int,
     flags: c_int,
@@ -47,7 +48,7 @@ impl End for Socket {
     }
 }
 
-/// A pipe for each direction; O_NONBLOCK on the reading end if it spins.
+/// One pipe per direction, with O_NONBLOCK on the read end if it spins.
 pub(crate) struct Pipe {
     read: c_int,
     write: c_int,
@@ -80,12 +81,11 @@ impl End for Pipe {
 pub(crate) struct CacheLine {
     sequence: AtomicU32,
     message: AtomicU32,
-    /// The reader sleeps, or is about to, and must be woken. Waking it always would be one call more than Hairpin makes
-    /// if the reader is not asleep yet.
+    /// Whether the reader sleeps or is about to sleep, and must be woken. Hairpin makes no wake-up call otherwise.
     asleep: AtomicU32,
 }
 
-/// An end with two such lines: it writes one and watches the other.
+/// An end with two cache lines, of which it writes one and watches the other.
 pub(crate) struct SharedLines {
     mine: &'static CacheLine,
     theirs: &'static CacheLine,
@@ -126,18 +126,18 @@ impl End for SharedLines {
     }
 }
 
-/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters. A futex of two processes is not private.
+/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters; without the PRIVATE flag, for two processes.
 fn futex(word: &AtomicU32, operation: c_int, value: u32) {
     // SAFETY: the word lives in a mapping that is never unmapped; no time-out is given.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, null_mut::<c_void>()) };
 }
 
-/// Where the echo's sockets are.
+/// IP address and network namespace of the echo's sockets.
 #[derive(Debug, PartialEq, Eq, clap::Args)]
 pub(crate) struct ServerHost {
     #[arg(long = "server-address", default_value = "127.0.0.1")]
     pub(crate) address: Ipv4Addr,
-    /// File of its network namespace, if not the client's.
+    /// File of the echo's network namespace, if it is not the client's.
     #[arg(long = "server-namespace")]
     pub(crate) namespace: Option<PathBuf>,
 }
@@ -149,13 +149,12 @@ impl Default for ServerHost {
 }
 
 impl ServerHost {
-    /// Opens a socket there on a free port; returns it and its address. A socket stays in the namespace in which it was
-    /// made.
-    fn bound(&self, kind: c_int) -> io::Result<(c_int, libc::sockaddr_in)> {
-        let Some(namespace) = &self.namespace else { return bound(kind, self.address) };
+    /// Opens a socket on a free port, in the echo's namespace, in which it stays. Returns the socket and its address.
+    fn bind(&self, kind: c_int) -> io::Result<(c_int, libc::sockaddr_in)> {
+        let Some(namespace) = &self.namespace else { return bind(kind, self.address) };
         let [own, theirs] = [File::open("/proc/self/ns/net")?, File::open(namespace)?];
         enter(&theirs)?;
-        let opened = bound(kind, self.address);
+        let opened = bind(kind, self.address);
         enter(&own)?;
         opened
     }
@@ -167,7 +166,7 @@ fn enter(namespace: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A connected pair, client first. For tcp, udp and unix-stream.
+/// Opens a connected pair of sockets for tcp, udp or unix-stream. Returns the client's end first.
 pub(crate) fn sockets(
     transport: &str,
     spin: bool,
@@ -177,9 +176,9 @@ pub(crate) fn sockets(
     let (client, echo) = match transport {
         "tcp" => {
             let client = socket(libc::SOCK_STREAM)?;
-            (client, connect_tcp(client, server.bound(libc::SOCK_STREAM)?)?)
+            (client, connect_tcp(client, server.bind(libc::SOCK_STREAM)?)?)
         }
-        "udp" => udp_pair(server.bound(libc::SOCK_DGRAM)?)?,
+        "udp" => udp_pair(server.bind(libc::SOCK_DGRAM)?)?,
         _ => unix_pair()?,
     };
     let flags = if spin { libc::MSG_DONTWAIT } else { 0 };
@@ -192,7 +191,7 @@ pub(crate) fn sockets(
     Ok((Socket { descriptor: client, flags }, Socket { descriptor: echo, flags }))
 }
 
-/// A pipe each way, client first.
+/// Opens one pipe per direction. Returns the client's end first.
 pub(crate) fn pipes(spin: bool) -> io::Result<(Pipe, Pipe)> {
     let (there, back) = (pipe()?, pipe()?);
     if spin {
@@ -204,10 +203,10 @@ pub(crate) fn pipes(spin: bool) -> io::Result<(Pipe, Pipe)> {
     Ok((Pipe { read: back.0, write: there.1 }, Pipe { read: there.0, write: back.1 }))
 }
 
-/// Two cache lines that a fork shares, client first.
+/// Maps two cache lines that are shared with forked processes. Returns the client's end first.
 pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)> {
     let page = shared_page()?;
-    // Unused lines between them: the prefetcher fetches lines in pairs.
+    // Leaves unused lines between them, as the prefetcher fetches lines in pairs.
     // SAFETY: the page is zeroed (a valid CacheLine), aligned, larger than 4 lines, and never unmapped.
     let (there, back) = unsafe { (&*page.cast::<CacheLine>(), &*page.cast::<CacheLine>().add(4)) };
     let end = |mine, theirs| SharedLines { mine, theirs, sent: 0, taken: 0, spin };
@@ -218,7 +217,7 @@ fn would_block() -> bool {
     Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
-/// Panics if a call failed that must not fail. The server gets here when the client is done.
+/// Panics if a call failed. The echo also gets here when the client has ended.
 #[inline(always)]
 fn finish_unless(fine: bool, call: &str) {
     if !fine {

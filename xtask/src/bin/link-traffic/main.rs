@@ -1,7 +1,7 @@
-//! Traffic for `cargo xtask links`: the output at the far end of a link, seen from outside of Hairpin.
+//! Traffic for `cargo xtask links`: measures a link from outside, without code of Hairpin.
 //!
-//! The far end uses the kernel's time stamps of datagrams at its interface, so the figures contain neither the link's
-//! own clock or log nor the time that a program takes to wake.
+//! The server uses the kernel's time stamps of datagrams at its interface, so the figures do not depend on the link's
+//! own clock or log, nor on the time that a program takes to wake up.
 #![expect(unsafe_code, reason = "the kernel's stamps come with recvmsg, which std does not have")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
@@ -18,7 +18,7 @@ use stamped::{realtime_ns, receive_stamped, stamp};
 
 const USAGE: &str = "link-traffic far | paced COUNT GAP_US | flood KBIT_PER_S SECONDS | stream SECONDS";
 
-/// Port of the far end, UDP and TCP.
+/// Port of the server, for UDP and TCP.
 const PORT: u16 = 7001;
 const ASK: &[u8] = b"figures?";
 /// Payload of a datagram that makes an IP packet of 1500 bytes.
@@ -29,7 +29,7 @@ const HEADER_BYTES: usize = 28;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let number = |word: &str| word.parse::<u64>().map_err(|_| io::Error::other(format!("`{word}` is no number")));
+    let number = |word: &str| word.parse::<u64>().map_err(|_| io::Error::other(format!("`{word}` is not a number")));
     let done = match words.as_slice() {
         ["far"] => far(),
         ["paced", count, gap_us] => {
@@ -48,11 +48,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves both until it is killed.
+/// Serves UDP and TCP until it is killed.
 fn far() -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
-    thread::spawn(move || swallow(&listener));
+    thread::spawn(move || serve_streams(&listener));
     stamp(&socket)?;
     let mut datagrams: Vec<(u64, u64, usize)> = Vec::new();
     let mut bytes = vec![0; 2 * FULL_BYTES];
@@ -66,13 +66,13 @@ fn far() -> io::Result<()> {
     }
 }
 
-/// Delay of the received datagrams, and their rate as IP packets.
+/// Returns the delays of the received datagrams, and their rate as IP packets.
 fn figures(datagrams: &[(u64, u64, usize)]) -> String {
     let mut delays_ns: Vec<u64> =
         datagrams.iter().map(|(sent_ns, came_ns, _)| came_ns.saturating_sub(*sent_ns)).collect();
     delays_ns.sort_unstable();
     let at = |percent: usize| delays_ns.get(delays_ns.len() * percent / 100).copied().unwrap_or(0);
-    // All but the first arrived between the first and the last arrival.
+    // The first datagram does not count: the time begins at its arrival.
     let rate = match datagrams {
         [(_, first_ns, _), others @ .., (_, last_ns, last)] => {
             let bytes: usize =
@@ -90,7 +90,7 @@ fn figures(datagrams: &[(u64, u64, usize)]) -> String {
 }
 
 /// Reads every connection to its end, and answers with the rate.
-fn swallow(listener: &TcpListener) {
+fn serve_streams(listener: &TcpListener) {
     let one = |mut connection: TcpStream| -> io::Result<()> {
         let (mut buffer, mut bytes, began) = (vec![0; 1 << 20], 0_u64, Instant::now());
         loop {
@@ -109,7 +109,7 @@ fn swallow(listener: &TcpListener) {
     }
 }
 
-/// The address of the far end, as `hairpin link run` gives it.
+/// Returns the server's address, which `hairpin link run` passes to its command.
 fn far_address() -> io::Result<(String, u16)> {
     let address = std::env::var("HAIRPIN_FAR").map_err(|_| io::Error::other("HAIRPIN_FAR is not set"))?;
     Ok((address, PORT))
@@ -121,7 +121,7 @@ fn to_far() -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Datagrams of 64 bytes with a gap between them.
+/// Sends `count` datagrams of 64 bytes with a gap between them.
 fn paced(count: u64, gap: Duration) -> io::Result<()> {
     let socket = to_far()?;
     let began = Instant::now();
@@ -132,7 +132,7 @@ fn paced(count: u64, gap: Duration) -> io::Result<()> {
     ask(&socket)
 }
 
-/// Full datagrams at that rate of IP packets, in a burst every millisecond.
+/// Sends datagrams of full size in a burst every millisecond. The rate is that of the IP packets.
 fn flood(kbit_per_s: u64, seconds: u64) -> io::Result<()> {
     let socket = to_far()?;
     let (began, mut sent) = (Instant::now(), 0);
@@ -147,14 +147,14 @@ fn flood(kbit_per_s: u64, seconds: u64) -> io::Result<()> {
     ask(&socket)
 }
 
-/// Sends a datagram that begins with its send time.
+/// Sends a datagram that begins with its own send time.
 fn send(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
     let mut payload = [0; FULL_BYTES];
     payload[..8].copy_from_slice(&realtime_ns().to_le_bytes());
     socket.send(&payload[..bytes]).map(drop)
 }
 
-/// Asks the far end for its figures until it answers, and prints them.
+/// Asks the server for its figures until it answers, and prints them.
 fn ask(socket: &UdpSocket) -> io::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;
     let mut answer = [0; 500];
@@ -168,7 +168,7 @@ fn ask(socket: &UdpSocket) -> io::Result<()> {
     Err(io::Error::other("the far end does not answer"))
 }
 
-/// One TCP connection that sends continuously.
+/// Sends continuously over one TCP connection.
 fn stream(seconds: u64) -> io::Result<()> {
     let mut connection = TcpStream::connect(far_address()?)?;
     let (bytes, began) = (vec![7; 1 << 18], Instant::now());

@@ -1,14 +1,14 @@
-//! Datagrams with the kernel's time stamp of their arrival at the interface (SO_TIMESTAMPNS of socket(7)).
+//! Receives datagrams with the kernel's time stamp of their arrival at the interface (SO_TIMESTAMPNS, socket(7)).
 
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// CLOCK_REALTIME in ns.
+/// Reads CLOCK_REALTIME, in ns.
 pub(crate) fn realtime_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid place for one timespec.
+    // SAFETY: the pointer is to a live timespec.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
     in_ns(time)
 }
@@ -17,7 +17,7 @@ fn in_ns(time: libc::timespec) -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Requests time stamps, and a buffer for datagrams between reads.
+/// Requests time stamps, and a large receive buffer.
 pub(crate) fn stamp(socket: &UdpSocket) -> io::Result<()> {
     for (name, value) in [(libc::SO_TIMESTAMPNS, 1_i32), (libc::SO_RCVBUF, 4 << 20)] {
         let length = libc::socklen_t::try_from(size_of::<i32>()).expect("4");
@@ -32,7 +32,7 @@ pub(crate) fn stamp(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// The next datagram: its length, its sender, and when it arrived (CLOCK_REALTIME, in ns).
+/// Receives a datagram. Returns its length, its sender, and its arrival time (CLOCK_REALTIME, in ns).
 pub(crate) fn receive_stamped(socket: &UdpSocket, bytes: &mut [u8]) -> io::Result<(usize, SocketAddrV4, u64)> {
     // SAFETY: plain numbers, for which all zeroes is a valid value.
     let (mut from, mut message): (libc::sockaddr_in, libc::msghdr) = unsafe { zeroed() };

@@ -6,7 +6,7 @@ use hairpin_model::{Fallback, Flow, Load, RemotePath};
 
 use super::*;
 
-/// The case between two hosts; `instead_of` is the transport that it replaced, if any.
+/// The case between two hosts; `instead_of` is the transport that was replaced, if any.
 fn across(case: &Case, instead_of: Option<&str>) -> Case {
     let fallback = instead_of.map(|from| Fallback {
         from: from.to_owned(),
@@ -47,7 +47,7 @@ fn a_fallback_is_reported_with_its_evidence_and_without_one_the_claim_is_undecid
 }
 
 #[test]
-fn one_way_latency_between_two_hosts_is_not_called_too_few_samples() {
+fn one_way_latency_between_two_hosts_is_not_reported_as_too_few_samples() {
     let load = Load::Messages { size_bytes: 64, batch: 1 };
     let case =
         Case::ping_pong("udp").with(|changed| *changed.primary_mut() = Flow::one_way("udp", load, Direction::Up));

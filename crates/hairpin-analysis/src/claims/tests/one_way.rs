@@ -1,4 +1,4 @@
-//! Figures of one-way loads, ratios across runs, and gaps.
+//! Figures of one-way loads, ratios between runs, and gaps.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::options::OptionName;
@@ -9,8 +9,8 @@ use hairpin_model::{
 use super::*;
 use crate::fixture::links::{late_by, over};
 
-/// Eight rounds of messages of 1000 bytes up: 900 of 1000 received in 9 ms, sent in 5 ms; 1000 warm-up messages at the
-/// client, 100 at the server.
+/// Eight rounds of messages of 1000 bytes up: 1000 are sent in 5 ms, 900 received in 9 ms. The warm-up has 1000
+/// messages at the client and 100 at the server.
 fn one_way_rounds(fixture: &mut Fixture, case: &Case, change: impl Fn(&mut Measured, u32)) {
     for block in 0..8 {
         fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 900]), |measured| {
@@ -50,7 +50,7 @@ fn measured(run: &Run, figure: &str, unit: &str, case: &Json) -> f64 {
 }
 
 #[test]
-fn figures_of_a_one_way_load_are_those_of_the_end_that_counted() {
+fn figures_of_a_one_way_load_are_from_the_end_that_counted_them() {
     let mut fixture = Fixture::new();
     one_way_rounds(&mut fixture, &messages_up("udp"), |_, _| {});
     let run = fixture.run();
@@ -86,7 +86,7 @@ fn figures_of_a_one_way_load_are_those_of_the_end_that_counted() {
 }
 
 #[test]
-fn the_reverse_share_is_bytes_against_the_load_per_byte_received() {
+fn the_reverse_share_is_bytes_in_the_opposite_direction_per_byte_received() {
     let mut fixture = Fixture::new();
     let down = messages_up("udp").with(|changed| changed.primary_mut().direction = Direction::Down);
     for (case, up_bytes, down_bytes) in [(messages_up("udp6"), 1_100_000, 20_000), (down, 40_000, 2_200_000)] {
@@ -97,7 +97,7 @@ fn the_reverse_share_is_bytes_against_the_load_per_byte_received() {
         });
     }
     let run = fixture.run();
-    // The receiver got 900 measured messages of 1000 bytes; in the warm-up the server got 100 and the client 1000.
+    // The receiver got 900 measured messages of 1000 bytes. In the warm-up the client sent 1000, the server got 100.
     let near = |figure: &str, unit: &str, transport: &str, value: f64| {
         let is = measured(&run, figure, unit, &case(transport));
         assert!((is / value - 1.0).abs() < 1e-9, "{figure} of {transport}: {is}, not {value}");
@@ -121,13 +121,13 @@ fn without_a_link_the_reverse_direction_is_the_segments_without_payload_of_the_r
         counted(measured, [1001.0, 1.0, 52.0]);
     });
     let run = fixture.run();
-    // The server got 1000 messages of 1000 bytes, 100 of them in the warm-up.
+    // The server received 1000 messages of 1000 bytes, 100 of them in the warm-up.
     let is = measured(&run, "reverse-share", "share", &case("tcp"));
     assert!((is - 0.052).abs() < 1e-9, "{is}");
 }
 
 #[test]
-fn the_case_of_the_denominator_may_be_of_another_run() {
+fn the_case_of_the_denominator_may_be_in_another_run() {
     let run_of = |latency: u64, failed: bool| {
         let mut fixture = Fixture::new();
         // Drift over the blocks of one run must not affect the other run.
@@ -139,7 +139,7 @@ fn the_case_of_the_denominator_may_be_of_another_run() {
     let rule = json!({"kind": "within", "factor": 1.2,
         "of": {"figure": "p50", "case": case("tcp"), "against": case("tcp"), "against_run": "other"}});
     let claim = claim(&json!({"value": 4, "unit": "x"}), &rule);
-    assert_eq!(claim.runs(), ["r", "other"], "both are made");
+    assert_eq!(claim.runs(), ["r", "other"], "both runs are needed");
     let judged = |other: Result<&Run, String>| {
         judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&slow)), ("other".to_owned(), other)])).judgement
     };
@@ -184,7 +184,7 @@ fn a_gap_widens_if_the_whole_interval_at_full_load_is_larger() {
 }
 
 #[test]
-fn pictures_over_time_and_options_are_kept_or_not() {
+fn kept_data_includes_courses_over_time_and_options() {
     let mut fixture = Fixture::new();
     let options = Options::parse("sndbuf=4096").unwrap();
     let asked = messages_up("udp6").with(|changed| changed.primary_mut().options = options);
@@ -225,7 +225,7 @@ fn pictures_over_time_and_options_are_kept_or_not() {
 }
 
 #[test]
-fn a_share_of_the_messages_is_at_most_all_of_them() {
+fn a_share_of_the_messages_is_at_most_one() {
     for (figure, received) in [("lost-share", [0, 400]), ("received-share", [1000, 600])] {
         let mut fixture = Fixture::new();
         one_way_rounds(&mut fixture, &messages_up("udp"), |measured, block| {

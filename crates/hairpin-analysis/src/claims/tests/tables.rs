@@ -1,4 +1,4 @@
-//! Verdicts of claims of several rows.
+//! Verdicts on claims with several rows.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_table_is_judged_by_its_rows() {
     let overall = |rows: &[(&str, f64)], missing: &[&str]| judge(&table(rows, missing), "X", &runs);
     let all = overall(&[("tcp", 200.0), ("udp", 60.0)], &[]);
     assert_eq!((all.judgement.verdict, all.coverage), (Some(Verdict::Holds), Coverage::Covered));
-    assert_eq!(all.judgement.measured, None, "a table has no one figure");
+    assert_eq!(all.judgement.measured, None, "a table without a headline has no figure");
     assert!(all.rows.iter().all(|row| row.judgement.measured.is_some()));
     let part = overall(&[("tcp", 200.0)], &["wan"]);
     assert_eq!((part.judgement.verdict, part.coverage), (Some(Verdict::CannotTell), Coverage::Partly));
@@ -38,7 +38,7 @@ fn a_table_is_judged_by_its_rows() {
 }
 
 #[test]
-fn the_figure_of_a_table_is_that_of_its_headline_row() {
+fn a_table_has_the_figure_of_its_headline_row() {
     let run = run();
     let row = |name: &str, rule: Json| json!({"name": name, "test": {"run": "r", "rule_because": "b", "rule": rule}});
     let mut ratio = row(
@@ -73,5 +73,5 @@ fn a_row_about_another_setting_is_not_part_of_the_verdict() {
     assert_eq!(beside.judgement.reason, Some(Reason::Rows));
     assert_eq!([0, 1].map(|row: usize| beside.rows[row].counts()), [true, false]);
     assert_eq!(beside.rows[1].beside.as_deref(), Some("another setting"));
-    assert_eq!(beside.rows[1].judgement.verdict, Some(Verdict::DoesNotHold), "it has a verdict of its own");
+    assert_eq!(beside.rows[1].judgement.verdict, Some(Verdict::DoesNotHold), "the row has its own verdict");
 }

@@ -5,7 +5,7 @@ use hairpin_model::{Flow, Ledger, ProbePhases};
 
 use super::*;
 
-/// Eight rounds of 100 messages; the 10 lost ones are among the 50 of the loaded phase.
+/// Eight rounds of 100 messages; the 10 lost messages are among the 50 of the loaded phase.
 fn probe_rounds(fixture: &mut Fixture, case: &Case) {
     for block in 0..8 {
         fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 40]), |measured| {
@@ -20,7 +20,7 @@ fn probe_rounds(fixture: &mut Fixture, case: &Case) {
 }
 
 #[test]
-fn the_share_lost_of_a_probe_is_that_of_its_loaded_phase() {
+fn the_lost_share_of_a_probe_is_from_its_loaded_phase() {
     let unloaded = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
     let loaded = unloaded
         .clone()

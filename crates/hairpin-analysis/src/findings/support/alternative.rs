@@ -1,14 +1,14 @@
-//! Cases that differ from another in one thing: the counter-experiment and, if already measured, its result.
+//! Cases that differ from a given case in one thing: the counter-experiment and, if already measured, its result.
 
 use hairpin_model::finding_keys::check::{CODEL, NODELAY, WITHOUT_STAGE};
 use hairpin_model::options::OptionName;
 use hairpin_model::{Case, CaseSummary, CounterExperiment, Proved, Remedy, Run};
 
-use super::{CONFIRMED, Change, change, paired, proved, with_option};
+use super::{CONFIRMED, Change, change, judge_check, paired, with_option};
 use crate::exchanges::with_remedy;
 use crate::links::{line_with_codel, line_without};
 
-/// A case with one change, and the result if the run compares the two.
+/// A case with one change, and the result if the run compares it with the unchanged case.
 pub(in crate::findings) struct Alternative {
     pub(in crate::findings) experiment: CounterExperiment,
     pub(in crate::findings) change: Option<Change>,
@@ -16,8 +16,8 @@ pub(in crate::findings) struct Alternative {
 }
 
 impl Alternative {
-    /// The share of the cause: that of the traces, or the measured saving if it is larger. Traced rounds are few, and a
-    /// stall that starts by chance may be rare in them.
+    /// Returns the share of the cause: `traced`, its share in the traces, or the measured saving if that is larger.
+    /// Traced rounds are few, so a stall that starts by chance may be rare in them.
     pub(in crate::findings) fn share(&self, traced: f64) -> f64 {
         let confirmed = self.proved.as_ref().is_some_and(|proved| proved.verdict == CONFIRMED);
         let saved = self.change.filter(|_| confirmed).map_or(0.0, |change| change.saved_share().value);
@@ -28,19 +28,19 @@ impl Alternative {
         let change = sibling_of(run, &sibling).and_then(|sibling| change(run, case, sibling));
         Self {
             experiment: paired(kind, [case.case.clone(), sibling]),
-            proved: change.as_ref().map(|change| proved(kind, change)),
+            proved: change.as_ref().map(|change| judge_check(kind, change)),
             change,
         }
     }
 }
 
-/// The same case in the run, whatever the name of its link.
+/// Returns the same case in the run, whatever the name of its link.
 pub(in crate::findings) fn sibling_of<'r>(run: &'r Run, sibling: &Case) -> Option<&'r CaseSummary> {
     let id = sibling.id();
     run.cases.iter().find(|other| other.id == id)
 }
 
-/// `case` with another `remedy`; `None` if it has no exchanges or already has that remedy.
+/// Returns `case` with another `remedy`; `None` if it has no exchanges or already has that remedy.
 pub(in crate::findings) fn other_remedy(
     run: &Run,
     case: &CaseSummary,
@@ -51,7 +51,7 @@ pub(in crate::findings) fn other_remedy(
     Some(Alternative::new(run, case, with_remedy(&case.case, remedy), kind))
 }
 
-/// `case` with another value of that option; `None` if it already has it.
+/// Returns `case` with another value of that option; `None` if the option already has that value.
 pub(in crate::findings) fn other_option(
     run: &Run,
     case: &CaseSummary,
@@ -62,7 +62,7 @@ pub(in crate::findings) fn other_option(
     (sibling != case.case).then(|| Alternative::new(run, case, sibling, kind))
 }
 
-/// `case` without Nagle's algorithm: by remedy for exchanges, by option for messages.
+/// Returns `case` without Nagle's algorithm: by remedy for exchanges, by option for messages.
 pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
     match case.case.primary().load.exchange() {
         Some(_) => other_remedy(run, case, Remedy::Nodelay, NODELAY),
@@ -70,19 +70,19 @@ pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Optio
     }
 }
 
-/// `case` over its link without that stage; `None` if the link has no such removable stage.
+/// Returns `case` over its link without that stage; `None` if the link has no such removable stage.
 pub(in crate::findings) fn without_stage(run: &Run, case: &CaseSummary, stage: &str) -> Option<Alternative> {
     let line = line_without(case.path.relay.as_ref()?, stage)?;
     Some(Alternative::new(run, case, over_line(&case.case, line), WITHOUT_STAGE))
 }
 
-/// The counter-experiment that adds CoDel to the queues of the link; `None` if every queue has CoDel.
+/// Returns the counter-experiment that adds CoDel to the queues of the link; `None` if every queue has CoDel.
 pub(in crate::findings) fn with_codel(case: &CaseSummary) -> Option<CounterExperiment> {
     let line = line_with_codel(case.path.relay.as_ref()?)?;
     Some(paired(CODEL, [case.case.clone(), over_line(&case.case, line)]))
 }
 
-/// The same case over the link of that line.
+/// Returns the same case over the link with that specification.
 fn over_line(case: &Case, line: &str) -> Case {
     case.clone().with(|changed| {
         changed.path.link = line.to_owned();

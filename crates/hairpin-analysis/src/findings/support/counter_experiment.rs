@@ -1,15 +1,15 @@
-//! Counter-experiments: the cases to measure next, with one change.
+//! Counter-experiments: which cases to measure next, with one change.
 
 use hairpin_model::finding_keys::check::LONGER;
 use hairpin_model::options::OptionName;
 use hairpin_model::{Case, CounterExperiment, CpuIdle, EndKind, Flow, Placement, Repeat, WhichCpus};
 
-/// A counter-experiment that measures these cases.
+/// Returns a counter-experiment that measures these cases.
 pub(in crate::findings) fn counter_experiment(
     kind: &str,
     cases: impl IntoIterator<Item = Case>,
 ) -> CounterExperiment {
-    // The second of an A/A pair tells nothing more about a cause.
+    // The second measurement of an A/A pair says nothing more about a cause.
     let cases: Vec<Case> = cases.into_iter().map(|case| case.without_replicate()).collect();
     CounterExperiment {
         kind: kind.to_owned(),
@@ -20,19 +20,19 @@ pub(in crate::findings) fn counter_experiment(
     }
 }
 
-/// The same case for longer. The default is 10 s, and a number of rounds alone would end sooner.
-pub(in crate::findings) fn for_longer(case: &Case) -> CounterExperiment {
+/// Repeats the same case for 40 s. The default is 10 s, so a larger number of rounds alone would not be reached.
+pub(in crate::findings) fn longer_run(case: &Case) -> CounterExperiment {
     let mut experiment = counter_experiment(LONGER, [case.clone()]);
     experiment.repeat.over_ns = Some(40_000_000_000);
     experiment
 }
 
-/// A pair of cases that differ in exactly one thing.
+/// Returns a counter-experiment with two cases that differ in exactly one thing.
 pub(in crate::findings) fn paired(kind: &str, pair: [Case; 2]) -> CounterExperiment {
     CounterExperiment { pair: Some(Box::new(pair.clone())), ..counter_experiment(kind, pair) }
 }
 
-/// The case with that option, in both of its directions.
+/// Returns the case with that option, set in both directions if the case goes both ways.
 pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &str) -> Case {
     let set = |flow: &mut Flow| flow.options = flow.options.clone().with(name, value);
     case.clone().with(|changed| match case.goes_both_ways() {
@@ -63,7 +63,7 @@ mod tests {
     use crate::fixture::under_load::probed;
 
     #[test]
-    fn cases_of_one_host_are_known() {
+    fn cases_that_need_one_host_are_detected() {
         let elsewhere = || between_hosts(probed(&[Direction::Up]));
         let changes: [fn(&mut Case); 6] = [
             |case| case.ends.cpu_idle = CpuIdle::Shallow,
@@ -105,7 +105,7 @@ mod tests {
         let experiment = paired("spin", [again.clone(), spinning.clone()]);
         assert_eq!(experiment.pair.as_deref(), Some(&[again.clone(), spinning.clone()]));
         assert_eq!(experiment.repeat.cases, [again.without_replicate(), spinning.without_replicate()]);
-        let longer = for_longer(&again);
+        let longer = longer_run(&again);
         assert_eq!(
             (longer.repeat.cases.as_slice(), longer.repeat.over_ns),
             (&[Case::ping_pong("tcp")][..], Some(40_000_000_000))

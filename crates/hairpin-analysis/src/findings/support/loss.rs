@@ -1,4 +1,4 @@
-//! Losses of one-way loads by cause, and whether a change removes them.
+//! Counts losses of one-way loads by cause, and tests whether a change removes them.
 
 use hairpin_model::finding_keys::check::LOWER_RATE;
 use hairpin_model::flow::Pacing;
@@ -7,9 +7,9 @@ use hairpin_model::{
     finding_keys as keys,
 };
 
-use super::{change_of, evidence_of, gone_by_block, paired, sibling_of};
+use super::{change_of, evidence_of, judge_by_block, paired, sibling_of};
 
-/// Messages that a case lost to some causes.
+/// The messages that a case lost to certain causes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::findings) struct Lost {
     pub(in crate::findings) count: u64,
@@ -17,8 +17,8 @@ pub(in crate::findings) struct Lost {
     causes: &'static [&'static str],
 }
 
-/// The messages that a one-way load lost to these causes; `None` if there are none.
-pub(in crate::findings) fn lost_to(case: &CaseSummary, causes: &'static [&'static str]) -> Option<Lost> {
+/// Counts the messages that a one-way load lost to these causes; `None` if there are none.
+pub(in crate::findings) fn losses_by(case: &CaseSummary, causes: &'static [&'static str]) -> Option<Lost> {
     if case.case.replicate != 0 || !case.case.primary().load.is_one_way() {
         return None;
     }
@@ -40,7 +40,7 @@ impl Lost {
         (self.count as f64 / self.sent.max(1) as f64).min(1.0)
     }
 
-    /// The messages sent and lost, as evidence; `key` names the lost ones.
+    /// Returns the numbers of messages sent and lost as evidence; `key` names the lost messages.
     pub(in crate::findings) fn evidence(&self, key: Key, case: &CaseSummary) -> Vec<Evidence> {
         vec![
             evidence_of(case, keys::SENT, self.sent as f64),
@@ -49,8 +49,8 @@ impl Lost {
         ]
     }
 
-    /// Whether a change removed the loss, if the run has the changed case: by the shares lost in each round.
-    pub(in crate::findings) fn gone(
+    /// Judges by the share lost in each round whether a change removed the loss; `None` without the changed case.
+    pub(in crate::findings) fn judge_change(
         &self,
         run: &Run,
         case: &CaseSummary,
@@ -58,12 +58,12 @@ impl Lost {
     ) -> Option<Proved> {
         let changed = sibling_of(run, &experiment.pair.as_ref()?[1])?;
         let of = |measured: &Measured| Some(share(&measured.primary().ledger, self.causes));
-        let proved = gone_by_block(&experiment.kind, self.share(), change_of(run, [case, changed], of)?);
+        let proved = judge_by_block(&experiment.kind, self.share(), change_of(run, [case, changed], of)?);
         Some(Proved { unit: "share".to_owned(), ..proved })
     }
 }
 
-/// The case with its messages offered at `per_s` messages per second; `None` if its rate is no higher.
+/// Returns the case with its messages offered at `per_s` messages per second; `None` if its rate is already lower.
 pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
     let per_s = per_s.floor().max(1.0);
     match case.primary().load {
@@ -78,16 +78,16 @@ pub(in crate::findings) fn offered_at(case: &Case, per_s: f64) -> Option<Case> {
     }
 }
 
-/// Median rate of arriving messages, per second.
+/// Returns the median rate of arriving messages, per second.
 pub(in crate::findings) fn arrived_per_s(case: &CaseSummary) -> Option<f64> {
     Some(case.primary().one_way.as_ref()?.received_per_s?.value)
 }
 
-/// The counter-experiment that offers a share of the rate that arrived, with its pair.
-pub(in crate::findings) fn slower(case: &CaseSummary, share: f64) -> Option<CounterExperiment> {
+/// Returns the counter-experiment that offers a share of the rate that arrived, paired with the original case.
+pub(in crate::findings) fn with_lower_rate(case: &CaseSummary, share: f64) -> Option<CounterExperiment> {
     let changed = offered_at(&case.case, share * arrived_per_s(case)?)?;
     let mut experiment = paired(LOWER_RATE, [case.case.clone(), changed]);
-    // One command has only loads that are offered at a rate.
+    // A command cannot mix loads with and without an offered rate.
     experiment.repeat.cases.retain(|case| case.primary().load.rate_per_s().is_some());
     Some(experiment)
 }

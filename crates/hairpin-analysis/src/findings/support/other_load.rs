@@ -1,4 +1,4 @@
-//! The same case with another load next to its probe.
+//! The same case with a changed load next to its probe.
 
 use hairpin_model::finding_keys::check::{LOAD_BELOW_GOODPUT, LOAD_ELSEWHERE};
 use hairpin_model::flow::{ConnectionUse, FlowRole, MESSAGE_BYTES, Pacing, WRITE_BYTES};
@@ -8,8 +8,8 @@ use hairpin_model::{Arrivals, Case, CounterExperiment, EndSettings, Flow, Load, 
 
 use super::paired;
 
-/// The counter-experiment that runs the load on another CPU than the probe; `None` if it already does, or if the
-/// placement has no other CPU.
+/// Returns the counter-experiment that runs the load on another CPU than the probe; `None` if the load already runs
+/// there, or if the placement has no other CPU.
 pub(in crate::findings) fn load_elsewhere(case: &Case) -> Option<CounterExperiment> {
     let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
     if case.ends.placement != Placement::SameCpu
@@ -25,13 +25,12 @@ pub(in crate::findings) fn load_elsewhere(case: &Case) -> Option<CounterExperime
     Some(paired(LOAD_ELSEWHERE, [case.clone(), elsewhere]))
 }
 
-/// The counter-experiment that offers each load at this rate, in message bits per second; `None` if a load already has
-/// a rate.
+/// Returns the counter-experiment with each load at this rate, in message bits/s; `None` if a load already has a rate.
 pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64) -> Option<CounterExperiment> {
     if case.loads().is_empty() || case.loads().iter().any(|flow| flow.load.rate_per_s().is_some()) {
         return None;
     }
-    // The pair must have the rate that the command line parses.
+    // The case must have the rate that the printed command yields.
     let bits_per_s = parse::bits_per_s(&bit_rate_argument(three_digits(bits_per_s))).ok()?;
     let limited = with_loads(case, |flow| {
         let own_bytes = flow.load.size_bytes();
@@ -43,7 +42,7 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64) -> Option<Count
     Some(paired(LOAD_BELOW_GOODPUT, [case.clone(), limited]))
 }
 
-/// The counter-experiment that sets an option on the load's connection, which the probe may share.
+/// Returns the counter-experiment that sets an option on the load's connection, which the probe may share.
 pub(in crate::findings) fn with_load_option(
     case: &Case,
     (name, value): (OptionName, &str),

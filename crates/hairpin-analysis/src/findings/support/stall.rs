@@ -1,4 +1,4 @@
-//! Nagle's algorithm at one end waiting for delayed acknowledgments of the other: evidence from traces.
+//! Detects in traces that Nagle's algorithm at one end waits for delayed acknowledgments of the other end.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::{Traced, WaitFrequency, held_ns};
 use crate::trace::switch;
 
 /// Maximum time between the acknowledgment and the departure of the bytes, in ns.
-const TOGETHER_NS: u64 = 1_500_000;
+const MAX_GAP_NS: u64 = 1_500_000;
 
 pub(in crate::findings) struct Stall {
-    /// The ends at which bytes were held: one or both, the one with more such exchanges first.
+    /// The ends at which bytes were held: one or both, the end with more stalled exchanges first.
     pub(in crate::findings) ends: Vec<StallAt>,
     pub(in crate::findings) often: WaitFrequency,
     pub(in crate::findings) writes: Figure,
@@ -23,29 +23,29 @@ pub(in crate::findings) struct Stall {
 
 pub(in crate::findings) struct StallAt {
     pub(in crate::findings) end: End,
-    /// How long bytes were held in an exchange.
+    /// How long bytes were held in an exchange, in ns.
     pub(in crate::findings) held_ns: Figure,
-    /// The delay of the acknowledgment that released them.
+    /// How long the acknowledgment that released them was delayed, in ns.
     pub(in crate::findings) acknowledged_ns: Figure,
     /// Number of traced exchanges with a stall.
     exchanges: usize,
-    /// Their positions in a window of requests in flight, from 1.
+    /// The positions of the stalled exchanges in a window of requests in flight, from 1.
     places: BTreeSet<usize>,
-    /// The held part of the exchange's own bytes, over all exchanges.
+    /// Which of the exchange's own bytes were held, over all exchanges.
     held: Held,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// All of them, each time.
+    /// All bytes, each time.
     All,
-    /// All but the first write, each time.
+    /// All bytes except those of the first write, each time.
     AllButTheFirstWrite,
     Some,
 }
 
-/// The combined effect of Nagle's algorithm and delayed acknowledgments on a case; `None` without one. An end counts
-/// only if `TCP_NODELAY` and `TCP_CORK` were granted as off in the timed rounds too.
+/// Detects the combined effect of Nagle's algorithm and delayed acknowledgments on a case; `None` if there is none. An
+/// end counts only if `TCP_NODELAY` and `TCP_CORK` were also off in the timed rounds.
 pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
     if case.case.replicate != 0 {
         return None;
@@ -55,13 +55,13 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
     let traced = Traced::of(run, case)?;
     let mut ends: Vec<StallAt> = ends.filter_map(|end| stall_at(&traced, case, end)).collect();
     ends.sort_by_key(|at| std::cmp::Reverse(at.exchanges));
-    let met = |exchange: &TracedExchange, wait: &Wait| ends.iter().any(|at| met(at.end, exchange, wait));
+    let stalls = |exchange: &TracedExchange, wait: &Wait| ends.iter().any(|at| is_stall(at.end, exchange, wait));
     let figure = |of: &dyn Fn(&TracedExchange) -> f64| {
-        let stalled = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| met(exchange, wait));
+        let stalled = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| stalls(exchange, wait));
         traced.figure(|exchange| stalled(exchange).then(|| of(exchange)))
     };
     Some(Stall {
-        often: traced.often(met),
+        often: traced.frequency(stalls),
         writes: figure(&|exchange| exchange.writes as f64)?,
         segments: figure(&|exchange| exchange.segments as f64)?,
         ends,
@@ -70,10 +70,11 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
 
 fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt> {
     let exchange = case.case.primary().load.exchange();
-    let met = |exchange: &TracedExchange, wait: &Wait| met(end, exchange, wait);
+    let stalls = |exchange: &TracedExchange, wait: &Wait| is_stall(end, exchange, wait);
     let figure =
         |of: &dyn Fn(&TracedExchange) -> f64| traced.figure(|exchange| Some(of(exchange)).filter(|ns| *ns > 0.0));
-    let stalled = || traced.exchanges().filter(|(_, exchange)| exchange.waits.iter().any(|wait| met(exchange, wait)));
+    let stalled =
+        || traced.exchanges().filter(|(_, exchange)| exchange.waits.iter().any(|wait| stalls(exchange, wait)));
     let pipeline = exchange.map_or(1, |exchange| exchange.pipeline);
     let in_flight = usize::try_from(pipeline).unwrap_or(usize::MAX).max(1);
     let whole = match end {
@@ -85,7 +86,7 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
         End::Server => 0,
     };
     let held = |exchange: &TracedExchange| {
-        let of_it = exchange.waits.iter().filter(|wait| met(exchange, wait));
+        let of_it = exchange.waits.iter().filter(|wait| stalls(exchange, wait));
         let from = of_it.clone().map(|wait| wait.first_byte).min().and_then(|byte| u64::try_from(byte).ok());
         let until = of_it.map(|wait| wait.end_byte).max().and_then(|byte| u64::try_from(byte).ok());
         match (from, until) {
@@ -98,7 +99,7 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
     let first = *kinds.first()?;
     Some(StallAt {
         end,
-        held_ns: figure(&|exchange| held_ns(exchange, met))?,
+        held_ns: figure(&|exchange| held_ns(exchange, stalls))?,
         acknowledged_ns: figure(&|exchange| delay_ns(end, exchange))?,
         exchanges: kinds.len(),
         places: stalled().map(|(place, _)| place % in_flight + 1).collect(),
@@ -107,33 +108,33 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
 }
 
 /// Whether Nagle's algorithm at `end` caused the wait, and a delayed acknowledgment of the other end ended it.
-fn met(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
+fn is_stall(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
     wait.cause == WaitCause::Nagle
         && wait.end == end
         && exchange
             .waits
             .iter()
-            .any(|other| late(end, other) && other.over_ns().abs_diff(wait.until_ns) <= TOGETHER_NS)
+            .any(|other| is_late_ack(end, other) && other.over_ns().abs_diff(wait.until_ns) <= MAX_GAP_NS)
 }
 
 /// Whether the wait is a late acknowledgment of data from `end`.
-fn late(end: End, wait: &Wait) -> bool {
+fn is_late_ack(end: End, wait: &Wait) -> bool {
     wait.cause == WaitCause::DelayedAck && wait.end != end
 }
 
-/// The longest delay of an acknowledgment that released data at `end`; 0 without any.
+/// Returns the longest delay of an acknowledgment that released data at `end`, in ns; 0 if there is none.
 fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
     let released = |ack: &&Wait| {
-        let with = |wait: &Wait| met(end, exchange, wait) && wait.until_ns.abs_diff(ack.over_ns()) <= TOGETHER_NS;
-        late(end, ack) && exchange.waits.iter().any(with)
+        let with = |wait: &Wait| is_stall(end, exchange, wait) && wait.until_ns.abs_diff(ack.over_ns()) <= MAX_GAP_NS;
+        is_late_ack(end, ack) && exchange.waits.iter().any(with)
     };
     let delays = exchange.waits.iter().filter(released).map(|ack| ack.until_ns - ack.from_ns);
     delays.max().unwrap_or(0) as f64
 }
 
 impl Stall {
-    pub(in crate::findings) fn noted(&self, case: &Case, finding: Finding) -> Finding {
-        let finding = self.often.noted(finding).with_if(case.path.across.is_some(), keys::TWO_HOSTS);
+    pub(in crate::findings) fn add_facts(&self, case: &Case, finding: Finding) -> Finding {
+        let finding = self.often.add_facts(finding).with_if(case.path.across.is_some(), keys::TWO_HOSTS);
         let finding = match case.primary().load.exchange() {
             Some(exchange) => finding.with(keys::PIPELINE, exchange.pipeline as f64),
             None => finding,

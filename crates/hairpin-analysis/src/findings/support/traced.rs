@@ -1,4 +1,4 @@
-//! The traced rounds of a case, limited to what also holds without tracing.
+//! The traced rounds of a case, without waits that tracing may have caused.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{
@@ -9,25 +9,25 @@ use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;
 use crate::valid_rounds;
 
-/// Maximum excess of a traced exchange over untraced ones, as a share of a wait; beyond it tracing caused the wait.
-const MADE_BY_TRACING: f64 = 0.5;
+/// Maximum excess of a traced exchange over untraced ones, as a share of a wait; with more, tracing caused the wait.
+const MAX_TRACING_EXCESS: f64 = 0.5;
 
 /// The traces of a case, one per traced round.
 pub(in crate::findings) struct Traced<'r> {
     pub(in crate::findings) rounds: Vec<&'r TraceFigures>,
-    /// The exchanges of each round, with the waits that are evidence.
+    /// The exchanges of each round, only with waits that count as evidence.
     exchanges: Vec<Vec<TracedExchange>>,
-    /// The p50 and mean of an exchange in the timed rounds, which are past the start of their connections.
+    /// The p50 and mean of an exchange in the timed rounds, which exclude the start of their connections.
     timed_ns: [Option<f64>; 2],
 }
 
 impl<'r> Traced<'r> {
-    /// `None` if no exchange was traced. Tracing takes time, which can cause a wait. Each exchange is therefore
-    /// compared with one of the untraced rounds ([`controls`]); without one it proves no wait.
+    /// Returns the traces of a case; `None` if no exchange was traced. Tracing takes time, which can cause a wait. Each
+    /// exchange is therefore compared with one of the untraced rounds ([`controls`]); otherwise its waits do not count.
     pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
         let measured = |purpose: Purpose| -> Vec<&'r Measured> {
             let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
-            rounds.filter_map(|round| valid_rounds::evidence(round, purpose)).collect()
+            rounds.filter_map(|round| valid_rounds::evidence_round(round, purpose)).collect()
         };
         let untraced: Vec<&[f64]> = measured(Purpose::Untraced)
             .into_iter()
@@ -37,7 +37,7 @@ impl<'r> Traced<'r> {
             measured(Purpose::Traced).into_iter().filter_map(|round| round.traced.as_ref()).collect();
         let controls = controls(&rounds, &untraced, in_flight(&case.case));
         let evident = |(round, controls): (&&TraceFigures, Vec<Option<f64>>)| -> Vec<TracedExchange> {
-            round.exchanges.iter().zip(controls).map(|(exchange, control)| evident(exchange, control)).collect()
+            round.exchanges.iter().zip(controls).map(|(exchange, control)| filter_waits(exchange, control)).collect()
         };
         let exchanges: Vec<_> = rounds.iter().zip(controls).map(evident).collect();
         let any = exchanges.iter().any(|round| !round.is_empty());
@@ -46,25 +46,25 @@ impl<'r> Traced<'r> {
         any.then_some(Self { rounds, exchanges, timed_ns })
     }
 
-    /// All exchanges of all rounds, each with its position in its connection, from 0.
+    /// Returns all exchanges of all rounds, each with its position in its connection, from 0.
     pub(in crate::findings) fn exchanges(&self) -> impl Iterator<Item = (usize, &TracedExchange)> {
         self.exchanges.iter().flat_map(|round| round.iter().enumerate())
     }
 
-    /// The median over rounds, with its interval, of the median over the exchanges of a round; `None` without values.
+    /// Returns the median over rounds of the median over exchanges, with its interval; `None` without values.
     pub(in crate::findings) fn figure(&self, of: impl Fn(&TracedExchange) -> Option<f64>) -> Option<Figure> {
         let each = |round: &Vec<TracedExchange>| median(&round.iter().filter_map(&of).collect::<Vec<_>>());
         let values: Vec<f64> = self.exchanges.iter().filter_map(each).collect();
         median_over(&values, Over::evidence(0.0))
     }
 
-    /// How often a wait of that kind occurred, and its share of the time. Uses medians if more than half have it: a few
-    /// exchanges delayed by the machine would otherwise hide what most of them wait for.
-    pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> WaitFrequency {
+    /// Counts how often a wait of that kind occurred, and computes its share of the time. Uses medians if more than
+    /// half of the exchanges have it: a mean would be dominated by a few exchanges that the machine delayed.
+    pub(in crate::findings) fn frequency(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> WaitFrequency {
         let mut often = WaitFrequency { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
-        // For each exchange with the wait: its time without it, and the wait's share.
+        // For each exchange with the wait: its duration minus the wait, and the share of the wait.
         let (mut without_ns, mut parts) = (Vec::new(), Vec::new());
-        // Traced rounds start with exchanges that the kernel acknowledges at once, timed ones do not.
+        // Traced rounds start with exchanges that the kernel acknowledges at once; timed rounds exclude them.
         let (mut held_ns_past_start, mut ns_past_start, mut past_start) = (0.0, 0.0, 0);
         let has_it = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| of_kind(exchange, wait));
         let first_place = self.exchanges().filter(|(_, exchange)| has_it(exchange)).map(|(place, _)| place).min();
@@ -102,18 +102,18 @@ pub(in crate::findings) struct WaitFrequency {
     pub(in crate::findings) some: usize,
     pub(in crate::findings) all: usize,
     pub(in crate::findings) share_of_some: f64,
-    /// The share of a finding: of the time of a timed exchange, by the p50 if more than half have the wait, else by the
-    /// mean.
+    /// The share that the finding reports: of the duration of a timed exchange, from the p50 if more than half of the
+    /// exchanges have the wait, otherwise from the mean.
     pub(in crate::findings) share: f64,
 }
 
 impl WaitFrequency {
-    /// The exchanges with the wait, as a share of all.
+    /// Returns the share of all exchanges that have the wait.
     pub(in crate::findings) fn of_exchanges(&self) -> Figure {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
 
-    pub(in crate::findings) fn noted(&self, finding: Finding) -> Finding {
+    pub(in crate::findings) fn add_facts(&self, finding: Finding) -> Finding {
         finding
             .with(keys::SEEN, self.some as f64)
             .with(keys::TRACED, self.all as f64)
@@ -122,7 +122,7 @@ impl WaitFrequency {
     }
 }
 
-/// Maximum number of messages in flight; with several, chance decides which of them wait.
+/// Returns the maximum number of messages in flight; with several, chance decides which of them wait.
 fn in_flight(case: &Case) -> u64 {
     match &case.primary().load {
         Load::Paced { .. } => u64::MAX,
@@ -131,9 +131,9 @@ fn in_flight(case: &Case) -> u64 {
     }
 }
 
-/// The time of each traced exchange without tracing, in ns: the median over untraced rounds at its position in a
-/// connection. With several requests in flight chance decides which of them stall; exchanges are then matched by rank,
-/// the longest with the longest of all rounds.
+/// Returns the duration of each traced exchange without tracing, in ns: the median over untraced rounds at its position
+/// in a connection. With several requests in flight, chance decides which of them stall, so exchanges are matched by
+/// rank: the longest traced with the longest untraced one.
 fn controls(traced: &[&TraceFigures], untraced: &[&[f64]], in_flight: u64) -> Vec<Vec<Option<f64>>> {
     if in_flight <= 1 {
         let at =
@@ -155,14 +155,14 @@ fn controls(traced: &[&TraceFigures], untraced: &[&[f64]], in_flight: u64) -> Ve
     all
 }
 
-/// The exchange with only those waits that also occur without tracing.
-fn evident(exchange: &TracedExchange, untraced_ns: Option<f64>) -> TracedExchange {
-    let longer_ns = untraced_ns.map_or(f64::INFINITY, |untraced_ns| exchange.duration_ns as f64 - untraced_ns);
-    let waits = exchange.waits.iter().filter(|wait| longer_ns <= MADE_BY_TRACING * span_ns(exchange, wait) as f64);
+/// Returns the exchange with only those waits that also occur without tracing.
+fn filter_waits(exchange: &TracedExchange, untraced_ns: Option<f64>) -> TracedExchange {
+    let excess_ns = untraced_ns.map_or(f64::INFINITY, |untraced_ns| exchange.duration_ns as f64 - untraced_ns);
+    let waits = exchange.waits.iter().filter(|wait| excess_ns <= MAX_TRACING_EXCESS * span_ns(exchange, wait) as f64);
     TracedExchange { waits: waits.cloned().collect(), ..exchange.clone() }
 }
 
-/// The part of the wait within the exchange, in ns.
+/// Returns the part of the wait within the exchange, in ns.
 fn span_ns(exchange: &TracedExchange, wait: &Wait) -> i64 {
     let (from_ns, until_ns) = span(exchange, wait);
     (until_ns - from_ns).max(0)
@@ -173,7 +173,7 @@ fn span(exchange: &TracedExchange, wait: &Wait) -> (i64, i64) {
     (wait.from_ns.max(0), wait.until_ns.min(ended_ns))
 }
 
-/// The time during which a wait of that kind was in progress in the exchange, in ns; overlaps count once.
+/// Returns the time during which a wait of that kind was in progress in the exchange, in ns; overlaps count once.
 pub(in crate::findings) fn held_ns(
     exchange: &TracedExchange,
     of_kind: impl Fn(&TracedExchange, &Wait) -> bool,
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_wait_is_valid_unless_the_exchange_is_longer_by_more_than_half_of_it() {
         let traced = exchange(83_000, &[(0, 43_000), (43_000, 83_000), (-90_000, 1_000)]);
-        let left = |untraced_ns| evident(&traced, untraced_ns).waits.len();
+        let left = |untraced_ns| filter_waits(&traced, untraced_ns).waits.len();
         assert_eq!(left(Some(40_000.0)), 0, "43 us longer");
         assert_eq!(left(Some(61_500.0)), 1, "longer by exactly half of the longest");
         assert_eq!(left(Some(61_499.0)), 0);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_is_compared_by_place_or_with_several_in_flight_by_rank() {
+    fn an_exchange_is_compared_by_position_or_with_several_in_flight_by_rank() {
         let round = |durations: &[u64]| TraceFigures {
             exchanges: durations.iter().map(|duration_ns| exchange(*duration_ns, &[])).collect(),
             ..TraceFigures::default()
@@ -239,31 +239,31 @@ mod tests {
 
     fn often(exchanges: &[Vec<TracedExchange>], timed_ns: [f64; 2]) -> WaitFrequency {
         let traced = Traced { rounds: Vec::new(), exchanges: exchanges.to_vec(), timed_ns: timed_ns.map(Some) };
-        traced.often(|_, _| true)
+        traced.frequency(|_, _| true)
     }
 
     #[test]
-    fn the_share_is_that_of_timed_exchanges_however_many_traced_ones_are_at_a_start() {
+    fn the_share_is_of_timed_exchanges_however_many_traced_exchanges_are_at_a_start() {
         let stalled = exchange(100, &[(0, 40), (20, 80)]);
         let quick = exchange(20, &[]);
         let diluted = [vec![quick.clone(), quick.clone(), stalled.clone()]];
         let all = often(&diluted, [100.0, 100.0]);
         assert_eq!(all, WaitFrequency { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed ones stall");
         assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "none of them does");
-        assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "something else made them long");
+        assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "another cause made them long");
         let none = often(&[vec![quick]], [100.0, 100.0]);
         assert_eq!(none, WaitFrequency { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
     }
 
     #[test]
-    fn the_share_is_by_median_if_most_wait_and_else_by_mean() {
+    fn the_share_is_from_the_median_if_most_wait_and_else_from_the_mean() {
         let stalled = exchange(100, &[(0, 80)]);
         let held_up = exchange(100_000, &[(0, 80)]);
         let most = [vec![stalled.clone(), stalled.clone(), held_up]];
-        assert_eq!(often(&most, [100.0, 40_000.0]).share, 0.8, "the one delayed by the machine hides nothing");
+        assert_eq!(often(&most, [100.0, 40_000.0]).share, 0.8, "the exchange delayed by the machine does not matter");
         let quick = exchange(20, &[]);
         let now_and_then = [vec![stalled, quick.clone(), quick.clone(), quick]];
-        // 80 of the 160 that all four take, and of a mean of 40.
+        // The waits are 80 of the 160 that the four exchanges take in total, which have a mean of 40.
         assert_eq!(often(&now_and_then, [20.0, 40.0]).share, 0.5);
     }
 }

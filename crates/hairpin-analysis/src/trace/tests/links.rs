@@ -1,4 +1,4 @@
-//! Traces over a link of 2 ms each way: a packet has two times, and travel time is not a wait.
+//! Traces over a link of 2 ms each way: a packet has two times, and its travel time is not a wait.
 
 use super::*;
 use crate::statistics::location::median;
@@ -25,8 +25,8 @@ pub(super) fn call(kind: CallKind, at_ns: u64, bytes: Range<u64>) -> Call {
     Call { kind, began_ns: at_ns, ended_ns: at_ns + US, first_byte: bytes.start, end_byte: bytes.end }
 }
 
-/// One exchange of a write of 2 and a write of 198 bytes, the second held until the acknowledgment of the first, which
-/// leaves `held_ns` after the first arrived. If the first segment is lost, it is sent again after `lost`.
+/// One exchange of a write of 2 and a write of 198 bytes. The second is held until the first is acknowledged, which
+/// happens `held_ns` after the first arrived. If the first segment is lost, it is sent again after `lost`.
 fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
     let first_ns = lost.unwrap_or(0);
     let acked_ns = first_ns + WAY + held_ns;
@@ -76,7 +76,7 @@ pub(super) fn ms(ms: i64) -> i64 {
 fn nagle_waits_a_round_trip_and_an_acknowledgment_in_transit_is_not_late() {
     assert_eq!(waits(&exchange(0, None)), [(WaitCause::Nagle, 3_000, ms(4))]);
     let far_away = exchange(9 * MS, None);
-    assert_eq!(waits(&far_away), [(WaitCause::Nagle, 3_000, ms(13))], "below what counts as late");
+    assert_eq!(waits(&far_away), [(WaitCause::Nagle, 3_000, ms(13))], "below the threshold");
 }
 
 #[test]

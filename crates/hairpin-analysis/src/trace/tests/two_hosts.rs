@@ -5,9 +5,9 @@ use hairpin_model::Fact;
 use super::links::{call, ms};
 use super::*;
 
-/// Packets seen at the client's interface, on a path of `way_ns` each way: one exchange of a write of 2 and a write of
-/// 198 bytes, the second held until the acknowledgment of the first, which the server delays by `held_ns`. The server
-/// takes 300 us.
+/// Packets captured at the client, on a path of `way_ns` each way. One exchange of a write of 2 and a write of 198
+/// bytes; the second is held until the first is acknowledged, and the server delays that acknowledgment by `held_ns`.
+/// The server takes 300 us.
 fn exchange(way_ns: u64, held_ns: u64, clock_off_ns: u64) -> RoundTrace {
     let seen = |from: End, at_ns: u64, bytes: Range<u64>, ack_byte: u64| Packet {
         at_ns,
@@ -97,7 +97,7 @@ fn an_acknowledgment_is_late_by_its_time_beyond_the_minimum_rtt() {
         assert_eq!(waits(&exchange(way_ns, 40 * MS, 9)), expected, "{way_ns}");
         assert!(waits(&exchange(way_ns, 9 * MS, 9)).iter().all(|(cause, ..)| *cause == WaitCause::Nagle), "{way_ns}");
     }
-    assert_eq!(waits(&exchange(60 * MS, 0, 9)).len(), 1, "a long way alone delays nothing");
+    assert_eq!(waits(&exchange(60 * MS, 0, 9)).len(), 1, "a long path is not a delay");
 }
 
 #[test]

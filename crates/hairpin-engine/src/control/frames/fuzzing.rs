@@ -1,30 +1,30 @@
-//! The fuzz target `control_frames`: any stream from a peer is read alike in any pieces, and its messages are sent back
-//! alike.
+//! The fuzz target `control_frames`: a peer's stream is read alike however it is split, and its messages are unchanged
+//! after they are encoded and read again.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-use super::{CHUNK, Carrier, Frames, LENGTH_BYTES};
+use super::{Carrier, Frames, LENGTH_BYTES, MAX_READ_BYTES};
 use crate::control::{Control, ControlError, MAX_ORDER_BYTES as MAX_BYTES, Message};
 
-/// Longer than any wait: a [`Scripted`] carrier is always ready.
+/// Never reached: a [`Scripted`] carrier is always ready.
 const WITHIN: Duration = Duration::from_secs(60);
 /// Size of the smallest pieces.
-const PIECE: usize = 32;
+const MIN_PIECE_BYTES: usize = 32;
 
-// Faults of the carrier.
+// Faults of the carrier, as flags.
 const INTERRUPTED: u8 = 1;
 const WOULD_BLOCK: u8 = 2;
 const RESET: u8 = 4;
 const BREAKS: u8 = 8;
 const FAILS: u8 = 16;
 
-/// Reads a stream of frames after two bytes: the size of the pieces in which it arrives, and the faults of its carrier.
-/// Returns true if it consists of whole messages.
+/// Input: two bytes (the piece size, the carrier's faults), then a stream of frames. Returns true if the stream
+/// consists of whole messages.
 pub fn control_frames(input: &[u8]) -> bool {
     let [size, faults, stream @ ..] = input else { return false };
     let (messages, is_whole, error) = received(Scripted::new(stream, stream.len() + 1, 0));
-    let in_pieces = received(Scripted::new(stream, PIECE * (usize::from(*size) + 1), *faults));
+    let in_pieces = received(Scripted::new(stream, MIN_PIECE_BYTES * (usize::from(*size) + 1), *faults));
     assert_eq!((&in_pieces.0, in_pieces.1), (&messages, is_whole));
     let fails_first = faults & FAILS != 0 && matches!(error, ControlError::Closed);
     assert!(fails_first || in_pieces.2.to_string() == error.to_string(), "{} and {error}", in_pieces.2);
@@ -37,14 +37,14 @@ pub fn control_frames(input: &[u8]) -> bool {
     !messages.is_empty() && is_whole
 }
 
-/// All messages, whether the stream ends with the last one, and why there are no more.
+/// Returns all messages, whether the stream ends with the last one, and the error that ended reading.
 fn received(carrier: Scripted<'_>) -> (Vec<Message>, bool, ControlError) {
     let mut frames = Frames::over(carrier, MAX_BYTES);
     assert!(frames.is_ready());
     let mut messages = Vec::new();
     loop {
         let received = frames.receive(WITHIN);
-        assert!(frames.pending.capacity() <= 2 * (MAX_BYTES + LENGTH_BYTES + CHUNK));
+        assert!(frames.pending.capacity() <= 2 * (MAX_BYTES + LENGTH_BYTES + MAX_READ_BYTES));
         match received {
             Ok(message) => messages.push(message),
             Err(error) => {
@@ -57,7 +57,7 @@ fn received(carrier: Scripted<'_>) -> (Vec<Message>, bool, ControlError) {
 }
 
 fn sent(messages: &[Message], faults: u8) -> Result<Vec<u8>, ControlError> {
-    let mut frames = Frames::over(Scripted::new(&[], PIECE, faults), MAX_BYTES);
+    let mut frames = Frames::over(Scripted::new(&[], MIN_PIECE_BYTES, faults), MAX_BYTES);
     messages.iter().try_for_each(|message| frames.send(message))?;
     Ok(std::mem::take(&mut frames.carrier_mut().written))
 }

@@ -1,7 +1,7 @@
 //! Matches the packets captured at both ends of a link.
 //!
-//! A link carries IP packets unchanged, so a received packet has the bytes of a sent one; only its Ethernet header
-//! differs. A packet that the link damaged matches none.
+//! A link carries IP packets unchanged, so the sent and the received packet differ only in their Ethernet headers. A
+//! packet that the link damaged has no match.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,8 +18,8 @@ pub(super) struct Crossing<'f> {
     pub(super) arrived_realtime_ns: Option<u64>,
 }
 
-/// All packets sent between the two ports by either end, in the order of sending. If a packet arrived several times,
-/// the first arrival counts; equal packets arrive in the order of sending.
+/// Returns all packets that either end sent between the two ports, in sending order. Of several arrivals of a packet
+/// the first counts; identical packets are assumed to arrive in sending order.
 pub(super) fn crossings<'f>(
     client: &'f [Frame],
     server: &'f [Frame],
@@ -32,7 +32,7 @@ pub(super) fn crossings<'f>(
     all
 }
 
-/// The packets from that port, from the captures at the sender and at the receiver.
+/// Matches the packets from `port` in the captures at the sender and at the receiver.
 fn one_way<'f>(sender: &'f [Frame], receiver: &'f [Frame], port: u16) -> Vec<Crossing<'f>> {
     let is_from =
         |frame: &&Frame| segment(&frame.bytes, frame.length_bytes).is_some_and(|segment| segment.source_port == port);

@@ -16,15 +16,15 @@ const IPV4_PROTOCOL: u32 = 23;
 const IPV6_NEXT_HEADER: u32 = 20;
 const IPV6_PORTS: u32 = 54;
 
-/// "More fragments" or an offset.
+/// Mask of the fragment offset and the "more fragments" flag.
 const IS_FRAGMENT: u32 = 0x3fff;
 
-/// TCP whose source or destination is `port`, over IPv4 (header of any length, no fragments) or IPv6 (no extension
-/// headers), in Ethernet frames.
+/// Accepts TCP from or to `port`, over IPv4 (header of any length, no fragments) or IPv6 (no extension headers), in
+/// Ethernet frames.
 pub(super) fn tcp_port(port: u16) -> [sock_filter; 20] {
     let (port, tcp) = (u32::from(port), u32::from(headers::TCP));
     let (ipv4, ipv6) = (u32::from(headers::IPV4), u32::from(headers::IPV6));
-    // The operands of a jump are the instructions to skip if true, and if false.
+    // The operands of a jump: instructions to skip if true, and if false.
     [
         statement(BPF_LD | BPF_H | BPF_ABS, ETHERTYPE),
         jump(BPF_JEQ, ipv4, 0, 9),
@@ -58,8 +58,8 @@ mod tests {
     use crate::capture::tests::{frame_ipv4, frame_ipv6};
     use crate::system::packet_ring;
 
-    /// The number of bytes of `frame` that the kernel lets through. It runs the filters of all sockets alike, and a
-    /// Unix socket needs no privilege.
+    /// The number of bytes of `frame` that pass the filter; `None` if it is rejected. Tested on a Unix socket, which
+    /// needs no privilege: the kernel runs the filters of all sockets alike.
     fn kept(frame: &[u8]) -> Option<usize> {
         let (from, to) = UnixDatagram::pair().unwrap();
         packet_ring::attach_filter(to.as_fd(), &tcp_port(4000)).unwrap();

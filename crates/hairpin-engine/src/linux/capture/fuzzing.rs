@@ -1,4 +1,4 @@
-//! The fuzz target `packets`: packets are read from any captured frames, and a file is made of them.
+//! The fuzz target `packets`: parses packets from arbitrary captured frames, and writes a file with them.
 
 use super::crossing::crossings;
 use super::packets::{crossed, packets};
@@ -10,9 +10,9 @@ use crate::system::packet_ring::Frame;
 const CLIENT: u16 = 5;
 const SERVER: u16 = 4000;
 
-/// Reads frames captured at the client or at the server: for each 1 byte for the end, 1 for the time since the previous
-/// one, 2 for the number of bytes not kept, and the kept bytes after their length. Returns true if all are packets of
-/// the connection.
+/// Reads frames captured at the client or at the server. Each frame is 1 byte for the end, 1 for the time since the
+/// previous frame, 2 for the number of bytes not captured, and the captured bytes preceded by their length. Returns
+/// true if all are packets of the connection.
 pub fn captured_frames(input: &[u8]) -> bool {
     let [client, server] = frames(Input(input));
     let map = map();
@@ -33,7 +33,7 @@ fn frames(mut input: Input<'_>) -> [Vec<Frame>; 2] {
         let end = input.number(1) & 1;
         realtime_ns += input.number(1) << 24;
         let missing = u32::try_from(input.number(2)).expect("two bytes");
-        let bytes = input.counted().to_vec();
+        let bytes = input.prefixed_bytes().to_vec();
         let length_bytes = missing + u32::try_from(bytes.len()).expect("an input is short");
         all[usize::from(end == 1)].push(Frame { realtime_ns, length_bytes, bytes });
     }
@@ -49,7 +49,7 @@ fn pcapng(frames: &[Frame]) -> Vec<u8> {
     file(&FileInfo { comment: "c", operating_system: "o", interface: "lo", received: 3, dropped: 1 }, frames)
 }
 
-/// The bytes of each packet of a pcapng file. Blocks state their length at both ends.
+/// The captured bytes of each packet in a pcapng file. Checks that each block states its length at both ends.
 fn kept_of_file(file: &[u8]) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     let mut rest = Input(file);
@@ -74,7 +74,7 @@ mod tests {
     use super::super::tests::{ACK, FIN, HELLO, RST, SYN, frame_ipv6, sent};
     use super::*;
 
-    /// Encodes frames as an input; with two sides they alternate.
+    /// Encodes frames as an input. With two sides, frames alternate between client and server.
     fn input(frames: &[Frame], sides: u8) -> Vec<u8> {
         let one = |(number, frame): (u8, &Frame)| {
             let kept = u32::try_from(frame.bytes.len()).unwrap();

@@ -1,5 +1,5 @@
-//! Parses the TCP segment in a frame: Ethernet, IPv4 (RFC 791) or IPv6 (RFC 8200), TCP (RFC 9293). Sixty lines of our
-//! own, where a crate for all protocols would be ten thousand.
+//! Parses the TCP segment in a frame: Ethernet, IPv4 (RFC 791) or IPv6 (RFC 8200), TCP (RFC 9293). Sixty lines here
+//! instead of a crate for all protocols, with ten thousand.
 
 use crate::linux::big_endian::{half, word};
 
@@ -13,14 +13,14 @@ pub(super) const TCP: u8 = 6;
 const ETHERNET_BYTES: usize = 14;
 const IPV6_BYTES: usize = 40;
 
-/// The segment's fields in a captured frame.
+/// The fields of the TCP segment in a captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
-    /// The sequence number of its first byte, or of its SYN.
+    /// The sequence number of the segment's first byte, or of its SYN.
     pub(super) sequence: u32,
-    /// `None` without the ACK flag.
+    /// The acknowledgment number; `None` without the ACK flag.
     pub(super) acknowledged: Option<u32>,
     pub(super) syn: bool,
     pub(super) fin: bool,
@@ -29,12 +29,12 @@ pub(super) struct Segment {
     pub(super) payload_bytes: u64,
 }
 
-/// The segment in a frame of `length_bytes` on the interface, of which `bytes` were kept; `None` if it holds none, or
-/// its headers are inconsistent.
+/// Parses a frame of `length_bytes` on the interface, of which `bytes` were captured. `None` if the frame holds no TCP
+/// segment or has inconsistent headers.
 pub(super) fn segment(bytes: &[u8], length_bytes: u32) -> Option<Segment> {
     let network = bytes.get(ETHERNET_BYTES..)?;
     let on_the_wire = usize::try_from(length_bytes).ok()?.checked_sub(ETHERNET_BYTES)?;
-    // A length of 0 means one that does not fit 16 bits: the kernel's own packets of more than 64 KiB.
+    // A stated length of 0 means more than 16 bits can hold, in packets of more than 64 KiB that the kernel creates.
     let stated_or = |stated: usize, all: usize| if stated == 0 { all } else { stated };
     let (header_bytes, packet_bytes, protocol) = match half(bytes, 12)? {
         IPV4 if network.first()? >> 4 == 4 => {

@@ -1,7 +1,7 @@
 //! Captures the packets of one connection in this process, without a thread.
 //!
 //! A packet socket ([`begin`]) makes the kernel copy every packet of the port into a shared ring. The ring is read only
-//! afterwards ([`Live::finish`]), so the measured loop makes no call for it. It needs CAP_NET_RAW (capabilities(7)).
+//! afterwards ([`Live::finish`]), so the measured loop makes no calls for it. Needs CAP_NET_RAW (capabilities(7)).
 
 mod crossing;
 mod filter;
@@ -38,9 +38,9 @@ pub struct Captured {
     dropped: u64,
 }
 
-/// Begins to capture TCP from and to `port` on `interface`, starting with the first packet after this call. A packet on
-/// the loopback is captured once, although it leaves and arrives there. Keeps the first 440 bytes of each packet and
-/// the first 16 384 packets; the others are counted.
+/// Begins to capture TCP from and to `port` on `interface`, from the first packet after this call. A packet on the
+/// loopback both leaves and arrives there, but is captured once. Keeps the first 440 bytes of each packet and the first
+/// 16 384 packets; counts the others.
 pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
     let failed = |operation: &'static str| move |error: io::Error| why_not(operation, interface, &error);
     let found = Interface::named(interface).map_err(failed("find the interface"))?;
@@ -52,12 +52,12 @@ pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
         ));
     }
     let socket = packet_ring::socket().map_err(failed("open a packet socket"))?;
-    // The filter comes first: without one a bound socket would receive foreign packets.
+    // Set the filter before binding: without one, a bound socket would receive unrelated packets.
     packet_ring::attach_filter(socket.as_fd(), &filter::tcp_port(port)).map_err(failed("set the packet filter"))?;
     if loopback {
-        packet_ring::ignore_outgoing(socket.as_fd()).map_err(failed("leave out outgoing packets"))?;
+        packet_ring::ignore_outgoing(socket.as_fd()).map_err(failed("exclude outgoing packets"))?;
     }
-    let ring = PacketRing::new(socket.as_fd()).map_err(failed("make the packet ring"))?;
+    let ring = PacketRing::new(socket.as_fd()).map_err(failed("create the packet ring"))?;
     packet_ring::bind(socket.as_fd(), found).map_err(failed("bind the packet socket"))?;
     packet_ring::pending_error(socket.as_fd()).map_err(failed("bind the packet socket"))?;
     Ok(Live { interface: interface.to_owned(), port, socket, ring })
@@ -68,7 +68,7 @@ impl Live {
     pub fn finish(self) -> Result<Captured, WhyNot> {
         let Self { interface, port, socket, ring } = self;
         packet_ring::pending_error(socket.as_fd()).map_err(|error| ended_early(&interface, &error))?;
-        // Stamps of two CPUs may be in another order than their places in the ring.
+        // Timestamps taken on different CPUs may not be in ring order.
         let mut frames = ring.frames();
         frames.sort_by_key(|frame| frame.realtime_ns);
         let (received, dropped) = packet_ring::statistics(socket.as_fd())
@@ -80,14 +80,14 @@ impl Live {
 }
 
 impl Captured {
-    /// The packets of the connection whose client has `client_port`, in the order in which they passed the interface,
-    /// with times by `map`. Omits other connections to the same server port.
+    /// The packets of the connection with `client_port`, in the order in which they passed the interface, with times
+    /// converted by `map`. Omits other connections to the same server port.
     pub fn packets(&self, client_port: u16, map: &RealtimeMap) -> Vec<Packet> {
         packets::packets(&self.frames, client_port, self.port, map)
     }
 
-    /// The same across a link, if this was captured at the client's interface and `server` at the server's: the packets
-    /// in the order of sending, each with its arrival at the other end.
+    /// The packets that crossed a link, in sending order, each with its arrival at the other end. `self` was captured
+    /// at the client's interface and `server` at the server's.
     pub fn packets_across(&self, server: &Self, client_port: u16, map: &RealtimeMap) -> Vec<Packet> {
         let crossings = crossing::crossings(&self.frames, &server.frames, client_port, self.port);
         packets::crossed(crossings, client_port, self.port, map)
@@ -96,7 +96,7 @@ impl Captured {
     /// All packets as a pcapng file.
     pub fn pcapng(&self) -> Vec<u8> {
         let comment = format!(
-            "TCP port {} on {}, captured by Hairpin during one traced round; of each packet the first {SNAP_BYTES} bytes",
+            "TCP port {} on {}, captured by Hairpin during one traced round; only the first {SNAP_BYTES} bytes of each packet",
             self.port, self.interface
         );
         let about = pcapng::FileInfo {
@@ -109,8 +109,8 @@ impl Captured {
         pcapng::file(&about, &self.frames)
     }
 
-    /// The outcome of this capture and of the one at the other end of a link, for the trace. The file has no name until
-    /// the run folder saves it.
+    /// The outcome of this capture (and of the one at the link's other end, `other`), for the trace. The file gets its
+    /// name when the run folder saves it.
     pub fn outcome(&self, other: Option<&Self>) -> Capture {
         let packets = u64::try_from(self.frames.len()).expect("a ring is small");
         let dropped = self.dropped + other.map_or(0, |other| other.dropped);

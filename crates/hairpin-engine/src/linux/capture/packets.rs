@@ -1,4 +1,4 @@
-//! Converts captured segments to the connection's packets, with bytes counted from 0 in each direction.
+//! Converts captured segments to packets of the connection, with bytes counted from 0 in each direction.
 
 use hairpin_model::Packet;
 use hairpin_model::trace::End;
@@ -10,13 +10,13 @@ use crate::realtime::RealtimeMap;
 use crate::system::packet_ring::Frame;
 
 /// The packets between the two ports, in the order in which they passed the interface. Omits frames without a complete
-/// TCP header, and directions whose SYN was not captured, because their bytes cannot be counted.
+/// TCP header, and directions whose SYN was not captured: their bytes cannot be counted.
 pub(super) fn packets(frames: &[Frame], client_port: u16, server_port: u16, map: &RealtimeMap) -> Vec<Packet> {
     let passed = frames.iter().map(|frame| Crossing { frame, arrived_realtime_ns: None });
     crossed(passed, client_port, server_port, map)
 }
 
-/// The same for packets that crossed a link, in the order of sending.
+/// Like [`packets`], for packets that crossed a link, in sending order.
 pub(super) fn crossed<'f>(
     crossings: impl IntoIterator<Item = Crossing<'f>>,
     client_port: u16,
@@ -60,11 +60,11 @@ fn acknowledged(segment: &Segment, other: Option<&Direction>) -> Option<u64> {
 }
 
 struct Direction {
-    /// The sequence number of the byte that counts as 0: the one after the SYN (RFC 9293, section 3.4) and the hello.
+    /// The sequence number that counts as byte 0: the first after the SYN (RFC 9293, section 3.4) and the hello.
     zero: u32,
-    /// End of the highest byte seen, which resolves the wrap-around of 32-bit sequence numbers.
+    /// End of the highest byte seen, from which the wrap-around of 32-bit sequence numbers is resolved.
     end: u64,
-    /// The byte at which it was closed. The FIN has a sequence number too, but is not a byte.
+    /// The byte at which the direction was closed. The FIN has a sequence number too, but is not a byte.
     closed_at: Option<u64>,
 }
 
@@ -74,13 +74,13 @@ impl Direction {
         Self { zero: syn.wrapping_add(1).wrapping_add(hello_bytes), end: 0, closed_at: None }
     }
 
-    /// The byte with that sequence number; 0 within the hello.
+    /// The byte number of `sequence`; 0 within the hello.
     fn byte(&self, sequence: u32) -> u64 {
-        self.bounded(self.place(sequence))
+        self.bounded(self.position(sequence))
     }
 
-    /// Of all positions with that sequence number, the one nearest to the current end; negative within the hello.
-    fn place(&self, sequence: u32) -> i128 {
+    /// The position with this sequence number that is nearest to the current end; negative within the hello.
+    fn position(&self, sequence: u32) -> i128 {
         #[expect(clippy::cast_possible_truncation, reason = "sequence numbers are the low 32 bits")]
         let here = self.zero.wrapping_add(self.end as u32);
         i128::from(self.end) + i128::from(sequence.wrapping_sub(here).cast_signed())
@@ -90,11 +90,11 @@ impl Direction {
         u64::try_from(place.max(0)).unwrap_or(u64::MAX).min(self.closed_at.unwrap_or(u64::MAX))
     }
 
-    /// The first byte and the end of the segment's payload.
+    /// The byte range of the segment's payload.
     fn range(&mut self, segment: &Segment) -> (u64, u64) {
-        let place = self.place(segment.sequence.wrapping_add(u32::from(segment.syn)));
+        let place = self.position(segment.sequence.wrapping_add(u32::from(segment.syn)));
         let (first, end) = (self.bounded(place), self.bounded(place + segment.payload_bytes as i128));
-        // A reset may carry any sequence number.
+        // A reset may carry any sequence number, so ignore it.
         if !segment.rst {
             self.end = self.end.max(end);
             if segment.fin {

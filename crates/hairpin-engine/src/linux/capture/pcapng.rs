@@ -1,5 +1,5 @@
-//! Writes a pcapng file with one section and one interface (IETF draft-ietf-opsawg-pcapng), as Wireshark and tshark
-//! read it.
+//! Writes a pcapng file with one section and one interface (IETF draft-ietf-opsawg-pcapng), readable by Wireshark and
+//! tshark.
 
 use crate::system::packet_ring::{Frame, SNAP_BYTES};
 
@@ -10,13 +10,13 @@ const ENHANCED_PACKET: u32 = 6;
 
 /// Identifies the byte order of the file's numbers.
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-/// "The length of the section is not given."
+/// Section length that means "not specified".
 const NO_LENGTH: u64 = u64::MAX;
 const LINKTYPE_ETHERNET: u16 = 1;
-/// Times are in units of 10^-9 s.
+/// Timestamp resolution: units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
 
-// Options of the blocks, by the draft's names.
+// Block options, with the draft's names.
 const COMMENT: u16 = 1;
 const SHB_HARDWARE: u16 = 2;
 const SHB_OS: u16 = 3;
@@ -26,12 +26,12 @@ const IF_TSRESOL: u16 = 9;
 const ISB_IFRECV: u16 = 4;
 const ISB_IFDROP: u16 = 5;
 
-/// The contents of the file besides its packets.
+/// The contents of the file other than its packets.
 pub(super) struct FileInfo<'a> {
     pub(super) comment: &'a str,
     pub(super) operating_system: &'a str,
     pub(super) interface: &'a str,
-    /// Packets that passed the filter, and those of them missing from the file.
+    /// Number of packets that passed the filter. The next field counts those of them that are missing from the file.
     pub(super) received: u64,
     pub(super) dropped: u64,
 }
@@ -77,12 +77,12 @@ fn packet(frame: &Frame) -> Vec<u8> {
     block.end()
 }
 
-/// A time as its upper and its lower half.
+/// A time as its upper and its lower 32 bits.
 fn time(realtime_ns: u64) -> [u8; 8] {
     realtime_ns.rotate_left(32).to_le_bytes()
 }
 
-/// A block: its type, its length, its body, its length again.
+/// A block: type, length, body, length again.
 struct Block(Vec<u8>);
 
 impl Block {

@@ -1,4 +1,4 @@
-//! Hand-made frames: parsing, byte counting, and that nothing panics.
+//! Tests with synthetic frames: parsing, byte counting, and no panics.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub(crate) fn frame_ipv4(ports: (u16, u16), protocol: u8) -> Vec<u8> {
     with_ports(frame, 34, ports)
 }
 
-/// The same with an IPv6 header.
+/// An Ethernet frame with an IPv6 header, ports, and an otherwise empty TCP header.
 pub(crate) fn frame_ipv6(ports: (u16, u16), protocol: u8) -> Vec<u8> {
     let mut frame = vec![0; 74];
     frame[12..14].copy_from_slice(&0x86dd_u16.to_be_bytes());
@@ -63,7 +63,7 @@ fn map() -> RealtimeMap {
 
 pub(super) const HELLO: u16 = 40;
 
-/// The sender, the bytes, and the acknowledged byte of each packet.
+/// The sender, byte range start and end, and acknowledged byte of each packet.
 fn told(frames: &[Frame]) -> Vec<(End, u64, u64, Option<u64>)> {
     let one = |packet: &Packet| (packet.from, packet.first_byte, packet.end_byte, packet.ack_byte);
     packets(frames, 5, 4000, &map()).iter().map(one).collect()
@@ -86,11 +86,11 @@ fn a_segment_is_read_from_both_internet_protocols() {
         let mut bytes: Vec<u8> = frame((4000, 5), 6);
         bytes[length_at + 1] += 12 + 2;
         bytes[tcp + 4..tcp + 14].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 0x80, ACK | 0x08]);
-        // Ethernet pads frames to 60 bytes: only the headers tell the length of the payload.
+        // Ethernet pads frames to 60 bytes: the payload length follows only from the headers.
         bytes.extend([0; 30]);
         let length = u32::try_from(bytes.len()).unwrap();
         assert_eq!(segment(&bytes, length), Some(expected));
-        // The kernel's own packets of more than 64 KiB state a length of 0.
+        // Packets of more than 64 KiB that the kernel creates state a length of 0.
         bytes[length_at..length_at + 2].fill(0);
         let all = segment(&bytes, 100_000).map(|segment| segment.payload_bytes);
         assert_eq!(all, Some(100_000 - u64::try_from(tcp).unwrap() - 32));
@@ -98,7 +98,7 @@ fn a_segment_is_read_from_both_internet_protocols() {
             let mut flawed_bytes: Vec<u8> = frame((4000, 5), 6);
             flawed_bytes[flawed.0] = flawed.1;
             let length = u32::try_from(flawed_bytes.len()).unwrap();
-            // An IPv6 header has a fixed length: there 0x44 is a wrong version.
+            // An IPv6 header has a fixed length, so 0x44 is an invalid version there.
             assert_eq!(segment(&flawed_bytes, length), None, "{flawed:?}");
         }
     }
@@ -141,7 +141,7 @@ fn bytes_count_from_the_syn_and_the_hello_in_each_direction() {
 
 #[test]
 fn sequence_numbers_wrap_and_old_bytes_are_repeated() {
-    // The byte after the hello has the last sequence number.
+    // The first byte after the hello has the highest sequence number.
     let start = u32::MAX - 1 - u32::from(HELLO);
     let frames = [
         sent(true, SYN, start, 0, 0),
@@ -159,7 +159,7 @@ fn sequence_numbers_wrap_and_old_bytes_are_repeated() {
         [(0, 1_000, Some(0)), (1_000, 2_000, Some(0)), (0, 1_000, Some(0)), (0, 0, Some(2_000))]
     );
     assert_eq!(client[7], (0, 5, Some(2_000)), "a reset's number moves nothing");
-    // Past 4 GiB, in steps that a window allows.
+    // Past 4 GiB, in steps that fit a window.
     let mut frames = vec![sent(true, SYN, start, 0, 0)];
     let step = 65_000_u16;
     let steps = (1 << 33) / u64::from(step);
@@ -188,7 +188,7 @@ fn a_refusal_has_the_systems_message_and_a_hint() {
     assert!(told(libc::ENETDOWN).contains("Network is down (os error 100) (hint: the interface is down"));
 }
 
-/// Nearly valid frames, so that the parser gets past its first checks.
+/// Nearly valid frames, which pass the parser's first checks.
 fn nearly() -> impl Strategy<Value = Vec<u8>> {
     let right = prop_oneof![Just(frame_ipv4((5, 4000), 6)), Just(frame_ipv6((4000, 5), 6))];
     let flaws = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12);
@@ -227,7 +227,7 @@ proptest! {
     }
 }
 
-/// The frame at another time, with the Ethernet header of another interface.
+/// The frame at another time and with the Ethernet header of another interface.
 fn at(realtime_ns: u64, frame: &Frame) -> Frame {
     let mut frame = Frame { realtime_ns, ..frame.clone() };
     frame.bytes[0] = 7;

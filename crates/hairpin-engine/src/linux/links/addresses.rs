@@ -1,4 +1,4 @@
-//! The addresses of both ends of every link, private to its namespaces.
+//! The addresses of both ends of every link. They exist only in the link's namespaces.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use hairpin_model::card::IPV6_MTU_BYTES;
 use hairpin_transports::ServerAddresses;
 
-/// Whether a link of that MTU has IPv6 in addition to IPv4.
+/// Whether a link with this MTU supports IPv6 in addition to IPv4.
 pub fn have_ipv6(mtu_bytes: u32) -> bool {
     mtu_bytes >= IPV6_MTU_BYTES && Path::new("/proc/net/if_inet6").exists()
 }

@@ -1,8 +1,8 @@
-//! The echo server at a link's far end: echoes all data on port 7, over TCP and UDP (RFC 862).
+//! The echo server at the far end of a link: echoes all data on port 7, over TCP and UDP (RFC 862).
 //!
-//! It serves the programs that `hairpin link run` starts, and is not the measured server. One thread waits in poll(2).
-//! It holds at most `MAX_CONNECTIONS` connections and at most `BUFFER_BYTES` not yet echoed per connection; everything
-//! beyond that waits in the kernel.
+//! It serves programs started by `hairpin link run` and is not the measured server. A single thread waits in poll(2).
+//! It holds at most `MAX_CONNECTIONS` connections, each with at most `BUFFER_BYTES` not yet echoed; everything beyond
+//! that waits in the kernel.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -17,22 +17,22 @@ pub const COMMAND: &str = "__echo-server";
 /// The port of the echo protocol (RFC 862).
 pub const PORT: u16 = 7;
 
-/// Its output once it is reachable.
+/// The server writes this once it is reachable.
 pub const READY: &str = "ready\n";
 
-/// Maximum connections at a time; others wait until one closes.
+/// Maximum concurrent connections. Others wait until one closes.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Maximum bytes of a connection received and not yet echoed.
+/// Maximum bytes that a connection has received but not yet echoed.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Maximum datagrams echoed before connections get their turn.
+/// Maximum datagrams echoed before connections are served again.
 const DATAGRAMS_AT_ONCE: usize = 64;
 
 /// Serves until standard input closes. `parent` is the id of the process that started it.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
     if !process::die_with_parent(parent) {
-        return Err("the program that started this echo server is gone".to_owned());
+        return Err("the program that started this echo server has exited".to_owned());
     }
     process::ignore_interrupts();
     let cannot = |error: io::Error| format!("the echo server cannot listen on port {PORT}: {error}");
@@ -52,18 +52,18 @@ struct Server {
     buffer: Vec<u8>,
 }
 
-/// A connection and its bytes not yet echoed.
+/// A connection and its received bytes that are not yet echoed.
 struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Start of the unsent rest in the buffer.
+    /// Start of the unsent bytes in the buffer.
     sent: usize,
 }
 
 impl Server {
-    /// Listens on that port of every address.
+    /// Listens on `port` at every address.
     fn listen(port: u16) -> io::Result<Self> {
-        // One socket serves both families (RFC 3493, section 3.7); the second address is for kernels without IPv6.
+        // One socket serves both families (RFC 3493, section 3.7); the IPv4 address is for kernels without IPv6.
         let addresses: [SocketAddr; 2] =
             [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)].map(|ip| (ip, port).into());
         let listener = TcpListener::bind(&addresses[..])?;
@@ -86,10 +86,10 @@ impl Server {
         if ready[1] {
             self.answer_datagrams();
         }
-        // Connections accepted in this turn are handled in the next one.
+        // Connections accepted in this turn are handled in the next turn.
         let mut of_connections = ready[3..].iter();
         self.connections.retain_mut(|one| match of_connections.next() {
-            Some(true) => one.carry_on(),
+            Some(true) => one.serve(),
             _ => true,
         });
         if ready[2] {
@@ -101,7 +101,7 @@ impl Server {
     fn answer_datagrams(&mut self) {
         for _ in 0..DATAGRAMS_AT_ONCE {
             match self.datagrams.recv_from(&mut self.buffer) {
-                // A datagram that cannot be echoed is lost, as datagrams may be.
+                // Drop a datagram that cannot be echoed: UDP may lose datagrams.
                 Ok((size, from)) => drop(self.datagrams.send_to(&self.buffer[..size], from)),
                 Err(_) => return,
             }
@@ -109,7 +109,7 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        // Skip a connection that is already gone.
+        // Skip a connection that was already closed.
         if let Ok((stream, _)) = self.listener.accept()
             && stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok()
         {
@@ -123,15 +123,15 @@ impl Connection {
         if self.buffer.is_empty() { Interest::Read } else { Interest::Write }
     }
 
-    /// Reads new bytes or writes the rest. Returns whether the connection is still open.
-    fn carry_on(&mut self) -> bool {
-        match self.carry() {
+    /// Reads new bytes or writes pending ones. Returns whether the connection is still open.
+    fn serve(&mut self) -> bool {
+        match self.transfer() {
             Ok(open) => open,
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         }
     }
 
-    fn carry(&mut self) -> io::Result<bool> {
+    fn transfer(&mut self) -> io::Result<bool> {
         if self.buffer.is_empty() {
             self.buffer.resize(BUFFER_BYTES, 0);
             let read = self.stream.read(&mut self.buffer);
@@ -156,9 +156,9 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
-    /// A server on a free port that ends when `end` is dropped.
+    /// A server on an unused port. It ends when `end` is dropped.
     struct Running {
         tcp: SocketAddr,
         udp: SocketAddr,
@@ -181,8 +181,8 @@ mod tests {
         }
 
         fn connect(&self) -> TcpStream {
-            let stream = TcpStream::connect_timeout(&self.tcp, PATIENCE).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let stream = TcpStream::connect_timeout(&self.tcp, TIMEOUT).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
             stream
         }
 
@@ -214,7 +214,7 @@ mod tests {
     fn datagrams_are_echoed_whole_and_one_by_one() {
         let server = Running::start();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket.connect(server.udp).unwrap();
         for size in [0, 1, 1472, 60_000] {
             let message: Vec<u8> = (0..size).map(|at: u32| at.to_le_bytes()[0]).collect();

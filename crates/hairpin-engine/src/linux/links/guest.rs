@@ -14,9 +14,9 @@ use super::namespace;
 use crate::system::guest::{self as system, Interest};
 use crate::system::namespace::NamespaceStep;
 
-/// A program at an end of a link: in its network namespace, and in its own mount, host name and IPC namespaces, with a
+/// A program at an end of a link: in the end's network namespace, and in its own mount, UTS and IPC namespaces, with a
 /// `/sys` that shows the link's devices. It is killed when this is dropped, when the thread that started it ends, and
-/// when that thread's process is killed.
+/// when the process of that thread is killed.
 pub struct Guest {
     child: Child,
     /// Readable once the program has ended.
@@ -26,20 +26,20 @@ pub struct Guest {
     foreign_sys: Option<Failure>,
 }
 
-/// The processes that the terminal's keys and [`Guest::signal`] reach.
+/// The processes that receive the terminal's signals (Ctrl-C) and those of [`Guest::signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// It stays in the group of its parent, so that it can use the terminal. Signals go only to it.
+    /// The program stays in its parent's process group, so it can use the terminal. [`Guest::signal`] reaches only it.
     Shared,
-    /// It leads its own group: the terminal's keys do not reach it, and signals go to the whole group.
+    /// The program leads its own group: unlike [`Guest::signal`], the terminal's signals do not reach the group.
     Own,
 }
 
-/// The reason for the end of a wait.
+/// Why a wait ended.
 #[derive(Debug)]
 pub enum GuestEvent {
     Ended(ExitStatus),
-    /// It still runs; for each other file, whether it is readable.
+    /// The program still runs; for each of the other files, whether it is readable.
     Others(Vec<bool>),
 }
 
@@ -47,17 +47,17 @@ pub enum GuestEvent {
 #[derive(Debug)]
 pub enum NotStarted {
     Program(io::Error),
-    /// It cannot be run in the link.
+    /// The program cannot be run in the link.
     Link(Failure),
 }
 
-/// Whether the terminal's keys (Ctrl-C) reach this process, and so its whole group.
+/// Whether the terminal's signals (Ctrl-C) reach this process, and so its whole group.
 pub fn is_in_foreground() -> bool {
     system::is_in_foreground()
 }
 
 impl Guest {
-    /// Starts the command at the end of a link with that network namespace.
+    /// Starts `command` at the end of a link that has the network namespace `namespace`.
     pub fn start(command: &mut Command, namespace: &Path, group: Group) -> Result<Self, NotStarted> {
         let failed = |operation: &str, error: io::Error| {
             NotStarted::Link(Failure::new(
@@ -70,10 +70,10 @@ impl Guest {
         if group == Group::Own {
             command.process_group(0);
         }
-        let (mut told, tell) = io::pipe().map_err(|error| failed("make a pipe for a program in", error))?;
+        let (mut reader, tell) = io::pipe().map_err(|error| failed("make a pipe for a program in", error))?;
         system::run_in(command, file, tell);
         let spawned = command.spawn();
-        let refusals = system::refusals(&mut told).unwrap_or_default();
+        let refusals = system::refusals(&mut reader).unwrap_or_default();
         let (of_sys, of_all): (Vec<_>, Vec<_>) =
             refusals.into_iter().partition(|refusal| refusal.step == NamespaceStep::Sysfs);
         let mut child = spawned.map_err(|error| match of_all.first() {
@@ -81,7 +81,7 @@ impl Guest {
             None => NotStarted::Program(error),
         })?;
         let foreign_sys = of_sys.first().map(namespace::failure);
-        match system::ended(child.id()) {
+        match system::exit_descriptor(child.id()) {
             Ok(ended) => Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false, foreign_sys }),
             Err(error) => {
                 drop(child.kill().and_then(|()| child.wait()));
@@ -94,17 +94,17 @@ impl Guest {
         self.child.id()
     }
 
-    /// Why it has the host's `/sys`, if the kernel refused another one.
+    /// Why the program has the host's `/sys`, if the kernel refused to mount the link's.
     pub fn foreign_sys(&self) -> Option<&Failure> {
         self.foreign_sys.as_ref()
     }
 
-    /// Its standard input and output, if they are pipes.
+    /// The program's standard input and output, if they are pipes.
     pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>) {
         (self.child.stdin.take(), self.child.stdout.take())
     }
 
-    /// Waits until it ends, one of `others` is readable, `patience` is over, or a signal arrives.
+    /// Waits until the program ends, one of `others` is readable, `patience` has passed, or a signal arrives.
     pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<GuestEvent> {
         let files: Vec<_> = [self.ended.as_fd()].iter().chain(others).map(|file| (*file, Interest::Read)).collect();
         let mut ready = system::wait_for(&files, patience)?;
@@ -115,7 +115,7 @@ impl Guest {
         self.child.wait().map(GuestEvent::Ended)
     }
 
-    /// Sends it a signal. Has no effect after its end.
+    /// Sends a signal to the program. Has no effect after its end.
     pub fn signal(&self, signal: i32) {
         if self.waited_for {
             return;
@@ -123,7 +123,7 @@ impl Guest {
         drop(system::signal(self.child.id(), self.leads_group, signal));
     }
 
-    /// Asks it to end (SIGTERM). After `patience`, kills it, and its group if it leads one.
+    /// Asks the program to end (SIGTERM). After `patience`, kills it, with its group if it leads one.
     pub fn end(self, patience: Duration) {
         self.signal(libc::SIGTERM);
         let deadline = Instant::now() + patience;
@@ -131,14 +131,14 @@ impl Guest {
         while !left().is_zero() && !self.has_ended(left()) {}
     }
 
-    /// Whether it ends within `patience`. Its id remains reserved.
+    /// Whether the program ends within `patience`. Does not reap it, so its id stays reserved.
     fn has_ended(&self, patience: Duration) -> bool {
         let files = [(self.ended.as_fd(), Interest::Read)];
         system::wait_for(&files, Some(patience)).is_ok_and(|ready| ready[0])
     }
 
-    /// Whether a program in its namespace accepts traffic: on a listening TCP socket, or a UDP socket with a port
-    /// (`/proc/PID/net`; proc_pid_net(5)).
+    /// Whether a program in the guest's namespace accepts traffic, on a listening TCP socket or a UDP socket with a
+    /// port (`/proc/PID/net`; proc_pid_net(5)).
     pub fn listens(&self) -> bool {
         const LISTENS: &str = "0A";
         const HAS_PORT: &str = "07";
@@ -154,7 +154,7 @@ impl Drop for Guest {
         if self.waited_for {
             return;
         }
-        // Until it is waited for, its id and that of its group cannot be reused.
+        // Its id and its group's id cannot be reused until it is reaped.
         if self.leads_group {
             self.signal(libc::SIGKILL);
         }

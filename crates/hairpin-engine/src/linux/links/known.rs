@@ -1,4 +1,4 @@
-//! The links that a plan can ask for, parsed from the user's text.
+//! Parses the links that a plan can request from the user's text.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ pub fn capabilities() -> LinkCapabilities {
     LinkCapabilities { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay }
 }
 
-/// Whether the relay can run here; tried once.
+/// Whether the relay can run here. Tried once per process.
 fn relay() -> Result<Receipt, WhyNot> {
     static TRIED: OnceLock<Result<Receipt, WhyNot>> = OnceLock::new();
     let here = || Receipt { detail: "network namespaces and packet sockets".to_owned() };
@@ -46,14 +46,14 @@ pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
     })
 }
 
-/// The user's name for a link: the text as given, if it begins with the name of a built-in profile.
+/// The user's name for a link: the text as given if it begins with the name of a built-in profile, else `None`.
 fn name(text: &str) -> Option<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let first = words.first()?;
     builtin::ALL.iter().any(|one| one.name == *first).then(|| words.join(" "))
 }
 
-/// The rate of a direction, which for a trace is its mean; `None` if unlimited.
+/// The rate of a direction (the mean rate of a trace); `None` if unlimited.
 fn bits_per_s(path: &PathProfile, traces: &[(String, String)]) -> Option<u64> {
     path.bottleneck.rate_bits_per_s.or_else(|| {
         let replayed = path.bottleneck.replay.as_ref()?;
@@ -62,7 +62,7 @@ fn bits_per_s(path: &PathProfile, traces: &[(String, String)]) -> Option<u64> {
     })
 }
 
-/// Whether packets of a legal size can be lost.
+/// Whether the link can lose packets of a legal size.
 fn may_lose(path: &PathProfile) -> bool {
     !path.outages.is_empty()
         || path.bottleneck.sends()
@@ -70,7 +70,7 @@ fn may_lose(path: &PathProfile) -> bool {
         || path.corrupt != PathProfile::default().corrupt
 }
 
-/// Time for a full queue of MTU-sized packets to empty, in ns.
+/// Time in ns to empty a full queue of MTU-sized packets.
 fn queue_ns(path: &PathProfile, rate_bits_per_s: Option<u64>, mtu_bytes: u32) -> u64 {
     let Some(bits_per_s) = rate_bits_per_s else { return 0 };
     let limit = path.bottleneck.limit;

@@ -1,8 +1,8 @@
-//! Emulated links on this machine: two network namespaces with kernel stacks, and a path between them.
+//! Emulated links on this machine: two network namespaces, each with its own network stack, and a path between them.
 //!
 //! A [`RunningLink`] is a process (this program, started with a hidden command) that creates the namespaces, carries
-//! the packets and reports their fates. It never outlives the process that started it; the namespaces and all processes
-//! in them end with it.
+//! the packets and reports their fates. It does not outlive the process that started it; when it ends, so do the
+//! namespaces and all processes in them.
 
 pub mod addresses;
 pub mod echo_server;
@@ -37,62 +37,62 @@ pub(crate) use wiring::END_INTERFACE;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkOrder {
     pub profile: String,
-    /// The text of each trace that it replays, by name.
+    /// The text of each trace that the profile replays, by name.
     pub traces: Vec<(String, String)>,
     /// The seed of every random choice.
     pub seed: u64,
-    /// The congestion control of TCP at both ends.
+    /// The TCP congestion control of both ends.
     pub congestion_control: String,
     pub clock: RealClock,
-    /// The CPU to run on; `None` leaves it unpinned.
+    /// The CPU to run on; `None` to leave the process unpinned.
     pub cpu: Option<usize>,
-    /// All CPUs that may be used.
+    /// All CPUs that the process may use.
     pub allowed_cpus: Vec<usize>,
-    /// How to recognise the messages of each datagram flow; empty if messages are not distinguished.
+    /// How to recognize the messages of each datagram flow; empty if messages need not be recognized.
     pub messages: BTreeMap<FlowId, Numbered>,
-    /// The destination of a log with a line per packet; `None` for no log.
+    /// The destination of a log with one line per packet; `None` for no log.
     pub log: Option<LogTo>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogTo {
-    /// A file, created or replaced.
+    /// A file, to be created or replaced.
     File(PathBuf),
-    /// A descriptor of the ordering process. The log is interleaved with other output to it.
+    /// A descriptor of the ordering process. Log lines are mixed with other output to it.
     Stream(RawFd),
-    /// A file that is open under that descriptor in the ordering process, and its name for users.
+    /// A descriptor of the ordering process for an open file, and the file's name for users.
     Opened(RawFd, String),
 }
 
 impl LogTo {
-    /// A file that is open here, and its name for users.
+    /// For a file that this process has open; `name` is shown to users.
     pub(crate) fn opened(file: &File, name: String) -> Self {
         Self::Opened(file.as_raw_fd(), name)
     }
 
-    /// Whether the file behind that descriptor is suitable for a log.
+    /// Whether the file behind descriptor `number` is suitable for a log.
     pub fn may_be_stream(number: RawFd) -> std::io::Result<bool> {
         stream::may_write(number)
     }
 }
 
-/// Creates a log that only the user may access. It replaces a file of that name, or a link to one elsewhere.
+/// Creates a log that only the user may access. Replaces an existing file, or a symbolic link, of this name.
 pub(crate) fn create_log(path: &Path) -> std::io::Result<File> {
     drop(std::fs::remove_file(path));
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Number of first bytes of a message, and of its answer, that hold the message's number (little endian).
+/// How many bytes at the start of a message, and of its answer, hold the message's number (little endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbered {
-    /// In a message, 1 to 8.
+    /// Bytes in a message: 1 to 8.
     pub message_bytes: usize,
-    /// In an answer, 1 to 8.
+    /// Bytes in an answer: 1 to 8.
     pub answer_bytes: usize,
-    /// The direction of messages without answers; `None` if they have answers.
+    /// The direction of the load if its messages have no answers, else `None`.
     pub one_way: Option<hairpin_link::Direction>,
-    /// What distinguishes the flow from others; `None` if it is the only one.
+    /// Distinguishes the flow's packets from those of other flows; `None` if it is the only flow.
     pub flow_match: Option<FlowMatch>,
 }
 
@@ -106,30 +106,30 @@ pub enum FlowMatch {
     Icmp,
 }
 
-/// The messages of a flow that the link kept from being answered or, for a one-way load, from arriving.
+/// The messages of a flow whose answers the link prevented. For a one-way load, the messages that it lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostMessages {
-    /// Counts by cause (`link-loss`, `link-queue`, ..., `link-inside` for those still in flight at the end), each
-    /// message once.
+    /// Counts by cause (`link-loss`, `link-queue`, ..., `link-inside` for messages still in flight at the end). Each
+    /// message counts once.
     pub by_cause: BTreeMap<String, u64>,
-    /// Lost messages of a one-way load's warm-up, not included above.
+    /// Lost messages of a one-way load's warm-up, which `by_cause` excludes.
     pub in_warm_up: u64,
-    /// The first message numbers by cause, for messages with answers.
+    /// The numbers of the first lost messages by cause; only of messages with answers.
     pub numbers: BTreeMap<String, Vec<u64>>,
 }
 
-/// The messages of the link's process, in this order: `Ready`, `Done`; or `Failed` at any time.
+/// The messages of the link's process, in this order: `Ready`, `Done`. `Failed` may be sent at any time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkWord {
-    /// It carries packets.
+    /// The link carries packets.
     Ready(Namespaces, LinkEnds),
-    /// It ended and left nothing behind.
+    /// The link ended and left nothing behind.
     Done(Box<LinkEnd>),
     Failed(Failure),
 }
 
-/// The namespaces of the two ends, as files that can be entered while the link lives.
+/// The namespaces of the two ends, as files that processes can enter while the link exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespaces {
     pub near: PathBuf,
@@ -140,9 +140,9 @@ pub struct Namespaces {
 pub struct LinkEnd {
     /// The record that the run keeps.
     pub record: LinkRecord,
-    /// When it started: the record's time 0, on the clock of the order.
+    /// When the link started (time 0 of the record), in ns of the order's clock.
     pub started_ns: u64,
-    /// The lost messages of each flow of the order.
+    /// The lost messages of each flow in the order.
     pub lost: BTreeMap<FlowId, LostMessages>,
 }
 

@@ -1,7 +1,7 @@
-//! Network namespaces: the permission to create them, and how a thread enters one and returns.
+//! Network namespaces: checks the permission to create them, and lets a thread enter one and return.
 //!
-//! A network namespace belongs to a thread. A process can enter and leave those created in its own user namespace; the
-//! one in which an ordinary user's program starts belongs to the system's user namespace and cannot be entered again.
+//! Each thread is in a network namespace. A process can enter those created in its own user namespace, but not return
+//! to that in which an ordinary user's program starts, since this one belongs to the initial user namespace.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -18,22 +18,22 @@ use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::sysctl;
 use crate::system::namespace::{self, NamespaceStep, Refusal, RootMap};
 
-static HOME: OnceLock<NetworkNamespace> = OnceLock::new();
+static PREPARED: OnceLock<NetworkNamespace> = OnceLock::new();
 
-/// The namespace of this process's loopback rounds.
+/// The network namespace for this process's loopback rounds.
 pub fn prepared() -> NetworkNamespace {
-    HOME.get().copied().unwrap_or_default()
+    PREPARED.get().copied().unwrap_or_default()
 }
 
-/// Makes this process able to create, enter and leave network namespaces; call it before any of that. With the
-/// capabilities for it, it already is. Otherwise it moves for good into its own user namespace, where it acts as root
-/// over what it creates there, and into a fresh network namespace; it must have one thread.
+/// Enables this process to create, enter and leave network namespaces; call it first. A process with the needed
+/// capabilities is already able to. Any other process must have a single thread. It moves permanently into its own user
+/// namespace, where it is root over what it creates there, and into a new network namespace.
 pub fn prepare() -> Result<NetworkNamespace, WhyNot> {
     if is_capable() {
         return Ok(prepared());
     }
     refuse_threads()?;
-    namespace::move_out(Some(&RootMap::of_this_process())).map_err(|refusal| explained(&refusal))?;
+    namespace::move_out(Some(&RootMap::of_this_process())).map_err(|refusal| with_hint(&refusal))?;
     let up = Netlink::open().and_then(|mut netlink| netlink.set_up(LOOPBACK_INDEX));
     up.map_err(|error| {
         WhyNot::new(
@@ -41,23 +41,23 @@ pub fn prepare() -> Result<NetworkNamespace, WhyNot> {
             "run as root",
         )
     })?;
-    Ok(*HOME.get_or_init(|| NetworkNamespace::Own))
+    Ok(*PREPARED.get_or_init(|| NetworkNamespace::Own))
 }
 
-/// Whether [`prepare`] would succeed and a network namespace can be created, tried in a separate process.
+/// Whether [`prepare`] would succeed and a network namespace can be created. Tries it in a separate process.
 pub fn may_prepare() -> Result<(), WhyNot> {
-    tried(None)?.map_err(|refusal| explained(&refusal))
+    try_in_child(None)?.map_err(|refusal| with_hint(&refusal))
 }
 
-/// Whether the kernel setting of that name can be changed in a new network namespace, tried in a separate process.
+/// Whether the kernel setting `name` can be changed in a new network namespace. Tries it in a separate process.
 pub fn may_set(name: &str) -> Result<(), WhyNot> {
     let file = CString::new(sysctl::file_of(name)).map_err(|_| not_settable(name, "its name has a zero byte"))?;
-    tried(Some(&file))?.map_err(|refusal| match refusal.step {
+    try_in_child(Some(&file))?.map_err(|refusal| match refusal.step {
         NamespaceStep::Setting if refusal.error.kind() == io::ErrorKind::NotFound => {
             not_settable(name, "a new network namespace has no such setting")
         }
         NamespaceStep::Setting => not_settable(name, &format!("it cannot be written there: {}", refusal.error)),
-        _ => explained(&refusal),
+        _ => with_hint(&refusal),
     })
 }
 
@@ -70,8 +70,8 @@ fn not_settable(name: &str, problem: &str) -> WhyNot {
     )
 }
 
-/// Tries to move into new namespaces in a separate process, and to open that file there for writing.
-fn tried(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
+/// Tries, in a separate process, to move into new namespaces and to open the file `setting` there for writing.
+fn try_in_child(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
     let map = if is_capable() { None } else { Some(RootMap::of_this_process()) };
     if map.is_some() {
         refuse_threads()?;
@@ -84,44 +84,44 @@ fn tried(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
     })
 }
 
-/// A new network namespace with only a loopback interface. It ends when the file is closed and nothing uses it any
-/// more. The calling thread stays in its namespace.
+/// Creates a network namespace with only a loopback interface. It exists until the file is closed and nothing uses it
+/// any more. The calling thread stays in its own namespace.
 pub(crate) fn fresh() -> Result<File, Failure> {
     let _visit = Visit { home: home()? };
     wiring::new_namespace()
 }
 
-/// The path by which other processes of this user can enter a namespace while it is held.
+/// The path by which other processes of this user can enter a namespace while this process has it open.
 pub(crate) fn path_of(namespace: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()))
 }
 
-/// Writes the kernel settings of the order's case in that namespace.
+/// Writes the kernel settings of the order's case in `namespace`.
 pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
     let _visit = visit(namespace)?;
     sysctl::set(order)
 }
 
-/// Moves the calling thread into the network namespace of that file (setns(2)) for good.
+/// Moves the calling thread permanently into a network namespace (setns(2)).
 pub fn enter(namespace: &Path) -> Result<(), Failure> {
     let file = File::open(namespace).map_err(|error| not_entered(namespace, &error))?;
     namespace::enter_network(file.as_fd()).map_err(|error| not_entered(namespace, &error))
 }
 
-/// A stay of the calling thread in another network namespace. Dropping it returns the thread.
+/// A visit of the calling thread to another network namespace. Dropping it makes the thread return.
 #[derive(Debug)]
 pub struct Visit {
     home: File,
 }
 
-/// Moves the calling thread into the network namespace of that file until the visit is dropped, on the same thread.
+/// Moves the calling thread into a network namespace until the visit is dropped, which must happen on the same thread.
 pub fn visit(namespace: &Path) -> Result<Visit, Failure> {
     let home = home()?;
     enter(namespace)?;
     Ok(Visit { home })
 }
 
-/// The calling thread's network namespace. Tries the return before leaving: a thread that cannot return must not leave.
+/// The calling thread's network namespace. Checks that the thread can enter it, and so return from a visit.
 fn home() -> Result<File, Failure> {
     let here = Path::new("/proc/thread-self/ns/net");
     let home = File::open(here).map_err(|error| not_entered(here, &error))?;
@@ -131,7 +131,7 @@ fn home() -> Result<File, Failure> {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        // It was possible when the visit began, and nothing it depends on has changed.
+        // The check at the start of the visit succeeded, and nothing it depends on has changed.
         drop(namespace::enter_network(self.home.as_fd()));
     }
 }
@@ -154,7 +154,7 @@ fn is_capable() -> bool {
     status("CapEff").and_then(|text| u64::from_str_radix(&text, 16).ok()).is_some_and(|held| held & NEEDED == NEEDED)
 }
 
-/// A line of this process's `/proc/self/status`.
+/// The value of a line of this process's `/proc/self/status`.
 fn status(name: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -171,8 +171,8 @@ fn refuse_threads() -> Result<(), WhyNot> {
     }
 }
 
-/// The refusal with a hint for this system.
-fn explained(refusal: &Refusal) -> WhyNot {
+/// Converts a refusal, with a hint for this system.
+fn with_hint(refusal: &Refusal) -> WhyNot {
     let setting = |name: &str| {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         Some(fs::read_to_string(path).ok()?.trim().to_owned())
@@ -180,13 +180,13 @@ fn explained(refusal: &Refusal) -> WhyNot {
     why_not(refusal, &setting, status("Seccomp").is_some_and(|mode| mode != "0"))
 }
 
-/// A refusal to a program in a link, as a failure.
+/// Converts a refusal to a program in a link to a failure.
 pub(super) fn failure(refusal: &Refusal) -> Failure {
-    let WhyNot { reason, hint } = explained(refusal);
+    let WhyNot { reason, hint } = with_hint(refusal);
     Failure::new(&refusal.error, reason, hint)
 }
 
-/// The reason and the hint, based on the kernel's settings and on whether a filter of system calls is active.
+/// The reason and a hint, which depends on the kernel's settings and on whether a system call filter is active.
 fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered: bool) -> WhyNot {
     let Refusal { step, error } = refusal;
     let reason = match step {
@@ -292,7 +292,7 @@ mod tests {
         let before = here();
         let trial = may_prepare();
         assert_eq!(here(), before);
-        // Tests have several threads, so only a process that need not move can prepare here.
+        // Tests run in several threads, so `prepare` succeeds only if the process need not move.
         assert_eq!(trial.is_ok(), is_capable(), "{trial:?}");
         if is_capable() {
             assert_eq!(prepare(), Ok(NetworkNamespace::Original));

@@ -1,8 +1,8 @@
 //! The link's process and its handle.
 //!
-//! The process ends when its standard input closes, however its parent ended, because it still has to end the processes
-//! in its namespaces. So the kernel does not kill it with its parent, but continues it if it is stopped. It has its own
-//! session, so that killing the parent's process group does not kill it. If only the link's process is killed, the
+//! The process ends when its standard input closes, however its parent ended. It then still has to end the processes in
+//! its namespaces, so the kernel does not kill it together with its parent, but continues it if it is stopped. It has
+//! its own session, so killing the parent's process group does not kill it. If only the link's process is killed, the
 //! handle ends the processes in its namespaces.
 
 use std::fs::File;
@@ -25,29 +25,29 @@ use hairpin_loops::clock::Clock;
 /// The hidden command that runs the program as a link.
 pub const COMMAND: &str = "__link";
 
-/// Time-out for a message. Normally a small part of it is enough; this only ends a hang.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time-out for a message. Only ends a hang: messages normally take a small part of it.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running link. Dropping it ends it, as [`RunningLink::finish`] does, along with all processes in its namespaces.
 pub struct RunningLink {
     child: Option<TalkingChild>,
     namespaces: Namespaces,
     ends_use: LinkEnds,
-    /// Held open, so that they keep their identities while processes in them may have to be ended.
+    /// Held open so that the namespaces keep their identities until no process in them has to be ended any more.
     ends: Ends,
     is_swept: bool,
 }
 
 impl RunningLink {
-    /// Starts `program` as the link and waits until it carries packets.
+    /// Starts `program` as the link's process and waits until the link carries packets.
     pub fn start(program: &Path, order: &LinkOrder) -> Result<Self, Failure> {
-        let (order, passed_on) = with_stream(order)?;
+        let (order, passed_on) = order_with_log_stream(order)?;
         let mut child = TalkingChild::start("the link", program, COMMAND, &order, Duration::from_secs(2))?;
         drop(passed_on);
-        let (namespaces, ends_use) = match child.word_within(PATIENCE)? {
+        let (namespaces, ends_use) = match child.receive_within(MESSAGE_TIMEOUT)? {
             LinkWord::Ready(namespaces, ends_use) => (namespaces, ends_use),
             LinkWord::Failed(failure) => return Err(failure),
-            word @ LinkWord::Done(_) => return Err(out_of_turn(&word)),
+            word @ LinkWord::Done(_) => return Err(unexpected_message(&word)),
         };
         let open = |path: &Path| {
             File::open(path).map_err(|error| {
@@ -75,27 +75,27 @@ impl RunningLink {
         self.child.as_ref().map_or(0, TalkingChild::id)
     }
 
-    /// A descriptor that is readable once the link has a message, which before [`RunningLink::finish`] means that it
-    /// failed or ended.
+    /// A descriptor that is readable once the link has sent a message. Before [`RunningLink::finish`] this means that
+    /// the link failed or ended.
     ///
     /// # Panics
     /// Never: the process exists until the link is finished or dropped.
     pub fn words(&self) -> BorrowedFd<'_> {
-        self.child.as_ref().expect("it is taken when finished or dropped").words()
+        self.child.as_ref().expect("it is taken when finished or dropped").output()
     }
 
     /// Ends the link with all processes in its namespaces, and returns its results. Only this process may have threads
-    /// that stay there.
+    /// there that are not ended.
     pub fn finish(mut self) -> Result<LinkEnd, Failure> {
         let mut child = self.child.take().expect("it is taken here and when dropped");
         child.release();
-        match child.word_within(PATIENCE)? {
+        match child.receive_within(MESSAGE_TIMEOUT)? {
             LinkWord::Done(end) => {
                 self.is_swept = true;
                 Ok(*end)
             }
             LinkWord::Failed(failure) => Err(failure),
-            word @ LinkWord::Ready(..) => Err(out_of_turn(&word)),
+            word @ LinkWord::Ready(..) => Err(unexpected_message(&word)),
         }
     }
 }
@@ -104,16 +104,16 @@ impl Drop for RunningLink {
     fn drop(&mut self) {
         drop(self.child.take());
         if !self.is_swept {
-            // Errors cannot be reported any more.
+            // Errors can no longer be reported.
             drop(sweep([&self.ends.near, &self.ends.far], &[]));
         }
     }
 }
 
-/// The order for the link's process, and the descriptor that must be open while the process is started.
-fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failure> {
+/// The order for the link's process, and a descriptor that must stay open until the process is started.
+fn order_with_log_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failure> {
     let Some(LogTo::Stream(number) | LogTo::Opened(number, _)) = order.log else { return Ok((order.clone(), None)) };
-    let passed_on = stream::to_pass_on(number).map_err(|error| {
+    let passed_on = stream::duplicate_inheritable(number).map_err(|error| {
         Failure::new(
             FailureKind::Resource,
             format!("cannot give the link descriptor {number} for its log: {error}"),
@@ -128,7 +128,7 @@ fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failur
     Ok((LinkOrder { log, ..order.clone() }, Some(passed_on)))
 }
 
-fn out_of_turn(word: &LinkWord) -> Failure {
+fn unexpected_message(word: &LinkWord) -> Failure {
     Failure::new(
         FailureKind::Unexpected,
         format!("unexpected message from the link: {word:?}"),
@@ -136,10 +136,10 @@ fn out_of_turn(word: &LinkWord) -> Failure {
     )
 }
 
-/// Runs the program as a link: reads its order, carries packets until its standard input closes, sends its messages.
-/// `parent` is the id of the process that started it.
+/// Runs the program as a link: reads its order, carries packets until its standard input closes, and reports. `parent`
+/// is the id of the process that started this one.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
-    process::go_on_without_parent();
+    process::continue_without_parent();
     process::leave_session();
     process::ignore_interrupts();
     let order: LinkOrder = child::receive_order()?;
@@ -155,7 +155,7 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
         Failure::new(
             FailureKind::Unsupported,
             format!("cannot read the profile `{}`: {error}", order.profile),
-            "`hairpin link list` shows the words",
+            "`hairpin link list` lists the words of a profile",
         )
     })?;
     if profile.is_loopback() {
@@ -165,7 +165,7 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     let [to_near, to_far] = RELAY_INTERFACES;
     let relay = forward::open(order, to_near, to_far)?;
     let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
-    say_ready(&ends, ends_use.clone());
+    report_ready(&ends, ends_use.clone());
     let carried = relay.carry(io::stdin().as_fd());
     end_processes(&ends, parent)?;
     let mut end = carried?;
@@ -177,12 +177,12 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     Ok(end)
 }
 
-fn say_ready(ends: &Ends, ends_use: LinkEnds) {
+fn report_ready(ends: &Ends, ends_use: LinkEnds) {
     let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
     child::send(&LinkWord::Ready(Namespaces { near, far }, ends_use));
 }
 
-/// Ends the remaining processes at both ends. Spares the process that started this one, which may be there too.
+/// Ends the remaining processes at both ends, except the process that started this one, which may be there too.
 fn end_processes(ends: &Ends, parent: u32) -> Result<(), Failure> {
     let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
     sweep([&ends.near, &ends.far], spared)

@@ -1,4 +1,4 @@
-//! Ends all processes in network namespaces that are to be removed.
+//! Ends all processes in the network namespaces that are about to be removed.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,15 +8,15 @@ use hairpin_model::{Failure, FailureKind};
 
 use crate::system::process::Process;
 
-/// Maximum searches for processes: a killed one may have started another.
-const PASSES: usize = 50;
+/// Maximum searches for processes. More than one is needed because a killed process may have started another.
+const MAX_PASSES: usize = 50;
 
 /// Time for a killed process to end, in ms.
-const PATIENCE_MS: i32 = 100;
+const EXIT_TIMEOUT_MS: i32 = 100;
 
 /// Kills every process in these network namespaces, except the spared ones, until none is left.
 ///
-/// These files hold the namespaces open, so their identities cannot be reused.
+/// The open files keep the namespaces' identities from being reused.
 pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failure> {
     let failed = |cause: String| {
         Failure::new(
@@ -31,20 +31,20 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
         let namespace = fs::metadata(format!("/proc/{id}/ns/net"));
         namespace.is_ok_and(|meta| doomed.contains(&(meta.dev(), meta.ino())))
     };
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         let found = processes_in(&is_there, spared).map_err(|error| failed(error.to_string()))?;
         if found.is_empty() {
             return Ok(());
         }
         for id in found {
-            // Its id may have passed to another process since the search, so check this one again.
+            // Its id may have been reused since the search, so check this process again.
             let process = Process::with_id(id).ok().filter(|_| is_there(id));
             if let Some(process) = process.filter(|process| process.kill().is_ok()) {
-                drop(process.ends_within(PATIENCE_MS));
+                drop(process.ends_within(EXIT_TIMEOUT_MS));
             }
         }
     }
-    Err(failed(format!("new processes appeared {PASSES} times")))
+    Err(failed(format!("new processes appeared {MAX_PASSES} times")))
 }
 
 fn processes_in(is_there: &dyn Fn(u32) -> bool, spared: &[u32]) -> io::Result<Vec<u32>> {

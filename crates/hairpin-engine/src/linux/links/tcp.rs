@@ -1,15 +1,15 @@
-//! The TCP settings at both ends of a link. A new network namespace inherits the congestion control and the buffer
-//! limits from the host (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), so without this a link would differ between hosts.
+//! The TCP settings at both ends of a link. A new network namespace inherits congestion control and buffer limits from
+//! the host (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), so links would differ between hosts without these settings.
 
 use hairpin_model::{Failure, FailureKind, LinkEnds};
 
 use crate::sysctl;
 
-/// The default is the first that the kernel has. It always has the second.
+/// The default is the first one that the kernel has. Every kernel has the second.
 const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
 
-/// The minimum, default and maximum of buffers, in bytes: Linux's own except for the maximum, which holds twice the
-/// bandwidth-delay product of 500 Mbit/s and 250 ms, as `bbr` needs for sending.
+/// Minimum, default and maximum size of socket buffers, in bytes. These are Linux's defaults, except for the maximum:
+/// twice the bandwidth-delay product of 500 Mbit/s and 250 ms, which `bbr` needs for sending.
 const RECEIVE_BYTES: [u64; 3] = [4096, 131_072, 32 << 20];
 const SEND_BYTES: [u64; 3] = [4096, 16_384, 32 << 20];
 
@@ -17,7 +17,7 @@ const CONGESTION: &str = "tcp_congestion_control";
 const RECEIVE: &str = "tcp_rmem";
 const SEND: &str = "tcp_wmem";
 
-/// The congestion control of a link's ends if none is requested.
+/// The congestion control at a link's ends if none is requested.
 pub fn default_congestion_control() -> String {
     let available = sysctl::available_congestion_controls();
     let [preferred, always] = CONGESTION_CONTROLS;
@@ -42,12 +42,12 @@ pub fn may_use(congestion_control: &str) -> Result<(), Failure> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Default,
-    /// By the routes over the link: only the host's namespace may have a restricted one as its default.
+    /// Through the link's routes: a restricted congestion control can be the default only in the host's namespace.
     Route,
 }
 
 /// Applies the TCP settings in the calling thread's namespace, except for routes. Returns how to set the congestion
-/// control. Refused settings stay as they were; [`ends`] reports them.
+/// control. Refused settings keep their values, which [`ends`] reports.
 pub(super) fn set(congestion_control: &str) -> By {
     for (name, bytes) in [(RECEIVE, RECEIVE_BYTES), (SEND, SEND_BYTES)] {
         // In a container /proc/sys may be read-only.

@@ -1,4 +1,4 @@
-//! The trace files that a profile replays.
+//! Reads the trace files that a profile replays.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -13,10 +13,10 @@ use hairpin_model::{Failure, FailureKind};
 
 use crate::system::stream;
 
-/// Maximum bytes of a trace: 10 Gbit/s for more than a minute.
+/// Maximum bytes of a trace: more than a minute at 10 Gbit/s.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The traces that the rounds of a run replay. Each is read only once, so that all rounds have the same.
+/// The traces that the rounds of a run replay. Each is read once, so that all rounds replay the same trace.
 #[derive(Clone, Debug, Default)]
 pub struct Traces(Arc<Mutex<BTreeMap<String, Named>>>);
 
@@ -24,12 +24,12 @@ pub struct Traces(Arc<Mutex<BTreeMap<String, Named>>>);
 pub type Named = Vec<(String, String)>;
 
 impl Traces {
-    /// The traces of the profile with that line, read elsewhere.
+    /// The traces `named` of the profile `line`, read by another process.
     pub fn with(line: String, named: Named) -> Self {
         Self(Arc::new(Mutex::new(BTreeMap::from([(line, named)]))))
     }
 
-    /// As [`read`], but reads each profile only once.
+    /// Like [`read`], but reads the traces of each profile only once.
     pub fn of(&self, profile: &Profile) -> Result<Named, Failure> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = profile.to_string();
@@ -42,7 +42,7 @@ impl Traces {
     }
 }
 
-/// The text of each trace that the profile names, by name. Names are file paths relative to the current folder.
+/// Reads each trace that the profile names. Returns names and texts. Names are paths relative to the current folder.
 pub fn read(profile: &Profile) -> Result<Named, Failure> {
     profile.traces().into_iter().map(|name| Ok((name.to_owned(), text(name)?))).collect()
 }
@@ -60,7 +60,7 @@ fn text(name: &str) -> Result<String, Failure> {
         let cause = format!("the trace `{name}` is longer than {} MiB", MAX_BYTES >> 20);
         return Err(Failure::new(FailureKind::Unsupported, cause, "use a part of it; the trace is repeated"));
     }
-    // Invalid UTF-8 contains no digits, so it is refused with its line.
+    // Invalid UTF-8 contains no digits, so it is refused, with its line number.
     let text = String::from_utf8_lossy(&bytes).into_owned();
     match Trace::parse(&text) {
         Ok(_) => Ok(text),
@@ -75,7 +75,7 @@ fn text(name: &str) -> Result<String, Failure> {
 /// Reads a file that the user named. A pipe without a writer reads as empty, without waiting.
 fn read_named(name: &str, bytes: &mut Vec<u8>) -> io::Result<usize> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(name)?;
-    stream::wait_again(file.as_fd())?;
+    stream::set_blocking(file.as_fd())?;
     file.take(MAX_BYTES + 1).read_to_end(bytes)
 }
 

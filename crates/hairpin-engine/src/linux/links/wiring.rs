@@ -1,12 +1,12 @@
-//! The network namespaces of a link, and the interfaces that connect them.
+//! Creates the network namespaces of a link and the interfaces that connect them.
 //!
-//! Packet number 0 of a link must be the experiment's own, so nothing here sends packets by itself: no ARP
-//! (`IFF_NOARP`), no automatic IPv6 addresses, no duplicate address detection and, without link-local addresses, no
+//! Packet number 0 of a link must be the first of the experiment, so these interfaces send no packets by themselves: no
+//! ARP (`IFF_NOARP`), no automatic IPv6 addresses, no duplicate address detection and, without link-local addresses, no
 //! router solicitation.
 //!
-//! Without ARP the kernel sends to the interface's own hardware address (`arp_constructor`, net/ipv4/arp.c;
-//! `ndisc_constructor`, net/ipv6/ndisc.c). So both ends have the same one, and need no neighbour table that a program
-//! could flush.
+//! Without ARP the kernel uses the interface's own hardware address as the destination (`arp_constructor`,
+//! net/ipv4/arp.c; `ndisc_constructor`, net/ipv6/ndisc.c). So both ends have the same hardware address, and no
+//! neighbour table is needed, which a program could flush.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ use crate::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
 use crate::netstat;
 use crate::system::{device, namespace};
 
-/// An interface: its name, its index in its namespace, its hardware address.
+/// An interface: its name, its index in its namespace and its hardware address.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     name: &'static str,
@@ -31,15 +31,15 @@ struct Interface {
 }
 
 impl Interface {
-    /// As one end of a pair, in that namespace or in the calling thread's.
+    /// This interface as one end of a pair, in `namespace` or else in the calling thread's.
     fn made_in(self, namespace: Option<&File>, mtu_bytes: u32) -> VethEnd<'_> {
         let Self { name, index, mac } = self;
         VethEnd { name, index, mac, mtu_bytes, namespace: namespace.map(AsFd::as_fd) }
     }
 }
 
-// The two ends of a pair have different indices: with equal ones the kernel takes a second to report to one end that
-// the other is up (`linkwatch_urgent_event`, net/core/link_watch.c).
+// The two interfaces of a pair have different indices: if they were equal, the kernel would take a second to report to
+// one of them that the other is up (`linkwatch_urgent_event`, net/core/link_watch.c).
 const NEAR_END: Interface = Interface { name: "eth0", index: 10, mac: [2, 0, 0, 0, 0, 0x10] };
 const TO_NEAR: Interface = Interface { name: "near", index: 11, mac: [2, 0, 0, 0, 0, 0x11] };
 const TO_FAR: Interface = Interface { name: "far", index: 21, mac: [2, 0, 0, 0, 0, 0x21] };
@@ -71,8 +71,8 @@ struct Host {
 const NEAR_HOST: Host = Host { interface: NEAR_END, v4: NEAR_V4, v6: NEAR_V6 };
 const FAR_HOST: Host = Host { interface: FAR_END, v4: FAR.v4, v6: FAR.v6 };
 
-/// Creates both ends and a third namespace between them, with an interface towards each. Leaves the calling thread in
-/// the third one, with all four interfaces up. Also returns the TCP settings of the ends.
+/// Creates both ends and a third namespace between them, with an interface towards each end. The calling thread stays
+/// in the third namespace. All four interfaces are up. Also returns the TCP settings of the ends.
 pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<(Ends, LinkEnds), Failure> {
     let ends = Ends { near: new_namespace()?, far: new_namespace()? };
     let middle = new_namespace()?;
@@ -80,7 +80,7 @@ pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<
     for (here, there, end) in [(TO_NEAR, NEAR_END, &ends.near), (TO_FAR, FAR_END, &ends.far)] {
         let pair = (here.made_in(None, RELAY_MTU_BYTES), there.made_in(Some(end), mtu_bytes));
         netlink.add_pair(pair.0, pair.1).map_err(|error| no_pair(&error))?;
-        silence(&mut netlink, here, RELAY_MTU_BYTES)?;
+        set_up_silent(&mut netlink, here, RELAY_MTU_BYTES)?;
     }
     let ends_use = set_up_ends(&ends, mtu_bytes, congestion_control)?;
     enter(&middle)?;
@@ -88,7 +88,7 @@ pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<
     Ok((ends, ends_use))
 }
 
-/// Drops so far by the kernels of both ends. Leaves the calling thread in the far end's namespace.
+/// Counts the drops by the kernels of both ends so far. Leaves the calling thread in the far end's namespace.
 pub(super) fn dropped_after(ends: &Ends) -> Result<DroppedAfter, Failure> {
     let dropped = |namespace| enter(namespace).map(|()| netstat::dropped(END_INTERFACE));
     Ok(DroppedAfter { near: dropped(&ends.near)?, far: dropped(&ends.far)? })
@@ -110,11 +110,11 @@ fn set_up_ends(ends: &Ends, mtu_bytes: u32, congestion_control: &str) -> Result<
     Ok(ends_use)
 }
 
-/// A new network namespace with its loopback interface up. Leaves the calling thread in it.
+/// Creates a network namespace with its loopback interface up. Leaves the calling thread in it.
 pub(super) fn new_namespace() -> Result<File, Failure> {
     namespace::new_network().map_err(|error| failed("make a network namespace", &error))?;
     let file = File::open("/proc/thread-self/ns/net").map_err(|error| failed("hold a network namespace", &error))?;
-    open()?.set_up(LOOPBACK_INDEX).map_err(|error| failed("set the loopback interface up", &error))?;
+    open()?.set_up(LOOPBACK_INDEX).map_err(|error| failed("bring the loopback interface up", &error))?;
     Ok(file)
 }
 
@@ -127,7 +127,7 @@ fn set_up_end(host: &Host, mtu_bytes: u32, congestion_control: &str) -> Result<L
     let by = tcp::set(congestion_control);
     let mut netlink = open()?;
     let Interface { name, index, .. } = host.interface;
-    silence(&mut netlink, host.interface, mtu_bytes)?;
+    set_up_silent(&mut netlink, host.interface, mtu_bytes)?;
     let mut addresses: Vec<(IpAddr, u8)> = vec![(host.v4.into(), 24)];
     if have_ipv6(mtu_bytes) {
         addresses.push((host.v6.into(), 64));
@@ -135,28 +135,28 @@ fn set_up_end(host: &Host, mtu_bytes: u32, congestion_control: &str) -> Result<L
     for (address, prefix_bits) in addresses {
         netlink
             .add_address(index, address, prefix_bits)
-            .map_err(|error| failed(&format!("set address {address} at interface {name}"), &error))?;
+            .map_err(|error| failed(&format!("add address {address} to interface {name}"), &error))?;
         if by == By::Route {
-            netlink
-                .set_congestion_control(index, address, prefix_bits, congestion_control)
-                .map_err(|error| failed(&format!("set congestion control {congestion_control} by route"), &error))?;
+            netlink.set_congestion_control(index, address, prefix_bits, congestion_control).map_err(|error| {
+                failed(&format!("set congestion control {congestion_control} on the route"), &error)
+            })?;
         }
     }
     Ok(tcp::ends(congestion_control, by))
 }
 
-/// Sets up an interface that sends nothing by itself and offloads nothing to hardware.
-fn silence(netlink: &mut Netlink, interface: Interface, mtu_bytes: u32) -> Result<(), Failure> {
+/// Sets up an interface so that it sends nothing by itself and has no hardware offloads.
+fn set_up_silent(netlink: &mut Netlink, interface: Interface, mtu_bytes: u32) -> Result<(), Failure> {
     let Interface { name, index, .. } = interface;
     let failed = |operation: &str, error: io::Error| failed(&format!("{operation} interface {name}"), &error);
     device::switch_off_offloads(name).map_err(|error| failed("switch off the offloads of", error))?;
     if have_ipv6(mtu_bytes) {
-        netlink.no_own_ipv6_address(index).map_err(|error| failed("leave IPv6 addresses away from", error))?;
+        netlink.no_own_ipv6_address(index).map_err(|error| failed("disable automatic IPv6 addresses of", error))?;
     }
     netlink.set_up_silent(index).map_err(|error| failed("set up", error))
 }
 
-/// Waits until an interface carries packets: the kernel links its two ends in the background.
+/// Waits until an interface carries packets: the kernel connects a pair in the background.
 fn wait_for(name: &str) -> Result<(), Failure> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -167,7 +167,7 @@ fn wait_for(name: &str) -> Result<(), Failure> {
                 let error = io::Error::other("it carries no packets after 5 s");
                 return Err(failed(&format!("set up interface {name}"), &error));
             }
-            Err(error) => return Err(failed(&format!("look at interface {name}"), &error)),
+            Err(error) => return Err(failed(&format!("read the state of interface {name}"), &error)),
         }
     }
 }
@@ -188,7 +188,7 @@ pub(super) fn failed(operation: &str, error: &io::Error) -> Failure {
         Some(libc::EPERM | libc::EACCES) => "it needs the capabilities SYS_ADMIN, NET_ADMIN and NET_RAW",
         Some(libc::ENOSPC) => "is the limit on network namespaces reached (sysctl user.max_net_namespaces)?",
         Some(libc::EMFILE | libc::ENFILE) => "is a limit on open files (ulimit -n) reached?",
-        Some(libc::ENOMEM | libc::ENOBUFS) => "is the memory used up?",
+        Some(libc::ENOMEM | libc::ENOBUFS) => "is the system out of memory?",
         _ => "this is a defect of Hairpin; please report it with the kernel's version",
     };
     Failure::new(error, format!("cannot {operation}: {error}"), hint)

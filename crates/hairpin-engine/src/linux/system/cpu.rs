@@ -1,4 +1,4 @@
-//! CPUs: the allowed ones, pinning, and a thread's usage.
+//! CPUs: the allowed ones, pinning, and the usage of a thread.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::mem;
 pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     // SAFETY: cpu_set_t is a plain bit set, for which all zeroes is a valid value.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: `set` is a valid place for a set of the size given.
+    // SAFETY: `set` is a valid place for a set of the given size.
     let result = unsafe { libc::sched_getaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw mut set) };
     if result != 0 {
         return Err(io::Error::last_os_error());
@@ -18,7 +18,7 @@ pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..size).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect())
 }
 
-/// A number that two CPUs share if they are threads of one core.
+/// Identifies the core of a CPU: equal for CPUs that are threads of one core.
 pub(crate) fn core_of(cpu: usize) -> Option<u64> {
     let read = |name: &str| -> Option<u64> {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
@@ -36,14 +36,14 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
         // SAFETY: the index is below CPU_SETSIZE.
         unsafe { libc::CPU_SET(*cpu, &mut set) };
     }
-    // SAFETY: `set` is a valid set of the size given; 0 is the calling thread.
+    // SAFETY: `set` is a valid set of the given size; 0 is the calling thread.
     let result = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// The CPU that the calling thread is on now.
 pub(crate) fn current() -> Option<usize> {
-    // SAFETY: takes no argument.
+    // SAFETY: takes no arguments.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
@@ -58,16 +58,16 @@ pub(crate) fn thread_switches() -> (u64, u64) {
     switches
 }
 
-/// Requests timers of the calling thread to fire within 1 ns of their time instead of the default 50 us (prctl(2)).
-pub(crate) fn sharpen_timers() {
+/// Reduces the timer slack of the calling thread from the default 50 us to 1 ns (prctl(2)).
+pub(crate) fn reduce_timer_slack() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
 }
 
-/// Requests time slices of the calling thread of 0.1 ms instead of some ms (sched_setattr(2), `sched_runtime`). Its
-/// share of the CPU does not change, but when it wakes it takes precedence over a thread with longer slices. Kernels
-/// before 6.12 ignore it; a thread with another scheduling policy is left unchanged.
-pub(crate) fn shorten_turns() {
+/// Requests time slices of 0.1 ms instead of some ms for the calling thread (sched_setattr(2), `sched_runtime`). Its
+/// share of the CPU does not change, but on waking it preempts threads with longer slices. Kernels before 6.12 ignore
+/// this; a thread with another scheduling policy is left unchanged.
+pub(crate) fn shorten_time_slices() {
     let size = u32::try_from(mem::size_of::<libc::sched_attr>()).expect("48 bytes");
     // SAFETY: plain numbers, for which all zeroes is a valid value.
     let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };

@@ -1,10 +1,10 @@
-//! A network device's offloads and state, by ioctls.
+//! Offloads and state of a network device, by ioctl.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `ethtool` commands of `linux/ethtool.h` that read one value, with their common names, and the bits that mean "on".
+/// `ethtool` commands of `linux/ethtool.h` that read one value: common name, command, and the bits that mean "on".
 const QUERIES: &[(&str, u32, u32)] = &[
     ("rx_checksum", 0x14, u32::MAX),
     ("tx_checksum", 0x16, u32::MAX),
@@ -50,7 +50,7 @@ pub(super) fn request_for(device: &str) -> libc::ifreq {
     request
 }
 
-/// Room for features, in words of 32; kernels have 2.
+/// Capacity for features, in 32-bit words; kernels have 2 words.
 const FEATURE_WORDS: usize = 8;
 
 /// `struct ethtool_gfeatures` of `linux/ethtool.h`.
@@ -59,7 +59,7 @@ const FEATURE_WORDS: usize = 8;
 struct Features {
     command: u32,
     words: u32,
-    /// Available, requested, active, never changed.
+    /// Available, requested, active and unchangeable features.
     features: [[u32; 4]; FEATURE_WORDS],
 }
 
@@ -73,8 +73,8 @@ struct Changes {
     features: [[u32; 2]; FEATURE_WORDS],
 }
 
-/// Switches off every feature of `device` that can be: checksum offloads, segmentation of TCP, UDP, SCTP and tunnels,
-/// receive aggregation. It then sends and receives exactly the packets on the wire.
+/// Switches off every feature of `device` that can be switched off: checksum offloads, segmentation of TCP, UDP, SCTP
+/// and tunnels, receive aggregation. The device then sends and receives exactly the packets on the wire.
 pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
     const GET: u32 = 0x3a;
     const SET: u32 = 0x3b;
@@ -97,14 +97,14 @@ pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
     }
     let harmless = ["rx_checksum", "scatter_gather"];
     let on = offloads(device).into_iter().find(|(name, state)| state == "on" && !harmless.contains(&name.as_str()));
-    on.map_or(Ok(()), |(name, _)| Err(io::Error::other(format!("{name} stays on"))))
+    on.map_or(Ok(()), |(name, _)| Err(io::Error::other(format!("{name} cannot be switched off"))))
 }
 
-/// Whether `device` and its other end are up, so that it carries packets.
+/// Whether `device` and its peer are up, so that the device carries packets.
 pub(crate) fn is_running(device: &str) -> io::Result<bool> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
     let mut request = request_for(device);
-    // SAFETY: the request names an interface, outlives the call, and is where the kernel writes the answer.
+    // SAFETY: the request names an interface, outlives the call, and receives the kernel's answer.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }

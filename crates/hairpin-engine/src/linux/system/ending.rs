@@ -1,4 +1,4 @@
-//! The time limit for an end that the user requests.
+//! The time limit for a round after the user ends the run.
 
 use std::ffi::c_int;
 use std::io;
@@ -10,30 +10,29 @@ use signal_hook::low_level;
 
 use hairpin_loops::time::monotonic_ns;
 
-/// Time for the current round to end in order, in s: the longest round trip of a built-in link is 0.6 s.
+/// Time for the current round to end in order, in s. The longest round trip of a built-in link is 0.6 s.
 const GRACE_S: u32 = 2;
 
-/// When to abandon all waits, on CLOCK_MONOTONIC; [`NEVER`] until the user requests the end.
+/// When to abandon all waits, in ns of CLOCK_MONOTONIC; [`NEVER`] until the user ends the run.
 static DEADLINE_NS: AtomicU64 = AtomicU64::new(NEVER);
 
 const NEVER: u64 = u64::MAX;
 
-/// Makes each of these signals start the time limit after which all waits are abandoned ([`give_up`]).
+/// Makes each of these signals start the time limit, after which all waits are abandoned ([`give_up`]).
 pub(crate) fn bound(signals: &[c_int]) -> io::Result<()> {
-    // Any process may send SIGALRM: the clock decides whether the time is over, and the signal only triggers the check.
+    // Any process may send SIGALRM, so the signal only triggers the check, and the clock decides whether time is up.
     let look = || {
         if is_over(DEADLINE_NS.load(Ordering::Relaxed), monotonic_ns()) {
             give_up();
         }
     };
-    // SAFETY: the handler reads a clock, which signal handlers may do (signal-safety(7)), and uses atomics. Calls that
-    // it does not interrupt are restarted; the alarm of a blocking wire, or the end of a wait's slice, makes them
-    // check.
+    // SAFETY: the handler only reads a clock, which signal handlers may do (signal-safety(7)), and uses atomics. The
+    // calls that it interrupts are restarted; blocking wires and waits have their own timers that make them check.
     unsafe { low_level::register(SIGALRM, look) }?;
     for signal in signals {
         let start = || {
             let deadline_ns = monotonic_ns().saturating_add(u64::from(GRACE_S) * 1_000_000_000);
-            // The alarm is set after the clock was read, so it fires after the deadline.
+            // The alarm is set after the clock is read, so it fires after the deadline.
             DEADLINE_NS.store(deadline_ns, Ordering::Relaxed);
             // SAFETY: alarm(2) takes a number; signal handlers may call it.
             unsafe { libc::alarm(GRACE_S) };

@@ -1,4 +1,4 @@
-//! Programs in a link's namespaces: entering, waiting and signals.
+//! Programs in a link's namespaces: starting, waiting and signals.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -11,35 +11,35 @@ use super::isolation;
 use super::namespace::Refusal;
 use super::process::{die_with_parent, readable};
 
-/// Makes the program of `command` run in that network namespace, isolated from the host in other ways too, and makes
-/// the kernel kill it when the thread that spawns it ends. Refusals by the kernel are reported to [`refusals`].
+/// Makes the program of `command` run in `namespace`, isolated from the host in other ways too, and makes the kernel
+/// kill it when the thread that spawns it ends. [`refusals`] returns what the kernel refused.
 pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWriter) {
     let starter = std::process::id();
     let mut beneath_sys = isolation::mounts_beneath_sys();
     let enter = move || {
-        let mut told = |refusal: Refusal| {
+        let mut report = |refusal: Refusal| {
             drop(tell.write(&refusal.to_bytes()));
             refusal.error
         };
-        isolation::isolate(namespace.as_fd()).map_err(&mut told)?;
-        // Without its own /sys the program still has its network.
-        drop(isolation::mount_sys(&mut beneath_sys).map_err(&mut told));
+        isolation::isolate(namespace.as_fd()).map_err(&mut report)?;
+        // Without its own /sys the program can still use the network.
+        drop(isolation::mount_sys(&mut beneath_sys).map_err(&mut report));
         if die_with_parent(starter) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
-    // SAFETY: between fork and exec it makes system calls; it allocates nothing and takes no lock.
+    // SAFETY: between fork and exec it makes system calls; it allocates nothing and takes no locks.
     unsafe { command.pre_exec(enter) };
 }
 
-/// The refusals to a program of [`run_in`], after the attempt to spawn it.
-pub(crate) fn refusals(told: &mut PipeReader) -> io::Result<Vec<Refusal>> {
+/// Returns what the kernel refused to a program of [`run_in`], after the attempt to spawn it.
+pub(crate) fn refusals(reader: &mut PipeReader) -> io::Result<Vec<Refusal>> {
     let mut bytes = [0; 4 * Refusal::BYTES];
-    // The command holds the write end open too, so there is no end of file.
-    let count = if readable(told.as_fd(), 0)? { told.read(&mut bytes)? } else { 0 };
+    // The command still holds the write end open, so a read would not see the end of file.
+    let count = if readable(reader.as_fd(), 0)? { reader.read(&mut bytes)? } else { 0 };
     Ok(bytes[..count].chunks(Refusal::BYTES).filter_map(Refusal::from_bytes).collect())
 }
 
-/// A descriptor of that process, readable once it has ended (pidfd_open(2)). It must be a child not yet waited for.
-pub(crate) fn ended(child: u32) -> io::Result<OwnedFd> {
+/// A descriptor of process `child`, readable once that has ended (pidfd_open(2)). It must not be reaped yet.
+pub(crate) fn exit_descriptor(child: u32) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers and returns a new descriptor or -1.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, child, 0) };
     if raw < 0 {
@@ -50,7 +50,7 @@ pub(crate) fn ended(child: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Sends a signal to a child not yet waited for, or to the process group that it leads.
+/// Sends a signal to a child that is not yet reaped, or to the process group that it leads.
 pub(crate) fn signal(child: u32, whole_group: bool, signal: i32) -> io::Result<()> {
     let id = i32::try_from(child).expect("process numbers are small");
     // SAFETY: takes two integers.
@@ -58,7 +58,7 @@ pub(crate) fn signal(child: u32, whole_group: bool, signal: i32) -> io::Result<(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The event to wait for on a descriptor; errors and a closed other end count too.
+/// The event to wait for on a descriptor. Errors and a closed other end end the wait too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
     Read,
@@ -67,8 +67,8 @@ pub(crate) enum Interest {
     Nothing,
 }
 
-/// Waits until one of the files is ready, for at most `patience` (`None`: unlimited). Returns which are. A signal ends
-/// the wait too.
+/// Waits until a file is ready, a signal arrives or `patience` has passed (`None`: unlimited). Returns for each file
+/// whether it is ready.
 pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], patience: Option<Duration>) -> io::Result<Vec<bool>> {
     let events = |interest| match interest {
         Interest::Read => libc::POLLIN,
@@ -90,7 +90,7 @@ pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], patience: Option<Du
     Ok(entries.iter().map(|entry| entry.revents != 0).collect())
 }
 
-/// Whether this process is in the foreground of a terminal, so that its keys (Ctrl-C) reach it and its whole group.
+/// Whether this process is in the foreground of a terminal, so that Ctrl-C there reaches it and its whole group.
 pub(crate) fn is_in_foreground() -> bool {
     let Ok(terminal) = File::open("/dev/tty") else { return false };
     // SAFETY: takes an open descriptor; getpgrp takes nothing.

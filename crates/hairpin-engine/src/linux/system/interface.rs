@@ -1,4 +1,4 @@
-//! The network interface with an address (getifaddrs(3)), and its driver's data (`linux/ethtool.h`).
+//! Finds the network interface with an address (getifaddrs(3)), and reads its driver's data (`linux/ethtool.h`).
 
 use std::ffi::{CStr, c_char};
 use std::io;
@@ -17,9 +17,9 @@ pub(crate) fn name_of(address: IpAddr) -> Option<String> {
     }
     let mut found = None;
     let mut next = first;
-    // SAFETY: each entry of the list is valid until the list is freed, and points to the next one or is the last.
+    // SAFETY: each entry of the list is valid until the list is freed, and its `ifa_next` is null or another entry.
     while let Some(entry) = unsafe { next.as_ref() } {
-        // SAFETY: the address of an entry is null or a live one, of the family that it states.
+        // SAFETY: the address of an entry is null, or live and of the family that it states.
         if unsafe { address_at(entry.ifa_addr) } == Some(address) {
             // SAFETY: an entry has a name that ends in NUL.
             found = unsafe { CStr::from_ptr(entry.ifa_name) }.to_str().ok().map(str::to_owned);
@@ -27,7 +27,7 @@ pub(crate) fn name_of(address: IpAddr) -> Option<String> {
         }
         next = entry.ifa_next;
     }
-    // SAFETY: the list came from getifaddrs and is not used any more.
+    // SAFETY: the list was returned by getifaddrs and is no longer used.
     unsafe { libc::freeifaddrs(first) };
     found
 }
@@ -56,7 +56,7 @@ unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
 pub(crate) fn mtu_bytes(device: &str) -> Option<u64> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let mut request = request_for(device);
-    // SAFETY: the request names an interface, outlives the call, and is where the kernel writes the answer.
+    // SAFETY: the request names an interface, outlives the call, and receives the kernel's answer.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) } < 0 {
         return None;
     }
@@ -69,11 +69,11 @@ pub(crate) fn mtu_bytes(device: &str) -> Option<u64> {
 struct DriverInfo {
     command: u32,
     driver: [u8; 32],
-    /// Versions, bus and lengths.
+    /// Versions, bus name and lengths.
     rest: [u8; 160],
 }
 
-/// The name of the driver; `None` if there is none, as for the loopback.
+/// The name of the driver; `None` for devices without one, such as the loopback.
 pub(crate) fn driver(device: &str) -> Option<String> {
     const GET: u32 = 0x03;
     let mut info = DriverInfo { command: GET, driver: [0; 32], rest: [0; 160] };
@@ -82,7 +82,7 @@ pub(crate) fn driver(device: &str) -> Option<String> {
     Some(String::from_utf8_lossy(name).into_owned()).filter(|name| !name.is_empty())
 }
 
-/// Room for link modes, in words of 32: the maximum that the kernel can report, in three masks.
+/// Capacity for link modes, in 32-bit words: three masks of the maximum size that the kernel can report.
 const MODE_WORDS: usize = 127;
 
 /// `struct ethtool_link_settings`.
@@ -99,7 +99,7 @@ struct LinkSettings {
     modes: [[u32; MODE_WORDS]; 3],
 }
 
-/// The speed of a link in Mbit/s and its duplex, `full` or `half`, as far as the driver reports them.
+/// The speed of a device in Mbit/s and its duplex, `full` or `half`; `None` for what the driver does not report.
 pub(crate) fn speed_and_duplex(device: &str) -> (Option<u64>, Option<&'static str>) {
     const GET: u32 = 0x4c;
     // SAFETY: plain numbers, for which all zeroes are valid values.
@@ -119,20 +119,20 @@ pub(crate) fn speed_and_duplex(device: &str) -> (Option<u64>, Option<&'static st
     }
 }
 
-/// `SPEED_UNKNOWN` has all bits set; a device without a cable may report 0.
-fn speed(told: u32) -> Option<u64> {
-    (told != u32::MAX && told != 0).then_some(told.into())
+/// `SPEED_UNKNOWN` has all bits set. A device without a cable may report 0.
+fn speed(value: u32) -> Option<u64> {
+    (value != u32::MAX && value != 0).then_some(value.into())
 }
 
-fn duplex(told: u8) -> Option<&'static str> {
-    match told {
+fn duplex(value: u8) -> Option<&'static str> {
+    match value {
         0 => Some("half"),
         1 => Some("full"),
         _ => None,
     }
 }
 
-/// `SIOCETHTOOL` with a structure of `linux/ethtool.h`, whose first field is the command.
+/// Calls `SIOCETHTOOL` with a structure of `linux/ethtool.h` whose first field is the command.
 fn ethtool<T>(device: &str, about: &mut T) -> io::Result<()> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
     let mut request = request_for(device);
@@ -160,8 +160,8 @@ mod tests {
             assert_eq!(name_of(address.parse().unwrap()).as_deref(), Some("lo"), "{address}");
         }
         assert_eq!(name_of("203.0.113.9".parse().unwrap()), None);
-        let told = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
-        if told.contains(" lo\n") {
+        let text = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
+        if text.contains(" lo\n") {
             assert_eq!(name_of("::1".parse().unwrap()).as_deref(), Some("lo"));
         }
     }

@@ -1,7 +1,7 @@
-//! The isolation of a program in a link besides its network: mounts, host name and IPC objects (mount_namespaces(7),
+//! Isolates a program in a link in addition to its network: mounts, host name and IPC objects (mount_namespaces(7),
 //! uts_namespaces(7), ipc_namespaces(7)), and a `/sys` that shows its network namespace (sysfs(5)).
 //!
-//! [`isolate`] and [`mount_sys`] allocate nothing, so that they may run in a forked child.
+//! [`isolate`] and [`mount_sys`] allocate nothing, so a forked child may call them.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -16,8 +16,8 @@ use super::namespace::{self, NamespaceStep, Refusal, unshare};
 
 const SYS: &CStr = c"/sys";
 
-/// Moves the calling process into that network namespace, and into new mount, host name and IPC namespaces whose mounts
-/// do not propagate to the old ones.
+/// Moves the calling process into `network`, and into new mount, UTS and IPC namespaces. Mounts no longer propagate to
+/// the old namespaces.
 pub(crate) fn isolate(network: BorrowedFd<'_>) -> Result<(), Refusal> {
     namespace::enter_network(network).map_err(NamespaceStep::EnterNetwork.refused())?;
     unshare(libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC)
@@ -25,13 +25,13 @@ pub(crate) fn isolate(network: BorrowedFd<'_>) -> Result<(), Refusal> {
     mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE).map_err(NamespaceStep::PrivateMounts.refused())
 }
 
-/// A mount beneath `/sys`, and its copy once that exists.
+/// A mount beneath `/sys`, and its copy once made.
 pub(crate) struct SysMount {
     point: CString,
     copy: Option<OwnedFd>,
 }
 
-/// The mounts beneath `/sys`; each includes the mounts beneath it.
+/// The mounts beneath `/sys`, each with all mounts beneath it.
 pub(crate) fn mounts_beneath_sys() -> Vec<SysMount> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let point = |text: &str| CString::new(text).ok().map(|point| SysMount { point, copy: None });
@@ -47,8 +47,8 @@ fn outermost_beneath_sys(mountinfo: &str) -> Vec<&str> {
     beneath
 }
 
-/// Mounts a new sysfs at `/sys`, which shows the network namespace of the calling process, and the given mounts in it
-/// again. It is read-only if the previous one was.
+/// Mounts a new sysfs, which shows the network namespace of the calling process, at `/sys`, and the mounts in `beneath`
+/// inside it. The new sysfs is read-only if the previous one was.
 pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
     for SysMount { point, copy } in &mut *beneath {
         *copy = copy_mount(point).ok();
@@ -57,7 +57,7 @@ pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
         libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | if is_read_only(SYS) { libc::MS_RDONLY } else { 0 };
     mount(c"sysfs", SYS, Some(c"sysfs"), flags).map_err(NamespaceStep::Sysfs.refused())?;
     for SysMount { point, copy } in beneath {
-        // If it cannot be mounted it is missing, as on kernels without it.
+        // A mount that cannot be attached is omitted, as on kernels without it.
         drop(copy.take().map(|copy| attach_mount(&copy, point)));
     }
     Ok(())
@@ -77,7 +77,7 @@ fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong
     done(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, null()) })
 }
 
-/// A copy of the mount at that point and of all beneath it, not yet mounted (open_tree(2)).
+/// Copies the mount at `point` and all mounts beneath it; the copy is not yet attached (open_tree(2)).
 fn copy_mount(point: &CStr) -> io::Result<OwnedFd> {
     const RECURSIVE: libc::c_uint = 0x8000;
     let flags = libc::OPEN_TREE_CLONE | RECURSIVE | libc::O_CLOEXEC as libc::c_uint;
@@ -90,7 +90,7 @@ fn copy_mount(point: &CStr) -> io::Result<OwnedFd> {
     }
 }
 
-/// Mounts such a copy (move_mount(2)).
+/// Attaches a copy of [`copy_mount`] (move_mount(2)).
 fn attach_mount(copy: &OwnedFd, point: &CStr) -> io::Result<()> {
     let (from, to, flags) = (copy.as_raw_fd(), libc::AT_FDCWD, libc::MOVE_MOUNT_F_EMPTY_PATH);
     // SAFETY: takes an open descriptor, NUL-terminated paths and flags.

@@ -1,4 +1,4 @@
-//! Safe wrappers of system calls; the only place of this crate with `unsafe`.
+//! Safe wrappers of system calls. The only module of this crate with `unsafe` code.
 #![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 use std::io;

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use super::done;
 use super::process::die_with_parent;
 
-/// The steps of moving into namespaces: the first three into new ones, the others into those of a link.
+/// The steps of moving into namespaces: the first three into new namespaces, the others into those of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespaceStep {
     UserNamespace,
@@ -42,7 +42,7 @@ impl NamespaceStep {
     }
 }
 
-/// A step that the kernel refused.
+/// A step that the kernel refused, with its error.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) step: NamespaceStep,
@@ -53,13 +53,13 @@ impl Refusal {
     /// The length of [`Refusal::to_bytes`].
     pub(super) const BYTES: usize = 5;
 
-    /// Encodes it in a forked child; allocates nothing.
+    /// Encodes the refusal in a forked child; allocates nothing.
     pub(super) fn to_bytes(&self) -> [u8; Self::BYTES] {
         let [a, b, c, d] = self.error.raw_os_error().unwrap_or(0).to_ne_bytes();
         [self.step as u8, a, b, c, d]
     }
 
-    /// Decodes it; `None` if the bytes are invalid.
+    /// Decodes a refusal; `None` if the bytes are invalid.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let [step, code @ ..] = <[u8; Self::BYTES]>::try_from(bytes).ok()?;
         let step = *NamespaceStep::ALL.get(usize::from(step))?;
@@ -67,7 +67,7 @@ impl Refusal {
     }
 }
 
-/// The content of the map files that make this process root in a new user namespace. It is mapped to root because
+/// The content of the map files that make this process root in a new user namespace. It must be root there, because
 /// programs started by any other user lose their capabilities (capabilities(7)).
 #[derive(Debug)]
 pub(crate) struct RootMap {
@@ -76,16 +76,16 @@ pub(crate) struct RootMap {
 }
 
 impl RootMap {
-    /// The map for the user and the group of this process.
+    /// Maps the user and group of this process to root.
     pub(crate) fn of_this_process() -> Self {
-        // SAFETY: both take nothing and cannot fail.
+        // SAFETY: both take no arguments and cannot fail.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         Self { users: format!("0 {user} 1\n"), groups: format!("0 {group} 1\n") }
     }
 }
 
-/// Moves the calling thread into its own user namespace if `map` is given, and into a new network namespace. Allocates
-/// nothing, so that it may run in a forked child.
+/// Moves the calling thread into a new user namespace if `map` is given, and into a new network namespace. Allocates
+/// nothing, so a forked child may call it.
 pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
     if let Some(map) = map {
         unshare(libc::CLONE_NEWUSER).map_err(NamespaceStep::UserNamespace.refused())?;
@@ -101,12 +101,12 @@ pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
     new_network().map_err(NamespaceStep::NetworkNamespace.refused())
 }
 
-/// Tries [`move_out`] in a separate process, and to open the file of a kernel setting there for writing.
+/// In a separate process, tries [`move_out`] and to open the file of a kernel setting there for writing.
 pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> io::Result<Result<(), Refusal>> {
     let (mut result, tell) = io::pipe()?;
     let parent = std::process::id();
-    // SAFETY: the child makes system calls and allocates nothing, which it must not after the fork of a process with
-    // several threads, and it ends with `_exit`, so that nothing of the parent runs in it.
+    // SAFETY: after the fork of a process with several threads the child must not allocate; it only makes system calls.
+    // It ends with `_exit`, so no code of the parent runs in it.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(io::Error::last_os_error());
@@ -117,7 +117,7 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> 
             || setting.map_or(Ok(()), |file| open_to_write(file).map(drop).map_err(NamespaceStep::Setting.refused()));
         if let (Err(refusal), true) = (move_out(map).and_then(|()| set()), has_parent) {
             let word = refusal.to_bytes();
-            // SAFETY: the bytes and their number are those of a live array.
+            // SAFETY: the pointer and the length are those of a live array.
             unsafe { libc::write(tell.as_raw_fd(), word.as_ptr().cast(), word.len()) };
         }
         // SAFETY: ends this process at once.
@@ -158,7 +158,7 @@ fn open_to_write(file: &CStr) -> io::Result<OwnedFd> {
 
 fn write(file: &CStr, text: &str) -> io::Result<()> {
     let file = open_to_write(file)?;
-    // SAFETY: the bytes and their number are those of a live text.
+    // SAFETY: the pointer and the length are those of a live string.
     let written = unsafe { libc::write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) };
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,8 +1,8 @@
 //! Packet sockets with a receive ring (packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c).
 //!
-//! The ring is TPACKET_V2: each packet is available as soon as the kernel has written it. TPACKET_V3 hands over whole
-//! blocks when a kernel timer closes them, so the timer would run in the measured loop, the last block would have to be
-//! awaited, and every close would use up a block of a ring that is read only at the end.
+//! The ring is TPACKET_V2: each packet is available as soon as the kernel has written it. TPACKET_V3 makes packets
+//! available only in whole blocks, which a kernel timer closes. The timer would run in the measured loop, the last
+//! block would have to be awaited, and every close would use up a block of a ring that is read only at the end.
 
 use std::ffi::CString;
 use std::io;
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::done;
 
 const FRAME_BYTES: usize = 512;
-/// Slots in the ring: 8 MiB.
-const FRAMES: usize = 16_384;
+/// Number of slots in the ring, which takes 8 MiB.
+const SLOTS: usize = 16_384;
 /// Size of the kernel's allocations.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// Maximum bytes kept of a packet, including the link header. The kernel puts the ring's header, the sender's link
-/// address and padding before it: 66 bytes.
+/// Maximum bytes captured of a packet, including the link header. The kernel needs 66 bytes of each slot for its own
+/// header, the sender's link address and padding.
 pub(crate) const SNAP_BYTES: u32 = 440;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    /// The interface of that name in this network namespace.
+    /// Finds interface `name` in this network namespace.
     pub(crate) fn named(name: &str) -> io::Result<Self> {
         let none = || io::Error::from_raw_os_error(libc::ENODEV);
         let text = CString::new(name).map_err(|_| none())?;
@@ -54,8 +54,8 @@ impl Interface {
         Ok(Self { index, hardware })
     }
 
-    /// Fails if there is no interface with its index in this network namespace.
-    pub(crate) fn is_there(self) -> io::Result<()> {
+    /// Fails if this network namespace has no interface with this index.
+    pub(crate) fn check_exists(self) -> io::Result<()> {
         let index = u32::try_from(self.index).expect("it was positive");
         let mut name = [0; libc::IF_NAMESIZE];
         // SAFETY: the buffer has as much room as the call may write.
@@ -77,7 +77,7 @@ pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Ignores outgoing packets: on the loopback the same packet also comes in.
+/// Skips outgoing packets: on the loopback each packet is also received.
 pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
 }
@@ -103,7 +103,7 @@ pub(crate) fn pending_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Packets that passed the filter, and those of them without room, since the last call.
+/// Number of packets that passed the filter since the last call, and how many of them were dropped for lack of room.
 pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     // SAFETY: two integers.
     let statistics = unsafe { get::<libc::tpacket_stats>(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)? };
@@ -116,12 +116,12 @@ pub(crate) struct Frame {
     /// When it passed the interface: CLOCK_REALTIME, in ns.
     pub(crate) realtime_ns: u64,
     pub(crate) length_bytes: u32,
-    /// Its beginning, including the link header.
+    /// The captured bytes, from the start of the link header.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The mapped ring of a packet socket. The kernel fills it from its start, and no slot is ever given back, so the first
-/// packets are kept if there are too many.
+/// The mapped ring of a packet socket. The kernel fills it from its start, and no slot is returned to the kernel, so if
+/// there are too many packets the first ones are kept.
 pub(crate) struct PacketRing {
     start: NonNull<u8>,
 }
@@ -129,18 +129,18 @@ pub(crate) struct PacketRing {
 impl PacketRing {
     /// Creates and maps a ring for the socket.
     pub(crate) fn new(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        const { assert!(BLOCK_BYTES.is_multiple_of(FRAME_BYTES) && (FRAMES * FRAME_BYTES).is_multiple_of(BLOCK_BYTES)) };
+        const { assert!(BLOCK_BYTES.is_multiple_of(FRAME_BYTES) && (SLOTS * FRAME_BYTES).is_multiple_of(BLOCK_BYTES)) };
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         let size = |number: usize| u32::try_from(number).expect("a ring is some MiB");
         let request = libc::tpacket_req {
             tp_block_size: size(BLOCK_BYTES),
-            tp_block_nr: size(FRAMES * FRAME_BYTES / BLOCK_BYTES),
+            tp_block_nr: size(SLOTS * FRAME_BYTES / BLOCK_BYTES),
             tp_frame_size: size(FRAME_BYTES),
-            tp_frame_nr: size(FRAMES),
+            tp_frame_nr: size(SLOTS),
         };
         set(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        let (length, descriptor) = (FRAMES * FRAME_BYTES, socket.as_raw_fd());
+        let (length, descriptor) = (SLOTS * FRAME_BYTES, socket.as_raw_fd());
         // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing of ours.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, descriptor, 0) };
@@ -153,11 +153,11 @@ impl PacketRing {
 
     /// The received packets, in the order in which they passed the interface.
     pub(crate) fn frames(&self) -> Vec<Frame> {
-        (0..FRAMES).map_while(|place| self.frame(place)).collect()
+        (0..SLOTS).map_while(|place| self.frame(place)).collect()
     }
 
     fn frame(&self, place: usize) -> Option<Frame> {
-        assert!(place < FRAMES, "the ring has no such place");
+        assert!(place < SLOTS, "the ring has no such place");
         // SAFETY: inside the mapping, whose blocks are whole frames.
         let start = unsafe { self.start.as_ptr().add(place * FRAME_BYTES) };
         // SAFETY: the status is the frame's first word, aligned, and the kernel may write it: accessed as an atomic.
@@ -165,8 +165,8 @@ impl PacketRing {
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the kernel has handed the frame over and never writes it again, because it is never given back; the
-        // header is plain numbers and begins the frame.
+        // SAFETY: the kernel has handed the frame over and never writes it again, because the slot is not returned; the
+        // header is plain numbers at the start of the frame.
         let header: libc::tpacket2_hdr = unsafe { start.cast::<libc::tpacket2_hdr>().read() };
         let first = usize::from(header.tp_mac).min(FRAME_BYTES);
         let kept = usize::try_from(header.tp_snaplen).unwrap_or(usize::MAX).min(FRAME_BYTES - first);
@@ -179,9 +179,9 @@ impl PacketRing {
 
 impl Drop for PacketRing {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping of `new`; everything read was copied. It cannot fail for such a range.
+        // SAFETY: exactly the mapping of `new`; everything read was copied. munmap cannot fail for such a range.
         unsafe {
-            libc::munmap(self.start.as_ptr().cast(), FRAMES * FRAME_BYTES);
+            libc::munmap(self.start.as_ptr().cast(), SLOTS * FRAME_BYTES);
         }
     }
 }

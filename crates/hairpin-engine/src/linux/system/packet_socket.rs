@@ -1,8 +1,8 @@
-//! A packet socket that carries whole packets both ways: a receive ring whose slots are given back, and sends in
-//! batches (packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c).
+//! A packet socket that carries whole packets both ways: a receive ring whose slots are reused, and batched sends
+//! (packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c).
 //!
 //! The ring's memory does not count against the socket's receive buffer, whose size an ordinary user may not raise, and
-//! reading it takes no system call. It is TPACKET_V2: a packet is available as soon as it is written.
+//! reading the ring takes no system call. The ring is TPACKET_V2: a packet is available as soon as it is written.
 
 use std::io;
 use std::mem::zeroed;
@@ -16,15 +16,15 @@ use super::packet_ring::{self, Interface, set};
 /// Maximum frames per call of sendmmsg(2).
 pub(crate) const BATCH: usize = 64;
 
-/// Size of the ring: 4096 packets of 1500 bytes, which a relay at its limit receives in 20 ms.
+/// Size of the ring: 4096 packets of 1500 bytes, which a relay receives in 20 ms at its maximum rate.
 const RING_BYTES: usize = 8 * 1024 * 1024;
 /// Minimum slots in the ring, regardless of the packet size.
-const PLACES_MIN: usize = 128;
-/// Room for the kernel's data before a packet's link header: its own header, the link address and padding (66 bytes).
+const MIN_SLOTS: usize = 128;
+/// Bytes of a slot before the link header: the kernel's own header, the link address and padding take 66.
 const PLACE_HEADER_BYTES: usize = 128;
 /// Minimum size of the kernel's allocations.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// Requested send buffer: a batch of the largest packets.
+/// Requested send buffer: fits a batch of maximum-size packets.
 const SEND_BUFFER_BYTES: i32 = 8 * 1024 * 1024;
 /// Longest wait for room before a packet counts as refused.
 const ROOM_WAIT_NS: u64 = 1_000_000;
@@ -36,7 +36,7 @@ pub(crate) struct Received<'a> {
     pub(crate) length_bytes: usize,
     /// The frame including the link header, truncated to the length requested.
     pub(crate) bytes: &'a [u8],
-    /// Whether the kernel removed a VLAN tag from it.
+    /// Whether the kernel removed a VLAN tag from the frame.
     pub(crate) had_tag: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct PacketSocket {
     ring: NonNull<u8>,
     place_bytes: usize,
     places: usize,
-    /// The slot that the kernel fills next, or has filled.
+    /// The slot that the kernel fills next or has already filled.
     next: usize,
     batch: Box<Batch>,
 }
@@ -55,26 +55,26 @@ pub(crate) struct PacketSocket {
 // are written before each call that reads them.
 unsafe impl Send for PacketSocket {}
 
-/// The arguments of sendmmsg(2); allocated once, because they take some KiB.
+/// The arguments of sendmmsg(2). Allocated once, because they take some KiB.
 struct Batch {
     pieces: [libc::iovec; BATCH],
     messages: [libc::mmsghdr; BATCH],
 }
 
 impl PacketSocket {
-    /// Opens a socket on the interface, for frames of up to `frame_bytes`. From then on no packet is missed.
+    /// Opens a socket on the interface, for frames of up to `frame_bytes`. No packet after this call is missed.
     pub(crate) fn open(interface: Interface, frame_bytes: usize) -> io::Result<Self> {
         let socket = packet_ring::socket()?;
         let of = socket.as_fd();
         packet_ring::ignore_outgoing(of)?;
         set(of, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        // Stamps packets on arrival at the interface instead of at the ring.
+        // Timestamps packets on arrival at the interface instead of at the ring.
         set(of, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         if set(of, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES).is_err() {
             set(of, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES)?;
         }
         let place_bytes = (frame_bytes + PLACE_HEADER_BYTES).next_power_of_two();
-        let places = (RING_BYTES / place_bytes).max(PLACES_MIN);
+        let places = (RING_BYTES / place_bytes).max(MIN_SLOTS);
         let ring = ring(of, place_bytes, places)?;
         // SAFETY: plain numbers and pointers, for which all zeroes is a valid value.
         let batch = Box::new(unsafe { zeroed::<Batch>() });
@@ -88,7 +88,7 @@ impl PacketSocket {
         self.places
     }
 
-    /// Passes the oldest received frame, if any, to `take` and then gives its slot back.
+    /// Passes the oldest received frame, if any, to `take`, then returns its slot to the kernel.
     pub(crate) fn receive<T>(&mut self, take: impl FnOnce(Received<'_>) -> T) -> Option<T> {
         // SAFETY: `next` is a slot of the ring, so this is inside the mapping, which lives as long as `self`.
         let start = unsafe { self.ring.as_ptr().add(self.next * self.place_bytes) };
@@ -144,7 +144,7 @@ impl PacketSocket {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Packets without room in the ring since the last call.
+    /// Number of packets dropped since the last call because the ring had no room.
     pub(crate) fn overrun(&self) -> io::Result<u64> {
         packet_ring::statistics(self.socket.as_fd()).map(|(_, lost)| lost)
     }
@@ -181,8 +181,8 @@ fn ring(socket: BorrowedFd<'_>, place_bytes: usize, places: usize) -> io::Result
     NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
 }
 
-/// Waits until one of the sockets has a frame or `end` is readable or closed, for at most `at_most_ns` (`None`:
-/// unlimited). Returns whether it was `end`.
+/// Waits until one of the sockets has a frame, `end` is readable or closed, or `at_most_ns` have passed (`None`:
+/// unlimited). Returns whether `end` is readable or closed.
 pub(crate) fn wait(sockets: [&PacketSocket; 2], end: BorrowedFd<'_>, at_most_ns: Option<u64>) -> io::Result<bool> {
     let [near, far] = sockets.map(|socket| entry(socket.socket.as_fd(), libc::POLLIN));
     let mut entries = [entry(end, libc::POLLIN), near, far];
@@ -192,10 +192,10 @@ pub(crate) fn wait(sockets: [&PacketSocket; 2], end: BorrowedFd<'_>, at_most_ns:
     }
     for (entry, socket) in entries[1..].iter().zip(sockets) {
         if entry.revents & libc::POLLERR != 0 {
-            // Reading the error clears it. An interface that is down sends nothing, and packets to it count as refused:
-            // it may come up again, unless it is gone.
+            // Reading the error clears it. An interface that is down sends nothing, and packets to it count as refused.
+            // It may come up again unless it was removed.
             packet_ring::pending_error(socket.socket.as_fd()).or_else(|error| match error.raw_os_error() {
-                Some(libc::ENETDOWN) => socket.interface.is_there(),
+                Some(libc::ENETDOWN) => socket.interface.check_exists(),
                 _ => Err(error),
             })?;
         }

@@ -1,17 +1,17 @@
-//! Child processes of this program: they must never outlive it, and the processes they leave are ended.
+//! Child processes of this program: they must not outlive it, and it ends the processes that they leave behind.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Makes the kernel kill this process when the thread that started it ends. Returns whether that parent still lives.
+/// Makes the kernel kill this process when the thread that started it ends. Returns whether `parent` still runs.
 pub(crate) fn die_with_parent(parent: u32) -> bool {
     signal_with_parent(libc::SIGKILL);
     is_parent(parent)
 }
 
-/// Makes the kernel continue this process if it is stopped when the thread that started it ends: it must notice that
-/// and end the processes it is responsible for.
-pub(crate) fn go_on_without_parent() {
+/// Makes the kernel continue this process, if it is stopped, when the thread that started it ends: this process must
+/// then end the processes that it is responsible for.
+pub(crate) fn continue_without_parent() {
     signal_with_parent(libc::SIGCONT);
 }
 
@@ -20,8 +20,8 @@ fn signal_with_parent(signal: libc::c_int) {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::c_long::from(signal), 0, 0, 0) };
 }
 
-/// Leaves Ctrl-C, a closed terminal and termination requests to the parent process, which ends in order together with
-/// this one. Also ignores SIGALRM, which makes the parent check its clock.
+/// Ignores Ctrl-C, a closed terminal and termination requests: the parent handles them and shuts this process down.
+/// Also ignores SIGALRM, with which the parent interrupts its waits.
 pub(crate) fn ignore_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGALRM] {
         // SAFETY: SIG_IGN is a valid disposition for these signals.
@@ -29,7 +29,7 @@ pub(crate) fn ignore_interrupts() {
     }
 }
 
-/// Leaves Ctrl-C and a closed terminal to the parent process, which forwards what this one needs.
+/// Ignores Ctrl-C and a closed terminal: the parent handles them and forwards what this process needs.
 pub(crate) fn ignore_the_terminal() {
     for signal in [libc::SIGINT, libc::SIGHUP] {
         // SAFETY: SIG_IGN is a valid disposition for these signals.
@@ -37,19 +37,19 @@ pub(crate) fn ignore_the_terminal() {
     }
 }
 
-/// Moves this process into its own session (setsid(2)), out of reach of signals to its parent's process group. A group
-/// leader was started separately and stays.
+/// Moves this process into its own session (setsid(2)), out of reach of signals to the parent's process group. A
+/// process group leader was started separately and stays in its session.
 pub(crate) fn leave_session() {
-    // SAFETY: takes nothing; its one error changes nothing.
+    // SAFETY: takes no arguments; failing, for a process group leader, changes nothing.
     unsafe { libc::setsid() };
 }
 
-/// Waits until `file` is readable, for at most `at_most_ms` or until a signal. Returns whether it is.
+/// Waits until `file` is readable, a signal arrives or `at_most_ms` have passed. Returns whether it is readable.
 pub(crate) fn readable(file: impl AsFd, at_most_ms: i32) -> io::Result<bool> {
     poll(file.as_fd(), libc::POLLIN, at_most_ms)
 }
 
-/// The same for writing.
+/// Waits until `file` is writable, like [`readable`].
 pub(crate) fn writable(file: BorrowedFd<'_>, at_most_ms: i32) -> io::Result<bool> {
     poll(file, libc::POLLOUT, at_most_ms)
 }
@@ -67,11 +67,11 @@ fn poll(file: BorrowedFd<'_>, events: libc::c_short, at_most_ms: i32) -> io::Res
 
 /// Whether the process that started this one is still its parent.
 pub(crate) fn is_parent(id: u32) -> bool {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: takes no arguments and cannot fail.
     u32::try_from(unsafe { libc::getppid() }).is_ok_and(|parent| parent == id)
 }
 
-/// A process, independent of the reuse of its id (pidfd_open(2)).
+/// A handle to a process that stays valid if its id is reused (pidfd_open(2)).
 #[derive(Debug)]
 pub(crate) struct Process(OwnedFd);
 
@@ -90,7 +90,7 @@ impl Process {
         self.signal(libc::SIGKILL)
     }
 
-    /// Asks it to end (SIGTERM). No error if it has already ended.
+    /// Asks the process to end (SIGTERM). Returns no error if it has already ended.
     pub(crate) fn ask_to_end(&self) -> io::Result<()> {
         match self.signal(libc::SIGTERM) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
@@ -105,13 +105,13 @@ impl Process {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Waits up to `at_most_ms` for its end. Returns whether it has ended.
+    /// Waits up to `at_most_ms` for the process to end. Returns whether it has ended.
     pub(crate) fn ends_within(&self, at_most_ms: i32) -> io::Result<bool> {
         readable(self.0.as_fd(), at_most_ms)
     }
 }
 
 pub(crate) fn is_root() -> bool {
-    // SAFETY: takes no argument and cannot fail.
+    // SAFETY: takes no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }

@@ -4,31 +4,31 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Whether that descriptor of this process is open and may be written to.
+/// Whether descriptor `number` of this process is open and writable.
 pub(crate) fn may_write(number: RawFd) -> io::Result<bool> {
     // SAFETY: F_GETFL takes no argument, and an invalid descriptor is an error.
     let flags = done(unsafe { libc::fcntl(number, libc::F_GETFL) })?;
     Ok(flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_PATH == 0)
 }
 
-/// Another descriptor of the same open file, inherited by every process that is started while it is open.
-pub(crate) fn to_pass_on(number: RawFd) -> io::Result<OwnedFd> {
+/// Duplicates a descriptor so that every process started while the duplicate is open inherits it.
+pub(crate) fn duplicate_inheritable(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_DUPFD takes the minimum number for the new descriptor that it returns, or fails.
     let passed_on = done(unsafe { libc::fcntl(number, libc::F_DUPFD, 3) })?;
     // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(passed_on) })
 }
 
-/// Takes over an inherited descriptor, and stops its inheritance by children. Call it once for each.
-pub(crate) fn taken_over(number: RawFd) -> io::Result<File> {
+/// Takes ownership of an inherited descriptor and makes it close-on-exec. Call it once per descriptor.
+pub(crate) fn take_over(number: RawFd) -> io::Result<File> {
     // SAFETY: F_SETFD takes one integer, and an invalid descriptor is an error.
     done(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, and the parent process created it only for the caller.
+    // SAFETY: the descriptor is open, and the parent process created it only for the caller.
     Ok(unsafe { File::from_raw_fd(number) })
 }
 
-/// Makes reads wait for bytes, and writes for room.
-pub(crate) fn wait_again(file: BorrowedFd<'_>) -> io::Result<()> {
+/// Clears `O_NONBLOCK`: reads wait for bytes, and writes for room.
+pub(crate) fn set_blocking(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument, and the descriptor is open while borrowed.
     let flags = done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
     // SAFETY: F_SETFL takes the flags, and the descriptor is open while borrowed.
@@ -69,9 +69,9 @@ mod tests {
     fn the_child_gets_the_same_open_file() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"before ").unwrap();
-        let passed_on = to_pass_on(file.as_raw_fd()).unwrap();
+        let passed_on = duplicate_inheritable(file.as_raw_fd()).unwrap();
         assert_ne!(passed_on.as_raw_fd(), file.as_raw_fd());
-        taken_over(passed_on.into_raw_fd()).unwrap().write_all(b"between").unwrap();
+        take_over(passed_on.into_raw_fd()).unwrap().write_all(b"between").unwrap();
         file.write_all(b" after").unwrap();
         file.rewind().unwrap();
         let mut text = String::new();
@@ -98,7 +98,7 @@ mod tests {
         let (file, to_read) = (tempfile::tempfile().unwrap(), File::open("/dev/null").unwrap());
         assert!(may_write(file.as_raw_fd()).unwrap());
         assert!(!may_write(to_read.as_raw_fd()).unwrap());
-        for refused in [may_write(-1).map(drop), to_pass_on(-1).map(drop), taken_over(-1).map(drop)] {
+        for refused in [may_write(-1).map(drop), duplicate_inheritable(-1).map(drop), take_over(-1).map(drop)] {
             assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EBADF));
         }
     }

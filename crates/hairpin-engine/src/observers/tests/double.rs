@@ -1,4 +1,4 @@
-//! An observer for tests. Like any other it is one file and one line of the list. It reports its marks as a fact.
+//! An observer for tests: one file and one line in the list, like any other. It reports its marks as a fact.
 
 use hairpin_model::Fact;
 

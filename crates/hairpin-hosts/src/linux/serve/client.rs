@@ -19,22 +19,22 @@ use crate::proof::{Role, is_proof, proof};
 use crate::protocol::{Answer, AnyGreeting, Ask, Base64, DatagramsSeen, Greeting, Purpose, ServerInfo, VERSION};
 use crate::tls::Tls;
 
-/// Longest time that a session may have no round.
+/// Longest time that a session may be without a round.
 const MAX_IDLE: Duration = Duration::from_mins(10);
 /// Interval between idle checks.
-const IDLE_LOOK: Duration = Duration::from_secs(5);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Time for a refused client to close its connection.
-const CLOSING: Duration = Duration::from_secs(2);
-/// Time for the last round to end after its session.
-const ROUND_END: Duration = Duration::from_secs(10);
-/// Maximum flows of a session that run or wait at the same time.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the last round to end after its session has ended.
+const ROUND_END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum flows of a session in progress or waiting at the same time.
 const MAX_FLOWS: usize = 32;
-/// Maximum clients that are refused with a reason at the same time.
+/// Maximum clients that are being refused with a reason at the same time.
 const MAX_REFUSED: u32 = 64;
 /// Maximum datagram trials of a session.
 const MAX_TRIALS: usize = 8;
 
-pub(super) fn other_version(spoken: &AnyGreeting) -> Refused {
+pub(super) fn version_mismatch(spoken: &AnyGreeting) -> Refused {
     let what = format!(
         "the client ({}) speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
         printable(&spoken.tool),
@@ -46,35 +46,35 @@ pub(super) fn other_version(spoken: &AnyGreeting) -> Refused {
 
 impl Shared {
     /// Authenticates a client and serves its request.
-    pub(super) fn known(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
-        let (ticket, proof) = match self.checked(&frames, greeting) {
+    pub(super) fn serve_client(&self, mut frames: Frames<Tls>, greeting: &Greeting, from: SocketAddr) {
+        let (ticket, proof) = match self.authenticate(&frames, greeting) {
             Ok(checked) => checked,
             Err(refusal) => return self.refuse(frames, &refusal, from),
         };
-        frames.carrier_mut().take_up_to(u64::MAX);
+        frames.carrier_mut().limit_received(u64::MAX);
         let welcome = |session| Answer::Welcome { version: VERSION, tool: tool(), proof: proof.clone(), session };
         match greeting.purpose {
             Purpose::Session => {
-                let most = ticket.limits.sessions;
+                let max_sessions = ticket.limits.sessions;
                 let tool = short(&greeting.tool);
-                let begins = NewSession { ticket: &ticket.id, client: from, tool: tool.clone(), most };
+                let begins = NewSession { ticket: &ticket.id, client: from, tool: tool.clone(), max_sessions };
                 match self.sessions.begin(begins) {
                     Ok(session) => {
                         self.report(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
-                        self.session(frames, session, &welcome(session), &ticket);
+                        self.serve_session(frames, session, &welcome(session), &ticket);
                     }
                     Err(exceeded) => self.refuse(frames, &Refused::new(exceeded.cause(), exceeded.hint), from),
                 }
             }
-            Purpose::Round(session) if self.sessions.has(session, &ticket.id) => {
+            Purpose::Round(session) if self.sessions.touch(session, &ticket.id) => {
                 if self.lease.count(session) >= MAX_FLOWS {
-                    let what = format!("its session has {MAX_FLOWS} flows under way");
-                    return self.refuse(frames, &Refused::new(what, "measure less at once"), from);
+                    let what = format!("the session already has {MAX_FLOWS} flows in progress");
+                    return self.refuse(frames, &Refused::new(what, "measure fewer flows at once"), from);
                 }
                 let wait = Duration::from_nanos(ticket.limits.waits_ns());
                 let running = self.lease.begin(session, wait, || {
                     let most_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                    // If the client is gone, its round ends at once.
+                    // If the client has closed, its round ends at once.
                     drop(frames.send_any(&Answer::Waiting { most_ms }));
                 });
                 if running.is_first {
@@ -85,7 +85,7 @@ impl Shared {
                 }
             }
             Purpose::Round(_) => {
-                self.refuse(frames, &Refused::new("its session is over", "start the run again"), from);
+                self.refuse(frames, &Refused::new("the session of the round is over", "start the run again"), from);
             }
         }
     }
@@ -94,22 +94,24 @@ impl Shared {
         let Refused { what, hint } = refusal;
         let before = self.refusing.fetch_add(1, Ordering::Relaxed);
         if before >= MAX_REFUSED {
-            // Closes without a reason: an answer would occupy a thread for a while.
+            // Closes the connection without a reason: sending one would occupy a thread for up to 2 s.
             self.refusing.fetch_sub(1, Ordering::Relaxed);
-            self.untold.fetch_add(1, Ordering::Relaxed);
+            self.refused_silently.fetch_add(1, Ordering::Relaxed);
             return;
         }
         self.report(Event::Refused { client: from, why: what.clone() });
         drop(frames.send_any(&Answer::Refused { what: what.clone(), hint: hint.clone() }));
-        frames.carrier_mut().close(CLOSING);
+        frames.carrier_mut().close(CLOSE_TIMEOUT);
         self.refusing.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The ticket whose secret the client knows, and the proof that this server knows it too.
-    fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(AcceptedTicket, Base64), Refused> {
+    /// Checks the client's proof. Returns its ticket, and the proof that this server knows the secret too.
+    fn authenticate(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(AcceptedTicket, Base64), Refused> {
         let exporter = frames.carrier().exporter().map_err(|error| Refused::new(error.to_string(), ""))?;
-        let ticket = (self.tickets)(&greeting.ticket)
-            .map_err(|error| Refused::new(format!("it cannot read its tickets: {error}"), "look at its folder"))?;
+        let unread = |error: std::io::Error| {
+            Refused::new(format!("it cannot read its tickets: {error}"), "check its state folder")
+        };
+        let ticket = (self.tickets)(&greeting.ticket).map_err(unread)?;
         let ticket = ticket.filter(|ticket| is_proof(&ticket.secret, Role::Client, &exporter, &greeting.proof.0));
         let ticket = ticket.ok_or_else(|| {
             Refused::new("the ticket is not known here, or was revoked", "get a new one from `hairpin serve`")
@@ -122,28 +124,28 @@ impl Shared {
     }
 
     /// Describes this host to a client, with the interface of its connection.
-    fn about_for(&self, frames: &Frames<Tls>) -> ServerInfo {
+    fn server_info(&self, frames: &Frames<Tls>) -> ServerInfo {
         let mut about = self.about.clone();
         let here = frames.carrier().socket().local_addr().ok();
         about.environment.interface = here.and_then(|here| interface(here.ip()));
         about
     }
 
-    /// Holds a session until its client closes it or it is idle for too long.
-    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &AcceptedTicket) {
+    /// Serves a session until its client closes it or it has been idle for too long.
+    fn serve_session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &AcceptedTicket) {
         let about = ServerInfo {
             limits: ticket.limits,
             used_bytes: self.sessions.used_bytes(&ticket.id),
             expires_unix_s: ticket.expires_unix_s,
             sessions: self.sessions.count() as u64,
-            ..self.about_for(&frames)
+            ..self.server_info(&frames)
         };
         let mut trials = Vec::new();
         if frames.send_any(welcome).and_then(|()| frames.send_any(&about)).is_ok() {
             let is_idle =
                 || self.sessions.idle(session).is_none_or(|idle| idle > MAX_IDLE) && self.lease.count(session) == 0;
             while !is_idle() {
-                match frames.receive_any::<Ask>(IDLE_LOOK) {
+                match frames.receive_any::<Ask>(IDLE_POLL_INTERVAL) {
                     Ok(ask) if self.answer(ask, &mut frames, &mut trials) => {}
                     Err(ControlError::TimedOut(_)) => {}
                     // The client has closed the session, or its request is invalid.
@@ -154,7 +156,7 @@ impl Shared {
         for cookie in trials {
             self.registry.forget(cookie);
         }
-        self.lease.wait_until_over(session, ROUND_END);
+        self.lease.wait_until_over(session, ROUND_END_TIMEOUT);
         if let Some(Session { rounds, bytes, .. }) = self.sessions.end(session) {
             self.report(Event::Ended { session, rounds, bytes });
         }
@@ -169,7 +171,7 @@ impl Shared {
                 self.registry.begin_trial(Cookie(cookie), self.at_of(frames));
                 DatagramsSeen::default()
             }
-            Ask::DatagramsSeen(cookie) => self.registry.seen(Cookie(cookie)),
+            Ask::DatagramsSeen(cookie) => self.registry.datagrams_seen(Cookie(cookie)),
         };
         frames.send_any(&seen).is_ok()
     }

@@ -1,5 +1,5 @@
-//! Datagram hellos at the server's port. No state is kept for an address before it has proved that it receives: the
-//! nonce that it must echo is computed from the address itself.
+//! Datagram hellos at the server's port. No state is kept for a client address until the client has proved that it
+//! receives there: the nonce that it must echo is computed from the address itself.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,28 +13,28 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::registry::{NotAccepted, Registry};
 
-/// Datagrams handled at once, so that a flood leaves time for other work.
-const AT_ONCE: usize = 64;
+/// Maximum datagrams to handle in one call, so that a flood leaves time for other work.
+const MAX_BATCH: usize = 64;
 
-/// More datagrams than arrive between two calls.
+/// More datagrams than can arrive between `bind` and `connect`.
 const MAX_DISCARDED: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Flows accepted.
-    pub(super) taken: u64,
+    pub(super) accepted: u64,
     pub(super) challenged: u64,
     /// Valid confirmations of flows that the round does not accept.
     pub(super) refused: u64,
-    /// Anything else; not answered.
+    /// All other datagrams; not answered.
     pub(super) ignored: u64,
 }
 
 pub(super) struct Datagrams {
-    /// Sockets and their bound addresses. A server on all addresses has an additional one for each address that clients
-    /// have used: the wildcard socket would answer from whichever address routing picks.
+    /// Sockets and their bound addresses. A server on all addresses has an additional socket for each address that
+    /// clients have used: the wildcard socket would answer from whichever address routing picks.
     sockets: Vec<(SocketAddr, UdpSocket)>,
-    /// Random in each process, so a nonce is valid at no other server.
+    /// Random in each process, so that a nonce is valid at this server only.
     key: hmac::Key,
     pub(super) counts: Counts,
 }
@@ -45,7 +45,7 @@ impl Datagrams {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let sockets = addresses.iter().map(|at| {
-            let socket = UdpSocket::from(bound(*at)?);
+            let socket = UdpSocket::from(bind_socket(*at)?);
             received::report_headers(&socket);
             Ok((socket.local_addr()?, socket))
         });
@@ -56,14 +56,14 @@ impl Datagrams {
         self.sockets.iter().map(|(_, socket)| socket)
     }
 
-    /// Answers the datagrams at the sockets that are `ready`.
+    /// Answers the datagrams at the sockets whose flag in `ready` is set.
     pub(super) fn serve(&mut self, ready: &[bool], registry: &Registry) {
         let mut datagram = [0; HELLO_BYTES + 1];
-        for place in (0..ready.len()).filter(|place| ready[*place]) {
-            for _ in 0..AT_ONCE {
-                match received::receive_from(&self.sockets[place].1, &mut datagram) {
+        for index in (0..ready.len()).filter(|index| ready[*index]) {
+            for _ in 0..MAX_BATCH {
+                match received::receive_from(&self.sockets[index].1, &mut datagram) {
                     Ok((bytes, from, header)) => self.on_datagram(&datagram[..bytes], from, header, registry),
-                    // ICMP error of an earlier answer that no socket received.
+                    // ICMP error caused by an earlier answer: the client's port is closed.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(_) => break,
                 }
@@ -71,36 +71,36 @@ impl Datagrams {
         }
     }
 
-    /// The socket bound to that address; opened if missing.
-    fn at(&mut self, at: SocketAddr) -> io::Result<&UdpSocket> {
-        let place = self.sockets.iter().position(|(own, _)| *own == at);
-        let place = match place {
-            Some(place) => place,
+    /// Returns the socket bound to that address. Opens it if missing.
+    fn socket_at(&mut self, at: SocketAddr) -> io::Result<&UdpSocket> {
+        let index = self.sockets.iter().position(|(bound, _)| *bound == at);
+        let index = match index {
+            Some(index) => index,
             None => {
-                let socket = UdpSocket::from(bound(at)?);
+                let socket = UdpSocket::from(bind_socket(at)?);
                 received::report_headers(&socket);
                 self.sockets.push((at, socket));
                 self.sockets.len() - 1
             }
         };
-        Ok(&self.sockets[place].1)
+        Ok(&self.sockets[index].1)
     }
 
     fn on_datagram(&mut self, datagram: &[u8], from: SocketAddr, header: Option<IpHeader>, registry: &Registry) {
         match parse_hello(datagram) {
             Some(HelloMessage::Hello(cookie)) => {
-                let Some(own) = registry.count_hello(cookie) else {
+                let Some(local) = registry.count_hello(cookie) else {
                     self.counts.ignored += 1;
                     return;
                 };
                 self.counts.challenged += 1;
                 let challenge = challenge(&cookie, &self.nonce(&cookie, from));
-                // A challenge that cannot be sent counts as lost: another hello follows.
-                drop(self.at(own).and_then(|socket| socket.send_to(&challenge, from)));
+                // If the challenge cannot be sent, the client sends another hello.
+                drop(self.socket_at(local).and_then(|socket| socket.send_to(&challenge, from)));
             }
             Some(HelloMessage::Confirm(cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
-                match registry.confirmed(cookie, from, header, |own| connected(own, from)) {
-                    Ok(is_new) => self.counts.taken += u64::from(is_new),
+                match registry.on_confirmation(cookie, from, header, |local| connect(local, from)) {
+                    Ok(is_new) => self.counts.accepted += u64::from(is_new),
                     Err(NotAccepted::Unknown) => self.counts.ignored += 1,
                     Err(NotAccepted::Refused) => self.counts.refused += 1,
                 }
@@ -116,22 +116,22 @@ impl Datagrams {
     }
 }
 
-/// A socket at `own` that receives from that client only.
-fn connected(own: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
-    let socket = bound(own)?;
+/// Opens a socket at `local` that receives only from the client at `from`.
+fn connect(local: SocketAddr, from: SocketAddr) -> io::Result<Socket> {
+    let socket = bind_socket(local)?;
     socket.connect(&from.into())?;
-    // Before the connect it received from anyone. Its client sends nothing before the welcome.
-    let mut thrown_away = [MaybeUninit::uninit(); 1];
+    // Discards datagrams received from others before the connect. The client sends nothing before the welcome.
+    let mut discarded = [MaybeUninit::uninit(); 1];
     for _ in 0..MAX_DISCARDED {
-        if socket.recv(&mut thrown_away).is_err() {
+        if socket.recv(&mut discarded).is_err() {
             break;
         }
     }
     Ok(socket)
 }
 
-/// A socket bound to that address, which it shares with others of this user.
-fn bound(at: SocketAddr) -> io::Result<Socket> {
+/// Opens a socket bound to that address. Other sockets of this user may share the address.
+fn bind_socket(at: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
     if at.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -147,7 +147,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    use hairpin_transports::{confirm, hello_of};
+    use hairpin_transports::{confirm, encode_hello};
     use proptest::prelude::*;
 
     use super::*;
@@ -182,13 +182,13 @@ mod tests {
         let (mut server, registry) = (server(), Registry::default());
         let (near, _far) = UnixStream::pair().unwrap();
         let client = client(&server);
-        client.send(&hello_of(&COOKIE)).unwrap();
-        assert_eq!(answer(&mut server, &registry, &client), None, "no round announced it");
+        client.send(&encode_hello(&COOKIE)).unwrap();
+        assert_eq!(answer(&mut server, &registry, &client), None, "no round announced the cookie");
         registry.expect(COOKIE, at(&server), near, 1);
         client.send(&confirm(&COOKIE, &[9; 16])).unwrap();
         assert_eq!(answer(&mut server, &registry, &client), None, "a nonce that was never sent");
-        client.send(&hello_of(&COOKIE)).unwrap();
-        let challenge = answer(&mut server, &registry, &client).expect("it is challenged");
+        client.send(&encode_hello(&COOKIE)).unwrap();
+        let challenge = answer(&mut server, &registry, &client).expect("a challenge");
         assert_eq!((challenge.len(), challenge[0]), (HELLO_BYTES, 5));
         let nonce: Nonce = challenge[18..34].try_into().unwrap();
         client.send(&confirm(&COOKIE, &nonce)).unwrap();
@@ -197,7 +197,7 @@ mod tests {
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         stranger.send_to(&confirm(&COOKIE, &nonce), at(&server)).unwrap();
         server.serve(&[true], &registry);
-        assert_eq!(server.counts, Counts { taken: 1, challenged: 1, refused: 0, ignored: 3 });
+        assert_eq!(server.counts, Counts { accepted: 1, challenged: 1, refused: 0, ignored: 3 });
     }
 
     proptest! {

@@ -1,7 +1,7 @@
-//! Which client may measure now: rounds of two clients would disturb each other, so they take turns.
+//! Decides which client may measure: rounds of two clients would disturb each other, so clients take turns.
 //!
-//! The rounds of one session share the lease, because the flows of one round are several connections. A round that has
-//! waited as long as its ticket allows runs anyway; then it and the rounds that it overlaps are marked.
+//! The connections of one session share the lease, because each flow of a round has its own connection. A round that
+//! has waited as long as its ticket allows runs anyway; it and the rounds that it overlaps are then marked.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct Inner {
-    /// Session that holds the lease, and how many of its rounds in progress use it.
+    /// Session that holds the lease, and the number of its flows in progress.
     holder: Option<(u64, u32)>,
-    /// Waiting rounds by number and session, in order of arrival.
+    /// Number and session of each waiting flow, in order of arrival.
     queue: VecDeque<(u64, u64)>,
     last_number: u64,
-    /// Every round in progress: its session, and the mark that it overlapped with another client's round.
+    /// Session of each flow in progress, and the mark that the flow overlapped with another client's round.
     running: Vec<(u64, Arc<AtomicBool>)>,
 }
 
 #[derive(Default)]
 pub(super) struct Lease(Mutex<Inner>, Condvar);
 
-/// A round in progress. Dropping it ends it.
+/// A flow of a round in progress. Dropping this ends the flow.
 pub(super) struct Running<'l> {
     lease: &'l Lease,
     has_lease: bool,
-    /// Whether it is the first connection of its round.
+    /// Whether this is the first flow of its round.
     pub(super) is_first: bool,
     overlapped: Arc<AtomicBool>,
 }
@@ -36,31 +36,30 @@ impl Lease {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no round of that session is in progress, at most `at_most`.
+    /// Waits up to `at_most` until no flow of that session is in progress.
     pub(super) fn wait_until_over(&self, session: u64, at_most: Duration) {
         let is_under_way = |inner: &mut Inner| inner.running.iter().any(|(running, _)| *running == session);
         drop(self.1.wait_timeout_while(self.inner(), at_most, is_under_way));
     }
 
-    /// Number of flows of that session that are in progress or wait.
+    /// Number of flows of that session in progress or waiting.
     pub(super) fn count(&self, session: u64) -> usize {
         let inner = self.inner();
         inner.running.iter().filter(|(running, _)| *running == session).count()
             + inner.queue.iter().filter(|(_, of)| *of == session).count()
     }
 
-    /// Begins a round of that session, after those of other sessions, for which it waits up to `at_most`; it then calls
-    /// `waits` first.
-    pub(super) fn begin(&self, session: u64, at_most: Duration, waits: impl FnOnce()) -> Running<'_> {
+    /// Begins a flow of that session. If other sessions come first, calls `on_wait`, then waits up to `at_most`.
+    pub(super) fn begin(&self, session: u64, at_most: Duration, on_wait: impl FnOnce()) -> Running<'_> {
         let deadline = Instant::now() + at_most;
         let mut inner = self.inner();
         inner.last_number += 1;
         let number = inner.last_number;
-        // Further flows of the holder need not wait: they belong to its round.
+        // Further flows of the session that holds the lease do not wait: they belong to the same round.
         if inner.must_wait(session, number) {
             inner.queue.push_back((number, session));
             drop(inner);
-            waits();
+            on_wait();
             inner = self.inner();
             while inner.must_wait(session, number) {
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -71,7 +70,7 @@ impl Lease {
             }
             inner.queue.retain(|(waiting, _)| *waiting != number);
         }
-        let has_lease = !inner.is_taken(session);
+        let has_lease = !inner.is_held_by_another(session);
         if has_lease {
             let rounds = inner.holder.map_or(0, |(_, rounds)| rounds);
             inner.holder = Some((session, rounds + 1));
@@ -90,11 +89,11 @@ impl Lease {
 }
 
 impl Inner {
-    fn is_taken(&self, session: u64) -> bool {
+    fn is_held_by_another(&self, session: u64) -> bool {
         self.holder.is_some_and(|(holder, _)| holder != session)
     }
 
-    /// Whether the round must wait for another session, which holds the lease or came first.
+    /// Whether the flow must wait for another session that holds the lease or is first in the queue.
     fn must_wait(&self, session: u64, number: u64) -> bool {
         match self.holder {
             Some((holder, _)) => holder != session,
@@ -144,13 +143,13 @@ mod tests {
             });
             drop(first);
             lease.wait_until_over(1, Duration::from_millis(1));
-            assert!(lease.inner().is_taken(2), "one round of the session is left");
+            assert!(lease.inner().is_held_by_another(2), "one round of the session is left");
             assert!(!second.overlapped());
             scope.spawn(move || drop(second));
             lease.wait_until_over(1, LONG);
             assert_eq!(waiting.join().unwrap(), (true, false));
         });
-        assert!(!lease.inner().is_taken(3) && lease.inner().running.is_empty());
+        assert!(!lease.inner().is_held_by_another(3) && lease.inner().running.is_empty());
     }
 
     #[test]
@@ -161,7 +160,7 @@ mod tests {
         assert!(first.overlapped() && second.overlapped() && !second.has_lease);
         drop(first);
         let third = lease.begin(3, LONG, || ());
-        assert!(third.has_lease && third.overlapped(), "the second is still under way, without the lease");
+        assert!(third.has_lease && third.overlapped(), "the second is still in progress, without the lease");
         drop(second);
         drop(third);
         let fourth = lease.begin(2, Duration::ZERO, || ());
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn further_flows_of_a_round_do_not_wait_for_those_that_came_between() {
+    fn further_flows_of_a_round_do_not_wait_for_other_sessions_queued_between() {
         let lease = Lease::default();
         let first = lease.begin(1, LONG, || ());
         let queued = |count: usize| {
@@ -198,7 +197,7 @@ mod tests {
     fn a_round_that_has_to_wait_is_notified() {
         let lease = Lease::default();
         let told = AtomicBool::new(false);
-        let first = lease.begin(1, LONG, || panic!("no round is before it"));
+        let first = lease.begin(1, LONG, || panic!("no round to wait for"));
         drop(lease.begin(2, Duration::ZERO, || told.store(true, Ordering::Relaxed)));
         assert!(told.load(Ordering::Relaxed));
         drop(first);

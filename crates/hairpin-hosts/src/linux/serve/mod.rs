@@ -1,7 +1,7 @@
 //! `hairpin serve`: the server for clients on other hosts, on one port of TCP and UDP.
 //!
-//! One thread accepts connections, reads their first messages and answers datagram hellos; it waits for none of them. A
-//! known client gets a thread, and each of its rounds a process, which receives the sockets of its data flows.
+//! One thread accepts connections, reads their first messages and answers datagram hellos; it never blocks on a client.
+//! An authenticated client gets a thread, and each of its rounds a process, which receives the data flows' sockets.
 
 mod allowance;
 mod client;
@@ -31,7 +31,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use self::client::other_version;
+use self::client::version_mismatch;
 use self::datagrams::Datagrams;
 use self::lease::Lease;
 use self::registry::{NotAccepted, Registry};
@@ -44,32 +44,32 @@ use crate::identity::Identity;
 use crate::linux::wait::{WaitFor, wait_any};
 use crate::protocol::ServerInfo;
 
-/// Connections accepted at once, so that a flood leaves time for other work.
-const AT_ONCE: usize = 64;
+/// Maximum connections to accept in one call, so that a flood leaves time for other work.
+const MAX_ACCEPTS: usize = 64;
 const BACKLOG: i32 = 4096;
-/// Pause before the next accept when there are no descriptors.
-const NO_ROOM: Duration = Duration::from_millis(20);
-/// Interval between reports of strangers' counts, if they changed.
-const TOLD: Duration = Duration::from_mins(1);
-/// Longest wait for input: a signal may arrive just before it.
-const LOOK: Duration = Duration::from_secs(1);
+/// Pause before the next accept if descriptors or memory are exhausted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// Interval between reports of the counts of unauthenticated clients, if they changed.
+const COUNTS_REPORT_INTERVAL: Duration = Duration::from_mins(1);
+/// Longest wait for input: a signal that arrives just before the wait does not end it.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 pub struct Server {
-    /// One for each IP version and protocol.
+    /// One for each IP version, and one for Multipath TCP.
     listeners: Vec<TcpListener>,
     datagrams: Datagrams,
     strangers: Strangers,
     shared: Arc<Shared>,
     events: Receiver<Event>,
     woken: UnixStream,
-    /// Counts of strangers in the last report, and its time.
-    told: StrangerCounts,
-    told_at: Instant,
+    /// Counts in the last report.
+    reported: StrangerCounts,
+    reported_at: Instant,
 }
 
 impl Server {
-    /// Binds the port; `::` binds all addresses of both IP versions. `program` is started for each round, on `host`;
-    /// `about` is what clients learn about the host.
+    /// Binds the port; `::` binds all addresses of both IP versions. `program` is started for each round with `host` as
+    /// an argument; clients receive `about`.
     ///
     /// # Errors
     /// The address or the port is unavailable, or the identity is invalid.
@@ -82,17 +82,17 @@ impl Server {
         program: PathBuf,
     ) -> io::Result<Self> {
         let config = identity.server_config().map_err(io::Error::other)?;
-        let first = listener(at)?;
+        let first = listen(at)?;
         let at = first.local_addr()?;
         let over_ipv4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), at.port());
-        let second = if at.ip() == Ipv6Addr::UNSPECIFIED { unless_missing(listener(over_ipv4))? } else { None };
+        let second = if at.ip() == Ipv6Addr::UNSPECIFIED { none_if_unsupported(listen(over_ipv4))? } else { None };
         let addresses = if second.is_some() { &[at, over_ipv4][..] } else { &[at] };
         let mut listeners: Vec<TcpListener> = [Some(first), second].into_iter().flatten().collect();
-        // Without it, clients that ask for Multipath TCP get TCP, as from any server, and their records say so.
+        // Without this listener, clients that ask for Multipath TCP get TCP, as RFC 8684 requires; the record says so.
         let over_ipv4 = listeners.iter().find(|one| one.local_addr().is_ok_and(|at| at.is_ipv4()));
         let multipath = over_ipv4.and_then(|tcp| multipath::beside(tcp, BACKLOG).ok());
         listeners.extend(multipath);
-        let (told, events) = channel();
+        let (sender, events) = channel();
         let (wake, woken) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         wake.set_nonblocking(true)?;
@@ -105,20 +105,20 @@ impl Server {
             about,
             program,
             at,
-            events: told,
+            events: sender,
             wake,
             refusing: AtomicU32::new(0),
-            untold: AtomicU64::new(0),
+            refused_silently: AtomicU64::new(0),
         };
         Ok(Self {
             listeners,
             datagrams: Datagrams::bind(addresses)?,
-            strangers: Strangers::new(config, allow_descriptors()?),
+            strangers: Strangers::new(config, raise_descriptor_limit()?),
             shared: Arc::new(shared),
             events,
             woken,
-            told: StrangerCounts::default(),
-            told_at: Instant::now(),
+            reported: StrangerCounts::default(),
+            reported_at: Instant::now(),
         })
     }
 
@@ -126,48 +126,48 @@ impl Server {
         self.shared.at
     }
 
-    /// Restores the book of an earlier start.
+    /// Restores the account of an earlier start.
     pub fn restore(&self, book: Account) {
         self.shared.sessions.restore(book);
     }
 
-    /// The book, if it changed since the last call.
+    /// Returns the account if it changed since the last call.
     pub fn changed(&self) -> Option<Account> {
-        self.shared.sessions.changed()
+        self.shared.sessions.take_changed()
     }
 
-    /// Ends all sessions. Returns how many began since the start, and their bytes.
+    /// Ends all sessions. Returns the number of sessions since the start, and their payload bytes.
     pub fn end(&self, why: Ending) -> Event {
         let (sessions, bytes) = self.shared.sessions.end_all();
         Event::Stopped { why, sessions, bytes }
     }
 
-    /// Counts of strangers so far, if they changed since the last report.
+    /// Returns the counts of unauthenticated clients if they changed since the last report.
     pub fn strangers(&mut self) -> Option<Event> {
-        self.told_at = Instant::now();
-        let untold = self.shared.untold.load(Ordering::Relaxed);
+        self.reported_at = Instant::now();
+        let refused_silently = self.shared.refused_silently.load(Ordering::Relaxed);
         let (connections, datagrams) = (self.strangers.counts, self.datagrams.counts);
         let counts = StrangerCounts {
             connections_dropped: connections.dropped,
             connections_overdue: connections.overdue,
             datagrams_ignored: datagrams.ignored,
             flows_refused: connections.refused + datagrams.refused,
-            clients_untold: untold,
+            clients_untold: refused_silently,
         };
-        let is_new = counts != std::mem::replace(&mut self.told, counts);
+        let is_new = counts != std::mem::replace(&mut self.reported, counts);
         is_new.then_some(Event::Strangers(counts))
     }
 
-    /// Serves for about `at_most` or until something happens. Returns the events.
+    /// Serves for about `at_most` or until there are events. Returns the events.
     ///
     /// # Errors
-    /// The system cannot wait or accept any more.
+    /// poll(2) or accept(2) fails permanently.
     pub fn serve(&mut self, at_most: Duration) -> io::Result<Vec<Event>> {
         let until = Instant::now() + at_most;
         loop {
-            self.look(until)?;
+            self.serve_once(until)?;
             let mut events: Vec<Event> = self.events.try_iter().collect();
-            if self.told_at.elapsed() >= TOLD {
+            if self.reported_at.elapsed() >= COUNTS_REPORT_INTERVAL {
                 events.extend(self.strangers());
             }
             if !events.is_empty() || Instant::now() > until {
@@ -177,14 +177,14 @@ impl Server {
     }
 
     /// Waits for input and serves it.
-    fn look(&mut self, until: Instant) -> io::Result<()> {
+    fn serve_once(&mut self, until: Instant) -> io::Result<()> {
         let now = Instant::now();
-        let longest = until.saturating_duration_since(now).min(LOOK);
-        let next = self.strangers.next_look(now).map_or(longest, |at| at.saturating_duration_since(now).min(longest));
+        let longest = until.saturating_duration_since(now).min(MAX_WAIT);
+        let next = self.strangers.next_poll(now).map_or(longest, |at| at.saturating_duration_since(now).min(longest));
         let ready = {
             let own = self.listeners.iter().map(AsFd::as_fd).chain(self.datagrams.sockets().map(AsFd::as_fd));
             let own = own.chain([self.woken.as_fd()]).map(|socket| (socket, WaitFor::Input));
-            wait_any(own.chain(self.strangers.watched()), next)?
+            wait_any(own.chain(self.strangers.poll_set()), next)?
         };
         let (accept, others) = ready.split_at(self.listeners.len());
         let (hear, others) = others.split_at(self.datagrams.sockets().len());
@@ -196,30 +196,30 @@ impl Server {
             // The events are in the channel.
             drop(self.woken.read(&mut [0; 64]));
         }
-        for place in (0..accept.len()).filter(|place| accept[*place]) {
-            self.accept(place)?;
+        for index in (0..accept.len()).filter(|index| accept[*index]) {
+            self.accept(index)?;
         }
         self.datagrams.serve(hear, &self.shared.registry);
         Ok(())
     }
 
-    fn accept(&mut self, place: usize) -> io::Result<()> {
-        for _ in 0..AT_ONCE {
-            match self.listeners[place].accept() {
-                Ok((socket, from)) => self.strangers.take_in(socket, from, Instant::now()),
+    fn accept(&mut self, index: usize) -> io::Result<()> {
+        for _ in 0..MAX_ACCEPTS {
+            match self.listeners[index].accept() {
+                Ok((socket, from)) => self.strangers.add(socket, from, Instant::now()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // The connection was closed before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if has_no_descriptors(&error) => {
                     if !self.strangers.close_oldest() {
-                        std::thread::sleep(NO_ROOM);
+                        std::thread::sleep(ACCEPT_PAUSE);
                     }
                     break;
                 }
-                Err(error) if is_of_this_server(&error) => return Err(error),
-                // An error of a closed connection, which accept(2) passes on; or there is no memory now.
+                Err(error) if is_permanent(&error) => return Err(error),
+                // accept(2) also returns errors of closed connections, and fails if memory is exhausted.
                 Err(_) => {
-                    std::thread::sleep(NO_ROOM);
+                    std::thread::sleep(ACCEPT_PAUSE);
                     break;
                 }
             }
@@ -229,7 +229,7 @@ impl Server {
 
     fn on_caller(&mut self, caller: Caller, from: SocketAddr) {
         match caller {
-            Caller::Data(socket, cookie) => match self.shared.registry.connected(cookie, socket.as_fd()) {
+            Caller::Data(socket, cookie) => match self.shared.registry.hand_connection(cookie, socket.as_fd()) {
                 Ok(()) => {}
                 Err(NotAccepted::Unknown) => self.strangers.counts.dropped += 1,
                 Err(NotAccepted::Refused) => self.strangers.counts.refused += 1,
@@ -237,20 +237,20 @@ impl Server {
             Caller::Control(frames, greeting) => {
                 let shared = Arc::clone(&self.shared);
                 let thread = std::thread::Builder::new().name("hairpin-client".to_owned());
-                // Without a thread the connection is closed.
-                drop(thread.spawn(move || shared.known(*frames, &greeting, from)));
+                // If no thread can be started, the connection is closed.
+                drop(thread.spawn(move || shared.serve_client(*frames, &greeting, from)));
             }
             Caller::OtherVersion(frames, spoken) => {
                 let shared = Arc::clone(&self.shared);
                 let thread = std::thread::Builder::new().name("hairpin-refused".to_owned());
-                drop(thread.spawn(move || shared.refuse(*frames, &other_version(&spoken), from)));
+                drop(thread.spawn(move || shared.refuse(*frames, &version_mismatch(&spoken), from)));
             }
         }
     }
 }
 
 /// Whether accept(2) will keep failing.
-fn is_of_this_server(error: &io::Error) -> bool {
+fn is_permanent(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::OPNOTSUPP))
 }
 
@@ -258,30 +258,30 @@ fn has_no_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Raises this process's limit of descriptors as far as needed and allowed. Returns the maximum of strangers.
-fn allow_descriptors() -> io::Result<usize> {
+/// Raises the descriptor limit as far as needed and allowed. Returns the maximum number of unauthenticated clients.
+fn raise_descriptor_limit() -> io::Result<usize> {
     let limits = getrlimit(Resource::Nofile);
     let wanted = 2 * strangers::MAX_STRANGERS as u64;
     let allowed = limits.maximum.map_or(wanted, |hard| hard.min(wanted)).max(limits.current.unwrap_or(wanted));
     setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), ..limits })?;
-    // The others are for known clients and their rounds.
+    // The other half is for authenticated clients and their rounds.
     Ok(usize::try_from(allowed / 2).unwrap_or(strangers::MAX_STRANGERS).min(strangers::MAX_STRANGERS))
 }
 
-/// Listens there, over one IP version only.
-fn listener(at: SocketAddr) -> io::Result<TcpListener> {
-    // Sockets with SO_REUSEPORT would share the port with another server of this user too; `alone` detects it.
-    let alone = bound(at, false)?;
-    let socket = bound(alone.local_addr()?.as_socket().unwrap_or(at), true)?;
+/// Listens at that address, over one IP version only.
+fn listen(at: SocketAddr) -> io::Result<TcpListener> {
+    // With SO_REUSEPORT the bind would succeed despite another server of this user; `exclusive` detects that server.
+    let exclusive = bind_socket(at, false)?;
+    let socket = bind_socket(exclusive.local_addr()?.as_socket().unwrap_or(at), true)?;
     socket.listen(BACKLOG)?;
     let listener = socket.into();
-    // If the kernel keeps no headers, only some facts are missing from the record.
+    // If the kernel does not keep the headers, some facts are missing from the record.
     drop(received::keep(&listener));
     Ok(listener)
 }
 
-/// A socket bound there, alone or sharing the port.
-fn bound(at: SocketAddr, shares: bool) -> io::Result<Socket> {
+/// Opens a socket bound to that address. Other sockets can bind the same port only if `shares`.
+fn bind_socket(at: SocketAddr, shares: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
     if at.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -293,8 +293,8 @@ fn bound(at: SocketAddr, shares: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// `None` on a host without that IP version.
-fn unless_missing(listener: io::Result<TcpListener>) -> io::Result<Option<TcpListener>> {
+/// Returns `None` on a host without that IP version.
+fn none_if_unsupported(listener: io::Result<TcpListener>) -> io::Result<Option<TcpListener>> {
     match listener {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::AFNOSUPPORT) => Ok(None),
         listener => listener.map(Some),
@@ -324,7 +324,7 @@ mod tests {
     const PATIENT: Duration = Duration::from_secs(20);
     const SECRET: Secret = Secret([7; 16]);
 
-    /// The server's answer to a greeting, which is built from the client's proof; and its events.
+    /// Sends the greeting that `greeting` builds from the client's proof. Returns the server's answer and its events.
     fn answered(greeting: impl FnOnce(String) -> Value) -> (Value, Vec<Event>) {
         let identity = Identity::make().unwrap();
         let (clock, cpus) = (RealClock::calibrated(), Cpus::choose().unwrap());
@@ -352,7 +352,7 @@ mod tests {
             let config = identity::client_config(identity.fingerprint()).unwrap();
             let connection = ClientConnection::new(config, identity::name()).unwrap();
             let mut tls = Tls::over(TcpStream::connect(at).unwrap(), connection).unwrap();
-            tls.shake_hands_until(Instant::now() + PATIENT).unwrap();
+            tls.handshake_until(Instant::now() + PATIENT).unwrap();
             let given = proof(&SECRET, Role::Client, &tls.exporter().unwrap());
             let mut frames = Frames::over(tls, 1 << 16);
             let given = serde_json::to_value(Base64(given.to_vec())).unwrap().as_str().unwrap().to_owned();
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn another_major_version_is_refused_and_both_are_named() {
-        // A later version may have any fields.
+        // A later version may have other fields.
         let (answer, events) =
             answered(|_| json!({ "version": 2, "tool": "hairpin 9.9.9\u{1b}[31m", "new": [1, 2] }));
         let what = answer["refused"]["what"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! The data flows that a server expects: rounds in progress announced them over control.
+//! The data flows that a server expects: clients announce them over control when they order a round.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,29 +17,29 @@ use crate::protocol::DatagramsSeen;
 /// Why a data flow is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotAccepted {
-    /// No round in progress announced its cookie.
+    /// No round in progress has its cookie.
     Unknown,
     /// The round has all its flows, or its process accepts no more.
     Refused,
 }
 
-/// What is expected with a cookie: flows of a round, or datagrams of a trial.
+/// Flows of a round, or datagrams of a trial, that have the same cookie.
 struct Expected {
     /// Address of this host that the client uses.
     at: SocketAddr,
-    /// Datagram hellos received, each of which was answered, and confirmations of a trial.
+    /// Datagram hellos received (each was answered), and confirmations received in a trial.
     seen: DatagramsSeen,
     /// `None` for a trial.
     flows: Option<Flows>,
 }
 
 struct Flows {
-    /// Where its sockets are sent.
+    /// Channel over which the round's process receives the sockets.
     to: UnixStream,
     /// Flows still expected.
     left: u32,
-    /// Clients of its datagram flows so far.
-    known: Vec<SocketAddr>,
+    /// Addresses of the clients of the datagram flows accepted so far.
+    clients: Vec<SocketAddr>,
 }
 
 /// The flows that a server expects, shared by its threads.
@@ -48,17 +48,17 @@ pub(super) struct Registry(Mutex<HashMap<[u8; 16], Expected>>);
 
 impl Registry {
     fn inner(&self) -> MutexGuard<'_, HashMap<[u8; 16], Expected>> {
-        // The data are valid after a panic of a thread: no step here panics half-way.
+        // The data are valid even if a thread panicked: no update here panics half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands the next `flows` flows with that cookie, which arrive at the address `at`, to `to`.
+    /// Sends the next `flows` flows that arrive at the address `at` with that cookie to the channel `to`.
     pub(super) fn expect(&self, cookie: Cookie, at: SocketAddr, to: UnixStream, flows: u32) {
-        let flows = Some(Flows { to, left: flows, known: Vec::new() });
+        let flows = Some(Flows { to, left: flows, clients: Vec::new() });
         self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows });
     }
 
-    /// Lets a client try datagrams with that cookie, which arrive at the address `at`.
+    /// Begins to count the datagrams that arrive at the address `at` with that cookie.
     pub(super) fn begin_trial(&self, cookie: Cookie, at: SocketAddr) {
         self.inner().insert(cookie.0, Expected { at, seen: DatagramsSeen::default(), flows: None });
     }
@@ -68,8 +68,8 @@ impl Registry {
         self.inner().remove(&cookie.0);
     }
 
-    /// Counts a datagram hello with that cookie. Returns its destination address, if a round in progress or a trial has
-    /// the cookie.
+    /// Counts a datagram hello with that cookie. Returns the local address that the client uses; `None` if no round or
+    /// trial in progress has the cookie.
     pub(super) fn count_hello(&self, cookie: Cookie) -> Option<SocketAddr> {
         let mut inner = self.inner();
         let expected = inner.get_mut(&cookie.0)?;
@@ -77,20 +77,20 @@ impl Registry {
         Some(expected.at)
     }
 
-    pub(super) fn seen(&self, cookie: Cookie) -> DatagramsSeen {
+    pub(super) fn datagrams_seen(&self, cookie: Cookie) -> DatagramsSeen {
         self.inner().get(&cookie.0).map_or_else(DatagramsSeen::default, |expected| expected.seen)
     }
 
-    /// Hands over an accepted connection that begins with the hello of that cookie.
-    pub(super) fn connected(&self, cookie: Cookie, socket: BorrowedFd<'_>) -> Result<(), NotAccepted> {
+    /// Sends an accepted connection that begins with the hello of that cookie to the round's process.
+    pub(super) fn hand_connection(&self, cookie: Cookie, socket: BorrowedFd<'_>) -> Result<(), NotAccepted> {
         let mut inner = self.inner();
         let flows = inner.get_mut(&cookie.0).and_then(|expected| expected.flows.as_mut());
         flows.ok_or(NotAccepted::Unknown)?.hand(Sort::Accepted, socket)
     }
 
-    /// Hands over the socket that `connect` opens for a datagram client that confirmed its hello, in a packet with that
-    /// header. Returns whether the flow is new: a repeated confirmation is not.
-    pub(super) fn confirmed(
+    /// Handles a confirmation that arrived with that IP header. For a round, sends the socket that `connect` opens for
+    /// the client to the round's process. Returns whether the flow is new: a repeated confirmation adds none.
+    pub(super) fn on_confirmation(
         &self,
         cookie: Cookie,
         from: SocketAddr,
@@ -103,7 +103,7 @@ impl Registry {
             seen.confirmed = seen.confirmed.saturating_add(1);
             return Ok(false);
         };
-        if flows.known.contains(&from) {
+        if flows.clients.contains(&from) {
             return Ok(false);
         }
         if flows.left == 0 {
@@ -111,7 +111,7 @@ impl Registry {
         }
         let socket = connect(*at).map_err(|_| NotAccepted::Refused)?;
         flows.hand(Sort::Confirmed(header), socket.as_fd())?;
-        flows.known.push(from);
+        flows.clients.push(from);
         Ok(true)
     }
 }
@@ -142,15 +142,15 @@ mod tests {
         let registry = Registry::default();
         let (near, _far) = UnixStream::pair().unwrap();
         let [one, other, third] = ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"].map(|text| text.parse().unwrap());
-        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotAccepted::Unknown));
+        assert_eq!(registry.on_confirmation(COOKIE, one, None, udp), Err(NotAccepted::Unknown));
         let own = "127.0.0.1:7420".parse().unwrap();
         registry.expect(COOKIE, own, near, 2);
-        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Ok(true));
-        assert_eq!(registry.confirmed(COOKIE, one, None, |_| panic!("it has its socket")), Ok(false));
-        assert_eq!(registry.confirmed(COOKIE, other, None, udp), Ok(true));
-        assert_eq!(registry.confirmed(COOKIE, third, None, udp), Err(NotAccepted::Refused));
-        assert_eq!(registry.connected(COOKIE, udp(own).unwrap().as_fd()), Err(NotAccepted::Refused));
+        assert_eq!(registry.on_confirmation(COOKIE, one, None, udp), Ok(true));
+        assert_eq!(registry.on_confirmation(COOKIE, one, None, |_| panic!("a second socket")), Ok(false));
+        assert_eq!(registry.on_confirmation(COOKIE, other, None, udp), Ok(true));
+        assert_eq!(registry.on_confirmation(COOKIE, third, None, udp), Err(NotAccepted::Refused));
+        assert_eq!(registry.hand_connection(COOKIE, udp(own).unwrap().as_fd()), Err(NotAccepted::Refused));
         registry.forget(COOKIE);
-        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotAccepted::Unknown));
+        assert_eq!(registry.on_confirmation(COOKIE, one, None, udp), Err(NotAccepted::Unknown));
     }
 }

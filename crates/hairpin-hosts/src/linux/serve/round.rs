@@ -1,4 +1,4 @@
-//! A round of a client on another host: a process serves it, and this thread forwards the messages between both.
+//! A round of a client on another host: a process serves it, and this thread forwards the messages.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,24 +26,24 @@ use crate::dial::printable;
 use crate::linux::wait::{WaitFor, wait_any};
 use crate::tls::Tls;
 
-/// Longest wait before the deadline is checked.
-const LOOK: Duration = Duration::from_millis(200);
+/// Longest wait for a message before the deadline is checked.
+const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Time-out for the rest of a message that has begun to arrive.
-const PART: Duration = Duration::from_secs(5);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time-out for a client's order.
-const ORDER: Duration = Duration::from_secs(30);
-/// Longest round, whatever its order says.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest round, regardless of the deadline in its order.
 const MAX_ROUND: Duration = Duration::from_hours(2);
-/// Time for a round to end after its own deadline.
-const ENDING: Duration = Duration::from_secs(90);
-/// Time for a round to begin and end, beyond its limit of duration.
-const AROUND: Duration = Duration::from_secs(30);
+/// Time for a round to end after the deadline in its order.
+const DEADLINE_GRACE: Duration = Duration::from_secs(90);
+/// Time for set-up and teardown, beyond the ticket's limit of a round's duration.
+const SETUP_TIME: Duration = Duration::from_secs(30);
 /// Time for a client to close its connection at the end.
-const CLOSING: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for a process to exit.
-const LEAVE: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Serves one flow of a round until it is over, for any reason, and reports it as an event.
+/// Serves one flow of a round until it ends or fails, then reports the round as an event.
 pub(super) fn serve(
     mut client: Frames<Tls>,
     shared: &Shared,
@@ -68,18 +68,18 @@ pub(super) fn serve(
         moved: [0; 2],
         is_reported: false,
         failure: None,
-        until: began + ORDER,
+        until: began + ORDER_TIMEOUT,
         began,
     };
     let started = Process::start(&shared.program, &Host { across: Some(at), ..shared.host.clone() });
     let outcome = started.and_then(|mut process| relay.run(&mut process));
-    relay.settle();
+    relay.end_round();
     let case = std::mem::take(&mut relay.case);
     let bytes = relay.moved[0].saturating_add(relay.moved[1]);
-    let told = relay.failure.take();
+    let process_failure = relay.failure.take();
     let failure = outcome.err();
     if let Some(failure) = &failure {
-        // The client may be gone.
+        // The client may have closed.
         drop(client.send(&Message::Failed(failure.clone())));
     }
     shared.report(Event::Round {
@@ -87,15 +87,15 @@ pub(super) fn serve(
         case: short(&case),
         bytes,
         lasted_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        failure: failure.map(|failure| failure.cause).or(told).map(|cause| printable(&cause)),
+        failure: failure.map(|failure| failure.cause).or(process_failure).map(|cause| printable(&cause)),
         overlapped: running.overlapped(),
     });
-    // The next round need not wait until this client hangs up.
+    // The next round need not wait until this client closes its connection.
     drop(running);
-    client.carrier_mut().close(CLOSING);
+    client.carrier_mut().close(CLOSE_TIMEOUT);
 }
 
-/// The process that serves a round. Dropping it ends it.
+/// The process that serves a round. Dropping this ends the process.
 struct Process {
     child: Child,
     channel: Channel,
@@ -116,14 +116,14 @@ impl Process {
     }
 
     fn try_start(program: &Path, host: &Host) -> io::Result<Self> {
-        let (own, its) = UnixStream::pair()?;
-        let (sockets, its_sockets) = UnixStream::pair()?;
+        let (own, child_end) = UnixStream::pair()?;
+        let (sockets, child_sockets) = UnixStream::pair()?;
         let host = serde_json::to_string(host).expect("a host has only string keys");
         let child = Command::new(program)
             .env_remove(TICKET_VARIABLE)
             .args([COMMAND, &std::process::id().to_string(), &host])
-            .stdin(Stdio::from(OwnedFd::from(its)))
-            .stdout(Stdio::from(OwnedFd::from(its_sockets)))
+            .stdin(Stdio::from(OwnedFd::from(child_end)))
+            .stdout(Stdio::from(OwnedFd::from(child_sockets)))
             .spawn()?;
         let watched = own.as_fd().try_clone_to_owned()?;
         let channel = Channel::new(own.try_clone()?.into(), own.into(), MAX_REPORT_BYTES);
@@ -133,10 +133,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its channel is closed first: a process that is not in a call then exits by itself.
+        // Closes the channel first: a process that is not in a blocking call then exits by itself.
         drop(self.sockets.shutdown(std::net::Shutdown::Both));
         let _ = rustix::net::shutdown(&self.watched, rustix::net::Shutdown::Both);
-        leave(&mut self.child, LEAVE);
+        leave(&mut self.child, EXIT_TIMEOUT);
     }
 }
 
@@ -146,18 +146,18 @@ struct Relay<'r> {
     session: u64,
     ticket: &'r AcceptedTicket,
     running: &'r Running<'r>,
-    /// The port, at the address that the client uses.
+    /// Local address and port that the client uses.
     at: SocketAddr,
     /// Set once it is received.
     order: Option<Box<EndOrder>>,
     case: String,
     /// Transport of a datagram flow that has not arrived yet.
     missing: Option<&'static str>,
-    /// Rate that its load may send, counted for the session.
+    /// Rate of the ordered load; the session counts it against the ticket's limit.
     bits_per_s: f64,
     /// Payload moved up and down so far, in bytes.
     moved: [u64; 2],
-    /// The server has reported; only the end follows.
+    /// Whether the process has sent its report or failure; only the close follows.
     is_reported: bool,
     /// Why the round's process failed.
     failure: Option<String>,
@@ -166,15 +166,15 @@ struct Relay<'r> {
 }
 
 impl Relay<'_> {
-    /// Forwards messages until either end closes.
+    /// Forwards messages until the client or the process closes.
     fn run(&mut self, process: &mut Process) -> Result<(), Failure> {
         loop {
             let (from_client, from_process) = (self.client.is_ready(), process.channel.is_ready());
-            if from_client && !self.forward(process)? || from_process && !self.back(process)? {
+            if from_client && !self.forward(process)? || from_process && !self.forward_back(process)? {
                 return Ok(());
             }
             if Instant::now() > self.until {
-                return Err(self.overdue());
+                return Err(self.overdue_failure());
             }
             if self.shared.sessions.idle(self.session).is_none() {
                 return Err(Failure::new(
@@ -189,7 +189,7 @@ impl Relay<'_> {
         }
     }
 
-    fn overdue(&self) -> Failure {
+    fn overdue_failure(&self) -> Failure {
         let most = self.ticket.limits.duration_ns.map(Duration::from_nanos);
         if most.is_some_and(|most| self.began.elapsed() > most) {
             let limit = self.ticket.limits.words_of("duration");
@@ -204,7 +204,7 @@ impl Relay<'_> {
 
     /// Forwards the client's next message to the process. Returns false if the client has closed.
     fn forward(&mut self, process: &mut Process) -> Result<bool, Failure> {
-        let mut message = match self.client.receive(PART) {
+        let mut message = match self.client.receive(MESSAGE_TIMEOUT) {
             Ok(message) => message,
             Err(ControlError::Closed) if self.is_reported => return Ok(false),
             Err(error) => return Err(error.failure("the client")),
@@ -215,37 +215,37 @@ impl Relay<'_> {
             }
             let Limits { rate_bits_per_s, daily_bytes, .. } = self.ticket.limits;
             order.reports_progress = rate_bits_per_s.is_some() || daily_bytes.is_some();
-            self.take(order, process)?;
+            self.accept_order(order, process)?;
         }
         match process.channel.send(&message) {
-            // A process that has ended has failed or reported; that message is still to be read.
+            // A process that has ended has sent its failure or report, which `run` reads next.
             Ok(()) | Err(ControlError::Closed) => Ok(true),
             Err(error) => Err(error.failure("the server")),
         }
     }
 
-    /// Checks an order against the ticket's limits, and expects its flows.
-    fn take(&mut self, order: &EndOrder, process: &Process) -> Result<(), Failure> {
+    /// Checks an order against the ticket's limits, and registers its flows as expected.
+    fn accept_order(&mut self, order: &EndOrder, process: &Process) -> Result<(), Failure> {
         self.case = order.round.case.label();
-        if let Some(why) = never_served(&order.round.case) {
+        if let Some(why) = unsupported_reason(&order.round.case) {
             return Err(Failure::new(
                 FailureKind::Unsupported,
-                format!("the server: it serves no such round: {why}"),
+                format!("the server does not serve such a round: {why}"),
                 "",
             ));
         }
         let limits = &self.ticket.limits;
         let allowed =
             limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
-                // A closed loop's rate is counted later: the longest round-trip time makes it about zero here.
+                // A closed loop's rate is limited later, by its bytes. The maximum round-trip time makes it 0 here.
                 let bits_per_s = Limits::case_bits_per_s(&order.round.case, u64::MAX).unwrap_or(0.0);
                 let allow = |beside| limits.allow_case(&order.round.case, u64::MAX, beside);
-                self.shared.sessions.order(self.session, &self.ticket.id, bits_per_s, allow)?;
+                self.shared.sessions.add_flow(self.session, &self.ticket.id, bits_per_s, allow)?;
                 self.bits_per_s = bits_per_s;
                 Ok(())
             });
         allowed.map_err(|exceeded| limit_reached(&exceeded.limit, &exceeded.by, &exceeded.hint))?;
-        self.look_at_the_rate([0; 2])?;
+        self.charge_rate([0; 2])?;
         let flow = order.round.case.primary();
         let flows = match flow.connection_use {
             ConnectionUse::PerMessage => u32::MAX,
@@ -255,9 +255,9 @@ impl Relay<'_> {
         let card = hairpin_transports::find(&flow.transport).map(|transport| transport.card());
         self.missing = card.filter(|card| card.protocol == Protocol::Udp).map(|card| card.name);
         self.shared.registry.expect(Cookie(order.cookie), self.at, sockets, flows);
-        let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(ENDING).min(MAX_ROUND);
+        let lasts = Duration::from_nanos(order.round.deadline_ns).saturating_add(DEADLINE_GRACE).min(MAX_ROUND);
         // Set-up and teardown are not part of the load.
-        let most = limits.duration_ns.map_or(MAX_ROUND, |most| Duration::from_nanos(most).saturating_add(AROUND));
+        let most = limits.duration_ns.map_or(MAX_ROUND, |most| Duration::from_nanos(most).saturating_add(SETUP_TIME));
         self.until = Instant::now() + lasts.min(most);
         self.began = Instant::now();
         self.order = Some(Box::new(order.clone()));
@@ -265,8 +265,8 @@ impl Relay<'_> {
     }
 
     /// Forwards the process's next message to the client. Returns false if the process has closed.
-    fn back(&mut self, process: &mut Process) -> Result<bool, Failure> {
-        let mut message = match process.channel.receive(PART) {
+    fn forward_back(&mut self, process: &mut Process) -> Result<bool, Failure> {
+        let mut message = match process.channel.receive(MESSAGE_TIMEOUT) {
             Ok(message) => message,
             Err(ControlError::Closed) => return Ok(false),
             Err(error) => return Err(error.failure("the server")),
@@ -279,7 +279,7 @@ impl Relay<'_> {
                     .as_ref()
                     .is_some_and(|order| order.round.case.primary().direction == Direction::RoundTrip)
                 {
-                    // A client that waits for answers expects nothing else.
+                    // A client that waits for answers accepts no progress messages.
                     return Ok(true);
                 }
             }
@@ -287,15 +287,15 @@ impl Relay<'_> {
             Message::Failed(failure) => {
                 self.is_reported = true;
                 if let (Some(transport), Some(order)) = (self.missing, &self.order) {
-                    let hellos = self.shared.registry.seen(Cookie(order.cookie)).hellos;
-                    *failure = with_what_came(failure, transport, self.at, hellos);
+                    let hellos = self.shared.registry.datagrams_seen(Cookie(order.cookie)).hellos;
+                    *failure = with_hello_count(failure, transport, self.at, hellos);
                 }
                 self.failure = Some(failure.cause.clone());
             }
             Message::Report(report) => {
                 if let Some(order) = &self.order {
-                    let moved = moved_by(report, &order.round.case);
-                    // A report that reaches a limit is still sent.
+                    let moved = moved_bytes(report, &order.round.case);
+                    // A report is forwarded even if it exceeds a limit.
                     drop(self.count(moved));
                 }
                 self.is_reported = true;
@@ -308,29 +308,29 @@ impl Relay<'_> {
         self.client.send(&message).map(|()| true).map_err(|error| error.failure("the client"))
     }
 
-    /// Counts the bytes that the flow has moved up and down so far against the ticket's limits.
+    /// Counts the bytes that the flow has moved up and down so far. Fails if they exceed a limit of the ticket.
     fn count(&mut self, so_far: [u64; 2]) -> Result<(), Failure> {
         let more = [0, 1].map(|way| so_far[way].saturating_sub(self.moved[way]));
         self.moved = [0, 1].map(|way| self.moved[way] + more[way]);
         let limits = &self.ticket.limits;
         let bytes = more[0].saturating_add(more[1]);
         let used = self.shared.sessions.count_bytes(self.session, &self.ticket.id, bytes);
-        let is_within = self.look_at_the_rate(more);
+        let is_within = self.charge_rate(more);
         if limits.daily_bytes.is_some_and(|most| used > most) {
             return Err(limit_reached(
                 &limits.words_of("daily-bytes"),
-                "the bytes of today are used up",
-                "wait until the day is over (UTC)",
+                "today's bytes are used up",
+                "wait until the next day (UTC)",
             ));
         }
         is_within
     }
 
-    /// Charges the moved bytes to the rate.
-    fn look_at_the_rate(&self, moved: [u64; 2]) -> Result<(), Failure> {
+    /// Charges the moved bytes to the ticket's rate limit. Fails if the limit is exceeded.
+    fn charge_rate(&self, moved: [u64; 2]) -> Result<(), Failure> {
         let limits = &self.ticket.limits;
         match limits.rate_bits_per_s {
-            Some(most) if !self.shared.sessions.is_within(&self.ticket.id, most, moved) => Err(limit_reached(
+            Some(most) if !self.shared.sessions.charge_rate(&self.ticket.id, most, moved) => Err(limit_reached(
                 &limits.words_of("rate"),
                 "more was sent in the last seconds",
                 "use a smaller --rate, or smaller messages",
@@ -339,38 +339,38 @@ impl Relay<'_> {
         }
     }
 
-    /// Ends the round: no more flows are expected.
-    fn settle(&self) {
+    /// Removes the round's flows from the registry and its rate from the session.
+    fn end_round(&self) {
         if let Some(order) = &self.order {
             self.shared.registry.forget(Cookie(order.cookie));
         }
-        self.shared.sessions.over(self.session, self.bits_per_s);
+        self.shared.sessions.remove_flow(self.session, self.bits_per_s);
     }
 
     fn wait(&self, process: &Process) {
         let both = [self.client.carrier().socket().as_fd(), process.watched.as_fd()];
-        // If the wait fails, the loop looks again.
-        drop(wait_any(both.into_iter().map(|file| (file, WaitFor::Input)), LOOK));
+        // If the wait fails, `run` checks for messages again.
+        drop(wait_any(both.into_iter().map(|file| (file, WaitFor::Input)), MAX_WAIT));
     }
 }
 
-/// Adds the count of hellos, which only the port's process sees, to a failure before all datagram flows arrived.
-fn with_what_came(failure: &Failure, transport: &str, at: SocketAddr, hellos: u64) -> Failure {
+/// Adds the number of datagram hellos, which the round's process does not know, to a failure during set-up.
+fn with_hello_count(failure: &Failure, transport: &str, at: SocketAddr, hellos: u64) -> Failure {
     let cause = &failure.cause;
-    let came = match hellos {
-        0 => format!("none of the client's datagrams came over {transport} to {at}"),
-        _ => format!("{hellos} of the client's datagrams came over {transport} to {at} and were answered"),
+    let arrived = match hellos {
+        0 => format!("none of the client's datagrams arrived over {transport} to {at}"),
+        _ => format!("{hellos} of the client's datagrams arrived over {transport} to {at} and were answered"),
     };
     let blocked = match hellos {
-        0 => format!("a firewall may drop UDP on its way to the server: open port {} for UDP too", at.port()),
-        _ => "a firewall may drop UDP on its way back to the client".to_owned(),
+        0 => format!("a firewall may drop UDP to the server: open port {} for UDP too", at.port()),
+        _ => "a firewall may drop UDP to the client".to_owned(),
     };
     let hint = format!("{blocked}; `hairpin check` tries UDP alone, and --fallback tcp does without it");
-    Failure::new(failure.kind, format!("{cause}, {came}"), hint)
+    Failure::new(failure.kind, format!("{cause}, {arrived}"), hint)
 }
 
-/// Why a case is invalid for a server on another host; no client orders it.
-fn never_served(case: &Case) -> Option<&'static str> {
+/// Why a server on another host does not serve a case. No client of this version orders such a case.
+fn unsupported_reason(case: &Case) -> Option<&'static str> {
     if case.path.across.is_none() || case.is_emulated() {
         return Some("its path is not between two hosts");
     }
@@ -384,16 +384,16 @@ fn limit_reached(limit: &str, by: &str, hint: &str) -> Failure {
     Failure::new(FailureKind::Refused, format!("the server: limit {limit}: {by}"), hint)
 }
 
-/// Payload moved up and down by the server's report, in bytes, including the warm-up if counted.
-fn moved_by(report: &EndReport, case: &Case) -> [u64; 2] {
+/// Returns the payload moved up and down according to the report, in bytes, including the warm-up if counted.
+fn moved_bytes(report: &EndReport, case: &Case) -> [u64; 2] {
     if let [streamed] = report.streamed.as_slice() {
-        // The only load, which shares the probe's connection.
+        // A single load shares the connection of the probe, which is the primary flow.
         let flow = if let [load] = case.loads()[..] { load } else { case.primary() };
         let size = flow.load.size_bytes();
         let bytes = |counts: [u64; 2]| counts.into_iter().fold(0, u64::saturating_add).saturating_mul(size);
-        let came = bytes([streamed.received, streamed.warm_up_received]);
-        let came = streamed.arrivals.as_ref().map_or(came, |arrivals| arrivals.bytes.max(came));
-        return [came, bytes([streamed.sent, streamed.warm_up_sent])];
+        let received = bytes([streamed.received, streamed.warm_up_received]);
+        let received = streamed.arrivals.as_ref().map_or(received, |arrivals| arrivals.bytes.max(received));
+        return [received, bytes([streamed.sent, streamed.warm_up_sent])];
     }
     let answered = fact::number(&report.facts, fact_names::ANSWERED).unwrap_or(0.0) as u64;
     let load = &case.primary().load;

@@ -13,7 +13,7 @@ use crate::dial::now_unix_s;
 
 const DAY_S: u64 = 24 * 3600;
 /// Maximum ended sessions to list.
-const LISTED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// Sessions and usage that a server keeps between its starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,28 +21,28 @@ const LISTED: usize = 50;
 pub struct Account {
     /// Sessions in progress and the last ones that ended, by number.
     pub sessions: Vec<Session>,
-    /// First session number of this start. An earlier session without an end was cut short by the end of its server.
+    /// Number of the first session since the server's start. Earlier sessions without an end ended with their server.
     pub first: u64,
     /// Usage of each ticket, by its name.
     pub used: BTreeMap<String, Used>,
 }
 
-struct Open {
+struct OpenSession {
     session: Session,
-    /// Time of its begin or of its last round.
+    /// When the session began or last moved bytes.
     last: Instant,
-    /// Bits/s that its flows in progress may send by their orders.
+    /// Sum of the ordered rates of its flows in progress, in bits/s.
     ordered_bits_per_s: f64,
 }
 
 #[derive(Default)]
 struct Inner {
-    open: BTreeMap<u64, Open>,
-    book: Account,
-    /// Of tickets with a rate limit.
+    open: BTreeMap<u64, OpenSession>,
+    account: Account,
+    /// By the names of tickets that have a rate limit.
     allowances: BTreeMap<String, Allowance>,
     last_number: u64,
-    /// Sessions begun since the start, and the payload of their rounds in bytes.
+    /// Number of sessions since the server's start, and the payload of their rounds in bytes.
     total: (u64, u64),
     is_changed: bool,
 }
@@ -56,51 +56,51 @@ pub(super) struct NewSession<'b> {
     pub(super) client: SocketAddr,
     pub(super) tool: String,
     /// Maximum sessions of the ticket at the same time.
-    pub(super) most: Option<u64>,
+    pub(super) max_sessions: Option<u64>,
 }
 
 impl Sessions {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // The data are valid after a panic of a thread: no step here panics half-way.
+        // The data are valid even if a thread panicked: no update here panics half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Restores the book of an earlier start. Its sessions are over.
-    pub(super) fn restore(&self, book: Account) {
+    /// Restores the account of an earlier start. All of its sessions have ended.
+    pub(super) fn restore(&self, account: Account) {
         let mut inner = self.inner();
-        inner.last_number = book.sessions.iter().map(|session| session.session).max().unwrap_or(0);
-        inner.book = Account { first: inner.last_number.saturating_add(1), ..book };
+        inner.last_number = account.sessions.iter().map(|session| session.session).max().unwrap_or(0);
+        inner.account = Account { first: inner.last_number.saturating_add(1), ..account };
         inner.is_changed = true;
     }
 
-    /// The book, if it changed since the last call.
-    pub(super) fn changed(&self) -> Option<Account> {
+    /// Returns the account if it changed since the last call.
+    pub(super) fn take_changed(&self) -> Option<Account> {
         let mut inner = self.inner();
         if !std::mem::take(&mut inner.is_changed) {
             return None;
         }
         let today = today();
-        inner.book.used.retain(|_, used| used.on(today).day == used.day);
-        let over = inner.book.sessions.iter().cloned();
-        let under_way = inner.open.values().take(LISTED).map(|open| open.session.clone());
+        inner.account.used.retain(|_, used| used.on(today).day == used.day);
+        let ended = inner.account.sessions.iter().cloned();
+        let in_progress = inner.open.values().take(MAX_LISTED).map(|open| open.session.clone());
         Some(Account {
-            sessions: over.chain(under_way).collect(),
-            first: inner.book.first,
-            used: inner.book.used.clone(),
+            sessions: ended.chain(in_progress).collect(),
+            first: inner.account.first,
+            used: inner.account.used.clone(),
         })
     }
 
     /// Begins a session. Returns its number.
     pub(super) fn begin(&self, begins: NewSession<'_>) -> Result<u64, ExceededLimit> {
         let mut inner = self.inner();
-        let own = inner.open.values().filter(|open| open.session.ticket == begins.ticket).count() as u64;
-        if let Some(most) = begins.most.filter(|most| own >= *most) {
+        let count = inner.open.values().filter(|open| open.session.ticket == begins.ticket).count() as u64;
+        if let Some(most) = begins.max_sessions.filter(|most| count >= *most) {
             return Err(ExceededLimit {
                 limit: format!("sessions={most}"),
-                by: if own == 1 {
+                by: if count == 1 {
                     "1 run with this ticket is under way".to_owned()
                 } else {
-                    format!("{own} runs with this ticket are under way")
+                    format!("{count} runs with this ticket are under way")
                 },
                 hint: "wait until one is over".to_owned(),
             });
@@ -118,24 +118,24 @@ impl Sessions {
             rounds: 0,
             bytes: 0,
         };
-        inner.open.insert(number, Open { session, last: Instant::now(), ordered_bits_per_s: 0.0 });
+        inner.open.insert(number, OpenSession { session, last: Instant::now(), ordered_bits_per_s: 0.0 });
         inner.is_changed = true;
         Ok(number)
     }
 
-    /// Ends the session. Returns its record.
+    /// Ends the session. Returns its record; `None` if it is unknown or has ended.
     pub(super) fn end(&self, number: u64) -> Option<Session> {
         let mut inner = self.inner();
         let mut session = inner.open.remove(&number)?.session;
         session.ended_unix_s = Some(now_unix_s());
-        inner.book.sessions.push(session.clone());
-        let too_many = inner.book.sessions.len().saturating_sub(LISTED);
-        inner.book.sessions.drain(..too_many);
+        inner.account.sessions.push(session.clone());
+        let too_many = inner.account.sessions.len().saturating_sub(MAX_LISTED);
+        inner.account.sessions.drain(..too_many);
         inner.is_changed = true;
         Some(session)
     }
 
-    /// Ends all sessions. Returns how many began since the start, and the payload of their rounds in bytes.
+    /// Ends all sessions. Returns the number of sessions since the start, and the payload of their rounds in bytes.
     pub(super) fn end_all(&self) -> (u64, u64) {
         let numbers: Vec<u64> = self.inner().open.keys().copied().collect();
         for number in numbers {
@@ -144,8 +144,8 @@ impl Sessions {
         self.inner().total
     }
 
-    /// Whether that ticket has such a session. If so, marks it as used now.
-    pub(super) fn has(&self, number: u64, ticket: &str) -> bool {
+    /// Marks the session as used now. Returns whether it is open and belongs to that ticket.
+    pub(super) fn touch(&self, number: u64, ticket: &str) -> bool {
         let mut inner = self.inner();
         let open = inner.open.get_mut(&number).filter(|open| open.session.ticket == ticket);
         open.map(|open| open.last = Instant::now()).is_some()
@@ -159,7 +159,7 @@ impl Sessions {
         }
     }
 
-    /// Time since the session was last used; `None` if it is over.
+    /// Returns the time since the session was last used; `None` if it has ended.
     pub(super) fn idle(&self, number: u64) -> Option<Duration> {
         self.inner().open.get(&number).map(|open| open.last.elapsed())
     }
@@ -170,10 +170,10 @@ impl Sessions {
 
     pub(super) fn used_bytes(&self, ticket: &str) -> u64 {
         let inner = self.inner();
-        inner.book.used.get(ticket).map_or(0, |used| used.on(today()).bytes)
+        inner.account.used.get(ticket).map_or(0, |used| used.on(today()).bytes)
     }
 
-    /// Counts bytes of a round of that session. Returns the bytes that its ticket has used today.
+    /// Adds the bytes of a round to that session and its ticket. Returns the bytes that the ticket has used today.
     pub(super) fn count_bytes(&self, number: u64, ticket: &str, bytes: u64) -> u64 {
         let mut inner = self.inner();
         if let Some(open) = inner.open.get_mut(&number) {
@@ -181,7 +181,7 @@ impl Sessions {
             open.last = Instant::now();
         }
         inner.total.1 = inner.total.1.saturating_add(bytes);
-        let used = inner.book.used.entry(ticket.to_owned()).or_default();
+        let used = inner.account.used.entry(ticket.to_owned()).or_default();
         *used = used.on(today());
         used.bytes = used.bytes.saturating_add(bytes);
         let used_bytes = used.bytes;
@@ -189,16 +189,16 @@ impl Sessions {
         used_bytes
     }
 
-    /// Charges bytes moved up and down to the ticket. Returns whether its flows are within the rate, in bits/s.
-    pub(super) fn is_within(&self, ticket: &str, bits_per_s: f64, moved: [u64; 2]) -> bool {
+    /// Charges bytes moved up and down to the ticket's rate limit. Returns whether its flows are within the limit.
+    pub(super) fn charge_rate(&self, ticket: &str, bits_per_s: f64, moved: [u64; 2]) -> bool {
         let mut inner = self.inner();
         let now = Instant::now();
         let allowance = inner.allowances.entry(ticket.to_owned()).or_insert_with(|| Allowance::full(bits_per_s, now));
         allowance.take(bits_per_s, moved, now)
     }
 
-    /// Adds a flow of the session if `check` accepts the rate of the ticket's other flows in progress, in bits/s.
-    pub(super) fn order(
+    /// Adds a flow of the session if `check` accepts the total rate of the ticket's flows in progress, in bits/s.
+    pub(super) fn add_flow(
         &self,
         number: u64,
         ticket: &str,
@@ -208,15 +208,15 @@ impl Sessions {
         let mut inner = self.inner();
         let of_ticket = inner.open.values().filter(|open| open.session.ticket == ticket);
         check(of_ticket.map(|open| open.ordered_bits_per_s).sum())?;
-        // A round of an ended session ends by itself.
+        // If the session has ended, `Relay::run` ends the round.
         if let Some(open) = inner.open.get_mut(&number) {
             open.ordered_bits_per_s += bits_per_s;
         }
         Ok(())
     }
 
-    /// Removes a flow of a session.
-    pub(super) fn over(&self, number: u64, bits_per_s: f64) {
+    /// Removes a flow of the session.
+    pub(super) fn remove_flow(&self, number: u64, bits_per_s: f64) {
         if let Some(open) = self.inner().open.get_mut(&number) {
             open.ordered_bits_per_s = (open.ordered_bits_per_s - bits_per_s).max(0.0);
         }
@@ -232,14 +232,14 @@ mod tests {
     use super::*;
 
     fn begins(ticket: &str, most: Option<u64>) -> NewSession<'_> {
-        NewSession { ticket, client: "192.0.2.1:1".parse().unwrap(), tool: "hairpin".to_owned(), most }
+        NewSession { ticket, client: "192.0.2.1:1".parse().unwrap(), tool: "hairpin".to_owned(), max_sessions: most }
     }
 
     #[test]
     fn a_round_belongs_to_a_session_of_its_own_ticket() {
         let sessions = Sessions::default();
         let number = sessions.begin(begins("aa", None)).unwrap();
-        assert!(sessions.has(number, "aa") && !sessions.has(number, "bb") && !sessions.has(number + 1, "aa"));
+        assert!(sessions.touch(number, "aa") && !sessions.touch(number, "bb") && !sessions.touch(number + 1, "aa"));
         sessions.count_round(number);
         assert_eq!(sessions.end(number).map(|session| session.rounds), Some(1));
         assert!(sessions.end(number).is_none() && sessions.count() == 0);
@@ -265,16 +265,16 @@ mod tests {
         assert_eq!(sessions.count_bytes(number, "aa", 1000), 1000);
         assert_eq!(sessions.count_bytes(number, "aa", 500), 1500);
         assert_eq!((sessions.used_bytes("aa"), sessions.used_bytes("bb")), (1500, 0));
-        let book = sessions.changed().unwrap();
-        assert_eq!(sessions.changed(), None);
-        assert_eq!((book.sessions[0].bytes, book.sessions[0].ended_unix_s), (1500, None));
+        let account = sessions.take_changed().unwrap();
+        assert_eq!(sessions.take_changed(), None);
+        assert_eq!((account.sessions[0].bytes, account.sessions[0].ended_unix_s), (1500, None));
         let again = Sessions::default();
-        again.restore(book.clone());
+        again.restore(account.clone());
         assert_eq!(again.used_bytes("aa"), 1500);
-        let kept = again.changed().expect("the list says at once that its sessions are over");
+        let kept = again.take_changed().expect("a restored account is written at once");
         assert_eq!((kept.sessions[0].session, kept.sessions[0].ended_unix_s, kept.first), (number, None, number + 1));
         assert_eq!(again.begin(begins("aa", None)), Ok(number + 1));
-        let mut yesterday = book;
+        let mut yesterday = account;
         yesterday.used.get_mut("aa").unwrap().day -= 1;
         again.restore(yesterday);
         assert_eq!(again.used_bytes("aa"), 0);
@@ -293,7 +293,7 @@ mod tests {
             });
             let number = sessions.begin(begins("aa", None)).unwrap();
             assert_eq!(sessions.count_bytes(number, "aa", 500), expected, "{day}");
-            assert_eq!(sessions.changed().unwrap().used["aa"].bytes, expected, "{day}");
+            assert_eq!(sessions.take_changed().unwrap().used["aa"].bytes, expected, "{day}");
         }
     }
 
@@ -306,9 +306,9 @@ mod tests {
         sessions.begin(begins("bb", None)).unwrap();
         sessions.count_bytes(number, "aa", 500);
         assert_eq!((sessions.end_all(), sessions.count()), ((2, 500), 0));
-        let book = sessions.changed().unwrap();
-        assert_eq!(book.sessions.iter().map(|session| session.session).collect::<Vec<_>>(), [7, 8, 9]);
-        assert!(book.sessions.iter().all(|session| session.ended_unix_s.is_some()));
+        let account = sessions.take_changed().unwrap();
+        assert_eq!(account.sessions.iter().map(|session| session.session).collect::<Vec<_>>(), [7, 8, 9]);
+        assert!(account.sessions.iter().all(|session| session.ended_unix_s.is_some()));
     }
 
     fn session_of_old() -> Session {
@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Files are untrusted.
+    /// Account files are untrusted.
     #[test]
     fn the_largest_session_number_does_not_stop_the_server() {
         let sessions = Sessions::default();
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn all_flows_of_a_ticket_have_one_rate() {
         let sessions = Sessions::default();
-        let second_of_rate = |ticket| sessions.is_within(ticket, 8000.0, [1000, 0]);
+        let second_of_rate = |ticket| sessions.charge_rate(ticket, 8000.0, [1000, 0]);
         assert!((0..10).all(|_| second_of_rate("aa")), "ten seconds' worth");
         assert!(!second_of_rate("aa") && second_of_rate("bb"));
     }
@@ -346,9 +346,9 @@ mod tests {
         let sessions = Sessions::default();
         let [number, other] = [(); 2].map(|()| sessions.begin(begins("aa", None)).unwrap());
         let beside = |expected: f64| move |beside: f64| (assert_eq!(beside, expected), Ok(())).1;
-        sessions.order(number, "aa", 5.0, beside(0.0)).unwrap();
-        sessions.order(other, "aa", 2.0, beside(5.0)).unwrap();
-        sessions.over(number, 5.0);
-        sessions.order(number, "aa", 1.0, beside(2.0)).unwrap();
+        sessions.add_flow(number, "aa", 5.0, beside(0.0)).unwrap();
+        sessions.add_flow(other, "aa", 2.0, beside(5.0)).unwrap();
+        sessions.remove_flow(number, 5.0);
+        sessions.add_flow(number, "aa", 1.0, beside(2.0)).unwrap();
     }
 }

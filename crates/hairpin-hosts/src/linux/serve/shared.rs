@@ -23,7 +23,7 @@ use crate::tls::Tls;
 /// A ticket that the server accepts.
 #[derive(Clone, Debug)]
 pub struct AcceptedTicket {
-    /// Its public name.
+    /// Public name of the ticket.
     pub id: String,
     pub secret: Secret,
     /// Expiry, in seconds since 1970.
@@ -31,14 +31,14 @@ pub struct AcceptedTicket {
     pub limits: Limits,
 }
 
-/// Reads the ticket of that name, which a stranger sent; `None` if it is not accepted.
+/// Reads the ticket of that name, which an unauthenticated client sent; `None` if the ticket is not accepted.
 pub type Tickets = Box<dyn Fn(&str) -> io::Result<Option<AcceptedTicket>> + Send + Sync>;
 
 pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) sessions: Sessions,
     pub(super) lease: Lease,
-    /// Reads valid tickets; a revoked one is not among them.
+    /// Reads valid tickets; revoked ones are invalid.
     pub(super) tickets: Tickets,
     pub(super) host: Host,
     pub(super) about: ServerInfo,
@@ -46,26 +46,26 @@ pub(super) struct Shared {
     pub(super) at: SocketAddr,
     pub(super) events: Sender<Event>,
     pub(super) refusing: AtomicU32,
-    /// Number of clients refused without a reason.
-    pub(super) untold: AtomicU64,
-    /// A byte in it wakes the serving thread.
+    /// Number of clients that were refused without a reason.
+    pub(super) refused_silently: AtomicU64,
+    /// Writing a byte wakes the serving thread.
     pub(super) wake: UnixStream,
 }
 
 impl Shared {
     /// Reports an event and wakes the serving thread.
     pub(super) fn report(&self, event: Event) {
-        // If the byte does not fit, others will wake it.
+        // If the byte does not fit, earlier ones wake the thread.
         drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
     }
 
-    /// Address of this host that the client uses, if it has several.
+    /// Returns the local address and port that the client uses.
     pub(super) fn at_of(&self, frames: &Frames<Tls>) -> SocketAddr {
         frames.carrier().socket().local_addr().unwrap_or(self.at)
     }
 }
 
-/// Text from a client, shortened for a log.
+/// Makes text from a client safe for a log, with at most 100 characters.
 pub(super) fn short(text: &str) -> String {
     printable(text).chars().take(100).collect()
 }

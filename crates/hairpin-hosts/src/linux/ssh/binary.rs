@@ -1,4 +1,4 @@
-//! A program file to copy to another host: which machines it runs on, and its name there.
+//! A program file to copy to another host: its headers, which tell where it runs, and the name of the copy.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -9,11 +9,11 @@ use hairpin_model::{Failure, FailureKind};
 use ring::digest::{Context, SHA256};
 
 const DIGEST_BYTES: usize = 8;
-/// The headers of a program file are within these first bytes.
+/// Bytes at the start of a program file that contain its headers.
 const HEADERS_BYTES: u64 = 64 << 10;
-/// `uname -s` where such a file runs.
+/// Output of `uname -s` on a host that runs ELF files.
 const SYSTEM: &str = "Linux";
-/// `e_machine` (elf(5)), and its names in `uname -m`.
+/// Values of `e_machine` (elf(5)), and the names that `uname -m` prints for each.
 const MACHINES: &[(u16, &[&str])] = &[
     (3, &["i386", "i486", "i586", "i686"]),
     (40, &["armv6l", "armv7l", "armv8l"]),
@@ -34,7 +34,7 @@ pub struct Binary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Elf {
     machine: u16,
-    /// It names no dynamic loader.
+    /// Whether the file needs no dynamic loader.
     is_static: bool,
 }
 
@@ -42,13 +42,13 @@ impl Binary {
     /// Reads the headers, the size and the digest.
     ///
     /// # Errors
-    /// It cannot be read, is not a program, or is dynamically linked: that would need the same libraries there.
+    /// The file cannot be read, is not a program, or is dynamically linked: it would need libraries on the other host.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let unread = |error: io::Error| {
             Failure::new(
                 &error,
                 format!("cannot read the program {}: {error}", path.display()),
-                "which file is to be copied? --copy-binary=FILE names it",
+                "give the file to copy with --copy-binary=FILE",
             )
         };
         let mut file = File::open(path).map_err(unread)?;
@@ -57,15 +57,15 @@ impl Binary {
         let elf = Elf::read(&head).ok_or_else(|| {
             Failure::new(
                 FailureKind::Unsupported,
-                format!("{} is no program of Linux, so it is not copied", path.display()),
-                "--copy-binary=FILE names a static one, as `cargo xtask dist` builds it",
+                format!("{} is not a Linux program, so it is not copied", path.display()),
+                "give a static program with --copy-binary=FILE; `cargo xtask dist` builds one",
             )
         })?;
         if !elf.is_static {
             return Err(Failure::new(
                 FailureKind::Unsupported,
                 format!("{} is linked dynamically, so it is not copied", path.display()),
-                "`cargo xtask dist` builds a static one: run that, or name it by --copy-binary=FILE",
+                "`cargo xtask dist` builds a static one; give its path with --copy-binary=FILE",
             ));
         }
         let mut digest = Context::new(&SHA256);
@@ -82,7 +82,7 @@ impl Binary {
         }
         let digest = digest.finish();
         let hexadecimal = digest.as_ref()[..DIGEST_BYTES].iter().fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("a text takes all");
+            write!(text, "{byte:02x}").expect("writing to a String succeeds");
             text
         });
         Ok(Self { path: path.to_owned(), bytes, digest: hexadecimal, elf })
@@ -97,15 +97,15 @@ impl Binary {
         self.bytes
     }
 
-    /// Name of a copy, different for each version and build.
+    /// Returns the file name of a copy, which differs for each version and build.
     pub fn name(&self) -> String {
         format!("hairpin-{}-{}", env!("CARGO_PKG_VERSION"), self.digest)
     }
 
-    /// Whether it runs on a host where `uname -sm` says `system`.
+    /// Checks that the program runs on a host where `uname -sm` prints `system`.
     ///
     /// # Errors
-    /// It does not.
+    /// The program is for another system or machine.
     pub fn check_for(&self, system: &str) -> Result<(), Failure> {
         let known =
             MACHINES.iter().find(|(machine, _)| *machine == self.elf.machine).map_or(&[][..], |(_, names)| names);
@@ -113,19 +113,19 @@ impl Binary {
         if fits {
             return Ok(());
         }
-        let own = known.first().map_or_else(|| format!("machine {}", self.elf.machine), |name| (*name).to_owned());
+        let arch = known.first().map_or_else(|| format!("machine {}", self.elf.machine), |name| (*name).to_owned());
         Err(Failure::new(
             FailureKind::Unsupported,
-            format!("{} is for {SYSTEM} {own}, and the host is {system}", self.path.display()),
-            "--copy-binary=FILE names a static program for it, or install Hairpin there",
+            format!("{} is for {SYSTEM} {arch}, and the host is {system}", self.path.display()),
+            "give a static program for that host with --copy-binary=FILE, or install Hairpin there",
         ))
     }
 }
 
 impl Elf {
-    /// `None` if it is not an ELF file, or a header is incomplete.
+    /// Parses the headers; `None` if the file is not an ELF program or a header is incomplete.
     fn read(file: &[u8]) -> Option<Self> {
-        /// A segment that names the dynamic loader.
+        /// Type of the segment that contains the path of the dynamic loader.
         const PT_INTERP: u32 = 3;
         let (is_64_bit, is_little) = match file {
             [0x7f, b'E', b'L', b'F', class @ (1 | 2), data @ (1 | 2), ..] => (*class == 2, *data == 1),
@@ -147,7 +147,7 @@ impl Elf {
         let kinds = (0..count).map(|index| number(table.checked_add(index.checked_mul(size)?)?, 4));
         let kinds: Vec<u64> = kinds.collect::<Option<_>>()?;
         let machine = u16::try_from(number(18, 2)?).ok()?;
-        // Without segments it is no program.
+        // A file without segments is not a program.
         (!kinds.is_empty()).then(|| Self { machine, is_static: !kinds.contains(&u64::from(PT_INTERP)) })
     }
 }
@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// A file header, and segments of those types.
+    /// Builds a file header and segments of those types.
     fn elf(is_64_bit: bool, is_little: bool, machine: u16, kinds: &[u32]) -> Vec<u8> {
         let (header, segment) = if is_64_bit { (64, 56) } else { (52, 32) };
         let mut file = vec![0; header + segment * kinds.len()];
@@ -188,10 +188,10 @@ mod tests {
             let read = |kinds: &[u32]| Elf::read(&elf(is_64_bit, is_little, 62, kinds));
             assert_eq!(read(&[1, 2]), Some(Elf { machine: 62, is_static: true }));
             assert_eq!(read(&[6, 3, 1]), Some(Elf { machine: 62, is_static: false }));
-            assert_eq!(read(&[]), None, "no program");
+            assert_eq!(read(&[]), None, "not a program");
         }
         assert_eq!(Elf::read(b"#!/bin/sh\n"), None);
-        // A table within the file header would make a program of a file that ends there.
+        // A segment table within the file header is invalid.
         let mut within = elf(false, true, 62, &[1, 3]);
         within[28] = 0;
         assert_eq!([46, 52, within.len()].map(|end| Elf::read(&within[..end])), [None; 3]);
@@ -219,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn a_dynamic_program_and_what_is_none_are_refused() {
+    fn dynamic_programs_and_other_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("program");
         std::fs::write(&file, elf(true, true, 62, &[3])).unwrap();
         let why = Binary::read(&file).unwrap_err();
         assert!(why.cause.contains("is linked dynamically") && why.hint.contains("cargo xtask dist"), "{why}");
         std::fs::write(&file, "#!/bin/sh\n").unwrap();
-        assert!(Binary::read(&file).unwrap_err().cause.contains("is no program of Linux"));
+        assert!(Binary::read(&file).unwrap_err().cause.contains("is not a Linux program"));
         assert!(Binary::read(folder.path().join("no").as_path()).unwrap_err().cause.contains("cannot read"));
     }
 

@@ -1,4 +1,4 @@
-//! A child process whose output is read within limits of size and time; it is always ended and reaped.
+//! A child process whose output is read up to limits of size and time. The child is always ended and reaped.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -13,14 +13,14 @@ use crate::linux::wait::{WaitFor, wait_any};
 
 /// Maximum bytes to keep of each output.
 const MAX_BYTES: usize = 16 << 10;
-/// Interval between checks whether it has ended.
-const LOOK: Duration = Duration::from_millis(50);
-/// Time to end after SIGTERM.
-const ENDING: Duration = Duration::from_secs(1);
+/// Polling interval for the end of the process.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time for the process to end after SIGTERM.
+const TERM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why waiting for a program was given up.
 #[derive(Debug)]
-pub(super) enum GivenUp {
+pub(super) enum WaitError {
     TimedOut,
     /// The user interrupted Hairpin.
     Interrupted,
@@ -29,20 +29,21 @@ pub(super) enum GivenUp {
 }
 
 /// A running program. Dropping this ends it.
-pub(super) struct Bounded {
+pub(super) struct BoundedChild {
     child: Child,
     stdout: Output<ChildStdout>,
     stderr: Output<ChildStderr>,
 }
 
-/// Output of a program so far, and its source until that is closed.
+/// Output read from a program so far.
 struct Output<F> {
+    /// `None` once the program has closed it.
     from: Option<F>,
     text: Vec<u8>,
 }
 
-impl Bounded {
-    /// Starts it in its own process group: Ctrl-C at the terminal is for Hairpin, which then ends it in order.
+impl BoundedChild {
+    /// Starts a program in its own process group, so that Ctrl-C interrupts only Hairpin, which then ends the program.
     pub(super) fn start(command: &mut Command, input: Stdio) -> io::Result<Self> {
         let command = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).spawn()?;
@@ -51,18 +52,19 @@ impl Bounded {
         Ok(Self { child, stdout, stderr })
     }
 
-    /// Reads its output until `found` returns something; `None` if the program ends before.
+    /// Reads the output until `found` returns a value for it. Returns the value; `None` if the program ends before.
     pub(super) fn read<T>(
         &mut self,
         at_most: Duration,
         stop: &AtomicBool,
         found: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, GivenUp> {
+    ) -> Result<Option<T>, WaitError> {
         let deadline = Instant::now() + at_most;
         loop {
-            // Output from before its end is still to be read.
-            let has_ended = self.child.try_wait().map_err(GivenUp::Io)?.is_some();
-            let was_ready = self.take(if has_ended { Duration::ZERO } else { LOOK }).map_err(GivenUp::Io)?;
+            // If the program has ended, its remaining output is still read.
+            let has_ended = self.child.try_wait().map_err(WaitError::Io)?.is_some();
+            let was_ready =
+                self.poll(if has_ended { Duration::ZERO } else { POLL_INTERVAL }).map_err(WaitError::Io)?;
             if let Some(what) = found(&self.stdout()) {
                 return Ok(Some(what));
             }
@@ -70,46 +72,46 @@ impl Bounded {
                 return Ok(None);
             }
             if stop.load(Ordering::Relaxed) {
-                return Err(GivenUp::Interrupted);
+                return Err(WaitError::Interrupted);
             }
             if Instant::now() > deadline {
-                return Err(GivenUp::TimedOut);
+                return Err(WaitError::TimedOut);
             }
         }
     }
 
-    /// Its standard output so far.
+    /// Standard output so far.
     pub(super) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.stdout.text).into_owned()
     }
 
-    /// Its standard error so far.
+    /// Standard error so far.
     pub(super) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.stderr.text).into_owned()
     }
 
-    /// Closes its input, waits up to `at_most` for its end, then sends signals. Returns its exit status.
+    /// Closes the program's input and waits up to `at_most` for its end; then sends SIGTERM and, after 1 s, SIGKILL.
     pub(super) fn end(&mut self, at_most: Duration) -> io::Result<ExitStatus> {
         drop(self.child.stdin.take());
-        if let Some(status) = self.ended_within(at_most)? {
+        if let Some(status) = self.wait_for_exit(at_most)? {
             return Ok(status);
         }
-        // It fails if the program has just ended.
+        // Fails if the program has just ended.
         kill_process(Pid::from_child(&self.child), Signal::TERM).ok();
-        if let Some(status) = self.ended_within(ENDING)? {
+        if let Some(status) = self.wait_for_exit(TERM_TIMEOUT)? {
             return Ok(status);
         }
         drop(self.child.kill());
         self.child.wait()
     }
 
-    fn ended_within(&mut self, at_most: Duration) -> io::Result<Option<ExitStatus>> {
+    fn wait_for_exit(&mut self, at_most: Duration) -> io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + at_most;
         loop {
             match self.child.try_wait()? {
                 None if Instant::now() < deadline => {
-                    // If its output were not read, a program that prints much would block and not end.
-                    self.take(LOOK / 5)?;
+                    // A program that prints much would block and not end if its output were not read.
+                    self.poll(POLL_INTERVAL / 5)?;
                 }
                 status => return Ok(status),
             }
@@ -117,22 +119,22 @@ impl Bounded {
     }
 
     /// Waits for output and reads it. Returns whether there was any.
-    fn take(&mut self, at_most: Duration) -> io::Result<bool> {
+    fn poll(&mut self, at_most: Duration) -> io::Result<bool> {
         let files = [self.stdout.from.as_ref().map(AsFd::as_fd), self.stderr.from.as_ref().map(AsFd::as_fd)];
         let open = files.iter().flatten().map(|file| (*file, WaitFor::Input));
         let mut ready = wait_any(open, at_most)?.into_iter();
-        let [of_stdout, of_stderr] = files.map(|file| file.is_some() && ready.next() == Some(true));
-        if of_stdout {
-            self.stdout.take()?;
+        let [stdout_ready, stderr_ready] = files.map(|file| file.is_some() && ready.next() == Some(true));
+        if stdout_ready {
+            self.stdout.read_once()?;
         }
-        if of_stderr {
-            self.stderr.take()?;
+        if stderr_ready {
+            self.stderr.read_once()?;
         }
-        Ok(of_stdout || of_stderr)
+        Ok(stdout_ready || stderr_ready)
     }
 }
 
-impl Drop for Bounded {
+impl Drop for BoundedChild {
     fn drop(&mut self) {
         // There is no caller to report an error to.
         drop(self.end(Duration::ZERO));
@@ -140,7 +142,7 @@ impl Drop for Bounded {
 }
 
 impl<F: Read> Output<F> {
-    fn take(&mut self) -> io::Result<()> {
+    fn read_once(&mut self) -> io::Result<()> {
         let mut bytes = [0; 4096];
         let Some(from) = &mut self.from else { return Ok(()) };
         match from.read(&mut bytes) {
@@ -162,8 +164,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn shell(script: &str) -> Bounded {
-        Bounded::start(Command::new("sh").args(["-c", script]), Stdio::piped()).unwrap()
+    fn shell(script: &str) -> BoundedChild {
+        BoundedChild::start(Command::new("sh").args(["-c", script]), Stdio::piped()).unwrap()
     }
 
     fn nothing(_: &str) -> Option<()> {
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn of_much_output_the_begin_is_kept_and_the_program_goes_on() {
+    fn only_the_begin_of_long_output_is_kept_and_the_program_continues() {
         let mut program = shell("head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2");
         assert_eq!(program.read(LONG, &AtomicBool::new(false), nothing).unwrap(), None);
         assert_eq!((program.stdout().len(), program.stderr().len()), (MAX_BYTES, MAX_BYTES));
@@ -190,19 +192,19 @@ mod tests {
     }
 
     #[test]
-    fn one_that_takes_too_long_or_heeds_no_signal_is_ended() {
+    fn a_program_that_takes_too_long_or_ignores_sigterm_is_ended() {
         let (go, stop) = (AtomicBool::new(false), AtomicBool::new(true));
         let mut program = shell("trap '' TERM; echo set; while :; do sleep 1; done");
         let is_set = |text: &str| (!text.is_empty()).then_some(());
         assert!(program.read(LONG, &go, is_set).unwrap().is_some());
-        assert!(matches!(program.read(Duration::ZERO, &go, nothing), Err(GivenUp::TimedOut)));
-        assert!(matches!(program.read(LONG, &stop, nothing), Err(GivenUp::Interrupted)));
+        assert!(matches!(program.read(Duration::ZERO, &go, nothing), Err(WaitError::TimedOut)));
+        assert!(matches!(program.read(LONG, &stop, nothing), Err(WaitError::Interrupted)));
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(program.end(Duration::ZERO).unwrap().signal(), Some(9));
     }
 
     #[test]
-    fn a_program_that_a_child_of_it_outlives_has_ended_all_the_same() {
+    fn a_program_has_ended_even_if_its_child_outlives_it() {
         let mut program = shell("sleep 1000 & echo $!; exec 1>&-; exit 3");
         assert_eq!(program.read(LONG, &AtomicBool::new(false), nothing).unwrap(), None);
         assert_eq!(program.end(LONG).unwrap().code(), Some(3));

@@ -1,8 +1,8 @@
 //! A server that is started on another host over ssh, for one run.
 //!
-//! The system's `ssh` client is used, with the user's keys, known hosts and configuration. It never prompts: it must
-//! log in without a password, on a host whose key it knows. The server ends with the run; when its standard input
-//! closes, because the client or the connection has died; and at the latest when its ticket expires.
+//! The system's `ssh` client is used, with the user's keys, known hosts and configuration. It never prompts, so it must
+//! be able to log in without a password, to a host whose key is known. The server ends with the run, or when its
+//! standard input closes because the client or the connection failed, and at the latest when its ticket expires.
 
 mod binary;
 mod child;
@@ -16,40 +16,40 @@ use hairpin_engine::ends::start::TICKET_VARIABLE;
 use hairpin_model::{Failure, FailureKind};
 
 pub use self::binary::Binary;
-use self::child::{Bounded, GivenUp};
+use self::child::{BoundedChild, WaitError};
 use crate::ssh_host::SshHost;
 use crate::ticket::{Ticket, host_and_port};
 
-/// The ssh program and its first options; default `ssh`.
+/// Environment variable with the ssh program and its first options; default `ssh`.
 pub const VARIABLE: &str = "HAIRPIN_SSH";
-/// Port for data, unless the user chooses one.
-const PORT: u16 = 7420;
-/// Time-out for ssh to report what it knows of a host.
-const KNOWING: Duration = Duration::from_secs(10);
+/// Port for data if the user does not choose one.
+const DEFAULT_PORT: u16 = 7420;
+/// Time-out for `ssh -G`.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time-out for ssh to log in and the server to start.
-const STARTING: Duration = Duration::from_secs(45);
-const COPYING: Duration = Duration::from_mins(5);
+const START_TIMEOUT: Duration = Duration::from_secs(45);
+const COPY_TIMEOUT: Duration = Duration::from_mins(5);
 /// Time for the server to end by itself after its input is closed.
-const ENDING: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest life of the server, as an argument of `--for`.
 const MAX_LIFETIME: &str = "7d";
-/// Prefix of the line that reports the missing program; the system's name follows.
+/// Prefix of the line that reports the missing program, before the output of `uname -sm`.
 const MISSING: &str = "hairpin is missing on ";
-const FAILED_ITSELF: i32 = 255;
-/// Exit code of `hairpin` for something unavailable, such as a port.
-const NOT_TO_BE_HAD: i32 = 2;
+const SSH_FAILED_CODE: i32 = 255;
+/// Exit code of `hairpin` if a resource such as a port is unavailable.
+const UNAVAILABLE_CODE: i32 = 2;
 /// Maximum lines of an error to show.
 const MAX_LINES: usize = 6;
 
-/// Options of ssh: no prompts, and nothing but this one session. The first of two equal options wins, so those in
-/// [`VARIABLE`] precede these.
+/// Options of ssh: no prompts, no forwarding, no shared connection. ssh uses the first value of an option, so the
+/// options in [`VARIABLE`] precede these.
 const OPTIONS: &str = "-T -a -x -oBatchMode=yes -oConnectTimeout=15 -oConnectionAttempts=1 -oControlMaster=no \
      -oClearAllForwardings=yes -oPermitLocalCommand=no -oRemoteCommand=none -oLogLevel=ERROR";
 
-/// Why no server was started.
+/// Why the server was not started.
 #[derive(Debug)]
 pub enum Unstarted {
-    /// There is no `hairpin` there; `uname -sm` printed this.
+    /// The host has no `hairpin`. Contains the output of `uname -sm` there.
     Missing(String),
     Failed(Failure),
     /// The user interrupted Hairpin.
@@ -58,13 +58,14 @@ pub enum Unstarted {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Program<'b> {
-    /// The one that the shell there finds, preferably a copy of this one.
+    /// A copy of this binary if the host has one, else the `hairpin` that the shell there finds.
     Any(Option<&'b Binary>),
     Copy(&'b Binary),
 }
 
-/// How to reach a host.
+/// How to reach a host over ssh.
 pub struct Ssh<'s> {
+    /// The ssh program and its first options.
     words: Vec<String>,
     to: SshHost,
     stop: &'s AtomicBool,
@@ -73,49 +74,49 @@ pub struct Ssh<'s> {
 /// A running server. Dropping this ends it.
 pub struct Server {
     pub ticket: Ticket,
-    child: Bounded,
+    child: BoundedChild,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // There is no caller to report an error to. What outlives the connection ends by itself.
-        drop(self.child.end(ENDING));
+        // There is no caller to report an error to. If ssh does not end the server, its closed input does.
+        drop(self.child.end(END_TIMEOUT));
     }
 }
 
 impl<'s> Ssh<'s> {
-    /// Uses the ssh that [`VARIABLE`] names, until `stop` is set.
+    /// Uses the ssh program in [`VARIABLE`]. Once `stop` is set, calls return [`Unstarted::Interrupted`].
     pub fn of_user(to: SshHost, stop: &'s AtomicBool) -> Self {
-        let own = std::env::var(VARIABLE).unwrap_or_default();
-        let mut words: Vec<String> = own.split_whitespace().map(str::to_owned).collect();
+        let command = std::env::var(VARIABLE).unwrap_or_default();
+        let mut words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
         if words.is_empty() {
             words.push("ssh".to_owned());
         }
         Self { words, to, stop }
     }
 
-    /// Starts a server with its data on `port`; by default on 7420, or on any port if that is unavailable.
+    /// Starts a server on `port`; by default on 7420, or on any free port if 7420 is unavailable.
     ///
     /// # Errors
-    /// The host is not reached, or the server does not start.
+    /// The host is unreachable, or the server does not start.
     pub fn start(&self, program: Program, port: Option<u16>) -> Result<Server, Unstarted> {
         let host = self.host_name()?;
-        let mut started = self.start_at(program, port.unwrap_or(PORT), &host)?;
+        let mut started = self.start_at(program, port.unwrap_or(DEFAULT_PORT), &host)?;
         if started.is_err() && port.is_none() {
             started = self.start_at(program, 0, &host)?;
         }
         started.map_err(Unstarted::Failed)
     }
 
-    /// Starts a server at that port. The inner error means that only the port is unavailable.
+    /// Starts a server on that port. Returns an inner error if only the port is unavailable.
     fn start_at(&self, program: Program, port: u16, host: &str) -> Result<Result<Server, Failure>, Unstarted> {
-        let mut child = self.run(&serving(program, port), Stdio::piped())?;
-        let read = child.read(STARTING, self.stop, |text| {
-            // The shell's configuration may print lines before it.
+        let mut child = self.run(&serve_command(program, port), Stdio::piped())?;
+        let read = child.read(START_TIMEOUT, self.stop, |text| {
+            // The shell's configuration may print lines before the ticket.
             let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
             whole.lines().find_map(|line| Ticket::parse(line.trim()).ok())
         });
-        if let Some(ticket) = read.map_err(|why| self.given_up(why, "start a server on", STARTING))? {
+        if let Some(ticket) = read.map_err(|why| self.wait_failure(why, "start a server on", START_TIMEOUT))? {
             let ticket = Ticket { host: host.to_owned(), ..ticket };
             return Ok(Ok(Server { ticket, child }));
         }
@@ -123,59 +124,59 @@ impl<'s> Ssh<'s> {
         let code = child.end(Duration::ZERO).ok().and_then(|status| status.code());
         match (system, code) {
             (Some(system), _) => Err(Unstarted::Missing(system)),
-            (None, Some(FAILED_ITSELF)) => Err(Unstarted::Failed(self.unreached(&child))),
-            (None, Some(NOT_TO_BE_HAD)) => Ok(Err(self.not_served(&child, code))),
-            (None, _) => Err(Unstarted::Failed(self.not_served(&child, code))),
+            (None, Some(SSH_FAILED_CODE)) => Err(Unstarted::Failed(self.unreachable_failure(&child))),
+            (None, Some(UNAVAILABLE_CODE)) => Ok(Err(self.serve_failure(&child, code))),
+            (None, _) => Err(Unstarted::Failed(self.serve_failure(&child, code))),
         }
     }
 
-    /// Copies the program to where [`Ssh::start`] finds it.
+    /// Copies the program to the path where [`Ssh::start`] finds it.
     ///
     /// # Errors
-    /// It cannot be read here or written there.
+    /// The program cannot be read here or written there.
     pub fn copy(&self, binary: &Binary) -> Result<(), Unstarted> {
-        let cannot = |why: String| {
+        let copy_failure = |why: String| {
             let cause = format!("cannot copy {} to {}: {why}", binary.path().display(), self.to);
             Unstarted::Failed(Failure::new(FailureKind::Other, cause, "is there room in the home directory there?"))
         };
-        let file = File::open(binary.path()).map_err(|error| cannot(error.to_string()))?;
-        let mut child = self.run(&copying(binary), Stdio::from(file))?;
-        let read = child.read(COPYING, self.stop, |_| None::<()>);
-        read.map_err(|why| self.given_up(why, "copy the program to", COPYING))?;
+        let file = File::open(binary.path()).map_err(|error| copy_failure(error.to_string()))?;
+        let mut child = self.run(&copy_command(binary), Stdio::from(file))?;
+        let read = child.read(COPY_TIMEOUT, self.stop, |_| None::<()>);
+        read.map_err(|why| self.wait_failure(why, "copy the program to", COPY_TIMEOUT))?;
         match child.end(Duration::ZERO).ok().and_then(|status| status.code()) {
             Some(0) => Ok(()),
-            Some(FAILED_ITSELF) => Err(Unstarted::Failed(self.unreached(&child))),
-            _ => Err(cannot(last_words(&child))),
+            Some(SSH_FAILED_CODE) => Err(Unstarted::Failed(self.unreachable_failure(&child))),
+            _ => Err(copy_failure(last_error_lines(&child))),
         }
     }
 
-    /// The name or address that ssh connects to (`ssh -G`), which may differ from what the user typed.
+    /// Returns the name or address that ssh connects to (`ssh -G`), which may differ from the one that the user typed.
     fn host_name(&self) -> Result<String, Unstarted> {
         let mut child = self.spawn(&["-G"], None, Stdio::null())?;
-        let read = child.read(KNOWING, self.stop, |_| None::<()>);
-        read.map_err(|why| self.given_up(why, "ask ssh about", KNOWING))?;
+        let read = child.read(QUERY_TIMEOUT, self.stop, |_| None::<()>);
+        read.map_err(|why| self.wait_failure(why, "ask ssh about", QUERY_TIMEOUT))?;
         let text = child.stdout();
         let name = text.lines().find_map(|line| line.strip_prefix("hostname "));
-        let is_one = |name: &&str| {
+        let is_valid = |name: &&str| {
             let bracketed = if name.contains(':') { format!("[{name}]") } else { (*name).to_owned() };
             host_and_port(&bracketed).is_some()
         };
-        match name.filter(is_one) {
+        match name.filter(is_valid) {
             Some(name) => Ok(name.to_owned()),
             None => Err(Unstarted::Failed(Failure::new(
                 FailureKind::Other,
-                format!("cannot ask ssh about {}: {}", self.to, last_words(&child)),
+                format!("cannot ask ssh about {}: {}", self.to, last_error_lines(&child)),
                 format!("what does `{} -G {}` print?", self.words.join(" "), self.to.host),
             ))),
         }
     }
 
-    /// Starts ssh to run a command there.
-    fn run(&self, command: &str, input: Stdio) -> Result<Bounded, Unstarted> {
+    /// Starts ssh, which runs the command on the host.
+    fn run(&self, command: &str, input: Stdio) -> Result<BoundedChild, Unstarted> {
         self.spawn(&[], Some(command), input)
     }
 
-    fn spawn(&self, first: &[&str], command: Option<&str>, input: Stdio) -> Result<Bounded, Unstarted> {
+    fn spawn(&self, first: &[&str], command: Option<&str>, input: Stdio) -> Result<BoundedChild, Unstarted> {
         let mut ssh = Command::new(&self.words[0]);
         ssh.env_remove(TICKET_VARIABLE);
         ssh.args(&self.words[1..]).args(first).args(OPTIONS.split_whitespace());
@@ -186,52 +187,52 @@ impl<'s> Ssh<'s> {
             ssh.args(["-p", &port.to_string()]);
         }
         ssh.args(["--", &self.to.host]).args(command);
-        Bounded::start(&mut ssh, input).map_err(|error| {
+        BoundedChild::start(&mut ssh, input).map_err(|error| {
             Unstarted::Failed(Failure::new(
                 &error,
                 format!("cannot start `{}`: {error}", self.words[0]),
-                format!("install the client of OpenSSH, or name another one in {VARIABLE}"),
+                format!("install the OpenSSH client, or name another one in {VARIABLE}"),
             ))
         })
     }
 
-    fn given_up(&self, why: GivenUp, operation: &str, at_most: Duration) -> Unstarted {
+    fn wait_failure(&self, why: WaitError, operation: &str, at_most: Duration) -> Unstarted {
         let why = match why {
-            GivenUp::Interrupted => return Unstarted::Interrupted,
-            GivenUp::TimedOut => format!("no answer for {} s", at_most.as_secs()),
-            GivenUp::Io(error) => error.to_string(),
+            WaitError::Interrupted => return Unstarted::Interrupted,
+            WaitError::TimedOut => format!("no answer for {} s", at_most.as_secs()),
+            WaitError::Io(error) => error.to_string(),
         };
         let hint = format!("does `{}` end at once?", self.as_typed());
         Unstarted::Failed(Failure::new(FailureKind::Other, format!("cannot {operation} {}: {why}", self.to), hint))
     }
 
     /// Explains a failure of ssh itself.
-    fn unreached(&self, child: &Bounded) -> Failure {
-        let said = child.stderr();
+    fn unreachable_failure(&self, child: &BoundedChild) -> Failure {
+        let stderr = child.stderr();
         let typed = self.as_typed();
-        // ssh has one exit code for all failures; its messages are not translated.
-        let hint = if said.contains("Permission denied") {
+        // ssh has one exit code for all failures, but its messages are the same in all locales.
+        let hint = if stderr.contains("Permission denied") {
             format!(
-                "ssh may not ask for a password here: give it a key or an agent with which `{typed}` asks nothing"
+                "ssh may not ask for a password here: set up a key or an agent, so that `{typed}` does not prompt"
             )
-        } else if said.contains("Host key verification failed") {
-            format!("the key of that host is unknown or another one: `{typed}` shows it, and asks")
+        } else if stderr.contains("Host key verification failed") {
+            format!("the key of that host is unknown or has changed: run `{typed}` to check it")
         } else {
             format!("`{typed}` has to work first")
         };
-        Failure::new(FailureKind::Unreachable, format!("cannot reach {}: {}", self.to, last_words(child)), hint)
+        Failure::new(FailureKind::Unreachable, format!("cannot reach {}: {}", self.to, last_error_lines(child)), hint)
     }
 
-    fn not_served(&self, child: &Bounded, code: Option<i32>) -> Failure {
-        let code = code.map_or_else(|| "a signal ended it".to_owned(), |code| format!("exit code {code}"));
+    fn serve_failure(&self, child: &BoundedChild, code: Option<i32>) -> Failure {
+        let code = code.map_or_else(|| "killed by a signal".to_owned(), |code| format!("exit code {code}"));
         Failure::new(
             FailureKind::Other,
-            format!("`hairpin serve` on {} ended before it served ({code}): {}", self.to, last_words(child)),
-            "--server-port takes another port; --copy-binary takes a copy of this program",
+            format!("`hairpin serve` on {} ended before it served ({code}): {}", self.to, last_error_lines(child)),
+            "choose another port with --server-port, or copy this program there with --copy-binary",
         )
     }
 
-    /// What a user would type to test ssh.
+    /// Returns the command line that tests ssh by hand.
     fn as_typed(&self) -> String {
         let port = self.to.port.map_or(String::new(), |port| format!("-p {port} "));
         let user = self.to.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
@@ -239,14 +240,14 @@ impl<'s> Ssh<'s> {
     }
 }
 
-/// The command line that serves. It suits any login shell: one word for `sh`, on one line, as csh(1) needs it.
-fn serving(program: Program, port: u16) -> String {
+/// Returns the command line that runs the server. One line with one quoted word suits all login shells.
+fn serve_command(program: Program, port: u16) -> String {
     let (copy, finds_any) = match program {
         Program::Any(copy) => (copy, true),
         Program::Copy(copy) => (Some(copy), false),
     };
     let copied = copy
-        .map_or(String::new(), |copy| format!("{}; if [ -x \"$copy\" ]; then program=$copy; fi; ", copy_of(copy)));
+        .map_or(String::new(), |copy| format!("{}; if [ -x \"$copy\" ]; then program=$copy; fi; ", copy_path(copy)));
     let any = "if [ -z \"$program\" ] && command -v hairpin >/dev/null; then program=hairpin; fi; ";
     let any = if finds_any { any } else { "" };
     // Binds only the address that this client reached.
@@ -257,27 +258,27 @@ fn serving(program: Program, port: u16) -> String {
     )
 }
 
-/// The command line that stores its input as the copy. A broken connection ends the input too, so the size is compared.
-fn copying(binary: &Binary) -> String {
+/// Returns the command line that stores its input as the copy. It checks the size: the connection may break.
+fn copy_command(binary: &Binary) -> String {
     format!(
         "exec sh -c '{}; new=\"$copy.$$\"; umask 077; mkdir -p \"${{copy%/*}}\" && cat >\"$new\" && \
          if [ $(wc -c <\"$new\") -eq {} ]; then chmod 700 \"$new\" && mv -f \"$new\" \"$copy\"; else rm -f \"$new\"; \
-         echo \"the copy is not whole\" >&2; exit 1; fi'",
-        copy_of(binary),
+         echo \"the copy is incomplete\" >&2; exit 1; fi'",
+        copy_path(binary),
         binary.bytes()
     )
 }
 
-fn copy_of(binary: &Binary) -> String {
+fn copy_path(binary: &Binary) -> String {
     format!("copy=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/hairpin/{}\"", binary.name())
 }
 
-/// The last lines on standard error, joined.
-fn last_words(child: &Bounded) -> String {
-    let said = child.stderr();
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+/// Joins the last lines on standard error.
+fn last_error_lines(child: &BoundedChild) -> String {
+    let stderr = child.stderr();
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match &lines[lines.len().saturating_sub(MAX_LINES)..] {
-        [] => "it says nothing".to_owned(),
+        [] => "no error message".to_owned(),
         last => last.join("; "),
     }
 }
@@ -305,7 +306,7 @@ mod tests {
         (folder, binary)
     }
 
-    /// Runs the command in a shell as sshd does. Returns its output and exit code.
+    /// Runs the command in a shell, as sshd does. Returns its standard output and exit code.
     fn shell(command: &str, home: &Path, connection: &str, input: &[u8]) -> (String, Option<i32>) {
         let path = format!("{}:/usr/bin:/bin", home.display());
         let mut shell = Command::new("/bin/sh");
@@ -314,7 +315,7 @@ mod tests {
             shell.env("SSH_CONNECTION", connection);
         }
         let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // A command that reads nothing may have closed it.
+        // Fails if the command has closed its input.
         child.stdin.take().unwrap().write_all(input).ok();
         let output = child.wait_with_output().unwrap();
         (String::from_utf8(output.stdout).unwrap(), output.status.code())
@@ -335,7 +336,7 @@ mod tests {
             ("fe80::2%eth0 40000 fe80::1%eth0 22", "[::]"),
             ("", "0.0.0.0"),
         ] {
-            let said = shell(&serving(Program::Any(None), 7420), folder.path(), connection, b"");
+            let said = shell(&serve_command(Program::Any(None), 7420), folder.path(), connection, b"");
             let expected = format!("serve --bind {at}:7420 --once --for 7d --quiet --until-input-closes\n");
             assert_eq!(said, (expected, Some(0)), "{connection}");
         }
@@ -344,7 +345,7 @@ mod tests {
     #[test]
     fn a_copy_is_preferred_and_used_alone_if_asked_for() {
         let (folder, binary) = with_binary();
-        let run = |program| shell(&serving(program, 1), folder.path(), "", b"");
+        let run = |program| shell(&serve_command(program, 1), folder.path(), "", b"");
         let (text, code) = run(Program::Any(None));
         assert!(text.starts_with("hairpin is missing on Linux ") && code == Some(127), "{text}");
         program(&folder.path().join("hairpin"), "echo found");
@@ -360,13 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_there_whole_or_not_at_all_and_only_its_user_can_read_it() {
+    fn an_incomplete_copy_is_removed_and_only_its_user_can_read_a_complete_one() {
         let (folder, binary) = with_binary();
         let bytes = std::fs::read(binary.path()).unwrap();
         let cache = folder.path().join(".cache/hairpin");
-        assert_eq!(shell(&copying(&binary), folder.path(), "", &bytes[..119]).1, Some(1));
+        assert_eq!(shell(&copy_command(&binary), folder.path(), "", &bytes[..119]).1, Some(1));
         assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
-        assert_eq!(shell(&copying(&binary), folder.path(), "", &bytes), (String::new(), Some(0)));
+        assert_eq!(shell(&copy_command(&binary), folder.path(), "", &bytes), (String::new(), Some(0)));
         assert_eq!(std::fs::read(cache.join(binary.name())).unwrap(), bytes);
         assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 1);
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -1,8 +1,8 @@
-//! CoDel, controlled delay (RFC 8289): when packets have waited too long for too long, the queue drops a packet as it
-//! leaves, and then more and more often until the wait is short again.
+//! CoDel, controlled delay (RFC 8289). When packets have waited too long for too long, the queue drops a packet as it
+//! leaves, and then drops more and more often until the wait is short again.
 //!
-//! The names are those of the RFC's pseudocode (section 5). Its control law, `t + interval / sqrt(count)`, is computed
-//! in whole ns, rounded down. The RFC's largest packet is the link's MTU.
+//! The names are those in the RFC's pseudocode (section 5). Its control law, `t + interval / sqrt(count)`, is computed
+//! in whole ns, rounded down. The RFC's maximum packet size is the link's MTU.
 
 use hairpin_model::Refused;
 
@@ -38,7 +38,7 @@ pub(super) fn check(codel: &Codel) -> Option<Contradiction> {
     })
 }
 
-/// CoDel's state, as in section 5 of the RFC.
+/// The state of CoDel, as in section 5 of the RFC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     codel: Codel,
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Removes the next packet to send; those that CoDel drops go to `out`.
+    /// Removes and returns the next packet to send. Packets that CoDel drops go to `out`.
     pub(super) fn dequeue(&mut self, waiting: &mut Waiting, now_ns: u64, out: &mut Outbox) -> Option<InFlight> {
         let (mut packet, mut ok_to_drop) = self.take(waiting, now_ns);
         if self.dropping {
@@ -130,7 +130,7 @@ mod tests {
 
     /// The closed form for a queue that only grows. Packet k arrives at k / 2 ms and would leave the queue at k ms, so
     /// it has waited k / 2 ms. Packet 10 is the first that waited 5 ms; the first drop is 100 ms later, at 110 ms. Each
-    /// later drop is due 100 ms / sqrt(count) after the due time before, and happens when the next packet leaves the
+    /// later drop is due 100 ms / sqrt(count) after the previous due time, and happens when the next packet leaves the
     /// queue, at a whole ms.
     #[test]
     fn under_a_lasting_overload_packets_are_dropped_at_the_times_of_the_control_law() {
@@ -150,13 +150,13 @@ mod tests {
 
     #[test]
     fn a_queue_that_drains_within_the_interval_loses_nothing() {
-        // 99 packets at once have drained after 99 ms.
+        // 99 packets that arrive together have drained after 99 ms.
         let outcomes = fates(&format!("{LINE} codel=5ms/100ms"), &stream(99, 0));
         assert_eq!(departures(&outcomes).len(), 99);
     }
 
-    /// At 12 kbit/s a packet takes 1 s. Each packet that leaves the queue has waited at least a second, but only one
-    /// packet of the MTU waits behind it, which the RFC allows.
+    /// At 12 kbit/s a packet takes 1 s. Each packet that leaves the queue has waited at least a second, but no more
+    /// than one MTU of bytes waits behind it, which the RFC allows.
     #[test]
     fn with_no_more_than_the_mtu_behind_it_a_packet_may_wait_as_long_as_it_likes() {
         let half_seconds = (0..40).map(|number| (number * 2 + 1) * 500 * MS);
@@ -174,8 +174,8 @@ mod tests {
         assert!(least_wait_ns >= 5 * MS, "{least_wait_ns}");
     }
 
-    /// A second overload soon after resumes near the drop rate of the first: its first two drops are
-    /// interval / sqrt(n - 1) apart, n being the drops of the first.
+    /// A second overload soon after the first resumes near the first one's drop rate: its first two drops are interval
+    /// / sqrt(n - 1) apart, where n is the number of drops in the first overload.
     #[test]
     fn a_second_overload_soon_after_meets_the_rate_of_drops_of_the_first() {
         let second_ns = 4000 * MS;

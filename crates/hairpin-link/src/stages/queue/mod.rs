@@ -1,6 +1,6 @@
 //! The bottleneck: packets wait in a queue for a rate, or for the opportunities of a replayed trace.
 //!
-//! One packet is being sent and the others wait behind it. The limit applies to those that wait: a packet that arrives
+//! One packet is being sent and the others wait behind it. The limit applies to waiting packets: a packet that arrives
 //! and finds no room is dropped (tail drop, reason `full`). With `codel=` packets are also dropped as they leave the
 //! queue (reason `codel`, see [`codel`]). A packet leaves this stage when its last bit has been sent. Sizes are those
 //! of IP packets; no link header is added.
@@ -43,11 +43,11 @@ pub const CARD: Card = Card {
     },
 };
 
-/// A profile may also write `up=` and `down=` for `up.rate=` and `down.rate=`.
+/// A profile may also contain `up=` and `down=` for `up.rate=` and `down.rate=`.
 const RATE: Word = Word {
     name: "rate",
     example: "rate=10mbit",
-    says: "how many bits of IP packets a second go through; up=5.5mbit and down=80mbit for one direction each",
+    says: "how many bits of IP packets per second go through; up=5.5mbit and down=80mbit for one direction each",
     read: |path, value| rate_bits_per_s(value).map(|rate| path.bottleneck.rate_bits_per_s = Some(rate)),
     shown: |path| path.bottleneck.rate_bits_per_s.map(shown_rate),
     about: None,
@@ -80,7 +80,7 @@ const QUEUE: Word = Word {
 const CODEL: Word = Word {
     name: "codel",
     example: "codel=5ms/100ms",
-    says: "the queue drops by CoDel (RFC 8289): the wait that is acceptable, and for how long it may be longer",
+    says: "the queue drops by CoDel (RFC 8289): the acceptable wait, and for how long it may be exceeded",
     read: |path, value| codel::read(value).map(|codel| path.bottleneck.codel = Some(codel)),
     shown: |path| path.bottleneck.codel.map(codel::shown),
     about: Some(Requirement { clear: |path| path.bottleneck.codel = None, ..A_RATE }),
@@ -89,7 +89,7 @@ const CODEL: Word = Word {
 const A_RATE: Requirement =
     Requirement { needs: "a rate", example: "rate=10mbit", there: |path| path.bottleneck.sends(), clear: |_| () };
 
-/// Default queue limit in packets: that of netem, and of Linux Ethernet interfaces.
+/// Default queue limit in packets, as in netem and for Linux Ethernet interfaces.
 pub const DEFAULT_PACKETS: u64 = 1000;
 
 /// Maximum queue limit in packets.
@@ -117,7 +117,7 @@ fn read(value: &str) -> Result<Limit, Refused> {
             None => limit.bytes.replace(bytes_of(part)?).is_some(),
         };
         if twice {
-            let problem = format!("`{value}` gives two limits of one kind");
+            let problem = format!("`{value}` gives two limits of the same kind");
             return Err(Refused::new(problem, "one in bytes, one in packets, or both: 64KiB,100packets"));
         }
     }
@@ -183,7 +183,7 @@ fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
 struct Queue {
     limit: Limit,
     waiting: Waiting,
-    /// The packet being sent, and when its last bit is sent.
+    /// The packet being sent, and when its last bit will have been sent, in ns.
     sending: Option<(InFlight, u64)>,
     service: Box<dyn Service>,
     codel: Option<codel::State>,
@@ -332,7 +332,7 @@ mod tests {
     }
 
     proptest! {
-        /// An independent model: packets not yet being sent wait; a packet that finds no room is dropped.
+        /// An independent model: packets that are not yet being sent wait; a packet that finds no room is dropped.
         #[test]
         fn tail_drop_keeps_exactly_those_that_find_room(
             limit_packets in 1_usize..6,

@@ -1,24 +1,24 @@
-//! Serialisation: a packet of S bytes takes 8 S / rate seconds to send.
+//! Transmission at a rate: a packet of S bytes takes 8 S / rate seconds to send.
 //!
-//! The end of each packet is exact to a fraction of a nanosecond while the line stays busy: the remainder of the
-//! division by the rate is carried to the next packet, so any number of packets is rounded down to whole ns only once.
+//! While the line stays busy, the end of each packet is exact to a fraction of a nanosecond: the remainder of the
+//! division by the rate is carried over to the next packet, so rounding errors do not add up.
 
 use super::service::Service;
 
-/// Bits in a byte, times ns in a second.
+/// Bits per byte times ns per second.
 const BIT_NS: u64 = 8_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     bits_per_s: u64,
-    /// End of the last packet, rounded down.
+    /// End of the last packet, rounded down to ns.
     through_ns: u64,
-    /// Rounded-off part of that end: `remainder / bits_per_s` ns.
+    /// The part of that end that was rounded off: `remainder / bits_per_s` ns.
     remainder: u64,
 }
 
 impl Rate {
-    /// An idle line.
+    /// Creates an idle line.
     pub(super) fn new(bits_per_s: u64) -> Self {
         Self { bits_per_s: bits_per_s.max(1), through_ns: 0, remainder: 0 }
     }
@@ -44,14 +44,14 @@ mod tests {
 
     #[test]
     fn packets_that_come_together_leave_one_serialisation_after_another() {
-        // 1500 B at 12 Mbit/s take 1 ms.
+        // 1500 B take 1 ms at 12 Mbit/s.
         let left = departures(&fates("rate=12mbit", &packets([(7, 1500); 4])));
         assert_eq!(left, [(0, 1_000_007), (1, 2_000_007), (2, 3_000_007), (3, 4_000_007)]);
     }
 
     #[test]
     fn a_million_packets_do_not_drift() {
-        // 1500 B at 7 Mbit/s take 1714285.714... ns.
+        // 1500 B take 1714285.714... ns at 7 Mbit/s.
         let mut arrivals = (0..1_000_000_u64).map(|number| number * 1_714_285);
         let mut rate = super::Rate::new(7_000_000);
         let mut through_ns = 0;
@@ -63,8 +63,8 @@ mod tests {
     }
 
     proptest! {
-        /// The closed form, in exact fractions of a ns: a packet ends its own serialisation time after the later of its
-        /// arrival and the end before.
+        /// The closed form, in exact fractions of a ns: sending of a packet starts at its arrival or at the end of the
+        /// previous packet, whichever is later, and takes its transmission time.
         #[test]
         fn every_packet_leaves_when_lindley_says(
             bits_per_s in 1_000_u64..2_000_000_000,
@@ -72,7 +72,7 @@ mod tests {
         ) {
             let mut at_ns = 0;
             let arrivals: Vec<(u64, u32)> = packets_in.iter().map(|(gap_ns, size)| { at_ns += gap_ns; (at_ns, *size) }).collect();
-            // Times in units of 1 / rate ns are integers.
+            // In units of 1 / rate ns, times are integers.
             let rate = u128::from(bits_per_s);
             let mut end = 0_u128;
             let expected: Vec<(u64, u64)> = (0..).zip(&arrivals).map(|(number, (at_ns, size))| {

@@ -1,8 +1,8 @@
-//! Replays a [`Trace`]. A packet leaves at the opportunity that carries its last byte. The rest of an opportunity goes
-//! to the next packet if it is already waiting, and is lost otherwise.
+//! Replays a [`Trace`]. A packet leaves at the opportunity that carries its last byte. The rest of an opportunity is
+//! used for the next packet if that is already waiting, and is lost otherwise.
 //!
-//! An opportunity carries 1500 bytes of IP packets. mahimahi counts 1504, because its packets have a TUN header of four
-//! bytes.
+//! An opportunity carries 1500 bytes of IP packets. In mahimahi it carries 1504, because its packets include a TUN
+//! header of four bytes.
 
 use super::service::Service;
 use crate::trace::{OPPORTUNITY_BYTES, Trace};
@@ -12,11 +12,11 @@ const NS_PER_MS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     trace: Trace,
-    /// Number of restarts of the trace.
+    /// Number of times that the trace was restarted.
     repeats: u64,
     /// Index of the current opportunity.
     at: usize,
-    /// Bytes that it can still carry.
+    /// Number of bytes that the current opportunity can still carry.
     left_bytes: u32,
 }
 
@@ -41,7 +41,7 @@ impl Replay {
         }
     }
 
-    /// Skips to the first opportunity at `now_ns` or later.
+    /// Skips to the first opportunity at or after `now_ns`.
     fn skip_to(&mut self, now_ns: u64) {
         let now_ms = now_ns.div_ceil(NS_PER_MS);
         let period_ms = self.trace.period_ms();
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_packet_leaves_at_the_opportunity_that_carries_its_last_byte() {
         const MS: u64 = 1_000_000;
-        // Two opportunities at 3 ms; the trace restarts at 5 ms, with one at 5 + 1.
+        // Two opportunities at 3 ms. The trace restarts at 5 ms, so its first opportunity repeats at 6 ms.
         let trace = "1\n3\n3\n5\n";
         let arrivals = [(0, 1500), (0, 1000), (0, 1000), (0, 1000), (0, 1500), (0, 1500)];
         let expected = [(0, MS), (1, 3 * MS), (2, 3 * MS), (3, 3 * MS), (4, 5 * MS), (5, 6 * MS)];
@@ -106,7 +106,7 @@ mod tests {
     }
 
     proptest! {
-        /// As in mahimahi: opportunity after opportunity, each carrying bytes of the waiting packets.
+        /// Like mahimahi: goes through all opportunities, each of which carries bytes of waiting packets.
         #[test]
         fn equals_a_walk_through_every_opportunity(
             gaps_ms in prop::collection::vec(0_u64..4, 1..20),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::packet::InFlight;
 use crate::stage::Held;
 
-/// Packets with their arrival times, in order.
+/// Packets and their arrival times, in order.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     packets: VecDeque<(InFlight, u64)>,
@@ -13,7 +13,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Empty, with room for `packets`.
+    /// Creates an empty queue with memory for `packets`.
     pub(super) fn with_room(packets: usize) -> Self {
         Self { packets: VecDeque::with_capacity(packets), bytes: 0 }
     }

@@ -1,4 +1,4 @@
-//! System calls behind safe functions; the only place of this crate with `unsafe`.
+//! Safe wrappers of system calls. The only module of this crate with `unsafe` code.
 #![allow(unsafe_code, reason = "the clocks and the time stamp counter have no safe wrapper in std")]
 
 pub mod time;

@@ -1,11 +1,11 @@
 //! Reading clocks.
 
-/// CLOCK_MONOTONIC in ns, by the vDSO.
+/// CLOCK_MONOTONIC in ns, read through the vDSO.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// CLOCK_REALTIME in ns since 1970-01-01 UTC, by the vDSO: the clock of the kernel's packet stamps.
+/// CLOCK_REALTIME in ns since 1970-01-01 UTC, read through the vDSO. The kernel's packet timestamps use this clock.
 pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
@@ -24,7 +24,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     ns
 }
 
-/// The time stamp counter.
+/// The value of the time stamp counter.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn ticks() -> u64 {
@@ -32,7 +32,7 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Without a time stamp counter the ticks are nanoseconds of CLOCK_MONOTONIC.
+/// On machines without a time stamp counter, ticks are nanoseconds of CLOCK_MONOTONIC.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub fn ticks() -> u64 {

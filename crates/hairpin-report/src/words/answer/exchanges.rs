@@ -1,4 +1,4 @@
-//! The words of an answer to exchanges of small writes.
+//! Answers about exchanges of small writes.
 
 use hairpin_model::ladder::{self, row_name};
 use hairpin_model::names::joined;
@@ -7,7 +7,7 @@ use hairpin_model::{CaseSummary, path};
 
 use super::figures::{interval, latency, p50};
 
-/// `exchange of 100x2 B over tcp`.
+/// Such as `exchange of 100x2 B over tcp`.
 fn exchange(row: &CaseSummary) -> String {
     let case = &row.case;
     let request = case.primary().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
@@ -28,7 +28,7 @@ pub(super) fn remedy(default: &CaseSummary, best: &CaseSummary) -> String {
         p50(default),
         p50(best),
         row_name(best),
-        unpaused(best),
+        pauses(best),
         gain.unwrap_or_default()
     )
 }
@@ -39,19 +39,19 @@ pub(super) fn no_remedy(default: &CaseSummary, have_intervals: Option<bool>) -> 
         Some(true) => "; no remedy was found to be faster",
         Some(false) => "; the rounds are too few to tell which remedy is faster",
     };
-    format!("An {} takes {} at p50 with default options{unproved}.", exchange(default), measured(default))
+    format!("An {} takes {} at p50 with default options{unproved}.", exchange(default), full_p50(default))
 }
 
-pub(super) fn only(row: &CaseSummary) -> String {
-    format!("An {} takes {} at p50 with {}: {}.", exchange(row), measured(row), row_name(row), moved(row))
+pub(super) fn only_remedy(row: &CaseSummary) -> String {
+    format!("An {} takes {} at p50 with {}: {}.", exchange(row), full_p50(row), row_name(row), rate(row))
 }
 
 pub(super) fn fastest(rows: &[&CaseSummary]) -> Option<String> {
     let first = *rows.first()?;
     let (what, name) = (exchange(first), row_name(first));
-    let (moved, took) = (moved(first), measured(first));
+    let (moved, took) = (rate(first), full_p50(first));
     Some(if rows.len() == 1 {
-        format!("Fastest remedy for an {what}: {name}{}, {moved}, p50 {took}.", unpaused(first))
+        format!("Fastest remedy for an {what}: {name}{}, {moved}, p50 {took}.", pauses(first))
     } else {
         format!(
             "Fastest remedies for an {what}, no difference found: {}. {name} moves {moved}, p50 {took}.",
@@ -60,11 +60,11 @@ pub(super) fn fastest(rows: &[&CaseSummary]) -> Option<String> {
     })
 }
 
-fn measured(row: &CaseSummary) -> String {
+fn full_p50(row: &CaseSummary) -> String {
     latency(row.primary().latency_ns.p50)
 }
 
-fn moved(row: &CaseSummary) -> String {
+fn rate(row: &CaseSummary) -> String {
     row.bytes_per_ms().map(|figure| byte_rate(figure.value * 1e3)).unwrap_or_default()
 }
 
@@ -72,8 +72,8 @@ fn names(rows: &[&CaseSummary]) -> String {
     joined(&rows.iter().map(|row| row_name(row)).collect::<Vec<_>>())
 }
 
-/// A note if the remedy lacks pauses of the others, in brackets after a blank; else empty.
-fn unpaused(row: &CaseSummary) -> &'static str {
+/// Returns a note, with a leading space, if the remedy has fewer pauses than others; else empty.
+fn pauses(row: &CaseSummary) -> &'static str {
     match row.case.primary().load.exchange().and_then(|exchange| exchange.pauses_left()) {
         Some(0) => " (without the pauses that --gap puts between writes)",
         Some(_) => " (with fewer of the pauses that --gap puts between writes)",
@@ -113,7 +113,7 @@ pub(super) fn other_transports(rows: &[&CaseSummary]) -> Option<String> {
     (!told.is_empty()).then(|| format!("The same writes take {}.", joined(&told)))
 }
 
-/// Over each path: with default options, and with the best remedy, if any.
+/// For each path, returns the time with default options and that with the best remedy, if any.
 pub(super) fn other_paths(paths: &[Vec<&CaseSummary>]) -> Option<String> {
     let of_path = |rows: &Vec<&CaseSummary>| {
         let default = rows.first()?;

@@ -1,4 +1,4 @@
-//! The words of an answer: each statement is a sentence, the first is the headline.
+//! The texts of an answer: each statement becomes a sentence; the first one is the headline.
 
 mod exchanges;
 mod figures;
@@ -13,13 +13,13 @@ use hairpin_model::{CaseSummary, EndKind, Figure, Run, Statement, Waiting, path}
 
 use figures::{NO_WINNER, if_invalid, latency, name, p50};
 
-/// Puts the answer into its `headline` and `sentences`.
+/// Writes the answer into `headline` and `sentences`.
 pub fn write_answer(run: &mut Run) {
     (run.answer.headline, run.answer.sentences) = answer(run);
 }
 
-/// The headline, empty without an answer, and the sentences after it. The words that the run was saved with are not
-/// used; statements on cases that a damaged run lacks are omitted.
+/// Returns the headline (empty without an answer) and the other sentences. Ignores texts saved with the run. Omits
+/// statements about cases that are missing from a damaged run.
 pub fn answer(run: &Run) -> (String, Vec<String>) {
     let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement));
     (sentences.next().unwrap_or_default(), sentences.collect())
@@ -40,7 +40,7 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::Reference { case, ratio, same_conditions } => Some(reference(row(case)?, *ratio, *same_conditions)),
         Said::Remedy { default, best } => Some(exchanges::remedy(row(default)?, row(best)?)),
         Said::NoRemedy { default, have_intervals } => Some(exchanges::no_remedy(row(default)?, *have_intervals)),
-        Said::OnlyRemedy { case } => Some(exchanges::only(row(case)?)),
+        Said::OnlyRemedy { case } => Some(exchanges::only_remedy(row(case)?)),
         Said::FastestRemedies { cases } => exchanges::fastest(&rows(cases)),
         Said::EqualRemedies { cases } => exchanges::equal(&rows(cases)),
         Said::WithoutPauses { case } => exchanges::without_pauses(row(case)?),
@@ -103,7 +103,7 @@ fn finding(run: &Run, code: &str, row: &CaseSummary) -> Option<String> {
         }
         "link-saturated" => format!("The link's rate limits it (finding {code})."),
         _ => {
-            // The share of a finding is that of the case it explains best.
+            // The share of a finding is that of the case for which it is largest.
             let to = if finding.cases.len() > 1 { "up to " } else { "" };
             format!("Finding {code} explains {to}{part} of {}.", kind.a_thing())
         }
@@ -134,7 +134,7 @@ fn single(row: &CaseSummary) -> String {
     }
 }
 
-/// The best of these cases, the first one.
+/// Names the best of these cases, which is the first one.
 fn best(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let kind = CaseKind::of(&rows.first()?.case);
     if kind == CaseKind::RoundTrips { fastest(run, rows, verdict) } else { one_way::best(run, kind, rows, verdict) }
@@ -155,7 +155,7 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option
     })
 }
 
-/// The fastest over each path, with those without a difference found from it.
+/// Names the fastest case over each path, and the cases for which no difference from it was found.
 fn over_paths(run: &Run, paths: &[Vec<&CaseSummary>]) -> Option<String> {
     let fastest = |rows: &Vec<&CaseSummary>| rows.first().map(|row| name(row));
     let who = fastest(paths.first()?)?;
@@ -179,8 +179,8 @@ fn over_paths(run: &Run, paths: &[Vec<&CaseSummary>]) -> Option<String> {
     })
 }
 
-/// Ratios below this are printed in percent: small differences must not read as 1.00x.
-const FACTOR: f64 = 1.1;
+/// Below this, ratios are printed in percent, so that a small difference is not printed as 1.00x.
+const MIN_FACTOR: f64 = 1.1;
 
 fn reference(row: &CaseSummary, ratio: f64, same_conditions: bool) -> String {
     let how = if same_conditions {
@@ -188,6 +188,6 @@ fn reference(row: &CaseSummary, ratio: f64, same_conditions: bool) -> String {
     } else {
         format!("({})", row.case.ends.in_words())
     };
-    let more = if ratio < FACTOR { change(ratio) } else { factor(ratio) };
+    let more = if ratio < MIN_FACTOR { change(ratio) } else { factor(ratio) };
     format!("{} {how}: {} ({more}).", row.case.marked_transport(), p50(row))
 }

@@ -1,4 +1,4 @@
-//! The words of an answer to probes under load.
+//! Answers about probes under load.
 
 use hairpin_model::names::{joined, shortened};
 use hairpin_model::phases::Phase;
@@ -11,18 +11,18 @@ use hairpin_model::{Case, CaseSummary, Figure, Responsiveness, Run, path};
 use super::figures::{if_invalid, latency, p50, with_interval};
 use super::one_way::causes;
 
-/// Maximum ratio of idle medians that are reported as one.
-const ALIKE: f64 = 1.05;
-/// Maximum number of named loads; the table has all.
+/// Maximum ratio of idle medians that are reported as one value.
+const MAX_IDLE_RATIO: f64 = 1.05;
+/// Maximum loads named in one sentence; the table shows all.
 const MAX_NAMED: usize = 3;
 
-/// The cases with the same probe over the same path.
+/// What cases with the same probe over the same path share.
 struct Probe {
-    /// ` over home-uplink`, and the probe if there are several.
+    /// Such as ` over home-uplink`; includes the probe if there are several.
     place: String,
-    /// Whether there is no other probe and no other path.
+    /// Whether there are no other probes and no other paths.
     is_only: bool,
-    /// The words that all loads share.
+    /// Words that all loads share.
     shared: Vec<String>,
 }
 
@@ -41,12 +41,12 @@ impl Probe {
         Self { place, is_only: others.is_empty(), shared: shared(&same) }
     }
 
-    /// The place, if there are several.
+    /// Returns the place if there are several.
     fn elsewhere(&self) -> &str {
         if self.is_only { "" } else { &self.place }
     }
 
-    /// The name of a load, without the words that all share: `tcp up congestion=cubic`.
+    /// Returns the name of a load, without the words that all share: `tcp up congestion=cubic`.
     fn load(&self, row: &CaseSummary) -> String {
         let words = row.case.load_words();
         let kept = words.iter().enumerate().filter(|(place, word)| *place == 0 || !self.shared.contains(word));
@@ -54,7 +54,7 @@ impl Probe {
         kept.join(" ")
     }
 
-    /// For each: `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`.
+    /// Returns for each case: `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`.
     fn added(&self, rows: &[&CaseSummary]) -> String {
         let each = |row: &&CaseSummary| {
             let (added, name) = (added(row), self.load(row));
@@ -67,12 +67,12 @@ impl Probe {
     }
 }
 
-/// The words that the loads of these cases share.
+/// Returns the words that the loads of these cases share.
 fn shared(cases: &[&Case]) -> Vec<String> {
     let all: Vec<Vec<String>> =
         cases.iter().filter(|case| !case.loads().is_empty()).map(|case| case.load_words()).collect();
     match all.as_slice() {
-        // A single load needs no write size to distinguish it.
+        // A single load needs no write size in its name.
         [_] => cases.iter().flat_map(|case| case.loads()).map(|flow| exact_bytes(flow.load.size_bytes())).collect(),
         [first, others @ ..] => {
             first.iter().filter(|word| others.iter().all(|words| words[1..].contains(word))).cloned().collect()
@@ -89,13 +89,13 @@ fn idle(row: &CaseSummary) -> String {
     idle_ns(row).map_or_else(|| DASH.to_owned(), duration)
 }
 
-/// The idle median, or the range if there are several.
+/// Returns the idle median, or the range if there are several.
 fn idle_of_all(rows: &[&CaseSummary]) -> String {
     let (low, high) = rows
         .iter()
         .filter_map(|row| idle_ns(row))
         .fold((f64::INFINITY, 0.0_f64), |(low, high), idle| (low.min(idle), high.max(idle)));
-    if high <= ALIKE * low {
+    if high <= MAX_IDLE_RATIO * low {
         return duration(f64::midpoint(low, high));
     }
     format!("{} to {}", duration(low), duration(high))
@@ -105,8 +105,8 @@ fn added(row: &CaseSummary) -> Option<Figure> {
     row.under_load.as_ref()?.added_ns.p50
 }
 
-/// `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3 ms, and the
-/// queue holds 213 KiB.`
+/// Such as `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3
+/// ms, and the queue holds 213 KiB.`
 pub(super) fn load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> String {
     let probe = Probe::of(run, row);
     let (load, place, idle, loaded) = (probe.load(row), &probe.place, idle(row), p50(row));
@@ -130,7 +130,7 @@ pub(super) fn load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> St
     format!("{effect}{queue}.{}", if_invalid(row))
 }
 
-/// The loads that add least and most.
+/// Names the loads that add least and most.
 pub(super) fn loads(
     run: &Run,
     rows: &[&CaseSummary],
@@ -140,7 +140,7 @@ pub(super) fn loads(
     let probe = Probe::of(run, rows.first()?);
     let (idle, place) = (idle_of_all(rows), &probe.place);
     if least.is_empty() {
-        let each = |row: &&CaseSummary| format!("{} beside {}", p50(row), probe.load(row));
+        let each = |row: &&CaseSummary| format!("{} during {}", p50(row), probe.load(row));
         let each = shortened(&rows.iter().map(each).collect::<Vec<_>>(), MAX_NAMED);
         let has_interval = |row: &&CaseSummary| added(row).and_then(Figure::interval).is_some();
         let known: Vec<&CaseSummary> = rows.iter().copied().filter(has_interval).collect();
@@ -163,7 +163,7 @@ fn responsiveness_of(row: &CaseSummary) -> Option<&Responsiveness> {
     row.under_load.as_ref()?.responsiveness_rpm.as_ref()
 }
 
-/// `311 round trips per minute (95 % interval 305-320)`.
+/// Such as `311 round trips per minute (95 % interval 305-320)`.
 fn per_minute(rpm: &Responsiveness) -> String {
     let unit = |per_minute| format!("{} round trips per minute", number(per_minute));
     with_interval(Some(rpm.figure), unit, number_bounds)
@@ -180,12 +180,12 @@ pub(super) fn load_gets(run: &Run, row: &CaseSummary) -> Option<String> {
 pub(super) fn responsiveness(run: &Run, rows: &[&CaseSummary]) -> Option<String> {
     let (first, probe) = (responsiveness_of(rows.first()?)?, Probe::of(run, rows.first()?));
     let each =
-        |row: &&CaseSummary| Some(format!("{} beside {}", per_minute(responsiveness_of(row)?), probe.load(row)));
+        |row: &&CaseSummary| Some(format!("{} during {}", per_minute(responsiveness_of(row)?), probe.load(row)));
     let each = shortened(&rows.iter().filter_map(each).collect::<Vec<_>>(), MAX_NAMED);
     Some(format!("Responsiveness{}, by {}: {each}.", probe.elsewhere(), first.draft))
 }
 
-/// The difference between the phases without a load.
+/// Describes the difference between the phases of a case without a load.
 pub(super) fn without_load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> String {
     let probe = Probe::of(run, row);
     let (idle, loaded, place, invalid) = (idle(row), p50(row), probe.elsewhere(), if_invalid(row));
@@ -203,14 +203,14 @@ pub(super) fn without_load(run: &Run, row: &CaseSummary, verdict: Option<Verdict
     }
 }
 
-/// The probe's losses in that phase.
+/// Describes the probe's losses in this phase.
 pub(super) fn probe_lost(run: &Run, row: &CaseSummary, phase: Phase) -> Option<String> {
     let phases = row.under_load.as_ref()?.phases.each();
     let ledger = phases.into_iter().find(|(of, _)| *of == phase).map(|(_, figures)| &figures.probe.ledger)?;
     let probe = Probe::of(run, row);
-    let beside =
-        if row.case.loads().is_empty() { "without a load".to_owned() } else { format!("beside {}", probe.load(row)) };
+    let during =
+        if row.case.loads().is_empty() { "without a load".to_owned() } else { format!("during {}", probe.load(row)) };
     let (lost, sent) = (share(ledger.missing_share()), counted(ledger.sent, "message"));
     let (place, causes) = (probe.elsewhere(), causes(ledger));
-    Some(format!("The probe lost {lost} of {sent} in the {phase} phase {beside}{place}: {causes}."))
+    Some(format!("The probe lost {lost} of {sent} in the {phase} phase {during}{place}: {causes}."))
 }

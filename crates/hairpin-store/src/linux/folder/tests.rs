@@ -1,4 +1,4 @@
-//! Nothing outside the folder is opened, regardless of its content, and nothing in it makes a call wait.
+//! Nothing outside the folder is opened, whatever it contains, and nothing in it can make a call block.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::*;
 
-/// A folder `run`; next to it a file `secret` and a folder `elsewhere`.
+/// Creates a folder `run`, and beside it a file `secret` and a folder `elsewhere`.
 fn place() -> (tempfile::TempDir, Folder) {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("secret"), "secret").unwrap();
@@ -73,7 +73,7 @@ fn a_file_over_its_limit_is_refused_even_if_it_grows() {
     let sparse = File::create(folder.path().join("sparse")).unwrap();
     sparse.set_len(1 << 40).unwrap();
     assert_eq!(refusal(folder.read("sparse", 1 << 20)), Refusal::TooLarge(1 << 20));
-    // Files in /proc have the size 0 and yet content, as if they had grown since the check.
+    // Files in /proc report size 0 but have content, like files that have grown since the check.
     let proc = Folder::open(Path::new("/proc/self")).unwrap();
     assert_eq!(refusal(proc.read("status", 10)), Refusal::TooLarge(10));
 }
@@ -97,7 +97,7 @@ fn a_named_file_is_written_through_the_users_links_and_no_others() {
     let (place, _folder) = place();
     let path = |name: &str| place.path().join(name);
     symlink("secret", path("link")).unwrap();
-    // Guessed names of the temporary file.
+    // Guesses of the temporary file's name.
     symlink("elsewhere/file", path(".page.partial")).unwrap();
     for next in 0..200 {
         symlink("elsewhere/file", path(&format!(".page.{}-{next}.partial", std::process::id()))).unwrap();

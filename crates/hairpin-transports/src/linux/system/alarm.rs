@@ -1,10 +1,10 @@
-//! A time-out for blocking system calls, without a thread and without a cost in the call.
+//! A time-out for blocking system calls that needs no thread and adds no cost to the call.
 //!
-//! Pipes have no time-out of their own, and a socket's (`SO_RCVTIMEO`) costs a timer in every call that sleeps: 2 to 5
-//! % of a round trip on one CPU. A watchdog thread would make the process multi-threaded, and every call on a
-//! descriptor would then count references (`fdget`, fs/file.c): about the same cost. So a kernel timer
-//! (timer_create(2)) sends the calling thread a signal a few times per time-out. Its handler does nothing, but a
-//! sleeping call returns `EINTR`, and the wire checks whether its time is over.
+//! Pipes have no time-outs, and the time-out of a socket (`SO_RCVTIMEO`) sets a timer in every blocking call, which
+//! takes 2 to 5 % of a round trip on one CPU. A watchdog thread would cost about the same: in a process with several
+//! threads, every call on a descriptor counts references (`fdget`, fs/file.c). So a kernel timer (timer_create(2))
+//! sends a signal to the calling thread a few times per time-out. The handler does nothing, but a blocked call returns
+//! `EINTR`, and the wire then checks its deadline.
 
 use std::io;
 use std::mem;
@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use super::process::thread_id;
 
-/// Interrupts the blocking calls of one thread periodically until it is dropped.
+/// Interrupts the blocking calls of one thread periodically. Dropping this stops the interrupts.
 pub(crate) struct Alarm {
     timer: libc::timer_t,
     thread: i32,
     period: Duration,
 }
 
-// SAFETY: a timer belongs to the process: any thread may delete it.
+// SAFETY: a timer belongs to the process, so any thread may delete it.
 unsafe impl Send for Alarm {}
 
 impl Alarm {
@@ -33,7 +33,7 @@ impl Alarm {
         Ok(Self { timer: start_timer(thread, period)?, thread, period })
     }
 
-    /// Makes the calling thread the interrupted one: a wire may have moved since the last call.
+    /// Interrupts the calling thread instead: the wire may have moved to another thread since the last call.
     #[inline]
     pub(crate) fn follow(&mut self) -> io::Result<()> {
         if self.thread == thread_id() { Ok(()) } else { self.move_here() }
@@ -75,7 +75,7 @@ fn start_timer(thread: i32, period: Duration) -> io::Result<libc::timer_t> {
         event.sigev_signo = signal_number();
         event.sigev_notify_thread_id = thread;
         let mut timer: libc::timer_t = mem::zeroed();
-        super::done(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer))?;
+        super::check(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer))?;
         if let Err(error) = set_timer(timer, period) {
             libc::timer_delete(timer);
             return Err(error);
@@ -88,11 +88,11 @@ fn set_timer(timer: libc::timer_t, period: Duration) -> io::Result<()> {
     let interval =
         libc::timespec { tv_sec: period.as_secs().cast_signed(), tv_nsec: i64::from(period.subsec_nanos()) };
     let times = libc::itimerspec { it_interval: interval, it_value: interval };
-    // SAFETY: the timer lives, and so do the times during the call.
-    super::done(unsafe { libc::timer_settime(timer, 0, &raw const times, ptr::null_mut()) })
+    // SAFETY: the timer exists, and the times live during the call.
+    super::check(unsafe { libc::timer_settime(timer, 0, &raw const times, ptr::null_mut()) })
 }
 
-/// A real-time signal, because programs attach no meaning to it; not one of the first few, which debuggers and language
+/// A real-time signal, since these have no predefined meaning; not one of the first few, which debuggers and language
 /// runtimes use.
 fn signal_number() -> i32 {
     libc::SIGRTMIN() + 11
@@ -100,7 +100,7 @@ fn signal_number() -> i32 {
 
 extern "C" fn do_nothing(_: i32) {}
 
-/// Installs the handler once per process: without it the signal would end the process.
+/// Installs the handler once per process. Without a handler the signal would end the process.
 fn install_handler() -> io::Result<()> {
     static INSTALLED: OnceLock<Option<i32>> = OnceLock::new();
     let failed = INSTALLED.get_or_init(|| {
@@ -111,7 +111,7 @@ fn install_handler() -> io::Result<()> {
             action.sa_sigaction = do_nothing as extern "C" fn(i32) as usize;
             libc::sigaction(signal_number(), &raw const action, ptr::null_mut())
         };
-        super::done(answer).err().and_then(|error| error.raw_os_error())
+        super::check(answer).err().and_then(|error| error.raw_os_error())
     });
     failed.map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
 }
@@ -122,7 +122,7 @@ mod tests {
 
     /// The kernel's interval, in ms.
     fn interval_ms(alarm: &Alarm) -> i64 {
-        // SAFETY: an all-zero `itimerspec` is valid; the timer and the place live during the call.
+        // SAFETY: an all-zero `itimerspec` is valid; the timer and the times live during the call.
         let times = unsafe {
             let mut times: libc::itimerspec = mem::zeroed();
             assert_eq!(libc::timer_gettime(alarm.timer, &raw mut times), 0);

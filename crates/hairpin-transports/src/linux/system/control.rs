@@ -7,9 +7,9 @@ use std::ptr;
 
 use socket2::SockAddrStorage;
 
-use super::{counted, done};
+use super::{check, to_count};
 
-/// `recvmsg(2)` with its control data. `sender` receives the source address of a datagram and its length.
+/// `recvmsg(2)` with control data. Writes the source address of a datagram, and the address's length, to `sender`.
 #[inline]
 pub(super) fn receive_with(
     from: BorrowedFd<'_>,
@@ -31,7 +31,7 @@ pub(super) fn receive_with(
         message.msg_iovlen = 1;
         message.msg_control = control.room.as_mut_ptr().cast();
         message.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
-        let bytes = counted(libc::recvmsg(from.as_raw_fd(), &raw mut message, flags))?;
+        let bytes = to_count(libc::recvmsg(from.as_raw_fd(), &raw mut message, flags))?;
         control.filled = message.msg_controllen as usize;
         if let Some((_, length)) = sender {
             *length = message.msg_namelen;
@@ -40,22 +40,22 @@ pub(super) fn receive_with(
     }
 }
 
-/// `getsockopt(2)` of an option whose value is control data.
+/// `getsockopt(2)` for an option whose value is control data.
 pub(super) fn socket_option(of: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<Control> {
     let mut control = Control::default();
     let mut length = size_of::<[u64; CONTROL_WORDS]>() as libc::socklen_t;
     let room = control.room.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most `length` bytes, the size of the live buffer, and reports how many it wrote.
-    done(unsafe { libc::getsockopt(of.as_raw_fd(), level, name, room, &raw mut length) })?;
+    check(unsafe { libc::getsockopt(of.as_raw_fd(), level, name, room, &raw mut length) })?;
     control.filled = length as usize;
     Ok(control)
 }
 
-/// Three times of 16 bytes (`scm_timestamping`) and an extended error with an address of 28 bytes, each with a header
-/// of 16 bytes, are 140 bytes.
+/// Room for 140 bytes: three times of 16 bytes (`scm_timestamping`), and an extended error of 16 bytes with an address
+/// of 28 bytes, each with a header.
 const CONTROL_WORDS: usize = 32;
 
-/// Control data from recvmsg(2), aligned for its headers.
+/// Control data from recvmsg(2), aligned for the headers.
 #[derive(Default)]
 pub(super) struct Control {
     room: [u64; CONTROL_WORDS],
@@ -64,9 +64,9 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn find<T: Plain>(&self, level: i32, kind: i32) -> Option<T> {
-        // SAFETY: the header describes `room`, which is aligned for `cmsghdr` and filled by the kernel up to `filled`;
-        // the macros stay inside of it. The value read is plain numbers inside its control message, which is checked;
-        // it need not be aligned.
+        // SAFETY: the header describes `room`, which is aligned for `cmsghdr` and which the kernel filled up to
+        // `filled`; the macros stay within. The control message is long enough for a `T`, as checked; any bytes are
+        // valid for a `T`, and the read may be unaligned.
         unsafe {
             let mut message: libc::msghdr = zeroed();
             message.msg_control = self.room.as_ptr().cast_mut().cast();
@@ -84,10 +84,10 @@ impl Control {
     }
 }
 
-/// A type of plain numbers, for which any bytes are a value.
+/// A type that consists of plain numbers.
 ///
 /// # Safety
-/// Every pattern of bits must be a valid value.
+/// Every bit pattern must be a valid value.
 pub(super) unsafe trait Plain {}
 
 // SAFETY: whole numbers.

@@ -1,94 +1,93 @@
-//! Operations of every file descriptor: read, write, wait.
+//! Operations of all file descriptors: read, write, wait.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use super::{counted, done};
+use super::{check, to_count};
 
 /// `poll(2)` events for reading.
 pub(crate) const READABLE: i16 = libc::POLLIN;
 /// `poll(2)` events for writing.
 pub(crate) const WRITABLE: i16 = libc::POLLOUT;
 
-/// A pending error, or a time stamp in the error queue; reported even if not requested.
+/// `poll(2)` event for a pending error or a time stamp in the error queue; reported even if not requested.
 pub(crate) const ERROR: i16 = libc::POLLERR;
 
 /// `read(2)`.
 #[inline]
 pub(crate) fn read(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
-    counted(unsafe { libc::read(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
+    to_count(unsafe { libc::read(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
 }
 
 /// `write(2)`.
 #[inline]
 pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
-    counted(unsafe { libc::write(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
+    to_count(unsafe { libc::write(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
 }
 
-/// `writev(2)`, of at most `UIO_MAXIOV` parts.
+/// `writev(2)` of up to `UIO_MAXIOV` parts.
 #[inline]
 pub(crate) fn write_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-    // The kernel refuses counts that do not fit an `int`.
+    // The kernel rejects counts above `UIO_MAXIOV`.
     let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
     // SAFETY: an `IoSlice` has the layout of `iovec` by its documentation, and each is a live slice, which the kernel
     // only reads.
-    counted(unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr().cast(), count) })
+    to_count(unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr().cast(), count) })
 }
 
-/// `sendfile(2)` of `bytes` bytes of a file from offset `from`, without moving the file's position. Blocks unless the
-/// descriptor has `O_NONBLOCK`: there is no flag for a single call.
+/// `sendfile(2)` of `bytes` bytes of a file from offset `from`, without moving the file's position. Blocks unless `to`
+/// has `O_NONBLOCK`: there is no flag for a single call.
 pub(crate) fn send_file(to: BorrowedFd<'_>, file: BorrowedFd<'_>, from: usize, bytes: usize) -> io::Result<usize> {
     let mut from = libc::off_t::try_from(from).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: both descriptors are live during the call, which writes the offset after the sent bytes into `from`.
-    counted(unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &raw mut from, bytes) })
+    to_count(unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &raw mut from, bytes) })
 }
 
-/// Whether the descriptor is ready before `at_most` has passed, also by an error or a hang-up, which the next call on
-/// it reports.
+/// Waits up to `at_most` until the descriptor is ready. Errors and hang-ups, which the next call reports, count too.
 pub(crate) fn poll(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<bool> {
     poll_events(on, events, at_most).map(|events| events != 0)
 }
 
-/// `ppoll(2)` on one descriptor: the events before `at_most` has passed, 0 for none. Not `poll`, whose milliseconds are
+/// `ppoll(2)` on one descriptor for up to `at_most`. Returns the events; 0 if none. The milliseconds of `poll` would be
 /// too coarse for an open loop.
 pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<i16> {
     let mut polled = libc::pollfd { fd: on.as_raw_fd(), events, revents: 0 };
     let at_most = timespec(at_most);
     // SAFETY: one `pollfd` and one `timespec`, both alive during the call; no signal mask.
-    counted(unsafe { libc::ppoll(&raw mut polled, 1, &raw const at_most, std::ptr::null()) } as isize)
+    to_count(unsafe { libc::ppoll(&raw mut polled, 1, &raw const at_most, std::ptr::null()) } as isize)
         .map(|_| polled.revents)
 }
 
-/// `ppoll(2)` on several descriptors: whether each is ready.
+/// `ppoll(2)` on several descriptors for up to `at_most`. Returns whether each is ready.
 pub(crate) fn poll_all(on: &[BorrowedFd<'_>], events: i16, at_most: Duration) -> io::Result<Vec<bool>> {
     let polled = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     let mut polled: Vec<libc::pollfd> = on.iter().map(polled).collect();
     let (count, at_most) = (polled.len() as libc::nfds_t, timespec(at_most));
     // SAFETY: `count` `pollfd`s and one `timespec`, all alive during the call; no signal mask.
-    counted(unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const at_most, std::ptr::null()) } as isize)?;
+    to_count(unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const at_most, std::ptr::null()) } as isize)?;
     Ok(polled.iter().map(|polled| polled.revents != 0).collect())
 }
 
-/// A duration for the kernel, limited to its maximum.
+/// Converts a duration for the kernel, limited to the maximum.
 pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        // Below 10^9, so it fits.
+        // Less than 10^9, which fits.
         tv_nsec: duration.subsec_nanos() as libc::c_long,
     }
 }
 
-/// Sets or clears `O_NONBLOCK` of the open file description.
+/// Sets or clears `O_NONBLOCK` on the open file description.
 pub(crate) fn set_nonblocking(on: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
     // SAFETY: F_GETFL and F_SETFL take and give plain integers.
     unsafe {
         let flags = libc::fcntl(on.as_raw_fd(), libc::F_GETFL);
-        done(flags)?;
+        check(flags)?;
         let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
-        done(libc::fcntl(on.as_raw_fd(), libc::F_SETFL, flags))
+        check(libc::fcntl(on.as_raw_fd(), libc::F_SETFL, flags))
     }
 }
 
@@ -97,7 +96,7 @@ pub(crate) fn set_nonblocking(on: BorrowedFd<'_>, nonblocking: bool) -> io::Resu
 /// # Safety
 /// `raw` is -1 or a new descriptor without another owner.
 pub(super) unsafe fn owned(raw: i32) -> io::Result<OwnedFd> {
-    done(raw)?;
-    // SAFETY: the caller guarantees that it has no other owner, and it is not -1.
+    check(raw)?;
+    // SAFETY: the caller guarantees that the descriptor has no other owner, and it is not -1.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }

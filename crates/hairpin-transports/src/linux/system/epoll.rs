@@ -1,10 +1,10 @@
-//! Waiting for many descriptors (epoll(7)).
+//! Waits for many descriptors (epoll(7)).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use super::descriptor::owned;
-use super::{counted, done};
+use super::{check, to_count};
 
 /// A set of descriptors, and a buffer for the events of one wait.
 pub(crate) struct Epoll {
@@ -12,8 +12,8 @@ pub(crate) struct Epoll {
     events: Box<[libc::epoll_event]>,
 }
 
-/// An event: the descriptor's token, and whether it is readable and writable. An error or a hang-up is both; the next
-/// call reports it.
+/// The token of a descriptor, and whether the descriptor is readable and writable. An error or a hang-up makes it both;
+/// the next call on the descriptor reports it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) token: u64,
@@ -22,11 +22,11 @@ pub(crate) struct Event {
 }
 
 impl Epoll {
-    /// An empty set with room for `most` events.
-    pub(crate) fn new(most: usize) -> io::Result<Self> {
+    /// Creates an empty set with room for `max_events` events per wait.
+    pub(crate) fn new(max_events: usize) -> io::Result<Self> {
         // SAFETY: the call only takes a flag; the descriptor is new and owned from here on.
         let set = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC))? };
-        Ok(Self { set, events: vec![libc::epoll_event { events: 0, u64: 0 }; most.max(1)].into() })
+        Ok(Self { set, events: vec![libc::epoll_event { events: 0, u64: 0 }; max_events.max(1)].into() })
     }
 
     /// Starts to watch a descriptor.
@@ -43,23 +43,23 @@ impl Epoll {
 
     fn control(&self, operation: i32, on: BorrowedFd<'_>, event: *mut libc::epoll_event) -> io::Result<()> {
         // SAFETY: the event is null, which EPOLL_CTL_DEL accepts, or lives in the caller during the call.
-        done(unsafe { libc::epoll_ctl(self.set.as_raw_fd(), operation, on.as_raw_fd(), event) })
+        check(unsafe { libc::epoll_ctl(self.set.as_raw_fd(), operation, on.as_raw_fd(), event) })
     }
 
-    /// Waits for events, `at_most_ms` ms; 0 does not wait.
+    /// Waits up to `at_most_ms` ms for events; 0 does not wait.
     pub(crate) fn wait(&mut self, at_most_ms: i32) -> io::Result<impl Iterator<Item = Event>> {
         let most = i32::try_from(self.events.len()).unwrap_or(i32::MAX);
         // SAFETY: the kernel writes at most `most` events, for which there is room.
-        let came =
-            counted(unsafe { libc::epoll_wait(self.set.as_raw_fd(), self.events.as_mut_ptr(), most, at_most_ms) }
+        let count =
+            to_count(unsafe { libc::epoll_wait(self.set.as_raw_fd(), self.events.as_mut_ptr(), most, at_most_ms) }
                 as isize)?;
-        Ok(self.events[..came].iter().map(|event| {
+        Ok(self.events[..count].iter().map(|event| {
             let flags = event.events.cast_signed();
-            let over = flags & (libc::EPOLLERR | libc::EPOLLHUP) != 0;
+            let has_ended = flags & (libc::EPOLLERR | libc::EPOLLHUP) != 0;
             Event {
                 token: event.u64,
-                readable: over || flags & libc::EPOLLIN != 0,
-                writable: over || flags & libc::EPOLLOUT != 0,
+                readable: has_ended || flags & libc::EPOLLIN != 0,
+                writable: has_ended || flags & libc::EPOLLOUT != 0,
             }
         }))
     }

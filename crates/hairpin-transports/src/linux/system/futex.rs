@@ -1,4 +1,4 @@
-//! Sleeping on a word of memory shared by two processes (futex(2), without the PRIVATE flag).
+//! Waits on a word of memory shared by two processes (futex(2), without the PRIVATE flag).
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use super::descriptor::timespec;
 
-/// Why a sleep ended.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awake {
-    /// Woken, or the word had already changed: check it again.
+    /// Woken, or the word had already changed: the caller checks the word again.
     LookAgain,
-    /// A signal arrived: check the word again, and whether the time is over.
+    /// A signal arrived: the caller checks the word and its deadline again.
     Interrupted,
     TimedOut,
 }
 
-/// Sleeps while `word` is `expected`, up to `at_most`; `None` sets no timer, which would cost time.
+/// Sleeps while `word` is `expected`, up to `at_most`. `None` sets no timer, whose set-up takes time.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, at_most: Option<Duration>) -> io::Result<Awake> {
     let at_most = at_most.map(timespec);
     let at_most = at_most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);

@@ -1,6 +1,6 @@
 //! Models of `map` and `futex` with loom's atomics, for the loom test.
 
-/// Replaces the mapping.
+/// Replaces [`super::map`].
 pub(crate) mod map {
     use std::collections::BTreeMap;
     use std::io;
@@ -14,7 +14,7 @@ pub(crate) mod map {
 
     use super::futex::Queue;
 
-    /// A handle to memory that has only the words and pieces that it was created with.
+    /// A handle to memory with a fixed set of words and pieces.
     #[derive(Clone)]
     pub(crate) struct Map(Arc<Memory>);
 
@@ -47,7 +47,7 @@ pub(crate) mod map {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// Memory with words and pieces at these offsets.
+        /// Creates memory with words and pieces at these offsets.
         pub(crate) fn of(words: &[usize], long_words: &[usize], pieces: &[usize], piece_bytes: usize) -> Self {
             let word = |at: &usize| (*at, Word { value: AtomicU32::new(0), queue: Queue::default() });
             Self(Arc::new(Memory {
@@ -77,7 +77,7 @@ pub(crate) mod map {
     }
 }
 
-/// Replaces the system call. There are no time-outs: a lost wake-up is a deadlock, which loom reports.
+/// Replaces [`super::futex`]. There are no time-outs: a lost wake-up is a deadlock, which loom reports.
 pub(crate) mod futex {
     use std::io;
     use std::sync::Arc;
@@ -88,7 +88,7 @@ pub(crate) mod futex {
 
     use super::map::Word;
 
-    /// Like the system's `futex`.
+    /// Like `Awake` of the real `futex`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Awake {
         LookAgain,
@@ -97,7 +97,7 @@ pub(crate) mod futex {
         TimedOut,
     }
 
-    /// The sleepers on a word. The lock makes comparing and falling asleep atomic, as in the kernel (futex(2)).
+    /// The sleeper on a word. The lock makes comparing and going to sleep one atomic step, as in the kernel (futex(2)).
     pub(super) type Queue = Mutex<Sleepers>;
 
     #[derive(Default)]
@@ -108,7 +108,7 @@ pub(crate) mod futex {
         spurious: usize,
     }
 
-    /// Spurious wake-ups on each word; loom tries each sleep with and without.
+    /// Maximum spurious wake-ups on each word; loom explores each sleep with and without one.
     const MAX_SPURIOUS: usize = 1;
 
     pub(crate) fn wait(word: &Word, expected: u32, _at_most: Option<Duration>) -> io::Result<Awake> {

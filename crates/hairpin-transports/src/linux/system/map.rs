@@ -3,28 +3,27 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-// The loom test replaces the fence along with the words.
+// The loom test replaces `fence` together with the atomics.
 pub(crate) use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A shared mapping of a whole memory file.
 ///
-/// The other process may change the bytes at any time. Words are therefore only accessed as atomics, and bytes are only
-/// copied; the words determine who may copy when.
+/// The other process may change the bytes at any time. Therefore words are only accessed as atomics, and other bytes
+/// are only copied; the words determine which end may copy when.
 pub(crate) struct Map {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the mapping belongs to no thread; all access is by atomics or by copies that the rings' words order.
+// SAFETY: the mapping is not tied to a thread; all accesses are atomics, or copies that the rings' words order.
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Maps `length` bytes of `file` with all pages present: a page fault in the first lap of a ring would be measured
-    /// as latency.
+    /// Maps `length` bytes of `file` and populates all pages: page faults would be measured as latency.
     pub(crate) fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a new mapping at an address chosen by the kernel; it overlaps nothing of ours.
+        // SAFETY: a new mapping at an address chosen by the kernel, which overlaps no other mapping.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -33,7 +32,7 @@ impl Map {
         Ok(Self { start, length })
     }
 
-    /// The 32-bit word at `offset`.
+    /// Returns the 32-bit word at `offset`.
     #[inline]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         let start = self.checked(offset, 4, 4);
@@ -41,7 +40,7 @@ impl Map {
         unsafe { AtomicU32::from_ptr(start.cast()) }
     }
 
-    /// The 64-bit word at `offset`.
+    /// Returns the 64-bit word at `offset`.
     #[inline]
     pub(crate) fn long_word(&self, offset: usize) -> &AtomicU64 {
         let start = self.checked(offset, 8, 8);
@@ -68,14 +67,13 @@ impl Map {
     #[inline]
     fn checked(&self, offset: usize, bytes: usize, align: usize) -> *mut u8 {
         assert!(offset.is_multiple_of(align), "the rings' layout keeps words aligned");
-        assert!(bytes <= self.length && offset <= self.length - bytes, "the rings' layout keeps inside the mapping");
-        // SAFETY: inside the mapping, as just checked; the mapping starts at a page, so the alignment is that of the
-        // offset.
+        assert!(bytes <= self.length && offset <= self.length - bytes, "the rings' layout stays inside the mapping");
+        // SAFETY: inside the mapping, as just checked. The mapping is page-aligned.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
 
-/// Copies bytes; the smallest sizes without a call to `memcpy`, which would cost more than the copy.
+/// Copies bytes. The smallest sizes avoid a call to `memcpy`, which would cost more than the copy itself.
 ///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
@@ -93,8 +91,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `new` mapped; no reference into it outlives `self`. It cannot fail for such a
-        // range.
+        // SAFETY: exactly the range that `new` mapped; no reference into it outlives `self`.
         unsafe {
             libc::munmap(self.start.as_ptr().cast(), self.length);
         }

@@ -1,24 +1,24 @@
-//! Several messages in one system call: sendmmsg(2) and recvmmsg(2), and UDP datagrams that travel as one packet
-//! (udp(7), `UDP_SEGMENT` and `UDP_GRO`).
+//! Several messages in one system call: sendmmsg(2) and recvmmsg(2), and UDP datagrams that pass the kernel as one
+//! packet (udp(7), `UDP_SEGMENT` and `UDP_GRO`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::control::{Control, receive_with};
-use super::counted;
 use super::socket::send_flags;
+use super::to_count;
 
-/// Maximum messages per call: the kernel processes no more (`UIO_MAXIOV`, linux/uio.h).
+/// Maximum messages that the kernel processes per call (`UIO_MAXIOV`, linux/uio.h).
 pub(crate) const MAX_MESSAGES: usize = libc::UIO_MAXIOV as usize;
 
-/// The kernel's descriptions of the messages of a call, kept between calls: a call on the same memory as the last one
-/// does not write them again.
+/// Headers that describe the messages of a call to the kernel. They are kept between calls, so that a call on the same
+/// memory as the last one need not write them again.
 #[derive(Default)]
 pub(crate) struct Messages {
-    /// One header per part, with the address of the part.
+    /// One header per part, each with a pointer to the part.
     headers: Vec<libc::mmsghdr>,
     parts: Vec<libc::iovec>,
-    /// The described memory: its address, its length, and the size of a part.
+    /// Address and length of the described memory, and the size of a part.
     described: (usize, usize, usize),
 }
 
@@ -26,8 +26,8 @@ pub(crate) struct Messages {
 unsafe impl Send for Messages {}
 
 impl Messages {
-    /// `sendmmsg(2)` of contiguous messages of `size` bytes (the last may be shorter). Returns the number of bytes
-    /// taken, which are whole messages.
+    /// `sendmmsg(2)` of contiguous messages of `size` bytes (the last may be shorter). Sends only whole messages.
+    /// Returns the number of bytes sent.
     pub(crate) fn send(
         &mut self,
         to: BorrowedFd<'_>,
@@ -38,15 +38,15 @@ impl Messages {
         let count = self.describe(messages.as_ptr().cast_mut(), messages.len(), size);
         // SAFETY: `count` headers describe one part each, within the live slice `messages`, which the kernel only
         // reads; there is no address and no control data. It writes the sent lengths into the headers.
-        let sent = counted(unsafe {
+        let sent = to_count(unsafe {
             libc::sendmmsg(to.as_raw_fd(), self.headers.as_mut_ptr(), count, send_flags(may_block) as _)
         } as isize)?;
         Ok(sent.saturating_mul(size).min(messages.len()))
     }
 
-    /// `recvmmsg(2)` of the available messages into slots of `size` bytes, one each; for their lengths see
-    /// [`Messages::length`]. With `may_block` it waits for the first one (`MSG_WAITFORONE`). With `true_length` a
-    /// length is that of the whole datagram, even if it did not fit.
+    /// `recvmmsg(2)` of the available messages, one per slot of `size` bytes. Returns their number; for their lengths
+    /// see [`Messages::length`]. With `may_block` waits for the first message (`MSG_WAITFORONE`). With `true_length`
+    /// lengths are those of the whole datagrams, even if they did not fit.
     pub(crate) fn receive(
         &mut self,
         from: BorrowedFd<'_>,
@@ -60,24 +60,24 @@ impl Messages {
             | if true_length { libc::MSG_TRUNC } else { 0 };
         // SAFETY: `count` headers describe one part each, within the live, exclusively borrowed slice `slots`, and no
         // two overlap; there is no address, no control data and no time-out.
-        counted(unsafe {
+        to_count(unsafe {
             libc::recvmmsg(from.as_raw_fd(), self.headers.as_mut_ptr(), count, flags as _, std::ptr::null_mut())
         } as isize)
     }
 
-    /// Length of a message that the last call received.
-    pub(crate) fn length(&self, place: usize) -> usize {
-        self.headers[place].msg_len as usize
+    /// Returns the length of message number `index` of the last call.
+    pub(crate) fn length(&self, index: usize) -> usize {
+        self.headers[index].msg_len as usize
     }
 
-    /// Makes the parts describe memory, `size` bytes each. Returns their number.
+    /// Divides the memory into parts of `size` bytes each. Returns their number.
     fn describe(&mut self, start: *mut u8, bytes: usize, size: usize) -> u32 {
         let count = bytes.div_ceil(size.max(1)).min(MAX_MESSAGES);
         let memory = (start.addr(), bytes, size);
         if self.described != memory {
             self.make_room(count);
-            for (place, part) in self.parts[..count].iter_mut().enumerate() {
-                let before = place * size;
+            for (index, part) in self.parts[..count].iter_mut().enumerate() {
+                let before = index * size;
                 *part =
                     libc::iovec { iov_base: start.wrapping_add(before).cast(), iov_len: size.min(bytes - before) };
             }
@@ -106,12 +106,12 @@ impl Messages {
 /// `sendmsg(2)` of contiguous datagrams of `size` bytes (the last may be shorter) as one packet that the kernel or the
 /// device splits (`UDP_SEGMENT`). Returns the total number of bytes.
 pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_block: bool) -> io::Result<usize> {
-    // Aligned for its header, and larger than `CMSG_SPACE(2)`.
+    // Aligned for `cmsghdr`, and larger than `CMSG_SPACE(2)`.
     let mut control = [0_u64; 4];
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     // SAFETY: an all-zero `msghdr` is valid; the part is a live slice, which the kernel only reads; the control data
     // has room for a header and two bytes, so the first header exists and its data is inside.
-    counted(unsafe {
+    to_count(unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &raw mut part;
         message.msg_iovlen = 1;
@@ -127,7 +127,7 @@ pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_bl
 }
 
 /// `recvmsg(2)` of one datagram, or of several that the kernel joined (`UDP_GRO`). Returns the number of bytes and the
-/// size of a datagram, at least 1; the last datagram may be shorter.
+/// size of each datagram, at least 1; the last one may be shorter.
 pub(crate) fn receive_joined(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, usize)> {
     let mut control = Control::default();
     let bytes = receive_with(from, into, &mut control, if may_block { 0 } else { libc::MSG_DONTWAIT }, None)?;

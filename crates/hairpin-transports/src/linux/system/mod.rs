@@ -1,4 +1,4 @@
-//! System calls behind safe functions; the only place of this crate with `unsafe`.
+//! System calls behind safe functions. `unsafe` is used only here in this crate.
 #![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod alarm;
@@ -20,20 +20,20 @@ pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod timestamping;
 
-// The loom test checks the code that uses these against models of them.
+// The loom test runs the callers of these modules with models of them.
 #[cfg(all(test, loom))]
 pub(crate) use loom_model::{futex, map};
 
 use std::io;
 
-/// The result of a system call: -1 is an error, described by `errno`; anything else a count.
+/// Converts the result of a system call that returns a count, or -1 for the error in `errno`.
 #[inline]
-fn counted(answer: isize) -> io::Result<usize> {
+fn to_count(answer: isize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
-/// The result of a system call that returns no value.
+/// Converts the result of a system call that returns no value, or -1 for the error in `errno`.
 #[inline]
-fn done(answer: i32) -> io::Result<()> {
+fn check(answer: i32) -> io::Result<()> {
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

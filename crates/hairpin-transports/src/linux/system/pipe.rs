@@ -1,4 +1,4 @@
-//! Pipes, named pipes and anonymous memory files: created here, opened from another process through `/proc/PID/fd/N`.
+//! Creates pipes, named pipes and anonymous memory files. Another process opens them through `/proc/PID/fd/N`.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -9,47 +9,47 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::descriptor::owned;
-use super::process::not_killed_within;
-use super::{counted, done};
+use super::process::with_deferred_death;
+use super::{check, to_count};
 
-/// The read end and the write end.
+/// The read end and the write end of a pipe.
 pub(crate) type Ends = (OwnedFd, OwnedFd);
 
-/// The read end and the write end of a new pipe.
+/// Creates a pipe.
 pub(crate) fn pipe() -> io::Result<Ends> {
     let mut ends = [-1_i32; 2];
     // SAFETY: the array has room for the two descriptors that the call writes; both are new and owned from here on.
     unsafe {
-        done(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
+        check(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
         Ok((owned(ends[0])?, owned(ends[1])?))
     }
 }
 
 pub(crate) fn capacity_bytes(of: &impl AsRawFd) -> io::Result<usize> {
     // SAFETY: F_GETPIPE_SZ takes no argument.
-    counted(unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GETPIPE_SZ) } as isize)
+    to_count(unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GETPIPE_SZ) } as isize)
 }
 
-/// Both ends of two new named pipes. Their names are already removed when this returns.
+/// Creates two named pipes. Their names are already removed when this returns.
 ///
-/// A name in the file system would survive SIGKILL, so it exists only during the three system calls that create, open
-/// and remove it; the death of the client does not kill this process meanwhile. Everything else, even in another
-/// process, opens the descriptor through `/proc`, which needs no name.
+/// A name in the file system would remain after SIGKILL, so it exists only during the three system calls that create,
+/// open and remove it; during these the death of the client does not kill this process. All other code, including that
+/// of other processes, opens the descriptor through `/proc`, which needs no name.
 pub(crate) fn two_fifos() -> io::Result<[Ends; 2]> {
     Ok([fifo()?, fifo()?])
 }
 
-/// The read end and the write end of a new named pipe.
+/// Creates a named pipe and opens both ends.
 fn fifo() -> io::Result<Ends> {
-    let held = not_killed_within(nameless_fifo)?;
-    let own = path_of(std::process::id(), held.as_raw_fd());
-    // Opened for both, the pipe already has a reader and a writer, so neither of these waits for the other.
+    let both = with_deferred_death(nameless_fifo)?;
+    let own = path_of(std::process::id(), both.as_raw_fd());
+    // `both` is already a reader and a writer, so neither open waits for the other end.
     let read_end = OpenOptions::new().read(true).open(&own)?;
     let write_end = OpenOptions::new().write(true).open(&own)?;
     Ok((read_end.into(), write_end.into()))
 }
 
-/// A new named pipe, open for both, whose name is removed.
+/// Creates a named pipe, opens it for reading and writing, and removes its name.
 fn nameless_fifo() -> io::Result<File> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -57,8 +57,8 @@ fn nameless_fifo() -> io::Result<File> {
         let name = std::env::temp_dir().join(format!("hairpin-{}-{number}", std::process::id()));
         let path = CString::new(name.as_os_str().as_bytes())?;
         // SAFETY: a NUL-terminated path.
-        match done(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }) {
-            // Left by a process with the same pid that was killed between these calls.
+        match check(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }) {
+            // An earlier process with the same pid was killed between these calls.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => made?,
         }
@@ -77,34 +77,34 @@ pub(crate) enum Access {
     Both,
 }
 
-/// Opens anew what descriptor `number` of process `pid` refers to; close-on-exec.
+/// Opens again the file that descriptor `number` of process `pid` refers to; close-on-exec.
 ///
-/// The kernel allows it if it would allow tracing the process (ptrace(2), `PTRACE_MODE_READ`): the same user.
+/// Allowed if this process may trace the other one (ptrace(2), `PTRACE_MODE_READ`): it has the same user.
 pub(crate) fn open_of_process(pid: u32, number: i32, access: Access) -> io::Result<OwnedFd> {
     let path = path_of(pid, number);
     let read = access != Access::Write;
     let write = access != Access::Read;
     let file = OpenOptions::new().read(read).write(write).custom_flags(libc::O_NONBLOCK).open(path)?;
     if access != Access::Both && !file.metadata()?.file_type().is_fifo() {
-        // The number may refer to something else by now.
+        // The process may have reused the descriptor number.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the address does not name a pipe"));
     }
     super::descriptor::set_nonblocking(std::os::fd::AsFd::as_fd(&file), false)?;
     Ok(file.into())
 }
 
-/// Opens anew what a descriptor of this process refers to, as another process would.
+/// Opens again the file that a descriptor of this process refers to, as another process would.
 pub(crate) fn open_own(descriptor: &impl AsRawFd, access: Access) -> io::Result<OwnedFd> {
     open_of_process(std::process::id(), descriptor.as_raw_fd(), access)
 }
 
-/// Path of descriptor `number` of process `pid` in `/proc`.
+/// Returns the path of descriptor `number` of process `pid` in `/proc`.
 pub(crate) fn path_of(pid: u32, number: i32) -> String {
     format!("/proc/{pid}/fd/{number}")
 }
 
-/// A new anonymous memory file of that length, all zeros. Its length can never change again, so neither end can make
-/// the other fault (SIGBUS) by truncating it.
+/// Creates an anonymous memory file of `length` zero bytes. Its length is sealed, so that neither end can truncate it,
+/// which would kill the other with SIGBUS.
 pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
     // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
     let file =
@@ -113,11 +113,11 @@ pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
     file.set_len(length as u64)?;
     let file = OwnedFd::from(file);
     // SAFETY: F_ADD_SEALS takes a plain integer.
-    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, LENGTH_SEALS | libc::F_SEAL_SEAL) })?;
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, LENGTH_SEALS | libc::F_SEAL_SEAL) })?;
     Ok(file)
 }
 
-/// A new anonymous memory file with this content, which can never change again.
+/// Creates an anonymous memory file with this content, which is sealed against changes.
 pub(crate) fn memory_file_of(content: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
     let file =
@@ -126,13 +126,13 @@ pub(crate) fn memory_file_of(content: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(content)?;
     let seals = LENGTH_SEALS | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
     // SAFETY: F_ADD_SEALS takes a plain integer.
-    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
     Ok(file.into())
 }
 
 const LENGTH_SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
-/// Length of a file from [`memory_file`].
+/// Returns the length of a file from [`memory_file`], in bytes. Fails if the length is not sealed.
 pub(crate) fn sealed_length(of: BorrowedFd<'_>) -> io::Result<usize> {
     // SAFETY: F_GET_SEALS takes no argument.
     let seals = unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GET_SEALS) };

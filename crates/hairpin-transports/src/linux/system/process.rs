@@ -1,4 +1,4 @@
-//! Whether a process is alive, how this one ends with its parent, and its limits.
+//! Whether another process is alive, the death signal and the descriptor limits of this one, and thread ids.
 
 use std::cell::Cell;
 use std::io;
@@ -15,7 +15,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The process with that pid; `None` for an invalid pid.
+    /// Refers to the process with that pid; `None` for an invalid pid.
     pub(crate) fn new(pid: u32) -> Option<Self> {
         let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0)?;
         // SAFETY: plain integers in, a new descriptor out.
@@ -26,11 +26,11 @@ impl Process {
         Some(Self { pid, handle })
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         match &self.handle {
             Some(handle) => poll(handle.as_fd(), READABLE, Duration::ZERO).unwrap_or(false),
             None => {
-                // SAFETY: signal 0 is never delivered; it only checks.
+                // SAFETY: signal 0 is not delivered; it only checks that the process exists.
                 let answer = unsafe { libc::kill(self.pid, 0) };
                 answer == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
             }
@@ -38,9 +38,9 @@ impl Process {
     }
 }
 
-/// Does `work`, and only then ends this process if its parent has died meanwhile. Otherwise the death of the parent
-/// would kill this process (`PR_SET_PDEATHSIG`, prctl(2)) before `work` has cleaned up.
-pub(crate) fn not_killed_within<T>(work: impl FnOnce() -> T) -> T {
+/// Defers the death signal (`PR_SET_PDEATHSIG`, prctl(2)) until `work` is done: if the parent dies during `work`, this
+/// process is killed only after `work` has cleaned up.
+pub(crate) fn with_deferred_death<T>(work: impl FnOnce() -> T) -> T {
     let mut signal = 0_i32;
     // SAFETY: PR_GET_PDEATHSIG writes one integer, for which there is room; PR_SET_PDEATHSIG takes one.
     let parent = unsafe {
@@ -48,9 +48,9 @@ pub(crate) fn not_killed_within<T>(work: impl FnOnce() -> T) -> T {
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);
         libc::getppid()
     };
-    let done = work();
+    let result = work();
     if signal != 0 {
-        // SAFETY: as above; raise takes a signal number, which came from the kernel.
+        // SAFETY: as above; `raise` takes a signal number, which the kernel returned.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, signal);
             if libc::getppid() != parent {
@@ -58,10 +58,10 @@ pub(crate) fn not_killed_within<T>(work: impl FnOnce() -> T) -> T {
             }
         }
     }
-    done
+    result
 }
 
-/// Limits of open descriptors of this process (`RLIMIT_NOFILE`).
+/// This process's limits of open descriptors (`RLIMIT_NOFILE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) soft: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Limits {
 pub(crate) fn descriptor_limits() -> io::Result<Limits> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes the two numbers.
-    super::done(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) })?;
+    super::check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) })?;
     Ok(Limits { soft: limits.rlim_cur, hard: limits.rlim_max })
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn descriptor_limits() -> io::Result<Limits> {
 pub(crate) fn set_descriptor_limits(limits: Limits) -> io::Result<()> {
     let limits = libc::rlimit { rlim_cur: limits.soft, rlim_max: limits.hard };
     // SAFETY: the call reads the two numbers.
-    super::done(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) })
+    super::check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) })
 }
 
 thread_local! {
@@ -98,7 +98,7 @@ pub(crate) fn thread_id() -> i32 {
 
 #[cold]
 fn ask_thread_id() -> i32 {
-    // SAFETY: takes nothing, cannot fail.
+    // SAFETY: has no arguments and cannot fail.
     let id = unsafe { libc::gettid() };
     THREAD_ID.set(id);
     id
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn the_parents_death_waits_for_the_work() {
+    fn the_death_signal_is_deferred_during_the_work() {
         // The signal belongs to the thread, so other tests are not affected.
-        let of_a_thread = std::thread::spawn(|| {
+        let thread = std::thread::spawn(|| {
             // SAFETY: PR_SET_PDEATHSIG takes one integer.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-            (not_killed_within(death_signal), death_signal())
+            (with_deferred_death(death_signal), death_signal())
         });
-        assert_eq!(of_a_thread.join().unwrap(), (0, libc::SIGKILL));
-        assert_eq!((not_killed_within(death_signal), death_signal()), (0, 0), "no signal was set");
+        assert_eq!(thread.join().unwrap(), (0, libc::SIGKILL));
+        assert_eq!((with_deferred_death(death_signal), death_signal()), (0, 0), "no signal was set");
     }
 }

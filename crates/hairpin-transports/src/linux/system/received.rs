@@ -1,5 +1,5 @@
-//! IP headers of received packets, as far as the kernel reports them: for each datagram (ip(7), ipv6(7)), for the SYN
-//! of a TCP connection (tcp(7), `TCP_SAVE_SYN`), and over IPv6 for the last packet received.
+//! IP headers of received packets. The kernel reports them for datagrams (ip(7), ipv6(7)), for the SYN of a TCP
+//! connection (tcp(7), `TCP_SAVE_SYN`), and over IPv6 for the last packet of a TCP connection.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,41 +7,41 @@ use std::os::fd::BorrowedFd;
 use socket2::{SockAddr, SockAddrStorage};
 
 use super::control::{Control, receive_with, socket_option};
-use super::sockopt::{self, Place};
+use super::sockopt::{self, SockOpt};
 use crate::wires::ip_header::IpHeader;
 
-const SAVE_SYN: Place = Place(libc::IPPROTO_TCP, libc::TCP_SAVE_SYN);
-const SAVED_SYN: Place = Place(libc::IPPROTO_TCP, libc::TCP_SAVED_SYN);
-/// An IPv6 socket may receive IPv4 packets too.
-const REPORTS: [Place; 4] = [
-    Place(libc::IPPROTO_IP, libc::IP_RECVTTL),
-    Place(libc::IPPROTO_IP, libc::IP_RECVTOS),
-    Place(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
-    Place(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+const SAVE_SYN: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_SAVE_SYN);
+const SAVED_SYN: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_SAVED_SYN);
+/// Options for both IP versions: an IPv6 socket may also receive IPv4 packets.
+const HEADER_OPTIONS: [SockOpt; 4] = [
+    SockOpt(libc::IPPROTO_IP, libc::IP_RECVTTL),
+    SockOpt(libc::IPPROTO_IP, libc::IP_RECVTOS),
+    SockOpt(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
+    SockOpt(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
 ];
-/// Longer than any SYN with an IP header and few extensions: TCP and IPv4 headers have at most 60 bytes each.
+/// More than the headers of a SYN: TCP and IPv4 headers have at most 60 bytes each, IPv6 headers 40 plus extensions.
 const MAX_SYN_BYTES: usize = 256;
 
-/// Lets new connections of a listening socket keep their SYN until it is read.
-pub(crate) fn keep_syn(listener: BorrowedFd<'_>) -> io::Result<()> {
+/// Makes the kernel save the SYN of new connections of a listening socket until [`syn_header`] reads it.
+pub(crate) fn save_syn(listener: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(listener, SAVE_SYN, 1)
 }
 
-/// The header of an accepted connection's SYN, once; `None` if it was not kept.
-pub(crate) fn of_syn(accepted: BorrowedFd<'_>) -> Option<IpHeader> {
+/// Returns the IP header of an accepted connection's SYN; `None` if it was not saved or has already been read.
+pub(crate) fn syn_header(accepted: BorrowedFd<'_>) -> Option<IpHeader> {
     let mut syn = [0; MAX_SYN_BYTES];
     let bytes = sockopt::get_bytes(accepted, SAVED_SYN, &mut syn).ok()?;
     IpHeader::of_packet(syn.get(..bytes)?)
 }
 
-/// Sets whether the socket reports the headers of received packets. Unknown options are left unchanged.
+/// Sets whether the socket reports the headers of received packets. Ignores options that the kernel does not support.
 pub(crate) fn report_headers(on: BorrowedFd<'_>, reports: bool) {
-    for place in REPORTS {
-        drop(sockopt::set(on, place, reports.into()));
+    for option in HEADER_OPTIONS {
+        drop(sockopt::set(on, option, reports.into()));
     }
 }
 
-/// Receives a datagram: its length, its sender, and its header if the socket reports it ([`report_headers`]). Never waits.
+/// Receives a datagram without waiting. Returns its length, its sender, and its header if [`report_headers`] is on.
 pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, SockAddr, Option<IpHeader>)> {
     let mut control = Control::default();
     let mut sender = (SockAddrStorage::zeroed(), 0);
@@ -52,9 +52,9 @@ pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<
     Ok((bytes, sender, header(&control)))
 }
 
-/// The header of the last packet of a TCP connection over IPv6 that reports it ([`report_headers`]); the kernel keeps none over
-/// IPv4 (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c).
-pub(crate) fn of_last_packet(of: BorrowedFd<'_>) -> Option<IpHeader> {
+/// Returns the header of the last packet of a TCP connection over IPv6 with [`report_headers`] on
+/// (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c); `None` over IPv4, where the kernel does not keep it.
+pub(crate) fn last_packet_header(of: BorrowedFd<'_>) -> Option<IpHeader> {
     header(&socket_option(of, libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS).ok()?)
 }
 
@@ -84,9 +84,9 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     /// A socket whose packets have a TTL of 77, and DSCP 46 with ECN 1.
-    fn marked(address: &str, sort: Type) -> Socket {
+    fn marked(address: &str, socket_type: Type) -> Socket {
         let is_v6 = address.starts_with('[');
-        let socket = Socket::new(if is_v6 { Domain::IPV6 } else { Domain::IPV4 }, sort, None).unwrap();
+        let socket = Socket::new(if is_v6 { Domain::IPV6 } else { Domain::IPV4 }, socket_type, None).unwrap();
         if is_v6 {
             socket.set_unicast_hops_v6(77).unwrap();
             sockopt::set(socket.as_fd(), sockopt::TRAFFIC_CLASS, 0xb9).unwrap();
@@ -127,13 +127,13 @@ mod tests {
                 listener.accept().unwrap().0
             };
             let one = marked(address, Type::STREAM);
-            assert_eq!(of_syn(accepted(&one).as_fd()), None, "not kept yet");
-            keep_syn(listener.as_fd()).unwrap();
+            assert_eq!(syn_header(accepted(&one).as_fd()), None, "not kept yet");
+            save_syn(listener.as_fd()).unwrap();
             let other = marked(address, Type::STREAM);
             let accepted = accepted(&other);
-            // The two bits of ECN are TCP's own.
-            assert_eq!(of_syn(accepted.as_fd()), Some(IpHeader { ttl: 77, traffic_class: 0xb8 }), "{address}");
-            assert_eq!(of_syn(accepted.as_fd()), None);
+            // TCP itself sets the two ECN bits.
+            assert_eq!(syn_header(accepted.as_fd()), Some(IpHeader { ttl: 77, traffic_class: 0xb8 }), "{address}");
+            assert_eq!(syn_header(accepted.as_fd()), None);
         }
     }
 
@@ -143,11 +143,11 @@ mod tests {
         let client = Socket::new(Domain::IPV6, Type::STREAM, None).unwrap();
         report_headers(client.as_fd(), true);
         client.connect(&listener.local_addr().unwrap().into()).unwrap();
-        assert_eq!(of_last_packet(client.as_fd()), Some(IpHeader { ttl: 64, traffic_class: 0 }));
+        assert_eq!(last_packet_header(client.as_fd()), Some(IpHeader { ttl: 64, traffic_class: 0 }));
         report_headers(client.as_fd(), false);
-        assert_eq!(of_last_packet(client.as_fd()), None);
+        assert_eq!(last_packet_header(client.as_fd()), None);
         let over_v4 = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(over_v4.local_addr().unwrap()).unwrap();
-        assert_eq!(of_last_packet(client.as_fd()), None);
+        assert_eq!(last_packet_header(client.as_fd()), None);
     }
 }

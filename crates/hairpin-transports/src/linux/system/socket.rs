@@ -1,12 +1,11 @@
-//! Sending and receiving on sockets.
+//! Sends and receives on sockets.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::counted;
+use super::to_count;
 
-/// `recv(2)`. With `true_length` (`MSG_TRUNC`, for datagrams only) the result is the datagram's full length, even if it
-/// did not fit.
+/// `recv(2)`. With `true_length` (`MSG_TRUNC`, for datagrams only) returns the full length of a truncated datagram.
 #[inline]
 pub(crate) fn receive(
     from: BorrowedFd<'_>,
@@ -16,10 +15,10 @@ pub(crate) fn receive(
 ) -> io::Result<usize> {
     let flags = if may_block { 0 } else { libc::MSG_DONTWAIT } | if true_length { libc::MSG_TRUNC } else { 0 };
     // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
-    counted(unsafe { libc::recv(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
+    to_count(unsafe { libc::recv(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
 }
 
-/// Flags of every send: a closed peer is an error, never SIGPIPE.
+/// Flags of every send. A closed peer causes an error instead of SIGPIPE.
 #[inline]
 pub(super) fn send_flags(may_block: bool) -> i32 {
     libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT }
@@ -31,7 +30,7 @@ pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Res
     send_with(to, bytes, send_flags(may_block))
 }
 
-/// `send(2)` with `MSG_MORE`: more follows, so TCP may hold back a partial segment. Other sockets ignore it.
+/// `send(2)` with `MSG_MORE`: more data follows, so TCP may hold back a partial segment. Unix sockets ignore the flag.
 #[inline]
 pub(crate) fn send_more(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
     send_with(to, bytes, send_flags(may_block) | libc::MSG_MORE)
@@ -46,10 +45,10 @@ pub(crate) fn send_without_copy(to: BorrowedFd<'_>, bytes: &[u8], may_block: boo
 #[inline]
 fn send_with(to: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
-    counted(unsafe { libc::send(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+    to_count(unsafe { libc::send(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// `recvmsg(2)` into two buffers, filled in order: strips a header without a copy.
+/// `recvmsg(2)` into `header`, then `into`: strips a header without a copy.
 #[inline]
 pub(crate) fn receive_parted(
     from: BorrowedFd<'_>,
@@ -64,7 +63,7 @@ pub(crate) fn receive_parted(
     ];
     // SAFETY: an all-zero `msghdr` is valid (no address, no control data); the two parts are live, exclusively
     // borrowed slices that do not overlap.
-    counted(unsafe {
+    to_count(unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = parts.as_mut_ptr();
         message.msg_iovlen = parts.len() as _;
@@ -78,12 +77,12 @@ pub(crate) fn send_parted(to: BorrowedFd<'_>, header: &[u8], bytes: &[u8], may_b
     send_vectored(to, &[IoSlice::new(header), IoSlice::new(bytes)], may_block)
 }
 
-/// `sendmsg(2)`, of at most `UIO_MAXIOV` parts.
+/// `sendmsg(2)` of up to `UIO_MAXIOV` parts.
 #[inline]
 pub(crate) fn send_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>], may_block: bool) -> io::Result<usize> {
     // SAFETY: an all-zero `msghdr` is valid (no address, no control data); an `IoSlice` has the layout of `iovec` by
     // its documentation, and each is a live slice, which the kernel only reads.
-    counted(unsafe {
+    to_count(unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = parts.as_ptr().cast_mut().cast();
         message.msg_iovlen = parts.len() as _;

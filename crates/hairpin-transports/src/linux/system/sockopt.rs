@@ -1,4 +1,4 @@
-//! Socket options as numbers and texts, and the counters of sockets.
+//! Reads and sets socket options, and reads the counters of sockets.
 
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -6,93 +6,93 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use hairpin_model::{Fact, SenderState, fact_names};
 
-use super::done;
+use super::check;
 use crate::wire::Segments;
 
 /// Level and number of an option, as in setsockopt(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) i32, pub(crate) i32);
+pub(crate) struct SockOpt(pub(crate) i32, pub(crate) i32);
 
-pub(crate) const NODELAY: Place = Place(libc::IPPROTO_TCP, libc::TCP_NODELAY);
-pub(crate) const CORK: Place = Place(libc::IPPROTO_TCP, libc::TCP_CORK);
-pub(crate) const QUICKACK: Place = Place(libc::IPPROTO_TCP, libc::TCP_QUICKACK);
-pub(crate) const NOTSENT_LOWAT: Place = Place(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
-pub(crate) const CONGESTION: Place = Place(libc::IPPROTO_TCP, libc::TCP_CONGESTION);
-pub(crate) const SNDBUF: Place = Place(libc::SOL_SOCKET, libc::SO_SNDBUF);
-pub(crate) const RCVBUF: Place = Place(libc::SOL_SOCKET, libc::SO_RCVBUF);
-pub(crate) const BUSY_POLL: Place = Place(libc::SOL_SOCKET, libc::SO_BUSY_POLL);
-pub(crate) const PRIORITY: Place = Place(libc::SOL_SOCKET, libc::SO_PRIORITY);
-pub(crate) const TOS: Place = Place(libc::IPPROTO_IP, libc::IP_TOS);
-pub(crate) const TRAFFIC_CLASS: Place = Place(libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
-pub(crate) const UDP_GRO: Place = Place(libc::SOL_UDP, libc::UDP_GRO);
-pub(crate) const ZEROCOPY: Place = Place(libc::SOL_SOCKET, libc::SO_ZEROCOPY);
-pub(crate) const MAX_PACING_RATE: Place = Place(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
+pub(crate) const NODELAY: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_NODELAY);
+pub(crate) const CORK: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_CORK);
+pub(crate) const QUICKACK: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_QUICKACK);
+pub(crate) const NOTSENT_LOWAT: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+pub(crate) const CONGESTION: SockOpt = SockOpt(libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+pub(crate) const SNDBUF: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_SNDBUF);
+pub(crate) const RCVBUF: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_RCVBUF);
+pub(crate) const BUSY_POLL: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_BUSY_POLL);
+pub(crate) const PRIORITY: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_PRIORITY);
+pub(crate) const TOS: SockOpt = SockOpt(libc::IPPROTO_IP, libc::IP_TOS);
+pub(crate) const TRAFFIC_CLASS: SockOpt = SockOpt(libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
+pub(crate) const UDP_GRO: SockOpt = SockOpt(libc::SOL_UDP, libc::UDP_GRO);
+pub(crate) const ZEROCOPY: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_ZEROCOPY);
+pub(crate) const MAX_PACING_RATE: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
 /// `ICMP_FILTER` of `linux/icmp.h`: a bit mask of the ICMP types that a raw socket drops.
-pub(crate) const ICMP_FILTER: Place = Place(libc::SOL_RAW, 1);
+pub(crate) const ICMP_FILTER: SockOpt = SockOpt(libc::SOL_RAW, 1);
 
 /// The kernel's MTU for the path of a connected socket (ip(7), ipv6(7)).
-pub(crate) const PATH_MTU: Place = Place(libc::IPPROTO_IP, libc::IP_MTU);
-pub(crate) const PATH_MTU_V6: Place = Place(libc::IPPROTO_IPV6, libc::IPV6_MTU);
+pub(crate) const PATH_MTU: SockOpt = SockOpt(libc::IPPROTO_IP, libc::IP_MTU);
+pub(crate) const PATH_MTU_V6: SockOpt = SockOpt(libc::IPPROTO_IPV6, libc::IPV6_MTU);
 
 /// Sets an `int` option.
-pub(crate) fn set(on: BorrowedFd<'_>, place: Place, value: i32) -> io::Result<()> {
-    set_bytes(on, place, &value.to_ne_bytes())
+pub(crate) fn set(on: BorrowedFd<'_>, option: SockOpt, value: i32) -> io::Result<()> {
+    set_bytes(on, option, &value.to_ne_bytes())
 }
 
 /// Reads an `int` option.
-pub(crate) fn get(on: BorrowedFd<'_>, place: Place) -> io::Result<i32> {
+pub(crate) fn get(on: BorrowedFd<'_>, option: SockOpt) -> io::Result<i32> {
     let mut value = [0_u8; 4];
-    get_bytes(on, place, &mut value)?;
+    get_bytes(on, option, &mut value)?;
     Ok(i32::from_ne_bytes(value))
 }
 
 /// Sets a 64-bit option.
-pub(crate) fn set_long(on: BorrowedFd<'_>, place: Place, value: u64) -> io::Result<()> {
-    set_bytes(on, place, &value.to_ne_bytes())
+pub(crate) fn set_long(on: BorrowedFd<'_>, option: SockOpt, value: u64) -> io::Result<()> {
+    set_bytes(on, option, &value.to_ne_bytes())
 }
 
 /// Reads a 64-bit option.
-pub(crate) fn get_long(on: BorrowedFd<'_>, place: Place) -> io::Result<u64> {
+pub(crate) fn get_long(on: BorrowedFd<'_>, option: SockOpt) -> io::Result<u64> {
     let mut value = [0_u8; 8];
-    match get_bytes(on, place, &mut value)? {
+    match get_bytes(on, option, &mut value)? {
         8 => Ok(u64::from_ne_bytes(value)),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
-pub(crate) fn set_text(on: BorrowedFd<'_>, place: Place, value: &str) -> io::Result<()> {
-    set_bytes(on, place, value.as_bytes())
+pub(crate) fn set_text(on: BorrowedFd<'_>, option: SockOpt, value: &str) -> io::Result<()> {
+    set_bytes(on, option, value.as_bytes())
 }
 
 /// Reads a text option of at most 16 bytes, such as the name of a congestion control.
-pub(crate) fn get_text(on: impl AsFd, place: Place) -> io::Result<String> {
+pub(crate) fn get_text(on: impl AsFd, option: SockOpt) -> io::Result<String> {
     let mut value = [0_u8; 16];
-    let length = get_bytes(on.as_fd(), place, &mut value)?;
+    let length = get_bytes(on.as_fd(), option, &mut value)?;
     let text = &value[..length.min(value.len())];
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-fn set_bytes(on: BorrowedFd<'_>, Place(level, name): Place, value: &[u8]) -> io::Result<()> {
+fn set_bytes(on: BorrowedFd<'_>, SockOpt(level, name): SockOpt, value: &[u8]) -> io::Result<()> {
     let length = value.len() as libc::socklen_t;
     // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
-    done(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })
+    check(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })
 }
 
 /// Lets a classic BPF program choose among the sockets that share a port (socket(7), `SO_ATTACH_REUSEPORT_CBPF`).
-pub(crate) fn set_chooser(on: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+pub(crate) fn set_port_selector(on: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     let (name, length) = (libc::SO_ATTACH_REUSEPORT_CBPF, size_of::<libc::sock_fprog>() as libc::socklen_t);
     // SAFETY: a pointer to a live sock_fprog, whose pointer and length are those of a live slice; the kernel only
     // reads.
-    done(unsafe { libc::setsockopt(on.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const program).cast(), length) })
+    check(unsafe { libc::setsockopt(on.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const program).cast(), length) })
 }
 
-pub(super) fn get_bytes(on: BorrowedFd<'_>, Place(level, name): Place, into: &mut [u8]) -> io::Result<usize> {
+pub(super) fn get_bytes(on: BorrowedFd<'_>, SockOpt(level, name): SockOpt, into: &mut [u8]) -> io::Result<usize> {
     let mut length = into.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, the slice's length, and reports how many it wrote.
-    done(unsafe { libc::getsockopt(on.as_raw_fd(), level, name, into.as_mut_ptr().cast(), &raw mut length) })?;
+    check(unsafe { libc::getsockopt(on.as_raw_fd(), level, name, into.as_mut_ptr().cast(), &raw mut length) })?;
     Ok(length as usize)
 }
 
@@ -101,7 +101,7 @@ pub(super) fn get_bytes(on: BorrowedFd<'_>, Place(level, name): Place, into: &mu
 pub(crate) fn drops(of: BorrowedFd<'_>) -> io::Result<u32> {
     const FIRST: usize = libc::SK_MEMINFO_DROPS as usize * 4;
     let mut memory = [0_u8; FIRST + 4];
-    let length = get_bytes(of, Place(libc::SOL_SOCKET, libc::SO_MEMINFO), &mut memory)?;
+    let length = get_bytes(of, SockOpt(libc::SOL_SOCKET, libc::SO_MEMINFO), &mut memory)?;
     memory
         .get(FIRST..length)
         .and_then(|word| word.try_into().ok())
@@ -109,16 +109,16 @@ pub(crate) fn drops(of: BorrowedFd<'_>) -> io::Result<u32> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Whether a Multipath TCP connection fell back to plain TCP, because an end or the path does not support it
-/// (`MPTCP_INFO`, linux/mptcp.h: four bytes of counts, four of which two are limits, then the flags). The accepted end
-/// of such a connection is a TCP socket, which does not have the option.
+/// Whether a Multipath TCP connection fell back to plain TCP, because an end or the path does not support it. The
+/// accepted end of such a connection is a TCP socket, on which this option fails (`MPTCP_INFO`, linux/mptcp.h: the
+/// flags follow eight bytes of counts and limits).
 pub(crate) fn fell_back_to_tcp(of: BorrowedFd<'_>) -> bool {
     const SOL_MPTCP: i32 = 284;
     const MPTCP_INFO: i32 = 1;
     const FLAGS: usize = 8;
     const FALLBACK: u64 = 1;
     let mut info = [0_u8; FLAGS + 4];
-    let length = get_bytes(of, Place(SOL_MPTCP, MPTCP_INFO), &mut info).unwrap_or(0);
+    let length = get_bytes(of, SockOpt(SOL_MPTCP, MPTCP_INFO), &mut info).unwrap_or(0);
     info.get(..length).and_then(|known| number(known, FLAGS, 4)).is_none_or(|flags| flags & FALLBACK != 0)
 }
 
@@ -128,7 +128,7 @@ macro_rules! tcp_info_field {
     };
 }
 
-/// Name of a counter, and its offset and width in `struct tcp_info` (linux/tcp.h).
+/// Name of each counter, and its offset and width in `struct tcp_info` (linux/tcp.h), in bytes.
 const TCP_INFO: &[(&str, usize, usize)] = &[
     tcp_info_field!(fact_names::RETRANSMITS, tcpi_total_retrans, u32),
     tcp_info_field!(fact_names::LOST, tcpi_lost, u32),
@@ -151,8 +151,8 @@ const TCP_INFO: &[(&str, usize, usize)] = &[
     tcp_info_field!(fact_names::ATO_US, tcpi_ato, u32),
 ];
 
-/// The counters of a TCP connection. An older kernel has fewer. All bits set means no value yet (or, for the pacing
-/// rate, no limit) and gives no fact.
+/// Returns the counters of a TCP connection that this kernel has. Omits counters with all bits set: they have no value
+/// yet (or, for the pacing rate, no limit).
 pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
     let mut info = RawTcpInfo::default();
     let Ok(known) = info.read(of) else { return Vec::new() };
@@ -166,23 +166,23 @@ pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
         .collect()
 }
 
-/// Options that both ends of a TCP connection agreed on (`tcpi_options`, linux/tcp.h).
-fn agreed(of: BorrowedFd<'_>) -> Option<u8> {
+/// Returns the flags of the options that both ends of a TCP connection negotiated (`tcpi_options`, linux/tcp.h).
+fn negotiated_options(of: BorrowedFd<'_>) -> Option<u8> {
     let mut info = RawTcpInfo::default();
     info.read(of).ok()?.get(offset_of!(libc::tcp_info, tcpi_options)).copied()
 }
 
-/// TCP header size of a segment without SACK (RFC 9293, section 3.1; RFC 7323, appendix A).
+/// Returns the TCP header size of a segment without SACK (RFC 9293, section 3.1; RFC 7323, appendix A).
 pub(crate) fn tcp_header_bytes(of: BorrowedFd<'_>) -> Option<u32> {
     const TIMESTAMPS: u8 = 1;
-    Some(if agreed(of)? & TIMESTAMPS == 0 { 20 } else { 32 })
+    Some(if negotiated_options(of)? & TIMESTAMPS == 0 { 20 } else { 32 })
 }
 
-/// Whether a TCP connection uses ECN.
+/// Returns whether a TCP connection uses ECN: `off`, `on`, or `received` if packets with ECN have arrived.
 pub(crate) fn ecn(of: BorrowedFd<'_>) -> Option<&'static str> {
     const NEGOTIATED: u8 = 8;
     const SEEN: u8 = 16;
-    let options = agreed(of)?;
+    let options = negotiated_options(of)?;
     Some(match (options & NEGOTIATED != 0, options & SEEN != 0) {
         (false, _) => "off",
         (true, false) => "on",
@@ -190,36 +190,36 @@ pub(crate) fn ecn(of: BorrowedFd<'_>) -> Option<&'static str> {
     })
 }
 
-/// Segments with and without payload, both directions. The kernel's counters have 32 bits and wrap.
+/// Returns the segments with and without payload in both directions. The kernel's counters have 32 bits and wrap.
 pub(crate) fn segments(of: BorrowedFd<'_>) -> Option<Segments> {
     let mut info = RawTcpInfo::default();
     let known = info.read(of).ok()?;
-    let sum = |out, back| Some(number(known, out, 4)? + number(known, back, 4)?);
+    let sum = |sent, received| Some(number(known, sent, 4)? + number(known, received, 4)?);
     let all = sum(offset_of!(libc::tcp_info, tcpi_segs_out), offset_of!(libc::tcp_info, tcpi_segs_in))?;
     let with_payload =
         sum(offset_of!(libc::tcp_info, tcpi_data_segs_out), offset_of!(libc::tcp_info, tcpi_data_segs_in))?;
     Some(Segments { with_payload, bare: all.saturating_sub(with_payload) })
 }
 
-/// What a connection has in flight and in its send buffer, and what its sender knows of the path.
+/// Returns the bytes of a connection in flight and in the send buffer, and the sender's estimates of the path.
 pub(crate) fn sender_state(of: BorrowedFd<'_>) -> Option<SenderState> {
     let mut info = RawTcpInfo::default();
     let known = info.read(of).ok()?;
     let field = |first| number(known, first, 4);
     let mss_bytes = field(offset_of!(libc::tcp_info, tcpi_snd_mss))?;
-    let least_us = field(offset_of!(libc::tcp_info, tcpi_min_rtt))?;
+    let min_rtt_us = field(offset_of!(libc::tcp_info, tcpi_min_rtt))?;
     Some(SenderState {
         at_ns: 0,
         in_flight_bytes: field(offset_of!(libc::tcp_info, tcpi_unacked))? * mss_bytes,
         not_sent_bytes: field(offset_of!(libc::tcp_info, tcpi_notsent_bytes))?,
         round_trip_ns: field(offset_of!(libc::tcp_info, tcpi_rtt))? * 1000,
-        // All bits set: not measured yet.
-        least_round_trip_ns: if least_us == u64::from(u32::MAX) { 0 } else { least_us * 1000 },
+        // All bits are set if not measured yet.
+        least_round_trip_ns: if min_rtt_us == u64::from(u32::MAX) { 0 } else { min_rtt_us * 1000 },
         delivered_bytes_per_s: number(known, offset_of!(libc::tcp_info, tcpi_delivery_rate), 8)?,
     })
 }
 
-/// `struct tcp_info` as bytes: an older kernel fills fewer.
+/// `struct tcp_info` as bytes. An older kernel fills fewer of them.
 struct RawTcpInfo([u8; size_of::<libc::tcp_info>()]);
 
 impl Default for RawTcpInfo {
@@ -230,12 +230,12 @@ impl Default for RawTcpInfo {
 
 impl RawTcpInfo {
     fn read(&mut self, of: BorrowedFd<'_>) -> io::Result<&[u8]> {
-        let length = get_bytes(of, Place(libc::IPPROTO_TCP, libc::TCP_INFO), &mut self.0)?;
+        let length = get_bytes(of, SockOpt(libc::IPPROTO_TCP, libc::TCP_INFO), &mut self.0)?;
         Ok(&self.0[..length.min(self.0.len())])
     }
 }
 
-/// The field at `first`, which is 4 or 8 bytes wide.
+/// Reads the field at offset `first`, which is 4 or 8 bytes wide; `None` if the kernel did not fill it.
 fn number(known: &[u8], first: usize, width: usize) -> Option<u64> {
     let bytes = known.get(first..first + width)?;
     match width {

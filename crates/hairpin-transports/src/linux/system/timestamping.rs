@@ -1,4 +1,4 @@
-//! A TCP socket's error queue: the kernel's time stamps (Documentation/networking/timestamping.rst) and completions of
+//! The error queue of a TCP socket: time stamps (Documentation/networking/timestamping.rst) and completions of
 //! zero-copy sends.
 
 use std::io;
@@ -7,11 +7,11 @@ use std::os::fd::BorrowedFd;
 use hairpin_model::trace::StampKind;
 
 use super::control::{Control, receive_with};
-use super::sockopt::{self, Place};
+use super::sockopt::{self, SockOpt};
 
-/// Stamps of each segment when it is scheduled and when it reaches the driver, and of received segments. Sent bytes are
-/// identified by number and not returned.
-const WANTED: u32 = libc::SOF_TIMESTAMPING_TX_SCHED
+/// Requests time stamps when a segment is scheduled, when it reaches the driver, and when one is received. The stamps
+/// of sent segments contain byte numbers instead of the data.
+const STAMP_FLAGS: u32 = libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_SOFTWARE
@@ -28,16 +28,15 @@ const ACKNOWLEDGED: u32 = 2;
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
-const STAMPS: Place = Place(libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+const STAMPS: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
 
-/// Requests stamps from here on, with `acknowledged` also of when segments are acknowledged. Bytes count from 0 at the
-/// next one written.
+/// Requests stamps; with `acknowledged` also when segments are acknowledged. The next byte written has number 0.
 pub(crate) fn begin(on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
     let more = if acknowledged { libc::SOF_TIMESTAMPING_TX_ACK } else { 0 };
-    sockopt::set(on, STAMPS, (WANTED | more).cast_signed())
+    sockopt::set(on, STAMPS, (STAMP_FLAGS | more).cast_signed())
 }
 
-/// Requests no more stamps.
+/// Ends the request for stamps.
 pub(crate) fn end(on: BorrowedFd<'_>) -> io::Result<()> {
     sockopt::set(on, STAMPS, 0)
 }
@@ -46,7 +45,7 @@ pub(crate) fn end(on: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) struct Sent {
     pub(crate) kind: StampKind,
     pub(crate) realtime_ns: u64,
-    /// The lower 32 bits of the number of the last byte covered.
+    /// Lower 32 bits of the number of the last byte in the segment.
     pub(crate) last_byte: u32,
 }
 
@@ -54,14 +53,14 @@ pub(crate) struct Sent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorQueueEntry {
     Stamp(Sent),
-    /// Completion of `MSG_ZEROCOPY` sends (Documentation/networking/msg_zerocopy.rst): their memory is free.
+    /// Completion of `MSG_ZEROCOPY` sends (Documentation/networking/msg_zerocopy.rst): the memory may be reused.
     Completed {
         /// Number of sends, with consecutive numbers.
         sends: u32,
-        /// The kernel copied their bytes after all.
+        /// Whether the kernel copied the bytes after all.
         copied: bool,
     },
-    /// Anything else: an error that the next call on the socket also returns.
+    /// Other entries: errors that the next call on the socket also returns.
     Other,
 }
 
@@ -82,7 +81,7 @@ fn entry(control: &Control) -> Option<ErrorQueueEntry> {
     let error = control.find(libc::SOL_IP, libc::IP_RECVERR);
     let error: libc::sock_extended_err = error.or_else(|| control.find(libc::SOL_IPV6, libc::IPV6_RECVERR))?;
     if error.ee_origin == SO_EE_ORIGIN_ZEROCOPY {
-        // The first and the last number, which wrap at 32 bits.
+        // The numbers of the last and the first send, which wrap at 32 bits.
         let sends = error.ee_data.wrapping_sub(error.ee_info).wrapping_add(1);
         return Some(ErrorQueueEntry::Completed { sends, copied: error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 });
     }
@@ -98,7 +97,7 @@ fn entry(control: &Control) -> Option<ErrorQueueEntry> {
     Some(ErrorQueueEntry::Stamp(Sent { kind, realtime_ns: software_ns(control)?, last_byte: error.ee_data }))
 }
 
-/// The software stamp, the first of three (`scm_timestamping`, linux/errqueue.h); zero if there is none.
+/// Returns the software stamp, the first of three (`scm_timestamping`, linux/errqueue.h), in ns; `None` if missing.
 fn software_ns(control: &Control) -> Option<u64> {
     let [software, _, _]: [libc::timespec; 3] = control.find(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)?;
     let seconds = u64::try_from(software.tv_sec).ok().filter(|seconds| *seconds > 0)?;
@@ -106,8 +105,7 @@ fn software_ns(control: &Control) -> Option<u64> {
     Some(seconds * 1_000_000_000 + nanoseconds)
 }
 
-/// `recvmsg(2)`, and the arrival of the last segment of the bytes (CLOCK_REALTIME, in ns); 0 bytes are the stream's
-/// end.
+/// `recvmsg(2)` with the arrival time of the last segment (CLOCK_REALTIME, in ns). 0 bytes are the stream's end.
 pub(crate) fn receive(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, Option<u64>)> {
     let mut control = Control::default();
     let flags = if may_block { 0 } else { libc::MSG_DONTWAIT };

@@ -1,4 +1,4 @@
-//! A wire over file descriptors: waiting by `block`, `poll` and `spin` for all of them.
+//! A wire over file descriptors that implements waiting by `block`, `poll` and `spin`.
 
 mod stream;
 
@@ -15,11 +15,10 @@ use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events, set_nonblocking};
 use crate::system::pipe::memory_file_of;
 use crate::wire::{Descriptors, KernelStamps, RawStamp, Repeated, Stream, Wire, WireError};
-use crate::wires::{Deadline, LOOK, slice};
+use crate::wires::{Deadline, MAX_SLICE, slice};
 
-/// Attempts of a spinning wire between two clock reads: tens of microseconds, against which the 20 ns of a clock read
-/// are negligible.
-const TRIES_PER_LOOK: u32 = 256;
+/// Attempts of a spinning wire between two clock reads. They take far longer than a clock read (20 ns).
+const TRIES_PER_CLOCK_READ: u32 = 256;
 
 /// Maximum time that a call of a one-way load blocks in the kernel before a signal interrupts it.
 const MAX_CALL: Duration = Duration::from_millis(50);
@@ -29,20 +28,20 @@ pub(crate) struct DescriptorWire<P> {
     port: P,
     waiting: Waiting,
     timeout: Duration,
-    /// Interrupts blocking calls, so that their time-out can be checked; present if calls block.
+    /// Interrupts blocking calls, so that the deadline can be checked; `None` if calls do not block.
     alarm: Option<Alarm>,
-    /// The other end is gone: nothing waits any more, and only the remaining data is received.
-    gone: bool,
+    /// The other end has closed or died: calls no longer wait, and receives return the remaining data.
+    peer_gone: bool,
     /// See [`Wire::system_calls`].
     system_calls: u64,
-    /// See [`Wire::load_file`]: the file and its length.
+    /// The file of [`Wire::load_file`] and its length in bytes.
     file: Option<(OwnedFd, usize)>,
 }
 
 impl<P: Port> DescriptorWire<P> {
     pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> io::Result<Self> {
         let alarm = (waiting == Waiting::Block).then(|| Alarm::start(timeout)).transpose()?;
-        Ok(Self { port, waiting, timeout, alarm, gone: false, system_calls: 0, file: None })
+        Ok(Self { port, waiting, timeout, alarm, peer_gone: false, system_calls: 0, file: None })
     }
 
     /// Prepares for a call that may block.
@@ -54,30 +53,30 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// [`Port::take`], counted.
+    /// Calls [`Port::receive`] and counts the system call.
     #[inline(always)]
-    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
+    fn receive_once(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         self.system_calls += 1;
-        self.port.take(into, may_block)
+        self.port.receive(into, may_block)
     }
 
-    /// Takes what is there and never blocks, even if the descriptor does.
+    /// Receives available data without blocking, even if the descriptor is blocking.
     #[inline]
-    fn take_now(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
-        // There is no other reader, so data that is there now is there for the read.
+    fn receive_available(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
+        // There is no other reader, so the data that `poll` reports are still there for the read.
         if !P::IS_SOCKET && self.waiting == Waiting::Block {
             self.system_calls += 1;
             if !poll(self.port.readable(), READABLE, Duration::ZERO)? {
                 return Err(Miss::Nothing);
             }
         }
-        self.take(into, false)
+        self.receive_once(into, false)
     }
 
     #[inline(always)]
     fn receive_blocking(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         self.set_alarm("receive")?;
-        match self.take(into, true) {
+        match self.receive_once(into, true) {
             Ok(bytes) => Ok(bytes),
             Err(miss) => self.receive_again(miss, into),
         }
@@ -92,9 +91,9 @@ impl<P: Port> DescriptorWire<P> {
                 Miss::Nothing => break,
                 Miss::Again if deadline.left().is_some() => {}
                 Miss::Again => break,
-                miss => return self.lost(miss, into),
+                miss => return self.on_closed(miss, into),
             }
-            match self.take(into, true) {
+            match self.receive_once(into, true) {
                 Ok(bytes) => return Ok(bytes),
                 Err(again) => miss = again,
             }
@@ -106,12 +105,12 @@ impl<P: Port> DescriptorWire<P> {
     fn receive_polling(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
         while self.wait_for(READABLE, &mut deadline)? {
-            match self.take(into, false) {
+            match self.receive_once(into, false) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Miss::Nothing | Miss::Again) => {}
-                Err(miss) => return self.lost(miss, into),
+                Err(miss) => return self.on_closed(miss, into),
             }
-            // Readable, but nothing to receive (a datagram with a bad checksum, a signal): wait for the rest of the
+            // There was no message (a datagram with a wrong checksum) or a signal arrived: waits for the remaining
             // time.
             if deadline.left().is_none() {
                 break;
@@ -124,11 +123,11 @@ impl<P: Port> DescriptorWire<P> {
     fn receive_spinning(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
         loop {
-            for _ in 0..TRIES_PER_LOOK {
-                match self.take(into, false) {
+            for _ in 0..TRIES_PER_CLOCK_READ {
+                match self.receive_once(into, false) {
                     Ok(bytes) => return Ok(bytes),
                     Err(Miss::Nothing | Miss::Again) => {}
-                    Err(miss) => return self.lost(miss, into),
+                    Err(miss) => return self.on_closed(miss, into),
                 }
             }
             if deadline.left().is_none() {
@@ -137,28 +136,28 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Handles the end of the other end: returns what it sent before, or that it is closed.
+    /// Handles a closed or failed connection. Returns data that the other end sent before, or [`WireError::Closed`].
     #[cold]
-    fn lost(&mut self, miss: Miss, into: &mut [u8]) -> Result<usize, WireError> {
+    fn on_closed(&mut self, miss: Miss, into: &mut [u8]) -> Result<usize, WireError> {
         match miss {
             Miss::Failed(source) => Err(WireError::System { operation: "receive", source }),
             Miss::Ended => {
-                self.gone = true;
+                self.peer_gone = true;
                 Err(WireError::Closed)
             }
             _ => {
-                self.gone = true;
+                self.peer_gone = true;
                 self.drain(into)
             }
         }
     }
 
-    /// Takes what the other end left behind. A socket may return its error before its data, but only once, so a few
-    /// attempts reach the data.
+    /// Receives the data that the other end sent before it closed. A socket may return each pending error once before
+    /// the data, so this makes several attempts.
     #[cold]
     fn drain(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         for _ in 0..8 {
-            match self.take_now(into) {
+            match self.receive_available(into) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Miss::Gone | Miss::Again) => {}
                 Err(Miss::Nothing | Miss::Ended) => break,
@@ -168,22 +167,22 @@ impl<P: Port> DescriptorWire<P> {
         Err(WireError::Closed)
     }
 
-    /// The result of one attempt to send without waiting.
+    /// Converts the result of a single attempt to send; 0 bytes if there was no room.
     #[inline(always)]
-    fn sent_now(&mut self, answer: Result<usize, Miss>) -> Result<usize, WireError> {
+    fn send_result(&mut self, answer: Result<usize, Miss>) -> Result<usize, WireError> {
         match answer {
             Ok(bytes) => Ok(bytes),
-            Err(miss) => self.unsent(miss),
+            Err(miss) => self.on_send_miss(miss),
         }
     }
 
     #[cold]
-    fn unsent(&mut self, miss: Miss) -> Result<usize, WireError> {
+    fn on_send_miss(&mut self, miss: Miss) -> Result<usize, WireError> {
         match miss {
-            // After a signal there is room as before: the next attempt uses it.
+            // After a signal the caller just tries again.
             Miss::Nothing | Miss::Again => Ok(0),
             Miss::Gone | Miss::Ended => {
-                self.gone = true;
+                self.peer_gone = true;
                 Err(WireError::Closed)
             }
             Miss::Failed(source) if source.raw_os_error() == Some(libc::ENOBUFS) => Err(WireError::Refused),
@@ -191,28 +190,28 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Takes one piece of a one-way load; `None` if there is none.
+    /// Receives one piece of a one-way load; `None` if there is none.
     #[inline(always)]
-    fn take_piece(&mut self, into: &mut [u8], may_block: bool) -> Result<Option<usize>, WireError> {
-        if self.gone {
+    fn receive_piece(&mut self, into: &mut [u8], may_block: bool) -> Result<Option<usize>, WireError> {
+        if self.peer_gone {
             return self.drain(into).map(Some);
         }
         self.system_calls += 1;
-        let taken = if may_block { self.port.take(into, true) } else { self.port.take_at_once(into) };
+        let taken = if may_block { self.port.receive(into, true) } else { self.port.try_receive(into) };
         match taken {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(Miss::Nothing) => match self.port.nothing_came() {
+            Err(Miss::Nothing) => match self.port.on_nothing_received() {
                 Ok(()) => Ok(None),
                 Err(source) => Err(WireError::System { operation: "receive", source }),
             },
             Err(Miss::Again) => Ok(None),
-            Err(miss) => self.lost(miss, into).map(Some),
+            Err(miss) => self.on_closed(miss, into).map(Some),
         }
     }
 
-    /// Prepares for a call of a one-way load that may wait in the kernel. Returns whether it does on this wire.
+    /// Prepares a call of a one-way load that may block for up to [`MAX_CALL`]. Returns whether calls block.
     #[inline(always)]
-    fn may_wait(&mut self, operation: &'static str) -> Result<bool, WireError> {
+    fn prepare_blocking(&mut self, operation: &'static str) -> Result<bool, WireError> {
         if self.waiting != Waiting::Block {
             return Ok(false);
         }
@@ -221,68 +220,68 @@ impl<P: Port> DescriptorWire<P> {
         shortened.map(|()| true).map_err(|source| WireError::System { operation, source })
     }
 
-    /// Sends one message, or what one call takes of a stream.
+    /// Sends one message, or the bytes of a stream for which there is room, with one call.
     #[inline(always)]
-    fn put_one(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, WireError> {
-        if self.gone {
+    fn send_once(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, WireError> {
+        if self.peer_gone {
             return Err(WireError::Closed);
         }
         self.system_calls += 1;
-        let answer = if may_block { self.port.put(bytes, true) } else { self.port.put_now(bytes) };
-        self.sent_now(answer)
+        let answer = if may_block { self.port.send(bytes, true) } else { self.port.try_send(bytes) };
+        self.send_result(answer)
     }
 
     #[inline(always)]
     fn send_messages(&mut self, messages: &[u8], size: usize, may_block: bool) -> Result<usize, WireError> {
-        if self.gone {
+        if self.peer_gone {
             return Err(WireError::Closed);
         }
-        match self.port.put_batch(messages, size, may_block) {
+        match self.port.send_batch(messages, size, may_block) {
             Some(answer) => {
                 self.system_calls += 1;
-                self.sent_now(answer)
+                self.send_result(answer)
             }
-            None if self.port.is_stream() || messages.len() <= size => self.put_one(messages, may_block),
-            None if may_block => self.put_one(&messages[..size], true),
-            None => send_each(messages, size, |message| self.put_one(message, false)),
+            None if self.port.is_stream() || messages.len() <= size => self.send_once(messages, may_block),
+            None if may_block => self.send_once(&messages[..size], true),
+            None => send_each(messages, size, |message| self.send_once(message, false)),
         }
     }
 
     #[inline(always)]
     fn receive_messages(&mut self, into: &mut Batch, may_block: bool) -> Result<usize, WireError> {
-        if self.port.has_kept() {
-            return into.fill(|slot| Ok(self.port.kept(slot)));
+        if self.port.has_stored() {
+            return into.fill(|slot| Ok(self.port.next_stored(slot)));
         }
-        if !self.gone
-            && let Some(answer) = self.port.take_batch(into, may_block)
+        if !self.peer_gone
+            && let Some(answer) = self.port.receive_batch(into, may_block)
         {
             self.system_calls += 1;
             return match answer {
                 Ok(taken) => {
-                    self.gone = taken.ended;
+                    self.peer_gone = taken.ended;
                     Ok(taken.pieces)
                 }
-                Err(Miss::Nothing | Miss::Again) => into.first(|_| Ok(None)),
-                Err(miss) => into.first(|slot| self.lost(miss, slot).map(Some)),
+                Err(Miss::Nothing | Miss::Again) => into.fill_one(|_| Ok(None)),
+                Err(miss) => into.fill_one(|slot| self.on_closed(miss, slot).map(Some)),
             };
         }
         if self.port.is_stream() || may_block {
-            into.first(|slot| self.take_piece(slot, may_block))
+            into.fill_one(|slot| self.receive_piece(slot, may_block))
         } else {
-            into.fill(|slot| self.take_piece(slot, false))
+            into.fill(|slot| self.receive_piece(slot, false))
         }
     }
 
-    /// `poll` until the deadline, again after a signal or a time stamp, which is not what the caller waits for. A
-    /// deadline whose clock has not started lasts the wire's whole time-out.
+    /// Polls for `events` until the deadline. Polls again after a signal or a time stamp, for which the caller does not
+    /// wait. If the deadline's clock has not started, the first poll may take the wire's whole time-out.
     fn wait_for(&mut self, events: i16, deadline: &mut Deadline) -> Result<bool, WireError> {
         let mut left = deadline.running().unwrap_or(self.timeout);
         loop {
             self.system_calls += 1;
             let on = if events == READABLE { self.port.readable() } else { self.port.writable() };
             match poll_events(on, events, slice(left)) {
-                Ok(ERROR) if self.keep_stamps()? => {}
-                Ok(0) if left > LOOK => {}
+                Ok(ERROR) if self.store_stamps()? => {}
+                Ok(0) if left > MAX_SLICE => {}
                 Ok(found) => return Ok(found != 0),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => return Err(WireError::System { operation: "poll", source }),
@@ -294,44 +293,45 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Takes the time stamps and completions that a poll has reported. Returns whether there were any.
+    /// Stores the time stamps and completions that a poll has reported. Returns whether there were any.
     #[cold]
-    fn keep_stamps(&mut self) -> Result<bool, WireError> {
+    fn store_stamps(&mut self) -> Result<bool, WireError> {
         match self.port.stamping() {
-            Some((stamping, socket)) if stamping.may_have_news() => stamping.keep(socket).map_err(cannot_take),
+            Some((stamping, socket)) if stamping.may_have_entries() => stamping.store(socket).map_err(stamps_error),
             _ => Ok(false),
         }
     }
 
-    /// Takes the time stamps that a read would find in the receive buffer, see [`KernelStamps`]. If they may arrive
-    /// with the data to be read, it first waits for that data.
-    fn clear_the_way(&mut self) -> Result<(), WireError> {
-        if self.port.stamping().is_some_and(|(stamping, _)| stamping.come_at_any_time()) {
-            let counted = self.system_calls;
-            let has_come = Wire::wait(self, self.timeout)?;
-            self.system_calls = counted;
-            if !has_come {
+    /// Removes time stamps from the receive buffer before a read, see [`KernelStamps`]. If stamps may arrive together
+    /// with the data to read, first waits for that data.
+    fn clear_stamps(&mut self) -> Result<(), WireError> {
+        if self.port.stamping().is_some_and(|(stamping, _)| stamping.may_arrive_any_time()) {
+            let system_calls = self.system_calls;
+            let has_data = Wire::wait(self, self.timeout)?;
+            self.system_calls = system_calls;
+            if !has_data {
                 return Err(Deadline::timed_out("receive", self.timeout));
             }
         }
-        self.keep_stamps().map(|_| ())
+        self.store_stamps().map(|_| ())
     }
 
-    /// Sends `total` bytes in as many attempts as needed; `put` makes one, given the number of bytes already sent.
+    /// Sends `total` bytes. `send` makes one attempt; it gets the number of bytes already sent and whether it may
+    /// block.
     #[inline(always)]
     fn send_by(
         &mut self,
         total: usize,
-        put: impl Fn(&mut P, usize, bool) -> Result<usize, Miss>,
+        send: impl Fn(&mut P, usize, bool) -> Result<usize, Miss>,
     ) -> Result<(), WireError> {
-        if self.gone {
+        if self.peer_gone {
             return Err(WireError::Closed);
         }
         self.set_alarm("send")?;
         self.system_calls += 1;
-        match put(&mut self.port, 0, self.waiting == Waiting::Block) {
+        match send(&mut self.port, 0, self.waiting == Waiting::Block) {
             Ok(bytes) if bytes >= total => Ok(()),
-            answer => self.send_rest(total, answer, put),
+            answer => self.send_rest(total, answer, send),
         }
     }
 
@@ -341,7 +341,7 @@ impl<P: Port> DescriptorWire<P> {
         &mut self,
         total: usize,
         mut answer: Result<usize, Miss>,
-        put: impl Fn(&mut P, usize, bool) -> Result<usize, Miss>,
+        send: impl Fn(&mut P, usize, bool) -> Result<usize, Miss>,
     ) -> Result<(), WireError> {
         let may_block = self.waiting == Waiting::Block;
         let mut sent = 0;
@@ -357,7 +357,7 @@ impl<P: Port> DescriptorWire<P> {
                 Err(Miss::Nothing) if may_block => break,
                 Err(Miss::Nothing | Miss::Again) => {
                     tries += 1;
-                    let look = self.waiting != Waiting::Spin || tries % TRIES_PER_LOOK == 0;
+                    let look = self.waiting != Waiting::Spin || tries % TRIES_PER_CLOCK_READ == 0;
                     if look && deadline.left().is_none() {
                         break;
                     }
@@ -366,13 +366,13 @@ impl<P: Port> DescriptorWire<P> {
                     }
                 }
                 Err(Miss::Gone | Miss::Ended) => {
-                    self.gone = true;
+                    self.peer_gone = true;
                     return Err(WireError::Closed);
                 }
                 Err(Miss::Failed(source)) => return Err(WireError::System { operation: "send", source }),
             }
             self.system_calls += 1;
-            answer = put(&mut self.port, sent, may_block);
+            answer = send(&mut self.port, sent, may_block);
         }
         Err(Deadline::timed_out("send", self.timeout))
     }
@@ -382,15 +382,15 @@ impl<P: Port> Wire for DescriptorWire<P> {
     // Part of the closed loops, see `own_type`.
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
-        self.send_by(message.len(), |port, sent, may_block| port.put(&message[sent..], may_block))
+        self.send_by(message.len(), |port, sent, may_block| port.send(&message[sent..], may_block))
     }
 
     #[inline(always)]
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
-        if let Some(bytes) = self.port.kept(into) {
+        if let Some(bytes) = self.port.next_stored(into) {
             return Ok(bytes);
         }
-        if self.gone {
+        if self.peer_gone {
             return self.drain(into);
         }
         match self.waiting {
@@ -401,24 +401,24 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
-        if let Some(bytes) = self.port.kept(into) {
+        if let Some(bytes) = self.port.next_stored(into) {
             return Ok(Some(bytes));
         }
-        if self.gone {
+        if self.peer_gone {
             return self.drain(into).map(Some);
         }
         loop {
-            match self.take_now(into) {
+            match self.receive_available(into) {
                 Ok(bytes) => return Ok(Some(bytes)),
                 Err(Miss::Nothing) => return Ok(None),
                 Err(Miss::Again) => {}
-                Err(miss) => return self.lost(miss, into).map(Some),
+                Err(miss) => return self.on_closed(miss, into).map(Some),
             }
         }
     }
 
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
-        self.put_one(bytes, false)
+        self.send_once(bytes, false)
     }
 
     fn send_batch(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
@@ -430,17 +430,17 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn send_batch_waiting(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
-        let may_block = self.may_wait("send")?;
+        let may_block = self.prepare_blocking("send")?;
         self.send_messages(messages, size, may_block)
     }
 
     fn send_repeatedly(&mut self, bytes: &[u8], times: u64, waits: bool) -> Result<Repeated, WireError> {
-        let may_block = waits && self.may_wait("send")?;
-        Repeated::of(bytes.len(), times, || self.send_messages(bytes, bytes.len(), may_block))
+        let may_block = waits && self.prepare_blocking("send")?;
+        Repeated::send(bytes.len(), times, || self.send_messages(bytes, bytes.len(), may_block))
     }
 
     fn receive_batch_waiting(&mut self, into: &mut Batch) -> Result<usize, WireError> {
-        let may_block = self.may_wait("receive")?;
+        let may_block = self.prepare_blocking("receive")?;
         self.receive_messages(into, may_block)
     }
 
@@ -454,7 +454,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
             return Err(failed(io::ErrorKind::Unsupported.into()));
         }
         if self.waiting != Waiting::Block {
-            // All other calls request per call that they do not wait.
+            // Unlike other calls, sendfile(2) has no flag for a single call.
             set_nonblocking(self.port.writable(), true).map_err(failed)?;
         }
         self.file = Some((memory_file_of(content).map_err(failed)?, content.len()));
@@ -466,17 +466,17 @@ impl<P: Port> Wire for DescriptorWire<P> {
         if !self.port.is_stream() {
             return Err(failed(io::ErrorKind::Unsupported));
         }
-        if self.gone {
+        if self.peer_gone {
             return Err(WireError::Closed);
         }
-        let may_block = may_wait && self.may_wait("send a file")?;
+        let may_block = may_wait && self.prepare_blocking("send a file")?;
         let Some((file, length)) = &self.file else { return Err(failed(io::ErrorKind::InvalidInput)) };
         if from > to || to > *length {
             return Err(failed(io::ErrorKind::InvalidInput));
         }
         self.system_calls += 1;
-        let answer = self.port.put_file(file.as_fd(), from, to - from, may_block);
-        self.sent_now(answer)
+        let answer = self.port.send_file(file.as_fd(), from, to - from, may_block);
+        self.send_result(answer)
     }
 
     fn as_any(&mut self) -> Option<&mut dyn Any> {
@@ -488,7 +488,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
-        if self.gone || self.port.has_kept() {
+        if self.peer_gone || self.port.has_stored() {
             return Ok(true);
         }
         let mut deadline = Deadline::from_now(at_most);
@@ -510,7 +510,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
     }
 
     fn system_calls(&self) -> Option<u64> {
-        Some(self.system_calls + self.port.more_calls())
+        Some(self.system_calls + self.port.extra_calls())
     }
 
     fn farewell(&mut self) {
@@ -534,17 +534,17 @@ impl<P: Port> KernelStamps for DescriptorWire<P> {
     }
 
     fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError> {
-        let (stamping, socket) = self.port.stamping().ok_or_else(unsupported).map_err(cannot_take)?;
-        stamping.take(socket, into).map_err(cannot_take)
+        let (stamping, socket) = self.port.stamping().ok_or_else(unsupported).map_err(stamps_error)?;
+        stamping.take(socket, into).map_err(stamps_error)
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError> {
-        self.clear_the_way()?;
+        self.clear_stamps()?;
         let bytes = Wire::receive(self, into)?;
         Ok((bytes, self.port.stamping().and_then(|(stamping, _)| stamping.received_ns())))
     }
 }
 
-fn cannot_take(source: io::Error) -> WireError {
+fn stamps_error(source: io::Error) -> WireError {
     WireError::System { operation: "take time stamps", source }
 }

@@ -1,10 +1,10 @@
 //! The hello that opens a connection or a datagram flow.
 //!
-//! A server recognizes its client by a cookie of 16 random bytes, which came with the order of the round. So the client
-//! sends it first. Over a stream, once. Over datagrams, whose source address may be forged, the server answers with a
-//! challenge, which only the receiver at that address can confirm, and completes it with a welcome (like QUIC's address
-//! validation, RFC 9000, section 8.1). A hello is as long as each answer, so a server never sends more than it
-//! received.
+//! A server recognizes its client by a cookie of 16 random bytes, which the order of the round contained. Over a
+//! stream, the client begins with one hello that contains the cookie. The source address of a datagram may be forged,
+//! so a datagram server answers a hello with a challenge, which only the owner of that address can confirm, and then
+//! sends a welcome (like QUIC's address validation, RFC 9000, section 8.1). All of these have the same length, so that
+//! a server never sends more than it received.
 //!
 //! The first byte is between those of STUN and DTLS (RFC 7983, section 7), so that one port can serve other protocols.
 
@@ -23,44 +23,44 @@ use crate::wire::{Cookie, Setup, TransportError};
 use crate::wires::ip_header::IpHeader;
 use crate::wires::{Deadline, failed, left_to_accept, unreached};
 
-/// The kind of a hello, in its first byte.
+/// First byte of a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HelloKind {
-    /// From the client: it knows the cookie.
+    /// From the client: its first message, with the cookie.
     Hello = 4,
-    /// From a datagram server: prove that you receive at this address.
+    /// From a datagram server: a nonce, which the client must echo to prove that it receives at its address.
     Challenge = 5,
-    /// From a datagram client: the nonce of the challenge.
+    /// From a datagram client: echoes the nonce of the challenge.
     Confirm = 6,
-    /// From a datagram server: connected.
+    /// From a datagram server: the flow is open.
     Welcome = 7,
 }
 
-/// The second byte.
+/// Second byte of a hello.
 const VERSION: u8 = 1;
-/// The last bytes, by which a link recognizes a hello without knowing its cookie.
+/// Last bytes of a hello, by which a link recognizes it without knowing the cookie.
 const MARK: [u8; 6] = *b"hrpn\xb5\x1e";
 /// The length of each hello: kind, version, cookie, nonce, mark.
 pub const HELLO_BYTES: usize = 40;
 
-/// Sent in a challenge; a datagram client needs it to confirm its hello.
+/// Random bytes in a challenge, which a datagram client must echo.
 pub type Nonce = [u8; 16];
 
 /// Time that a client waits for an answer before it repeats its datagram.
-pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// Maximum connections that have not sent their hello yet; beyond it the oldest is closed.
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum connections that have not sent their hello yet. If there are more, the oldest is closed.
 const MAX_PENDING: usize = 16;
 
-/// Whether a datagram is a hello of any kind and cookie, and so not a message.
+/// Whether a datagram is a hello of any kind, with any cookie, and thus not a message.
 pub fn is_hello(datagram: &[u8]) -> bool {
     datagram.len() == HELLO_BYTES && kind_of(datagram).is_some() && datagram.ends_with(&MARK)
 }
 
-/// A client's hello to a server that serves many rounds at one port.
+/// A client's message to a server for many rounds at one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloMessage {
     Hello(Cookie),
-    /// It has this cookie, and the nonce of a challenge.
+    /// The cookie, and the nonce of the challenge.
     Confirm(Cookie, Nonce),
 }
 
@@ -77,24 +77,24 @@ pub fn parse_hello(bytes: &[u8]) -> Option<HelloMessage> {
     }
 }
 
-/// The answer to a datagram hello, no longer than that: the client must prove that it receives at its address.
+/// Encodes a datagram server's answer to a hello: the client must prove that it receives at its address.
 pub fn challenge(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
-    hello(HelloKind::Challenge, cookie, nonce)
+    encode(HelloKind::Challenge, cookie, nonce)
 }
 
-/// A datagram client's answer to a challenge.
+/// Encodes a datagram client's answer to a challenge.
 pub fn confirm(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
-    hello(HelloKind::Confirm, cookie, nonce)
+    encode(HelloKind::Confirm, cookie, nonce)
 }
 
-/// The first datagram of a client.
-pub fn hello_of(cookie: &Cookie) -> [u8; HELLO_BYTES] {
-    hello(HelloKind::Hello, cookie, &[0; 16])
+/// Encodes the first datagram of a client.
+pub fn encode_hello(cookie: &Cookie) -> [u8; HELLO_BYTES] {
+    encode(HelloKind::Hello, cookie, &[0; 16])
 }
 
-/// The nonce, if a datagram is a challenge to the hello with that cookie.
-pub fn challenged(datagram: &[u8], cookie: &Cookie) -> Option<Nonce> {
-    read(datagram, cookie).and_then(|(kind, nonce)| (kind == HelloKind::Challenge).then_some(nonce))
+/// Returns the nonce of a challenge for that cookie; `None` for other datagrams.
+pub fn parse_challenge(datagram: &[u8], cookie: &Cookie) -> Option<Nonce> {
+    parse(datagram, cookie).and_then(|(kind, nonce)| (kind == HelloKind::Challenge).then_some(nonce))
 }
 
 fn kind_of(start: &[u8]) -> Option<HelloKind> {
@@ -106,7 +106,7 @@ fn kind_of(start: &[u8]) -> Option<HelloKind> {
         .find(|kind| start.first() == Some(&(*kind as u8)))
 }
 
-fn hello(kind: HelloKind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
+fn encode(kind: HelloKind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     let mut bytes = [0; HELLO_BYTES];
     bytes[0] = kind as u8;
     bytes[1] = VERSION;
@@ -116,53 +116,53 @@ fn hello(kind: HelloKind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     bytes
 }
 
-/// Kind and nonce of a hello with that cookie; `None` for anything else.
-fn read(bytes: &[u8], cookie: &Cookie) -> Option<(HelloKind, Nonce)> {
+/// Parses a hello with that cookie. Returns its kind and nonce; `None` for other datagrams.
+fn parse(bytes: &[u8], cookie: &Cookie) -> Option<(HelloKind, Nonce)> {
     let known = is_hello(bytes) && bytes[2..18] == cookie.0;
     known.then(|| Some((kind_of(bytes)?, bytes[18..34].try_into().ok()?))).flatten()
 }
 
-/// The kind of a repeated hello after the flow has begun; `None` for a message. The datagram has `bytes` bytes; a
-/// buffer for shorter messages only holds its beginning, `start`.
+/// Returns the kind of a hello that was repeated after the flow has begun; `None` for a message. The datagram has
+/// `bytes` bytes; `start` is the part that fits a buffer for messages.
 #[inline(always)]
-pub(crate) fn repeated(start: &[u8], bytes: usize, cookie: &Cookie) -> Option<HelloKind> {
-    // Nearly every message has another length, so this comparison is the whole cost.
-    if bytes == HELLO_BYTES { repeated_of_length(start, cookie) } else { None }
+pub(crate) fn repeated_kind(start: &[u8], bytes: usize, cookie: &Cookie) -> Option<HelloKind> {
+    // Nearly every message has another length, so that it costs only this comparison.
+    if bytes == HELLO_BYTES { repeated_kind_of_length(start, cookie) } else { None }
 }
 
 #[cold]
-fn repeated_of_length(start: &[u8], cookie: &Cookie) -> Option<HelloKind> {
+fn repeated_kind_of_length(start: &[u8], cookie: &Cookie) -> Option<HelloKind> {
     let cookie_fits = start.iter().skip(2).zip(&cookie.0).all(|(one, other)| one == other);
     let mark_fits = start.len() < HELLO_BYTES || start.ends_with(&MARK);
     if cookie_fits && mark_fits { kind_of(start) } else { None }
 }
 
-/// Repeats the welcome: the last one was lost.
+/// Repeats the welcome, since the previous one was lost.
 pub(crate) fn welcome_again(socket: BorrowedFd<'_>, cookie: &Cookie) {
-    // If this one is lost too, another confirmation follows.
-    drop(socket::send(socket, &hello(HelloKind::Welcome, cookie, &[0; 16]), false));
+    // If this welcome cannot be sent, the client sends another confirmation.
+    drop(socket::send(socket, &encode(HelloKind::Welcome, cookie, &[0; 16]), false));
 }
 
 /// Number of welcomes sent across a link, where they may be lost.
 const WELCOMES_ACROSS_A_LINK: u32 = 3;
 
-/// Sends the hello on a connected stream, or in one message if there are boundaries.
+/// Sends the hello on a connected socket; as one message if the socket keeps boundaries.
 pub(crate) fn send_hello(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
-    let sent = socket::send(socket.as_fd(), &hello(HelloKind::Hello, cookie, &[0; 16]), true);
+    let sent = socket::send(socket.as_fd(), &encode(HelloKind::Hello, cookie, &[0; 16]), true);
     let whole = |sent| if sent == HELLO_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
-    sent.and_then(whole).map_err(|source| unreached("say hello to", address, source))
+    sent.and_then(whole).map_err(|source| unreached("send a hello to", address, source))
 }
 
-/// How the other end connected.
+/// Details about how the other end connected.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Handshake {
-    /// Connections or datagrams without the hello before it.
+    /// Number of earlier connections or datagrams without the hello.
     pub(crate) ignored: u64,
-    /// Header of an opening packet of the other end, if the kernel reports it.
+    /// IP header of a packet with which the other end opened the connection, if the kernel reports it.
     pub(crate) header: Option<IpHeader>,
 }
 
-/// Sends the hello on a connected datagram socket, and answers challenges, until it is welcome.
+/// Sends hellos on a connected datagram socket, and confirms challenges, until the welcome arrives.
 pub(crate) fn connect(
     socket: &Socket,
     transport: &'static str,
@@ -172,40 +172,40 @@ pub(crate) fn connect(
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| unreached(operation, &format!("{address} over {transport}"), source);
     let mut deadline = Deadline::new(timeout);
-    let mut own = hello(HelloKind::Hello, cookie, &[0; 16]);
+    let mut message = encode(HelloKind::Hello, cookie, &[0; 16]);
     let (mut sent, mut answers) = (0, 0);
     let mut is_due = true;
     received::report_headers(socket.as_fd(), setup.server.is_some());
     while let Some(left) = deadline.left() {
         if is_due {
-            socket::send(socket.as_fd(), &own, false).map_err(error("say hello to"))?;
+            socket::send(socket.as_fd(), &message, false).map_err(error("send a hello to"))?;
             sent += 1;
         }
         is_due = true;
-        if patient_poll(socket, left.min(AGAIN_AFTER)).map_err(error("wait for an answer of"))? {
+        if poll_once(socket, left.min(RETRY_INTERVAL)).map_err(error("wait for an answer from"))? {
             let mut answer = [0; HELLO_BYTES + 1];
             match received::receive_from(socket.as_fd(), &mut answer) {
-                Ok((bytes, _, header)) => match answer.get(..bytes).and_then(|answer| read(answer, cookie)) {
+                Ok((bytes, _, header)) => match answer.get(..bytes).and_then(|answer| parse(answer, cookie)) {
                     Some((HelloKind::Welcome, _)) => {
                         received::report_headers(socket.as_fd(), false);
                         return Ok(Handshake { ignored: 0, header });
                     }
                     Some((HelloKind::Challenge, nonce)) => {
-                        own = hello(HelloKind::Confirm, cookie, &nonce);
+                        message = encode(HelloKind::Confirm, cookie, &nonce);
                         answers += 1;
                     }
                     _ => is_due = false,
                 },
                 Err(source) if source.kind() == io::ErrorKind::WouldBlock => is_due = false,
-                Err(source) => return Err(error("receive an answer of")(source)),
+                Err(source) => return Err(error("receive an answer from")(source)),
             }
         }
     }
     Err(TransportError::Unwelcome { transport, address: address.to_owned(), sent, answers, after: timeout })
 }
 
-/// Receives hellos on a bound datagram socket until one is confirmed, and connects to its sender. `connected` is called
-/// before the other end is welcomed.
+/// Receives hellos on a bound datagram socket until one is confirmed, and connects the socket to its sender. Calls
+/// `connected` before it sends the welcome.
 pub(crate) fn accept(
     socket: &Socket,
     address: &str,
@@ -216,20 +216,20 @@ pub(crate) fn accept(
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| failed(operation, address, source, "");
     received::report_headers(socket.as_fd(), setup.server.is_some());
-    let own: Nonce = random::bytes().map_err(error("draw a nonce for"))?;
+    let nonce: Nonce = random::bytes().map_err(error("draw a nonce for"))?;
     let mut ignored = 0;
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
-        if !patient_poll(socket, left).map_err(error("wait for a hello at"))? {
+        if !poll_once(socket, left).map_err(error("wait for a hello at"))? {
             continue;
         }
-        let one = one_hello(socket, cookie).map_err(error("receive a hello at"))?;
-        let Some(Datagram { from, header, message }) = one else { continue };
+        let datagram = receive_datagram(socket, cookie).map_err(error("receive a hello at"))?;
+        let Some(Datagram { from, header, message }) = datagram else { continue };
         match message {
-            // A challenge that cannot be sent counts as lost: another hello follows.
-            Some((HelloKind::Hello, _)) => drop(socket.send_to(&hello(HelloKind::Challenge, cookie, &own), &from)),
-            Some((HelloKind::Confirm, nonce)) if nonce == own => {
-                socket.connect(&from).map_err(error("connect back from"))?;
+            // If the challenge cannot be sent, the client sends another hello.
+            Some((HelloKind::Hello, _)) => drop(socket.send_to(&challenge(cookie, &nonce), &from)),
+            Some((HelloKind::Confirm, echoed)) if echoed == nonce => {
+                socket.connect(&from).map_err(error("connect to a client from"))?;
                 received::report_headers(socket.as_fd(), false);
                 connected()?;
                 welcome(socket, address, setup)?;
@@ -241,13 +241,13 @@ pub(crate) fn accept(
     Err(TransportError::TimedOut { what: "connected", after: timeout })
 }
 
-/// Welcomes the client that a socket was just connected to.
+/// Sends the welcome to the client that a socket was just connected to.
 pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(), TransportError> {
-    // Datagrams of others from before the connect are still in the queue.
-    let mut thrown_away = [0; 1];
-    while socket::receive(socket.as_fd(), &mut thrown_away, false, false).is_ok() {}
-    let welcome = hello(HelloKind::Welcome, &setup.cookie, &[0; 16]);
-    // A server that sends at once would not notice that a welcome was lost.
+    // Discards datagrams that other senders sent before the connect.
+    let mut discarded = [0; 1];
+    while socket::receive(socket.as_fd(), &mut discarded, false, false).is_ok() {}
+    let welcome = encode(HelloKind::Welcome, &setup.cookie, &[0; 16]);
+    // A server that only sends receives no confirmation, so it would not repeat a lost welcome.
     for _ in 0..if setup.server.is_some() { WELCOMES_ACROSS_A_LINK } else { 1 } {
         socket::send(socket.as_fd(), &welcome, false)
             .map_err(|source| unreached("answer a hello at", address, source))?;
@@ -259,16 +259,16 @@ pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(
 struct Datagram {
     from: SockAddr,
     header: Option<IpHeader>,
-    /// Kind and nonce if it is a hello.
+    /// Kind and nonce if the datagram is a hello with the cookie.
     message: Option<(HelloKind, Nonce)>,
 }
 
-/// The next datagram; `None` if there is none after all, for instance with a wrong checksum.
-fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
+/// Receives the next datagram; `None` if there is none despite poll(2), for instance due to a wrong checksum.
+fn receive_datagram(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
     let mut datagram = [0; HELLO_BYTES + 1];
     match received::receive_from(socket.as_fd(), &mut datagram) {
         Ok((bytes, from, header)) => {
-            let message = datagram.get(..bytes).and_then(|datagram| read(datagram, cookie));
+            let message = datagram.get(..bytes).and_then(|datagram| parse(datagram, cookie));
             Ok(Some(Datagram { from, header, message }))
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -297,7 +297,7 @@ pub(crate) struct PendingConnections {
 }
 
 impl PendingConnections {
-    /// A connection that was accepted elsewhere.
+    /// Begins with a connection that was accepted elsewhere.
     pub(crate) fn of(socket: Socket) -> Self {
         Self { pending: vec![Pending::new(socket)], ignored: 0 }
     }
@@ -306,8 +306,8 @@ impl PendingConnections {
         self.pending.is_empty()
     }
 
-    /// Accepts on a listening socket, if there is one, until a connection sends the hello with the cookie. Returns it,
-    /// and the number of others that did not. Bytes after the hello are not taken.
+    /// Waits until a connection sends the hello with the cookie; accepts more connections if there is a listening
+    /// socket. Returns it, and the number of the others. Bytes after the hello are not read.
     pub(crate) fn accept(
         &mut self,
         listener: Option<&Socket>,
@@ -328,15 +328,15 @@ impl PendingConnections {
                 Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => continue,
                 ready => ready.map_err(error("accept at"))?,
             };
-            let has_come = ready.get(self.pending.len()).is_some_and(|ready| *ready);
+            let has_connection = ready.get(self.pending.len()).is_some_and(|ready| *ready);
             if let Some(socket) = self.poll(&ready, cookie) {
                 return Ok((socket, self.ignored + self.pending.len() as u64));
             }
             match listener {
-                Some(listener) if has_come => self.take_in(listener).map_err(error("accept at"))?,
+                Some(listener) if has_connection => self.accept_one(listener).map_err(error("accept at"))?,
                 None if self.is_empty() => {
                     let stranger = io::Error::new(io::ErrorKind::InvalidData, "a client connected without a hello");
-                    return Err(error("hear a hello at")(stranger));
+                    return Err(error("receive a hello at")(stranger));
                 }
                 _ => {}
             }
@@ -346,13 +346,13 @@ impl PendingConnections {
 
     /// Reads from the connections that are ready. Returns the first with a complete hello.
     fn poll(&mut self, ready: &[bool], cookie: &Cookie) -> Option<Socket> {
-        // From the last to the first, so that removing one does not move those still to be checked.
-        for place in (0..self.pending.len()).rev().filter(|place| ready[*place]) {
-            match hear_part(&mut self.pending[place], cookie) {
-                HelloState::Hello => return Some(self.pending.swap_remove(place).socket),
+        // In reverse order, since `swap_remove` moves only connections that were already checked.
+        for index in (0..self.pending.len()).rev().filter(|index| ready[*index]) {
+            match read_part(&mut self.pending[index], cookie) {
+                HelloState::Hello => return Some(self.pending.swap_remove(index).socket),
                 HelloState::Part => {}
                 HelloState::Stranger => {
-                    self.pending.swap_remove(place);
+                    self.pending.swap_remove(index);
                     self.ignored += 1;
                 }
             }
@@ -360,7 +360,7 @@ impl PendingConnections {
         None
     }
 
-    fn take_in(&mut self, listener: &Socket) -> io::Result<()> {
+    fn accept_one(&mut self, listener: &Socket) -> io::Result<()> {
         match listener.accept() {
             Ok((socket, _)) => {
                 if self.pending.len() == MAX_PENDING {
@@ -370,8 +370,8 @@ impl PendingConnections {
                 self.pending.push(Pending::new(socket));
                 Ok(())
             }
-            // Closed again, or accepted through another descriptor of the same port.
-            Err(gone) if matches!(gone.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {
+            // The connection was closed, or accepted through another descriptor of the same port.
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {
                 Ok(())
             }
             Err(source) => Err(source),
@@ -383,18 +383,18 @@ enum HelloState {
     Hello,
     /// The hello is not complete yet.
     Part,
-    /// Other bytes, or the end.
+    /// The connection sent other bytes, or closed.
     Stranger,
 }
 
-fn hear_part(pending: &mut Pending, cookie: &Cookie) -> HelloState {
+fn read_part(pending: &mut Pending, cookie: &Cookie) -> HelloState {
     let mut bytes = [0; HELLO_BYTES];
     let missing = HELLO_BYTES - pending.message.len();
     match socket::receive(pending.socket.as_fd(), &mut bytes[..missing], false, false) {
         Ok(0) => HelloState::Stranger,
         Ok(count) => {
             pending.message.extend_from_slice(&bytes[..count]);
-            match read(&pending.message, cookie) {
+            match parse(&pending.message, cookie) {
                 Some((HelloKind::Hello, _)) => HelloState::Hello,
                 _ if pending.message.len() < HELLO_BYTES => HelloState::Part,
                 _ => HelloState::Stranger,
@@ -407,7 +407,7 @@ fn hear_part(pending: &mut Pending, cookie: &Cookie) -> HelloState {
     }
 }
 
-fn patient_poll(socket: &Socket, at_most: Duration) -> io::Result<bool> {
+fn poll_once(socket: &Socket, at_most: Duration) -> io::Result<bool> {
     match poll(socket.as_fd(), READABLE, at_most) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
         answer => answer,
@@ -423,40 +423,40 @@ mod tests {
     const OWN: Cookie = Cookie([7; 16]);
 
     #[test]
-    fn only_a_whole_hello_with_the_cookie_is_one() {
+    fn only_a_complete_hello_with_the_cookie_is_accepted() {
         for kind in [HelloKind::Hello, HelloKind::Challenge, HelloKind::Confirm, HelloKind::Welcome] {
-            let bytes = hello(kind, &OWN, &[9; 16]);
+            let bytes = encode(kind, &OWN, &[9; 16]);
             assert!((4..=15).contains(&bytes[0]) && is_hello(&bytes));
-            assert_eq!(read(&bytes, &OWN), Some((kind, [9; 16])));
-            assert_eq!(read(&bytes, &Cookie([8; 16])), None, "of another round");
-            for place in [0, 1, 39] {
+            assert_eq!(parse(&bytes, &OWN), Some((kind, [9; 16])));
+            assert_eq!(parse(&bytes, &Cookie([8; 16])), None, "of another round");
+            for index in [0, 1, 39] {
                 let mut other = bytes;
-                other[place] ^= 0x40;
-                assert_eq!((read(&other, &OWN), is_hello(&other)), (None, false), "byte {place}");
+                other[index] ^= 0x40;
+                assert_eq!((parse(&other, &OWN), is_hello(&other)), (None, false), "byte {index}");
             }
-            assert_eq!(read(&bytes[..39], &OWN), None);
+            assert_eq!(parse(&bytes[..39], &OWN), None);
         }
     }
 
     #[test]
     fn a_server_of_many_rounds_reads_the_cookie_from_the_hello() {
-        let of = |kind| parse_hello(&hello(kind, &OWN, &[9; 16]));
-        assert_eq!(of(HelloKind::Hello), Some(HelloMessage::Hello(OWN)));
-        assert_eq!(of(HelloKind::Confirm), Some(HelloMessage::Confirm(OWN, [9; 16])));
-        assert_eq!([of(HelloKind::Challenge), of(HelloKind::Welcome)], [None, None]);
-        assert_eq!(parse_hello(&hello(HelloKind::Hello, &OWN, &[0; 16])[..39]), None);
-        assert_eq!(read(&challenge(&OWN, &[9; 16]), &OWN), Some((HelloKind::Challenge, [9; 16])));
+        let parsed = |kind| parse_hello(&encode(kind, &OWN, &[9; 16]));
+        assert_eq!(parsed(HelloKind::Hello), Some(HelloMessage::Hello(OWN)));
+        assert_eq!(parsed(HelloKind::Confirm), Some(HelloMessage::Confirm(OWN, [9; 16])));
+        assert_eq!([parsed(HelloKind::Challenge), parsed(HelloKind::Welcome)], [None, None]);
+        assert_eq!(parse_hello(&encode(HelloKind::Hello, &OWN, &[0; 16])[..39]), None);
+        assert_eq!(parse(&challenge(&OWN, &[9; 16]), &OWN), Some((HelloKind::Challenge, [9; 16])));
     }
 
     #[test]
     fn a_repeated_hello_is_recognized_in_a_short_buffer() {
-        let bytes = hello(HelloKind::Confirm, &OWN, &[9; 16]);
+        let bytes = encode(HelloKind::Confirm, &OWN, &[9; 16]);
         for room in [1, 2, 5, 20, 40] {
-            assert_eq!(repeated(&bytes[..room], 40, &OWN), Some(HelloKind::Confirm), "{room}");
+            assert_eq!(repeated_kind(&bytes[..room], 40, &OWN), Some(HelloKind::Confirm), "{room}");
         }
-        assert_eq!(repeated(&bytes[..5], 5, &OWN), None, "a message of 5 bytes");
-        assert_eq!(repeated(&bytes, 40, &Cookie([8; 16])), None);
-        assert_eq!(repeated(&[0; 40], 40, &OWN), None);
+        assert_eq!(repeated_kind(&bytes[..5], 5, &OWN), None, "a message of 5 bytes");
+        assert_eq!(repeated_kind(&bytes, 40, &Cookie([8; 16])), None);
+        assert_eq!(repeated_kind(&[0; 40], 40, &OWN), None);
     }
 
     proptest! {
@@ -473,10 +473,10 @@ mod tests {
                 bytes[34..].copy_from_slice(&MARK);
             }
             let start = &bytes[..room.min(bytes.len())];
-            repeated(start, bytes.len(), &OWN);
-            prop_assert_eq!(challenged(&bytes, &OWN), None, "of another round");
+            repeated_kind(start, bytes.len(), &OWN);
+            prop_assert_eq!(parse_challenge(&bytes, &OWN), None, "of another round");
             let written = parse_hello(&bytes).map(|message| match message {
-                HelloMessage::Hello(cookie) => hello(HelloKind::Hello, &cookie, &bytes[18..34].try_into().unwrap()),
+                HelloMessage::Hello(cookie) => encode(HelloKind::Hello, &cookie, &bytes[18..34].try_into().unwrap()),
                 HelloMessage::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
             });
             prop_assert!(!is_like_one || written.is_some() == [4, 6].contains(&kind));

@@ -9,13 +9,13 @@ use crate::system::messages::{receive_joined, send_segmented};
 use crate::system::socket;
 
 pub(super) struct Offload {
-    /// Maximum datagrams per packet, as far as known.
-    most_datagrams: usize,
+    /// Maximum datagrams per packet; reduced if the kernel refuses this number.
+    max_datagrams: usize,
     /// Maximum bytes per packet.
-    most_bytes: usize,
+    max_bytes: usize,
     /// Buffer for a packet whose messages are requested one at a time.
     packet: Box<[u8]>,
-    /// The part of it not requested yet.
+    /// The part of `packet` that has not been requested yet.
     left: Range<usize>,
     size: usize,
 }
@@ -28,12 +28,12 @@ const MAX_DATAGRAMS_BEFORE_6_9: usize = 64;
 impl Offload {
     pub(super) fn new(family: Family) -> Self {
         // A packet has at most 65535 bytes including headers.
-        let most_bytes = if family == Family::V6 { 65_487 } else { 65_507 };
+        let max_bytes = if family == Family::V6 { 65_487 } else { 65_507 };
         let packet = vec![0; 64 * 1024].into();
-        Self { most_datagrams: MAX_DATAGRAMS, most_bytes, packet, left: 0..0, size: 1 }
+        Self { max_datagrams: MAX_DATAGRAMS, max_bytes, packet, left: 0..0, size: 1 }
     }
 
-    /// Sends messages in as few calls as possible. Returns the number of bytes taken and the number of calls.
+    /// Sends messages in as few calls as possible. Returns the number of bytes sent and the number of calls.
     pub(super) fn send(
         &mut self,
         to: BorrowedFd<'_>,
@@ -43,7 +43,7 @@ impl Offload {
     ) -> (io::Result<usize>, u64) {
         let (mut sent, mut calls) = (0, 0);
         while sent < messages.len() {
-            let most = (self.most_bytes / size).clamp(1, self.most_datagrams);
+            let most = (self.max_bytes / size).clamp(1, self.max_datagrams);
             let part = &messages[sent..];
             let part = &part[..part.len().min(most * size)];
             calls += 1;
@@ -55,10 +55,10 @@ impl Offload {
                 Ok(bytes) => sent += bytes,
                 Err(error)
                     if error.raw_os_error() == Some(libc::EINVAL)
-                        && self.most_datagrams > MAX_DATAGRAMS_BEFORE_6_9
+                        && self.max_datagrams > MAX_DATAGRAMS_BEFORE_6_9
                         && part.len() > MAX_DATAGRAMS_BEFORE_6_9 * size =>
                 {
-                    self.most_datagrams = MAX_DATAGRAMS_BEFORE_6_9;
+                    self.max_datagrams = MAX_DATAGRAMS_BEFORE_6_9;
                 }
                 Err(error) if sent == 0 => return (Err(error), calls),
                 Err(_) => break,
@@ -67,16 +67,16 @@ impl Offload {
         (Ok(sent), calls)
     }
 
-    /// Receives one message and keeps the others of its packet. Returns its length, which may exceed the buffer.
+    /// Receives one message and stores the other messages of its packet. Returns its full length.
     pub(super) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
         let (bytes, size) = receive_joined(from, &mut self.packet, may_block)?;
         (self.left, self.size) = (0..bytes, size);
         Ok(self.next(into).unwrap_or(0))
     }
 
-    /// The next kept message, as in [`Offload::receive`].
+    /// Returns the next stored message, as [`Offload::receive`] does; `None` if there is none.
     pub(super) fn next(&mut self, into: &mut [u8]) -> Option<usize> {
-        if !self.has_kept() {
+        if !self.has_stored() {
             return None;
         }
         let length = self.left.len().min(self.size);
@@ -86,7 +86,7 @@ impl Offload {
         Some(length)
     }
 
-    pub(super) fn has_kept(&self) -> bool {
+    pub(super) fn has_stored(&self) -> bool {
         !self.left.is_empty()
     }
 }

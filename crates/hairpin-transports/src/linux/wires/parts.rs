@@ -1,16 +1,16 @@
-//! The rest of several parts after the kernel has taken some of their bytes.
+//! The rest of several parts after some of their bytes were sent.
 
 use std::io::IoSlice;
 
 /// Maximum parts per call (`UIO_MAXIOV`, linux/uio.h).
 pub(crate) const MAX_PARTS: usize = libc::UIO_MAXIOV as usize;
 
-/// The parts not completely sent, and how many bytes of the first of them are sent. `sent` is less than the total.
+/// Returns the parts that are not completely sent, and the number of bytes sent of the first of them. `sent` < total.
 pub(crate) fn rest_of<'p, 'b>(parts: &'p [IoSlice<'b>], sent: usize) -> (&'p [IoSlice<'b>], usize) {
     let mut before = 0;
-    for (place, part) in parts.iter().enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         if sent < before + part.len() {
-            return (&parts[place..], sent - before);
+            return (&parts[index..], sent - before);
         }
         before += part.len();
     }

@@ -1,7 +1,6 @@
 //! Wires over two one-way descriptors, for `pipe` and `fifo`, which differ only in how the pipes are created.
 //!
-//! Writing to a pipe without readers raises SIGPIPE. Rust's runtime ignores that signal in every program that it
-//! starts, and the write then returns `EPIPE`.
+//! Writing to a pipe without readers raises SIGPIPE. Rust's runtime ignores this signal, so the write returns `EPIPE`.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -17,10 +16,10 @@ use crate::wire::{Connection, Listener, Setup, TransportError};
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, bad_address, failed, left_to_accept, second_connection};
 
-/// The client's first byte, which tells the server that its spare descriptors are no longer needed.
+/// The client's first byte. The server then closes its copies of the client's descriptors.
 const HELLO: u8 = 0x68;
 
-/// The server, which holds both ends of both pipes until the client has opened its own.
+/// The server. It keeps both ends of both pipes open until the client has opened its ends.
 pub(crate) struct PipeListener {
     transport: &'static str,
     setup: Setup,
@@ -32,12 +31,12 @@ pub(crate) struct PipeListener {
 struct Pipes {
     from_client: OwnedFd,
     to_client: OwnedFd,
-    /// The client's write end and read end, which it opens through `/proc`.
+    /// The client's write end and read end, which the client opens through `/proc`.
     _spare: (OwnedFd, OwnedFd),
 }
 
 impl PipeListener {
-    /// The server of two new pipes, each a read end and a write end.
+    /// Creates the server from two new pipes.
     pub(crate) fn new(transport: &'static str, [to_server, to_client]: [Ends; 2], setup: &Setup) -> Self {
         let (from_client, client_writes) = to_server;
         let (client_reads, to_client) = to_client;
@@ -57,20 +56,20 @@ impl Pipes {
     ) -> Result<(), TransportError> {
         let mut deadline = Deadline::new(setup.timeout);
         while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
-            if self.hello(left).map_err(|source| failed("accept at", address, source, ""))? {
+            if self.receive_hello(left).map_err(|source| failed("accept at", address, source, ""))? {
                 return Ok(());
             }
         }
         Err(TransportError::TimedOut { what: "connected", after: setup.timeout })
     }
 
-    /// Whether the client's hello arrives within `at_most`.
-    fn hello(&self, at_most: Duration) -> io::Result<bool> {
+    /// Waits up to `at_most` for the client's hello. Returns whether it arrived.
+    fn receive_hello(&self, at_most: Duration) -> io::Result<bool> {
         match poll(self.from_client.as_fd(), READABLE, at_most) {
             Ok(true) => {
                 let mut hello = [0];
                 read(self.from_client.as_fd(), &mut hello)?;
-                let garbage = || io::Error::new(io::ErrorKind::InvalidData, "the other end did not say hello");
+                let garbage = || io::Error::new(io::ErrorKind::InvalidData, "the other end did not send a hello");
                 if hello == [HELLO] { Ok(true) } else { Err(garbage()) }
             }
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
@@ -88,7 +87,7 @@ impl Listener for PipeListener {
         let Self { transport, setup, address, pipes } = self;
         let none_left = || second_connection(transport);
         pipes.as_ref().ok_or_else(none_left)?.accept_hello(setup, address, is_abandoned)?;
-        // With a spare open here, the end of the other process would go unnoticed: so they are closed now.
+        // Closes the spare descriptors: with them open, this end would not notice that the client has ended.
         let Pipes { from_client, to_client, .. } = pipes.take().ok_or_else(none_left)?;
         connection(transport, from_client, to_client, setup)
     }
@@ -107,7 +106,7 @@ pub(crate) fn connect(
     };
     let to_server = open(writes, Access::Write)?;
     let from_server = open(reads, Access::Read)?;
-    write(to_server.as_fd(), &[HELLO]).map_err(|source| failed("say hello to", address, source, ""))?;
+    write(to_server.as_fd(), &[HELLO]).map_err(|source| failed("send a hello to", address, source, ""))?;
     connection(transport, from_server, to_server, setup)
 }
 
@@ -128,7 +127,7 @@ fn connection(
     for end in [&from, &to] {
         set_nonblocking(end.as_fd(), !blocks).map_err(error)?;
     }
-    let port = PipePort { from, to, blocks, unblocked: (None, None) };
+    let port = PipePort { from, to, blocks, nonblocking: (None, None) };
     Ok(OneWire::connection(transport, DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
 }
 
@@ -140,12 +139,12 @@ pub(crate) struct PipePort {
     to: OwnedFd,
     /// Whether calls on both block.
     blocks: bool,
-    /// The two opened again, for non-blocking calls when the first two block: a pipe has no flag for a single call.
-    unblocked: (Option<OwnedFd>, Option<OwnedFd>),
+    /// The same ends opened again, for non-blocking calls if the first two block: a pipe has no flag for a single call.
+    nonblocking: (Option<OwnedFd>, Option<OwnedFd>),
 }
 
-/// The descriptor itself if calls on it do not block, else the same end opened again on first use.
-fn unblocked<'p>(
+/// Returns the descriptor itself if calls on it do not block, else the same end opened again, on first use.
+fn nonblocking<'p>(
     end: &'p OwnedFd,
     blocks: bool,
     again: &'p mut Option<OwnedFd>,
@@ -169,38 +168,38 @@ fn unblocked<'p>(
 impl Port for PipePort {
     const IS_SOCKET: bool = false;
 
-    // Part of the spinning loop: its duration delays the next look.
+    // Part of the spinning loop: its duration delays the next attempt.
     #[inline(always)]
-    fn take(&mut self, into: &mut [u8], _may_block: bool) -> Result<usize, Miss> {
+    fn receive(&mut self, into: &mut [u8], _may_block: bool) -> Result<usize, Miss> {
         let bytes = read(self.from.as_fd(), into)?;
         if bytes == 0 { Err(Miss::Ended) } else { Ok(bytes) }
     }
 
     #[inline]
-    fn put(&mut self, bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
+    fn send(&mut self, bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
         Ok(write(self.to.as_fd(), bytes)?)
     }
 
-    fn put_now(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
-        match unblocked(&self.to, self.blocks, &mut self.unblocked.1, Access::Write) {
+    fn try_send(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
+        match nonblocking(&self.to, self.blocks, &mut self.nonblocking.1, Access::Write) {
             Ok(to) => Ok(write(to, bytes)?),
-            // A named pipe without readers (fifo(7)).
+            // Opening failed: a named pipe without readers (fifo(7)).
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(Miss::Gone),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn put_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
+    fn send_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
         let blocks = self.blocks && !may_block;
-        match unblocked(&self.to, blocks, &mut self.unblocked.1, Access::Write) {
+        match nonblocking(&self.to, blocks, &mut self.nonblocking.1, Access::Write) {
             Ok(to) => Ok(send_file(to, file, from, bytes)?),
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(Miss::Gone),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn take_at_once(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
-        let bytes = read(unblocked(&self.from, self.blocks, &mut self.unblocked.0, Access::Read)?, into)?;
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
+        let bytes = read(nonblocking(&self.from, self.blocks, &mut self.nonblocking.0, Access::Read)?, into)?;
         if bytes == 0 { Err(Miss::Ended) } else { Ok(bytes) }
     }
 
@@ -224,7 +223,7 @@ impl Port for PipePort {
     }
 
     #[inline]
-    fn put_vectored(&mut self, parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
         Ok(write_vectored(self.to.as_fd(), parts)?)
     }
 }

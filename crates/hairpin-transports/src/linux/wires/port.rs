@@ -1,4 +1,4 @@
-//! A transport's part of a [`super::descriptor::DescriptorWire`], and the results of an attempt.
+//! The part of a [`super::descriptor::DescriptorWire`] that each transport implements, and the result of an attempt.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -10,34 +10,34 @@ use super::stamping::Stamping;
 use crate::batch::Batch;
 use crate::wire::Segments;
 
-/// One attempt to send or to receive is one system call.
+/// Sends and receives with one system call per attempt.
 pub(crate) trait Port: Send + 'static {
     /// A socket has per-call flags (`MSG_DONTWAIT`, `MSG_MORE`) and options; a pipe has neither.
     const IS_SOCKET: bool = true;
 
-    /// One attempt to receive; with `may_block` the blocking system call itself.
-    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss>;
-    /// One attempt to send. Returns the bytes accepted, which with boundaries is the whole message.
-    fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss>;
-    /// Like [`Port::put`], but never blocks; see `Wire::try_send`.
-    fn put_now(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
-        self.put(bytes, false)
+    /// Makes one attempt to receive; with `may_block` the system call blocks.
+    fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss>;
+    /// Makes one attempt to send. Returns the number of bytes accepted; with boundaries, all of them.
+    fn send(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss>;
+    /// Like [`Port::send`], but never blocks; see `Wire::try_send`.
+    fn try_send(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
+        self.send(bytes, false)
     }
-    /// Like [`Port::take`], but never blocks, for the event loop; see `Wire::receive_batch`.
-    fn take_at_once(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
-        self.take(into, false)
+    /// Like [`Port::receive`], but never blocks; see `Wire::receive_batch`.
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
+        self.receive(into, false)
     }
     /// Sends several messages in one system call, see `Wire::send_batch`; `None` if there is no such call.
-    fn put_batch(&mut self, _messages: &[u8], _size: usize, _may_block: bool) -> Option<Result<usize, Miss>> {
+    fn send_batch(&mut self, _messages: &[u8], _size: usize, _may_block: bool) -> Option<Result<usize, Miss>> {
         None
     }
-    /// Receives all that is there in one system call, see `Wire::receive_batch`; `None` if there is no such call, or if
-    /// the plain one suffices.
-    fn take_batch(&mut self, _into: &mut Batch, _may_block: bool) -> Option<Result<BatchResult, Miss>> {
+    /// Receives the available messages in one system call, see `Wire::receive_batch`; `None` if there is no such call,
+    /// or if [`Port::receive`] suffices.
+    fn receive_batch(&mut self, _into: &mut Batch, _may_block: bool) -> Option<Result<BatchResult, Miss>> {
         None
     }
     /// Sends `bytes` bytes of a file from offset `from`; byte streams only.
-    fn put_file(
+    fn send_file(
         &mut self,
         _file: BorrowedFd<'_>,
         _from: usize,
@@ -46,25 +46,25 @@ pub(crate) trait Port: Send + 'static {
     ) -> Result<usize, Miss> {
         Err(Miss::Failed(io::ErrorKind::Unsupported.into()))
     }
-    /// The next message that arrived with an earlier one, without a system call. Returns its length.
-    fn kept(&mut self, _into: &mut [u8]) -> Option<usize> {
+    /// Returns the length of the next message that arrived with an earlier one; `None` if none.
+    fn next_stored(&mut self, _into: &mut [u8]) -> Option<usize> {
         None
     }
-    /// Whether [`Port::kept`] has a message.
+    /// Whether [`Port::next_stored`] has a message.
     #[inline]
-    fn has_kept(&self) -> bool {
+    fn has_stored(&self) -> bool {
         false
     }
-    /// Called if an event loop was woken but there was nothing to receive.
-    fn nothing_came(&mut self) -> io::Result<()> {
+    /// Called when an event loop was woken but there was nothing to receive.
+    fn on_nothing_received(&mut self) -> io::Result<()> {
         Ok(())
     }
-    /// Sends whose memory the kernel may still read, see `Wire::sends_in_flight`.
+    /// Number of sends whose memory the kernel may still read, see `Wire::sends_in_flight`.
     fn sends_in_flight(&mut self) -> io::Result<u64> {
         Ok(0)
     }
-    /// System calls beyond one per attempt.
-    fn more_calls(&self) -> u64 {
+    /// Number of system calls beyond one per attempt.
+    fn extra_calls(&self) -> u64 {
         0
     }
     fn readable(&self) -> BorrowedFd<'_>;
@@ -79,12 +79,12 @@ pub(crate) trait Port: Send + 'static {
     fn is_stream(&self) -> bool {
         false
     }
-    /// Like [`Port::put`], with `MSG_MORE`.
-    fn put_more(&mut self, _bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
+    /// Like [`Port::send`], with `MSG_MORE`.
+    fn send_more(&mut self, _bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
         Err(Miss::Failed(unsupported()))
     }
-    /// Like [`Port::put`], of at most [`super::parts::MAX_PARTS`] parts.
-    fn put_vectored(&mut self, _parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
+    /// Like [`Port::send`], of at most [`super::parts::MAX_PARTS`] parts.
+    fn send_vectored(&mut self, _parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
         Err(Miss::Failed(unsupported()))
     }
     /// See `Stream::set`.
@@ -101,13 +101,13 @@ pub(crate) trait Port: Send + 'static {
         None
     }
 
-    /// Time stamps, and the socket that they belong to; `None` if the kernel has none.
+    /// The error queue with time stamps, and its socket; `None` if the kernel does not stamp this kind of descriptor.
     fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
         None
     }
 }
 
-/// The error of a call that this kind of descriptor does not have.
+/// Returns the error of a call that this kind of descriptor does not support.
 pub(super) fn unsupported() -> io::Error {
     io::Error::from_raw_os_error(libc::EOPNOTSUPP)
 }
@@ -116,29 +116,29 @@ pub(super) fn unsupported() -> io::Error {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BatchResult {
     pub(crate) pieces: usize,
-    /// The other end closed; the pieces were received before or after that.
+    /// Whether the other end has closed.
     pub(crate) ended: bool,
 }
 
 /// Why an attempt did not succeed.
 #[derive(Debug)]
 pub(crate) enum Miss {
-    /// No data, or no room; a blocking attempt has timed out.
+    /// There was no data or no room.
     Nothing,
-    /// Interrupted by a signal, or received something that is not a message: try again.
+    /// A signal interrupted the call, or the received data were not a message: the caller tries again.
     Again,
     /// The other end closed; nothing more will arrive.
     Ended,
-    /// The system reports that the other end is gone; data that it sent before may still be there.
+    /// The system reports that the other end has ended; data that it sent before may still be available.
     Gone,
-    /// Anything else.
+    /// Any other error.
     Failed(io::Error),
 }
 
 impl From<io::Error> for Miss {
     #[inline]
     fn from(error: io::Error) -> Self {
-        // First the error that a spinning end meets all the time.
+        // Checks first for the error that a spinning end gets most often.
         if error.raw_os_error() == Some(libc::EAGAIN) {
             return Self::Nothing;
         }

@@ -24,62 +24,62 @@ fn connection(
     kind: &SocketKind,
     socket: Socket,
     setup: &Setup,
-    met: Handshake,
+    handshake: Handshake,
 ) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
-    // A Unix socket connects with a time-out, which would cost a timer in every later call.
-    let quiet = socket.set_write_timeout(None);
-    quiet.map_err(|source| failed("reset the time-out of", "the socket", source, ""))?;
+    // Removes the time-out with which a Unix socket connects: it would set a timer in every later call.
+    let reset = socket.set_write_timeout(None);
+    reset.map_err(|source| failed("reset the time-out of", "the socket", source, ""))?;
     let error =
         |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
-    let port = SocketPort::new(socket, *kind, setup, met);
+    let port = SocketPort::new(socket, *kind, setup, handshake);
     let wire = DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?;
     Ok(OneWire::connection(kind.transport, wire))
 }
 
 /// The server of a connection-oriented socket.
 struct StreamListener {
-    /// `None` if it was handed its one connection.
+    /// `None` if the listener was created from an accepted connection.
     socket: Option<Socket>,
     address: String,
-    unheard: PendingConnections,
+    pending: PendingConnections,
     kind: SocketKind,
     setup: Setup,
 }
 
-/// Connections that the kernel keeps until they are accepted.
+/// Maximum connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
 pub(crate) fn listen(socket: Socket, kind: &SocketKind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
     let address = local_address(&socket);
-    // A socket that was handed over may already listen, with its own backlog.
+    // A passed socket may already listen, with its own backlog.
     if !socket.is_listener().unwrap_or(false) {
         // Others may connect before the client.
         socket.listen(BACKLOG).map_err(|source| failed("listen on", &address, source, ""))?;
     }
     if kind.has_tcp_info() && setup.server.is_some() {
-        // Without kernel support the fact is absent.
-        drop(received::keep_syn(socket.as_fd()));
+        // Without kernel support the facts about the IP header are missing.
+        drop(received::save_syn(socket.as_fd()));
     }
-    let unheard = PendingConnections::default();
-    Ok(Box::new(StreamListener { socket: Some(socket), address, unheard, kind: *kind, setup: setup.clone() }))
+    let pending = PendingConnections::default();
+    Ok(Box::new(StreamListener { socket: Some(socket), address, pending, kind: *kind, setup: setup.clone() }))
 }
 
-/// Listens on a bound socket from another part of the program, or for the hello of a connection accepted there.
+/// Listens on a passed bound socket, or waits for the hello of a passed connection.
 pub(crate) fn listen_on(
-    handed: PassedSocket,
+    passed: PassedSocket,
     kind: &SocketKind,
     setup: &Setup,
 ) -> Result<Box<dyn Listener>, TransportError> {
-    match handed {
+    match passed {
         PassedSocket::Bound(socket) => listen(kind.adopt(socket, setup)?, kind, setup),
         PassedSocket::Accepted(socket) => {
             let socket = kind.adopt(socket, setup)?;
             let address = local_address(&socket);
-            let unheard = PendingConnections::of(socket);
-            Ok(Box::new(StreamListener { socket: None, address, unheard, kind: *kind, setup: setup.clone() }))
+            let pending = PendingConnections::of(socket);
+            Ok(Box::new(StreamListener { socket: None, address, pending, kind: *kind, setup: setup.clone() }))
         }
-        PassedSocket::Confirmed(..) => Err(handed.unsupported(kind.transport)),
+        PassedSocket::Confirmed(..) => Err(passed.unsupported(kind.transport)),
     }
 }
 
@@ -89,20 +89,20 @@ impl Listener for StreamListener {
     }
 
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
-        let Self { socket, address, unheard, kind, setup } = self;
-        if socket.is_none() && unheard.is_empty() {
+        let Self { socket, address, pending, kind, setup } = self;
+        if socket.is_none() && pending.is_empty() {
             return Err(second_connection(kind.transport));
         }
         let timeout = setup.opening_timeout();
-        let (socket, ignored) = unheard.accept(socket.as_ref(), address, timeout, &setup.cookie, is_abandoned)?;
+        let (socket, ignored) = pending.accept(socket.as_ref(), address, timeout, &setup.cookie, is_abandoned)?;
         let keeps_syn = kind.has_tcp_info() && setup.server.is_some();
-        let header = if keeps_syn { received::of_syn(socket.as_fd()) } else { None };
+        let header = if keeps_syn { received::syn_header(socket.as_fd()) } else { None };
         connection(kind, socket, setup, Handshake { ignored, header })
     }
 }
 
-/// Whether one of the events occurs in time.
-fn is_within(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result<bool> {
+/// Waits up to `timeout` for one of the events. Returns whether one occurred.
+fn wait_for(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result<bool> {
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = deadline.left() {
         match poll(socket.as_fd(), events, slice(left)) {
@@ -125,8 +125,8 @@ pub(crate) fn connect(
     let socket = kind.open(setup)?;
     binding::apply(&socket, &setup.binding)?;
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
-    let tells = kind.family == Family::V6 && setup.server.is_some();
-    received::report_headers(socket.as_fd(), tells);
+    let reports_header = kind.family == Family::V6 && setup.server.is_some();
+    received::report_headers(socket.as_fd(), reports_header);
     let connected = if kind.family == Family::Unix {
         // A Unix socket connects at once, or waits for room in the backlog up to the send time-out.
         socket.set_write_timeout(Some(timeout)).and_then(|()| socket.connect(to))
@@ -139,13 +139,13 @@ pub(crate) fn connect(
         }
         _ => unreached("connect to", address, source),
     })?;
-    // The kernel may give the connecting socket the very port that it connects to, if it is in the dynamic range and
-    // nothing listens there (RFC 9293, 3.5: simultaneous open); the socket would then talk to itself.
-    let (own, peer) = (socket.local_addr(), socket.peer_addr());
-    if kind.family != Family::Unix && matches!((own, peer), (Ok(own), Ok(peer)) if own == peer) {
-        return Err(refused(address));
+    // If nothing listens at a port of the dynamic range, the kernel may give that port to the connecting socket itself,
+    // which then connects to itself (RFC 9293, 3.5: simultaneous open).
+    let (local, peer) = (socket.local_addr(), socket.peer_addr());
+    if kind.family != Family::Unix && matches!((local, peer), (Ok(local), Ok(peer)) if local == peer) {
+        return Err(refused_error(address));
     }
-    let header = if tells { received::of_last_packet(socket.as_fd()) } else { None };
+    let header = if reports_header { received::last_packet_header(socket.as_fd()) } else { None };
     received::report_headers(socket.as_fd(), false);
     hello::send_hello(&socket, address, &setup.cookie)?;
     connection(kind, socket, setup, Handshake { ignored: 0, header })
@@ -156,7 +156,7 @@ fn connect_within(socket: &Socket, to: &SockAddr, timeout: Duration) -> std::io:
     socket.set_nonblocking(true)?;
     match socket.connect(to) {
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
-            if !is_within(socket, WRITABLE, timeout)? {
+            if !wait_for(socket, WRITABLE, timeout)? {
                 return Err(std::io::ErrorKind::TimedOut.into());
             }
             socket.take_error()?.map_or(Ok(()), Err)?;
@@ -166,12 +166,12 @@ fn connect_within(socket: &Socket, to: &SockAddr, timeout: Duration) -> std::io:
     socket.set_nonblocking(false)
 }
 
-fn refused(address: &str) -> TransportError {
+fn refused_error(address: &str) -> TransportError {
     unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into())
 }
 
-/// The server of a datagram socket. It connects its own socket to the client: a second socket at the same port would
-/// have to share the port, and then others could bind there too.
+/// The server of a datagram socket. It connects the listening socket itself to the client: for a second socket, both
+/// would have to share the port, and then other processes could bind it too.
 struct DatagramListener {
     /// `None` once all clients have connected.
     socket: Option<Socket>,
@@ -182,21 +182,21 @@ struct DatagramListener {
     setup: Setup,
 }
 
-/// A server on a bound socket.
+/// Creates a server on a bound socket.
 pub(crate) fn listen_datagram(socket: Socket, kind: &SocketKind, setup: &Setup) -> Box<dyn Listener> {
     let address = local_address(&socket);
     Box::new(DatagramListener { socket: Some(socket), address, expected: 1, kind: *kind, setup: setup.clone() })
 }
 
-/// A server on a bound socket from another part of the program.
+/// Creates a server on a passed socket.
 pub(crate) fn listen_datagram_on(
-    handed: PassedSocket,
+    passed: PassedSocket,
     kind: &SocketKind,
     setup: &Setup,
 ) -> Result<Box<dyn Listener>, TransportError> {
-    match handed {
+    match passed {
         PassedSocket::Bound(socket) => Ok(listen_datagram(kind.adopt(socket, setup)?, kind, setup)),
-        PassedSocket::Accepted(_) => Err(handed.unsupported(kind.transport)),
+        PassedSocket::Accepted(_) => Err(passed.unsupported(kind.transport)),
         PassedSocket::Confirmed(socket, header) => {
             let socket = kind.adopt(socket, setup)?;
             Ok(Box::new(ConfirmedListener { socket: Some(socket), header, kind: *kind, setup: setup.clone() }))
@@ -204,7 +204,7 @@ pub(crate) fn listen_datagram_on(
     }
 }
 
-/// The server of the one client whose hello another part of the program has received.
+/// The server of a single client whose hello was received before the socket was passed.
 struct ConfirmedListener {
     socket: Option<Socket>,
     header: Option<IpHeader>,
@@ -231,7 +231,7 @@ impl Listener for DatagramListener {
     }
 
     fn expect(&mut self, clients: u32) {
-        // Every Unix socket has an address of its own.
+        // Unix sockets cannot share an address.
         if self.kind.family != Family::Unix {
             self.expected = clients;
         }
@@ -241,27 +241,27 @@ impl Listener for DatagramListener {
         let Self { socket: slot, address, expected, kind, setup } = self;
         let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
         let mut next = None;
-        let heard = hello::accept(&socket, address, setup, is_abandoned, &mut || {
-            next = if *expected > 1 { Some(beside(&socket, kind, setup)?) } else { None };
+        let accepted = hello::accept(&socket, address, setup, is_abandoned, &mut || {
+            next = if *expected > 1 { Some(open_shared(&socket, kind, setup)?) } else { None };
             Ok(())
         });
-        let met = match heard {
-            Ok(met) => met,
+        let handshake = match accepted {
+            Ok(handshake) => handshake,
             Err(error) => {
-                // After a failed attempt the listener is as before.
+                // A failed attempt leaves the listener unchanged.
                 *slot = Some(socket);
                 return Err(error);
             }
         };
         *expected = expected.saturating_sub(1);
         *slot = next;
-        connection(kind, socket, setup, met)
+        connection(kind, socket, setup, handshake)
     }
 }
 
-/// Another socket at the address of a connected one: the kernel gives it the datagrams of all other senders. Only
+/// Opens another socket at the address of a connected one, which receives the datagrams of all other senders. Only
 /// sockets of the same user can share an address by `SO_REUSEPORT` (socket(7)).
-fn beside(connected: &Socket, kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
+fn open_shared(connected: &Socket, kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let error = |source| failed("open", &format!("another {kind} socket"), source, "");
     let socket = kind.open(setup)?;
     let shared = connected.set_reuse_port(true).and_then(|()| socket.set_reuse_port(true));
@@ -279,11 +279,11 @@ pub(crate) fn connect_datagram(
 ) -> Result<Box<dyn Connection>, TransportError> {
     binding::apply(&socket, &setup.binding)?;
     socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
-    let met = hello::connect(&socket, kind.transport, address, setup)?;
-    connection(kind, socket, setup, met)
+    let handshake = hello::connect(&socket, kind.transport, address, setup)?;
+    connection(kind, socket, setup, handshake)
 }
 
-/// Detail of the loopback device for [`hairpin_model::card::Receipt`].
+/// Describes the loopback device for [`hairpin_model::card::Receipt`].
 pub(crate) fn loopback_detail(family: &str) -> String {
     match std::fs::read_to_string("/sys/class/net/lo/mtu") {
         Ok(mtu) => format!("{family} loopback, MTU {}", mtu.trim()),

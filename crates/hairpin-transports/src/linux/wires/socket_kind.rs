@@ -1,4 +1,4 @@
-//! A transport's kind of socket, and the facts of every socket.
+//! The type of socket that a transport uses, and the facts that all sockets have.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use crate::wires::failed;
 pub(crate) struct SocketKind {
     pub(crate) transport: &'static str,
     pub(crate) family: Family,
-    pub(crate) sort: Type,
+    pub(crate) socket_type: Type,
     pub(crate) protocol: Option<Protocol>,
     pub(crate) options: &'static [OptionName],
 }
@@ -24,24 +24,24 @@ pub(crate) struct SocketKind {
 impl SocketKind {
     /// Opens a socket and sets its options, before it is bound or connected.
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
-        let socket = Socket::new(self.domain(), self.sort, self.protocol)
+        let socket = Socket::new(self.domain(), self.socket_type, self.protocol)
             .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
         options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
         Ok(socket)
     }
 
-    /// Takes over a socket that another part of the program opened, and sets its options.
+    /// Takes over a passed socket, and sets its options.
     pub(super) fn adopt(&self, socket: OwnedFd, setup: &Setup) -> Result<Socket, TransportError> {
         let socket = Socket::from(socket);
         let error = |source| failed("take over", &format!("a socket for {}", self.transport), source, "");
-        let is_alike = |socket: &Socket| -> io::Result<bool> {
+        let fits = |socket: &Socket| -> io::Result<bool> {
             // The accepted end of a Multipath TCP connection that fell back is a TCP socket.
             let protocol = socket.protocol()?;
-            let fits = protocol == self.protocol || self.is_mptcp() && protocol == Some(Protocol::TCP);
-            Ok(fits && socket.domain()? == self.domain() && socket.r#type()? == self.sort)
+            let is_protocol = protocol == self.protocol || self.is_mptcp() && protocol == Some(Protocol::TCP);
+            Ok(is_protocol && socket.domain()? == self.domain() && socket.r#type()? == self.socket_type)
         };
-        if !is_alike(&socket).map_err(error)? {
-            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "it is of another kind")));
+        if !fits(&socket).map_err(error)? {
+            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "it has another type or protocol")));
         }
         socket.set_nonblocking(false).map_err(error)?;
         options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
@@ -57,15 +57,15 @@ impl SocketKind {
     }
 
     pub(crate) fn is_datagram(&self) -> bool {
-        self.sort == Type::DGRAM
+        self.socket_type == Type::DGRAM
     }
 
-    /// Whether the kernel has `TCP_INFO` for it: TCP, and the first subflow of Multipath TCP.
+    /// Whether the kernel has `TCP_INFO` for this socket: for TCP, and for the first subflow of Multipath TCP.
     pub(super) fn has_tcp_info(&self) -> bool {
-        self.sort == Type::STREAM && self.family != Family::Unix
+        self.socket_type == Type::STREAM && self.family != Family::Unix
     }
 
-    /// Whether its segments are stamped. Stamps of Multipath TCP stay with the subflows, which programs cannot reach.
+    /// Whether the kernel's time stamps can be read. Those of Multipath TCP are at the hidden subflows.
     pub(super) fn has_stamps(&self) -> bool {
         self.protocol == Some(Protocol::TCP)
     }
@@ -82,18 +82,18 @@ impl std::fmt::Display for SocketKind {
             Family::V6 => "IPv6",
             Family::Unix => "Unix",
         };
-        let sort = match self.sort {
+        let socket_type = match self.socket_type {
             Type::STREAM => "stream",
             Type::SEQPACKET => "seqpacket",
             Type::DGRAM => "datagram",
             _ => "raw",
         };
-        write!(out, "{family} {sort}")
+        write!(out, "{family} {socket_type}")
     }
 }
 
-/// `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract namespace, which has no file and ends with the
-/// socket, however its process ends (unix(7)).
+/// Returns `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract namespace, which has no file and
+/// vanishes with the socket (unix(7)).
 pub(crate) fn local_address(socket: &Socket) -> String {
     let Ok(address) = socket.local_addr() else { return "a socket".to_owned() };
     match (address.as_socket(), address.as_abstract_namespace()) {

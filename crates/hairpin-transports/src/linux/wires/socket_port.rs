@@ -1,4 +1,4 @@
-//! Single attempts on a connected socket: to receive or to send one message or several.
+//! Single attempts to send or receive one or more messages on a connected socket.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -22,33 +22,33 @@ use crate::system::{socket, sockopt};
 use crate::wire::{Cookie, Segments, Setup};
 use crate::wires::ip_header::IpHeader;
 
-/// Zero-copy sends between two checks for completions, of which consecutive ones are merged.
-const SENDS_PER_LOOK: u32 = 32;
-/// Maximum wait for a completion when the memory for more sends is used up.
+/// Zero-copy sends between two reads of completions, which the kernel merges if they are consecutive.
+const SENDS_PER_READ: u32 = 32;
+/// Maximum wait for a completion if the memory for more sends is used up.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) struct SocketPort {
     socket: Socket,
     kind: SocketKind,
-    /// Set for datagrams: the other end may have repeated its part of the hello, and a message may overtake it.
+    /// Set for datagrams: the other end may repeat its hello, and the repetition may arrive among messages.
     hello: Option<Cookie>,
-    met: Handshake,
-    /// Datagrams may be lost, duplicated and reordered.
+    handshake: Handshake,
+    /// Whether the path is a link, on which datagrams may be lost, duplicated and reordered.
     crosses_link: bool,
-    /// Present if the kernel stamps segments. In a cell, because reading the counters takes completions.
+    /// Present if the kernel stamps segments. In a cell, because `facts` also reads completions.
     stamping: Option<RefCell<Stamping>>,
     /// Present with the option `gso`.
     offload: Option<Offload>,
-    /// Whether calls on the socket block by default; if not, all but those of a file get a flag.
+    /// Whether the wire waits by `block`. The socket itself always is in blocking mode; other calls pass a flag.
     blocks: bool,
-    more_calls: u64,
-    sends_since_look: u32,
+    extra_calls: u64,
+    sends_since_read: u32,
     messages: Messages,
 }
 
 impl SocketPort {
-    /// A connected socket, and how its peer connected.
-    pub(super) fn new(socket: Socket, kind: SocketKind, setup: &Setup, met: Handshake) -> Self {
+    /// Takes a connected socket, and how its peer connected.
+    pub(super) fn new(socket: Socket, kind: SocketKind, setup: &Setup, handshake: Handshake) -> Self {
         let hello = kind.is_datagram().then_some(setup.cookie);
         let is_on = |name| setup.options.get(name) == Some("on");
         let stamping = kind.has_stamps().then(|| RefCell::new(Stamping::new(is_on(OptionName::Zerocopy))));
@@ -56,30 +56,30 @@ impl SocketPort {
             socket,
             kind,
             hello,
-            met,
+            handshake,
             crosses_link: setup.server.is_some(),
             stamping,
             offload: is_on(OptionName::Gso).then(|| Offload::new(kind.family)),
             blocks: setup.waiting == Waiting::Block,
-            more_calls: 0,
-            sends_since_look: 0,
+            extra_calls: 0,
+            sends_since_read: 0,
             messages: Messages::default(),
         }
     }
 
-    /// Whether the datagram of `bytes` bytes is a repeated hello; a confirmation is welcomed again.
+    /// Whether the datagram of `bytes` bytes is a repeated hello. Answers a confirmation with another welcome.
     #[inline(always)]
-    fn is_hello(&self, start: &[u8], bytes: usize) -> bool {
+    fn handle_hello(&self, start: &[u8], bytes: usize) -> bool {
         let Some(cookie) = &self.hello else { return false };
-        let again = hello::repeated(start, bytes, cookie);
-        if again == Some(hello::HelloKind::Confirm) {
+        let kind = hello::repeated_kind(start, bytes, cookie);
+        if kind == Some(hello::HelloKind::Confirm) {
             hello::welcome_again(self.socket.as_fd(), cookie);
         }
-        again.is_some()
+        kind.is_some()
     }
 
-    /// Takes everything that is there, in one call.
-    fn take_many(&mut self, into: &mut Batch, may_block: bool) -> Result<BatchResult, Miss> {
+    /// Receives the available messages in one call.
+    fn receive_many(&mut self, into: &mut Batch, may_block: bool) -> Result<BatchResult, Miss> {
         let socket = self.socket.as_fd();
         match self.offload {
             Some(_) => into.receive_joined(socket, may_block)?,
@@ -88,7 +88,7 @@ impl SocketPort {
         let mut ended = false;
         let pieces = into.keep(|start, bytes| {
             ended |= bytes == 0;
-            bytes > 0 && !self.is_hello(start, bytes)
+            bytes > 0 && !self.handle_hello(start, bytes)
         });
         match (pieces, ended) {
             (0, true) => Err(Miss::Ended),
@@ -97,47 +97,47 @@ impl SocketPort {
         }
     }
 
-    /// Zero-copy send (`zerocopy`). Takes completions every few sends, when there is no room, and when the memory for
-    /// them is used up (`net.core.optmem_max`).
-    fn put_without_copy(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
-        self.sends_since_look += 1;
-        if self.sends_since_look == SENDS_PER_LOOK {
-            self.take_completions()?;
+    /// Sends without a copy (`zerocopy`). Reads completions every few sends, when there is no room, and when the memory
+    /// for them is used up (`net.core.optmem_max`).
+    fn send_without_copy(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+        self.sends_since_read += 1;
+        if self.sends_since_read == SENDS_PER_READ {
+            self.read_completions()?;
         }
         match socket::send_without_copy(self.socket.as_fd(), bytes, may_block) {
             Ok(sent) => {
                 if let Some(known) = self.completions() {
-                    known.begun += 1;
+                    known.started += 1;
                 }
                 Ok(sent)
             }
             Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
-                self.take_completions()?;
+                self.read_completions()?;
                 Err(Miss::Nothing)
             }
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                // With nothing in flight, no completion will free memory.
+                // With nothing in flight, no completion can free memory.
                 if self.in_flight() == 0 {
                     return Err(error.into());
                 }
                 if may_block {
-                    self.more_calls += 1;
+                    self.extra_calls += 1;
                     // Events of the error queue need not be requested.
                     poll(self.socket.as_fd(), 0, MAX_WAIT)?;
                 }
-                self.take_completions()?;
+                self.read_completions()?;
                 Err(Miss::Nothing)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Number of completed zero-copy sends, and how many of them the kernel copied after all.
+    /// Returns the number of completed zero-copy sends, and how many of them the kernel copied after all.
     fn zero_copy_facts(&self) -> Vec<Fact> {
         let Some(mut stamping) = self.stamping.as_ref().map(RefCell::borrow_mut) else { return Vec::new() };
-        if stamping.may_have_news() {
-            // On an error the figures lack the rest.
-            drop(stamping.keep(self.socket.as_fd()));
+        if stamping.may_have_entries() {
+            // On an error the counts are incomplete.
+            drop(stamping.store(self.socket.as_fd()));
         }
         let facts = stamping.completions().map(|known| {
             [(fact_names::ZEROCOPY_COMPLETED, known.completed), (fact_names::ZEROCOPY_COPIED, known.copied)]
@@ -145,15 +145,15 @@ impl SocketPort {
         facts.into_iter().flatten().map(|(name, count)| Fact::number(name, count as f64)).collect()
     }
 
-    /// Facts of the path to another host.
+    /// Returns the facts about the path to another host.
     fn path_facts(&self) -> Vec<Fact> {
         if !self.crosses_link {
             return Vec::new();
         }
-        let place = if self.kind.family == Family::V6 { sockopt::PATH_MTU_V6 } else { sockopt::PATH_MTU };
-        let mtu = sockopt::get(self.socket.as_fd(), place).ok();
+        let option = if self.kind.family == Family::V6 { sockopt::PATH_MTU_V6 } else { sockopt::PATH_MTU };
+        let mtu = sockopt::get(self.socket.as_fd(), option).ok();
         let mtu = mtu.map(|bytes| Fact::number(fact_names::PATH_MTU_BYTES, bytes.into()));
-        self.met.header.into_iter().flat_map(IpHeader::facts).chain(mtu).collect()
+        self.handshake.header.into_iter().flat_map(IpHeader::facts).chain(mtu).collect()
     }
 
     fn completions(&mut self) -> Option<&mut Completions> {
@@ -164,23 +164,24 @@ impl SocketPort {
         self.completions().map_or(0, |known| known.in_flight())
     }
 
-    fn take_completions(&mut self) -> io::Result<()> {
-        self.sends_since_look = 0;
+    fn read_completions(&mut self) -> io::Result<()> {
+        self.sends_since_read = 0;
         if self.in_flight() > 0
             && let Some(stamping) = &mut self.stamping
         {
             let stamping = stamping.get_mut();
-            let before = stamping.looks();
-            stamping.keep(self.socket.as_fd())?;
-            self.more_calls += stamping.looks() - before;
+            let before = stamping.reads();
+            stamping.store(self.socket.as_fd())?;
+            self.extra_calls += stamping.reads() - before;
         }
         Ok(())
     }
 
-    fn say_bye(&self) {
-        let told = socket::send(self.socket.as_fd(), &[], false);
-        if told.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
-            // The other end's queue is full: wait a moment; otherwise it finds out by its time-out.
+    /// Sends the empty datagram that ends a flow.
+    fn send_end(&self) {
+        let sent = socket::send(self.socket.as_fd(), &[], false);
+        if sent.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+            // The other end's queue is full: waits a moment. If the datagram is not sent, the other end times out.
             let _ = poll(self.socket.as_fd(), WRITABLE, Duration::from_millis(100));
             let _ = socket::send(self.socket.as_fd(), &[], false);
         }
@@ -188,9 +189,9 @@ impl SocketPort {
 }
 
 impl Port for SocketPort {
-    // Part of the spinning loop: its duration delays the next look.
+    // Part of the spinning loop: its duration delays the next attempt.
     #[inline(always)]
-    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
+    fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         let socket = self.socket.as_fd();
         let bytes = match (self.stamping.as_mut().map(RefCell::get_mut), &mut self.offload) {
             (Some(stamping), _) if stamping.has_begun() => stamping.receive(socket, into, may_block)?,
@@ -198,18 +199,18 @@ impl Port for SocketPort {
             _ => socket::receive(socket, into, may_block, self.kind.is_datagram())?,
         };
         if bytes == 0 {
-            // The end of a stream, or the empty datagram that says bye; messages are never empty.
+            // The end of a stream, or the empty datagram that ends a flow; messages are never empty.
             return Err(Miss::Ended);
         }
         let fitted = bytes.min(into.len());
-        if self.is_hello(&into[..fitted], bytes) {
+        if self.handle_hello(&into[..fitted], bytes) {
             return Err(Miss::Again);
         }
         Ok(fitted)
     }
 
     #[inline]
-    fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+    fn send(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
         Ok(socket::send(self.socket.as_fd(), bytes, may_block)?)
     }
 
@@ -229,14 +230,14 @@ impl Port for SocketPort {
         }
         // Multipath TCP's headers have additional options.
         if self.kind.has_tcp_info() && !self.kind.is_mptcp() {
-            let of_tcp = sockopt::tcp_header_bytes(self.socket.as_fd());
+            let tcp_bytes = sockopt::tcp_header_bytes(self.socket.as_fd());
             // RFC 8200, section 3, and RFC 791, section 3.1, without options.
-            let of_ip = if self.kind.family == Family::V6 { 40 } else { 20 };
-            facts.extend(of_tcp.map(|bytes| Fact::number(fact_names::HEADER_BYTES, (of_ip + bytes).into())));
+            let ip_bytes = if self.kind.family == Family::V6 { 40 } else { 20 };
+            facts.extend(tcp_bytes.map(|bytes| Fact::number(fact_names::HEADER_BYTES, (ip_bytes + bytes).into())));
         }
         facts.extend(self.zero_copy_facts());
-        if self.met.ignored > 0 {
-            facts.push(Fact::number(fact_names::IGNORED, self.met.ignored as f64));
+        if self.handshake.ignored > 0 {
+            facts.push(Fact::number(fact_names::IGNORED, self.handshake.ignored as f64));
         }
         facts.extend(self.path_facts());
         if self.kind.is_mptcp() {
@@ -248,21 +249,21 @@ impl Port for SocketPort {
 
     fn farewell(&mut self) {
         if self.kind.is_datagram() {
-            // One may be lost on the path.
-            (0..if self.crosses_link { 3 } else { 1 }).for_each(|_| self.say_bye());
+            // On a link some may be lost.
+            (0..if self.crosses_link { 3 } else { 1 }).for_each(|_| self.send_end());
         }
     }
 
     fn is_stream(&self) -> bool {
-        self.kind.sort == Type::STREAM
+        self.kind.socket_type == Type::STREAM
     }
 
     #[inline]
-    fn put_batch(&mut self, messages: &[u8], size: usize, may_block: bool) -> Option<Result<usize, Miss>> {
+    fn send_batch(&mut self, messages: &[u8], size: usize, may_block: bool) -> Option<Result<usize, Miss>> {
         if self.completions().is_some() {
-            return Some(self.put_without_copy(messages, may_block));
+            return Some(self.send_without_copy(messages, may_block));
         }
-        // For one message the plain call is faster.
+        // For one message a plain send is faster.
         if self.is_stream() || messages.len() <= size {
             return None;
         }
@@ -271,72 +272,72 @@ impl Port for SocketPort {
             return Some(self.messages.send(socket, messages, size, may_block).map_err(Miss::from));
         };
         let (sent, calls) = offload.send(socket, messages, size, may_block);
-        self.more_calls += calls - 1;
+        self.extra_calls += calls - 1;
         Some(sent.map_err(Miss::from))
     }
 
-    fn put_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
+    fn send_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
         let socket = self.socket.as_fd();
-        // If the wire's calls block, the flag is set for this call alone: two calls to set it, and two to clear it.
-        let unblocks = self.blocks && !may_block;
-        if unblocks {
-            self.more_calls += 4;
+        // If the wire's calls block, sets the flag for this call only: two calls to set it, and two to clear it.
+        let sets_flag = self.blocks && !may_block;
+        if sets_flag {
+            self.extra_calls += 4;
             set_nonblocking(socket, true)?;
         }
         let sent = send_file(socket, file, from, bytes);
-        if unblocks {
+        if sets_flag {
             set_nonblocking(socket, false)?;
         }
         Ok(sent?)
     }
 
     #[inline]
-    fn take_batch(&mut self, into: &mut Batch, may_block: bool) -> Option<Result<BatchResult, Miss>> {
+    fn receive_batch(&mut self, into: &mut Batch, may_block: bool) -> Option<Result<BatchResult, Miss>> {
         if self.is_stream() || into.slots() == 1 && self.offload.is_none() {
             return None;
         }
-        Some(self.take_many(into, may_block))
+        Some(self.receive_many(into, may_block))
     }
 
     #[inline]
-    fn kept(&mut self, into: &mut [u8]) -> Option<usize> {
-        if !self.has_kept() {
+    fn next_stored(&mut self, into: &mut [u8]) -> Option<usize> {
+        if !self.has_stored() {
             return None;
         }
         loop {
             let bytes = self.offload.as_mut().and_then(|offload| offload.next(into))?;
             let fitted = bytes.min(into.len());
-            if !self.is_hello(&into[..fitted], bytes) {
+            if !self.handle_hello(&into[..fitted], bytes) {
                 return Some(fitted);
             }
         }
     }
 
     #[inline]
-    fn has_kept(&self) -> bool {
-        self.offload.as_ref().is_some_and(Offload::has_kept)
+    fn has_stored(&self) -> bool {
+        self.offload.as_ref().is_some_and(Offload::has_stored)
     }
 
-    fn nothing_came(&mut self) -> io::Result<()> {
-        self.take_completions()
+    fn on_nothing_received(&mut self) -> io::Result<()> {
+        self.read_completions()
     }
 
     fn sends_in_flight(&mut self) -> io::Result<u64> {
-        self.take_completions()?;
+        self.read_completions()?;
         Ok(self.in_flight())
     }
 
-    fn more_calls(&self) -> u64 {
-        self.more_calls
+    fn extra_calls(&self) -> u64 {
+        self.extra_calls
     }
 
     #[inline]
-    fn put_more(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+    fn send_more(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
         Ok(socket::send_more(self.socket.as_fd(), bytes, may_block)?)
     }
 
     #[inline]
-    fn put_vectored(&mut self, parts: &[IoSlice<'_>], may_block: bool) -> Result<usize, Miss> {
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>], may_block: bool) -> Result<usize, Miss> {
         Ok(socket::send_vectored(self.socket.as_fd(), parts, may_block)?)
     }
 
@@ -358,10 +359,10 @@ impl Port for SocketPort {
 }
 
 impl Drop for SocketPort {
-    /// A datagram receiver does not notice that its sender closed, so an empty datagram says bye.
+    /// A datagram receiver does not notice that its sender closed, so an empty datagram reports it.
     fn drop(&mut self) {
         if self.kind.is_datagram() {
-            self.say_bye();
+            self.send_end();
         }
     }
 }

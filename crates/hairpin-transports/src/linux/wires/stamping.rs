@@ -1,4 +1,4 @@
-//! The error queue of one TCP socket, on request: time stamps and completions of zero-copy sends.
+//! Reads the error queue of a TCP socket: requested time stamps and completions of zero-copy sends.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -6,37 +6,37 @@ use std::os::fd::BorrowedFd;
 use crate::system::timestamping::{self, ErrorQueueEntry};
 use crate::wire::RawStamp;
 
-/// State between calls.
+/// State between reads of the error queue.
 #[derive(Debug, Default)]
 pub(crate) struct Stamping {
-    begun: bool,
-    /// Acknowledgments are stamped too.
+    has_begun: bool,
+    /// Whether acknowledgments are stamped too.
     acknowledged: bool,
-    /// End of the bytes covered by the last stamp: the kernel reports only the lower 32 bits.
+    /// End of the bytes covered by the last stamp, in 64 bits: the kernel reports only the lower 32.
     end_byte: u64,
-    /// Stamps taken to clear the queue, and not requested yet.
-    kept: Vec<RawStamp>,
+    /// Stamps that were read to clear the queue, and that `take` has not returned yet.
+    stored: Vec<RawStamp>,
     received_ns: Option<u64>,
     completions: Option<Completions>,
-    /// System calls that read the error queue.
-    looks: u64,
+    /// Number of system calls that read the error queue.
+    reads: u64,
 }
 
 /// Counts of `MSG_ZEROCOPY` sends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Completions {
-    /// Sends of which the kernel took bytes.
-    pub(crate) begun: u64,
-    /// Sends whose memory it no longer needs.
+    /// Sends of which the kernel accepted bytes.
+    pub(crate) started: u64,
+    /// Sends whose memory the kernel no longer needs.
     pub(crate) completed: u64,
-    /// Completed sends that it copied after all.
+    /// Completed sends that the kernel copied after all.
     pub(crate) copied: u64,
 }
 
 impl Completions {
     /// Sends whose memory the kernel may still read.
     pub(crate) fn in_flight(self) -> u64 {
-        self.begun.saturating_sub(self.completed)
+        self.started.saturating_sub(self.completed)
     }
 }
 
@@ -46,72 +46,72 @@ impl Stamping {
         Self { completions: zero_copy.then(Completions::default), ..Self::default() }
     }
 
-    /// Counts of zero-copy sends; `None` if the socket makes none.
+    /// Returns the counts of zero-copy sends; `None` if the socket makes none.
     pub(crate) fn completions(&mut self) -> Option<&mut Completions> {
         self.completions.as_mut()
     }
 
-    /// System calls that read the error queue.
-    pub(crate) fn looks(&self) -> u64 {
-        self.looks
+    /// Number of system calls that read the error queue.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads
     }
 
-    /// Whether anything can be in the error queue.
-    pub(crate) fn may_have_news(&self) -> bool {
-        self.begun || self.completions.is_some_and(|known| known.in_flight() > 0)
+    /// Whether the error queue can have entries.
+    pub(crate) fn may_have_entries(&self) -> bool {
+        self.has_begun || self.completions.is_some_and(|known| known.in_flight() > 0)
     }
 
-    /// Requests stamps from the kernel. It counts bytes from the first request, so an earlier request is ended.
+    /// Requests stamps from the kernel. Ends an earlier request first, so that the kernel counts bytes from 0 again.
     pub(crate) fn begin(&mut self, on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
         timestamping::end(on)?;
         self.take(on, &mut Vec::new())?;
         timestamping::begin(on, acknowledged)?;
-        let Self { completions, looks, .. } = *self;
-        *self = Self { begun: true, acknowledged, completions, looks, ..Self::default() };
+        let Self { completions, reads, .. } = *self;
+        *self = Self { has_begun: true, acknowledged, completions, reads, ..Self::default() };
         Ok(())
     }
 
     #[inline(always)]
     pub(crate) fn has_begun(&self) -> bool {
-        self.begun
+        self.has_begun
     }
 
-    /// Whether stamps may arrive at any time, with what the other end sends; otherwise only when this end sends.
-    pub(crate) fn come_at_any_time(&self) -> bool {
+    /// Whether stamps may also arrive when the other end sends, and not only when this end sends.
+    pub(crate) fn may_arrive_any_time(&self) -> bool {
         self.acknowledged
     }
 
     /// Appends the stamps since the last call, in order of arrival.
     pub(crate) fn take(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<()> {
-        into.append(&mut self.kept);
+        into.append(&mut self.stored);
         self.read_error_queue(of, into).map(|_| ())
     }
 
-    /// Empties the queue before the next call, and keeps the stamps for later. Returns whether there was anything.
-    pub(crate) fn keep(&mut self, of: BorrowedFd<'_>) -> io::Result<bool> {
-        let mut kept = std::mem::take(&mut self.kept);
-        let heard = self.read_error_queue(of, &mut kept);
-        self.kept = kept;
-        heard
+    /// Empties the queue, and stores the stamps for [`Stamping::take`]. Returns whether it had any.
+    pub(crate) fn store(&mut self, of: BorrowedFd<'_>) -> io::Result<bool> {
+        let mut stored = std::mem::take(&mut self.stored);
+        let result = self.read_error_queue(of, &mut stored);
+        self.stored = stored;
+        result
     }
 
-    /// Empties the error queue. Returns whether there was anything that was requested.
+    /// Empties the error queue. Returns whether there were stamps or completions.
     fn read_error_queue(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<bool> {
-        let mut has_come = false;
+        let mut has_entries = false;
         loop {
-            self.looks += 1;
+            self.reads += 1;
             match timestamping::next_entry(of)? {
-                None => return Ok(has_come),
+                None => return Ok(has_entries),
                 Some(ErrorQueueEntry::Stamp(sent)) => {
                     self.end_byte = nearest(self.end_byte, sent.last_byte.wrapping_add(1));
                     into.push(RawStamp { kind: sent.kind, realtime_ns: sent.realtime_ns, end_byte: self.end_byte });
-                    has_come = true;
+                    has_entries = true;
                 }
                 Some(ErrorQueueEntry::Completed { sends, copied }) => {
                     if let Some(known) = &mut self.completions {
                         known.completed += u64::from(sends);
                         known.copied += if copied { u64::from(sends) } else { 0 };
-                        has_come = true;
+                        has_entries = true;
                     }
                 }
                 Some(ErrorQueueEntry::Other) => {}
@@ -119,7 +119,7 @@ impl Stamping {
         }
     }
 
-    /// Receives, and stores the arrival of the last segment.
+    /// Receives data, and stores the arrival time of the last segment.
     #[cold]
     pub(crate) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
         let (bytes, received_ns) = timestamping::receive(from, into, may_block)?;
@@ -127,16 +127,15 @@ impl Stamping {
         Ok(bytes)
     }
 
-    /// Arrival of the last segment of the last receive.
+    /// Arrival time of the last segment of the last receive (CLOCK_REALTIME, in ns).
     pub(crate) fn received_ns(&self) -> Option<u64> {
         self.received_ns
     }
 }
 
-/// The number nearest to `close_to` whose lower 32 bits are `low`: stamps arrive nearly in order, and much less than 2
-/// GiB is in flight.
+/// Returns the number nearest to `close_to` whose lower 32 bits are `low`. Less than 2 GiB is in flight.
 fn nearest(close_to: u64, low: u32) -> u64 {
-    // Only the lower bits are needed.
+    // Only the lower 32 bits are needed.
     let distance = low.wrapping_sub(close_to as u32).cast_signed();
     close_to.checked_add_signed(distance.into()).unwrap_or(low.into())
 }

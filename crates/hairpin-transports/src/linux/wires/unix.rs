@@ -1,5 +1,5 @@
-//! Unix domain sockets with names in Linux's abstract namespace: they have no file, and end with their process, however
-//! it ends (unix(7)).
+//! Unix domain sockets with names in Linux's abstract namespace. These have no file, and vanish with the process
+//! (unix(7)).
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Card, Receipt, WhyNot};
@@ -8,27 +8,26 @@ use socket2::{SockAddr, Socket, Type};
 use super::socket::{SocketKind, connect, connect_datagram, listen, listen_datagram};
 use crate::options::Family;
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
-use crate::wires::{bad_address, check, failed, trial};
+use crate::wires::{bad_address, check, failed, minimal_setup};
 
-/// `SO_RCVBUF` can be set and read, but Unix sockets queue by the sender's buffer, datagrams also by
+/// `SO_RCVBUF` can be set and read, but has no effect: the sender's buffer limits the queue, for datagrams also
 /// net.unix.max_dgram_qlen (unix(7)).
 pub(crate) const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 
-/// A message must fit the send buffer less 32 bytes (net/unix/af_unix.c), which is 212 992 bytes by default
-/// (net.core.wmem_default): this leaves a margin.
+/// A message must be 32 bytes smaller than the send buffer (net/unix/af_unix.c), which has 212 992 bytes by default
+/// (net.core.wmem_default). This limit leaves a margin.
 pub(crate) const MAX_MESSAGE_BYTES: u64 = 192 * 1024;
 
 /// A transport over one type of Unix domain socket.
 pub(crate) struct UnixSocket {
     pub(crate) card: Card,
-    /// Datagrams need no connection in the kernel.
-    pub(crate) sort: Type,
+    pub(crate) socket_type: Type,
 }
 
 impl UnixSocket {
     fn kind(&self) -> SocketKind {
         let Card { name, options, .. } = self.card;
-        SocketKind { transport: name, family: Family::Unix, sort: self.sort, protocol: None, options }
+        SocketKind { transport: name, family: Family::Unix, socket_type: self.socket_type, protocol: None, options }
     }
 }
 
@@ -39,7 +38,7 @@ impl Transport for UnixSocket {
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
         let why_not = |reason: String| WhyNot::new(reason, "allow Unix domain sockets in this sandbox");
-        let socket = named(&self.kind(), &trial()).map_err(|error| why_not(error.to_string()))?;
+        let socket = open_named(&self.kind(), &minimal_setup()).map_err(|error| why_not(error.to_string()))?;
         let bytes = socket.send_buffer_size().map_err(|error| why_not(error.to_string()))?;
         Ok(Receipt { detail: format!("abstract name, send buffer {bytes} bytes") })
     }
@@ -47,7 +46,7 @@ impl Transport for UnixSocket {
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card, setup)?;
         let kind = self.kind();
-        let socket = named(&kind, setup)?;
+        let socket = open_named(&kind, setup)?;
         if kind.is_datagram() { Ok(listen_datagram(socket, &kind, setup)) } else { listen(socket, &kind, setup) }
     }
 
@@ -56,15 +55,15 @@ impl Transport for UnixSocket {
         let (kind, to) = (self.kind(), parse(address)?);
         if kind.is_datagram() {
             // The client needs a name too, to receive answers.
-            connect_datagram(named(&kind, setup)?, &to, address, &kind, setup)
+            connect_datagram(open_named(&kind, setup)?, &to, address, &kind, setup)
         } else {
             connect(&to, address, &kind, setup)
         }
     }
 }
 
-/// A new socket with a name that the kernel chose ("autobind"), so it cannot be in use.
-fn named(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
+/// Opens a socket with a name that the kernel chooses ("autobind"), so that it is not in use.
+fn open_named(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let socket = kind.open(setup)?;
     SockAddr::unix("")
         .and_then(|any| socket.bind(&any))

@@ -1,29 +1,28 @@
-//! Two ends of shared memory in loom's interleavings, with the reorderings that the memory model permits:
+//! Runs two ends of shared memory in all interleavings of loom, with the reorderings that the memory model permits:
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test --release -p hairpin-transports --lib loom
 //!
 //! The rings, waits and wake-ups are the transport's own code; the memory and the futex are models
-//! (`system::loom_model`), and a sleep may end spuriously. Loom treats a `SeqCst` access as a weaker one, so the code
-//! orders by fences.
+//! (`system::loom_model`), and a sleep may end spuriously. Loom models fences, but no `SeqCst` accesses.
 //!
-//! Each of these makes a test fail:
+//! Each of these changes makes a test fail:
 //!
-//! - removing one of the three fences (`wake`, `sleep`, `Ends::drop`), or `AcqRel` in it: a deadlock;
+//! - removing one of the three fences (`wake`, `sleep`, `RingEnd::drop`), or `AcqRel` in it: a deadlock;
 //! - removing the second check before a sleep, for readiness or for the other end's close: a deadlock;
 //! - not resetting a word before its sleeper is woken, or not waking the sleeper: a deadlock;
 //! - treating a wake-up as a message or as room: an overwritten message;
 //! - `Relaxed` for the `Acquire` or the `Release` of a slot's header or of the position: a data race on a message;
-//! - forgetting a restart, or restarting after an answer to only some of the messages: the same;
-//! - `Relaxed` for those of `CLOSED`: a lost message; of `HELLO`: the server wakes no client, a deadlock.
+//! - forgetting a restart, or restarting after an answer to only some of the messages: a data race on a message;
+//! - `Relaxed` for accesses to `CLOSED`: a lost message; to `HELLO`: the server does not wake the client, a deadlock.
 
 use std::ops::{Deref, DerefMut};
 
 use loom::thread;
 
 use super::*;
-use crate::wires::trial;
+use crate::wires::minimal_setup;
 
-/// Thread switches per interleaving, in addition to those at waits.
+/// Maximum preemptions per interleaving, in addition to thread switches at waits.
 const MAX_PREEMPTIONS: usize = 2;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -38,7 +37,7 @@ fn layout_of(slot_count: usize) -> Layout {
     Layout { slot_count, ..Layout::for_messages_of(8) }
 }
 
-/// Memory for two rings: every word that the layout names.
+/// Creates memory with all words and slots of two rings.
 fn map_of(layout: Layout) -> Map {
     let about =
         Layout::ABOUT.into_iter().flat_map(|at| [Layout::PID, Layout::BLOCKS, Layout::CLOSED].map(|word| at + word));
@@ -54,16 +53,16 @@ fn map_of(layout: Layout) -> Map {
 }
 
 fn setup(waiting: Waiting) -> Setup {
-    Setup { waiting, timeout: DAY, ..trial() }
+    Setup { waiting, timeout: DAY, ..minimal_setup() }
 }
 
-/// A wire without the alarm of a blocking one: the model itself interrupts sleeps.
-fn wire_of(ends: Ends, waiting: Waiting) -> End {
+/// Creates a wire without an alarm: the model itself interrupts sleeps.
+fn wire_of(ends: RingEnd, waiting: Waiting) -> End {
     let rings = Rings::new(ends.layout, ends.own);
     End(Some(ShmWire { ends, rings, waiting, timeout: DAY, alarm: None, late_wakes: 0 }))
 }
 
-/// A wire that is not closed after the model has failed: loom's atomics can then no longer be used.
+/// A wire that is not closed if the test panics: loom's atomics cannot be used then.
 struct End(Option<ShmWire>);
 
 impl Deref for End {
@@ -92,8 +91,8 @@ impl Drop for End {
 fn connected(slot_count: usize, waiting: Waiting) -> [End; 2] {
     let layout = layout_of(slot_count);
     let map = map_of(layout);
-    let mut ends = [CLIENT, SERVER].map(|own| Ends::new(map.clone(), layout, own, &setup(waiting)));
-    ends.iter_mut().for_each(Ends::meet);
+    let mut ends = [CLIENT, SERVER].map(|own| RingEnd::new(map.clone(), layout, own, &setup(waiting)));
+    ends.iter_mut().for_each(RingEnd::read_peer);
     ends.map(|ends| wire_of(ends, waiting))
 }
 
@@ -152,20 +151,20 @@ fn a_stream_between_ends_that_never_sleep_arrives_once_in_order_and_whole() {
     });
 }
 
-/// An answer to all messages sends the client back to the first slot; then it sends as many messages as fit, and more.
+/// After an answer to all messages the client restarts at the first slot; then it sends more messages than fit.
 #[test]
 fn messages_after_a_restart_arrive_once_in_order_and_whole() {
-    answered(&[1], &[3, 4, 5, 6]);
+    check_answer(&[1], &[3, 4, 5, 6]);
 }
 
-/// An answer to the first of two messages does not: the second may still be in its slot.
+/// After an answer to the first of two messages the client does not restart: the second may still be in its slot.
 #[test]
 fn messages_after_an_early_answer_arrive_once_in_order_and_whole() {
-    answered(&[1, 3], &[4, 5, 6]);
+    check_answer(&[1, 3], &[4, 5, 6]);
 }
 
-/// With three slots: the client sends `before`, receives the answer to its first message, and sends `after`.
-fn answered(before: &'static [u8], after: &'static [u8]) {
+/// Uses three slots. The client sends `before`, receives the answer to its first message, and sends `after`.
+fn check_answer(before: &'static [u8], after: &'static [u8]) {
     check_all(move || {
         let [mut client, mut server] = connected(3, Waiting::Block);
         let answering = thread::spawn(move || {
@@ -193,7 +192,7 @@ fn a_sender_that_sleeps_is_woken_when_the_receiver_closes() {
 }
 
 #[test]
-fn what_was_sent_before_the_sender_closed_is_received() {
+fn messages_sent_before_the_sender_closed_are_received() {
     check_all(|| {
         let [mut sender, mut receiver] = connected(2, Waiting::Spin);
         let sending = thread::spawn(move || sender.send(&message(1)).unwrap());
@@ -211,22 +210,22 @@ fn what_was_sent_before_the_sender_closed_is_received() {
     });
 }
 
-/// The server sleeps until the client connects, and reads whether it sleeps.
+/// The server sleeps until the client connects, and reads whether the client sleeps.
 #[test]
 fn a_client_wakes_the_server_that_accepts_and_is_woken_by_its_message() {
     check_all(|| {
         let (layout, setup) = (layout_of(2), setup(Waiting::Block));
         let map = map_of(layout);
-        let mut ends = Ends::new(map.clone(), layout, SERVER, &setup);
+        let mut ends = RingEnd::new(map.clone(), layout, SERVER, &setup);
         let connecting = thread::spawn(move || {
-            let ends = Ends::join(map, layout, &self::setup(Waiting::Block)).unwrap();
+            let ends = RingEnd::connect(map, layout, &self::setup(Waiting::Block)).unwrap();
             receive(&mut wire_of(ends, Waiting::Block), 1);
         });
-        ends.hear(&setup, "", &mut || false).unwrap();
-        ends.meet();
+        ends.accept_hello(&setup, "", &mut || false).unwrap();
+        ends.read_peer();
         let mut wire = wire_of(ends, Waiting::Block);
         wire.send(&message(1)).unwrap();
-        // Closing would also wake the client, so it comes later.
+        // The wire closes only after this, since closing would also wake the client.
         connecting.join().unwrap();
     });
 }

@@ -1,4 +1,4 @@
-//! Output about a link before and after a program runs across it.
+//! Output about a link before and after a program runs over it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ pub(super) struct Addresses<'a> {
 }
 
 impl Addresses<'_> {
-    /// Names and addresses of both ends, near and far.
+    /// Addresses of both ends by name.
     pub(super) fn named(&self) -> BTreeMap<&'static str, String> {
         let mut named = BTreeMap::from([("near", NEAR_V4.to_string()), ("far", FAR.v4.to_string())]);
         if self.has_ipv6 {
@@ -34,7 +34,7 @@ impl Addresses<'_> {
         command.envs(variables).env("HAIRPIN_LINK", self.link);
     }
 
-    /// The lines before: the link and both ends.
+    /// The lines that are printed before the program runs: the link and both ends.
     pub(super) fn before(&self, link: &str, ends: &LinkEnds, far: &str) -> String {
         let [near_v6, far_v6] =
             [NEAR_V6, FAR.v6].map(|v6| if self.has_ipv6 { format!("  {v6}") } else { String::new() });
@@ -42,13 +42,13 @@ impl Addresses<'_> {
     }
 }
 
-/// The lines after: packet counts, lateness of releases, frames not carried, and drops of delivered packets at the
-/// ends.
+/// The lines that are printed after the program ran: packet counts, lateness of the relay, frames not carried, and
+/// drops at the ends.
 pub(super) fn after(record: &LinkRecord) -> String {
     let mut text = format!("up    {}\ndown  {}", packets(&record.up), packets(&record.down));
     if let Some(LatenessNs { p50, p99, max }) = record.lateness_ns {
         let [p50, p99, max] = [p50, p99, max].map(|ns| quantities::duration(ns as f64));
-        write!(text, "\nlate  released after they were due: p50 {p50}, p99 {p99}, max {max}")
+        write!(text, "\nlate  packets released after they were due: p50 {p50}, p99 {p99}, max {max}")
             .expect("a String takes any text");
     }
     if let Some(frames) = record.relay.map(|relay| relay.not_carried).filter(|frames| *frames > 0) {
@@ -69,15 +69,15 @@ pub(super) fn after(record: &LinkRecord) -> String {
     text
 }
 
-/// Why times measured across the link must not be trusted.
+/// Why times measured over the link must not be trusted; `None` if they may.
 pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     let why = left_out(&record.why_invalid()?);
     let hint = if record.was_overfull() {
-        "send less, or use a link that holds less: a shorter delay, or a rate with a smaller queue"
+        "send less, or use a link that holds fewer packets: a shorter delay, or a rate with a smaller queue"
     } else {
-        "leave a CPU to the relay, or use a slower link"
+        "leave a CPU free for the relay, or use a slower link"
     };
-    Some(format!("warning: link-late: {why}: do not trust times measured across this link (hint: {hint})"))
+    Some(format!("warning: link-late: {why}: do not trust times measured over this link (hint: {hint})"))
 }
 
 /// Packet counts of a direction in words, without zeros.
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_too_narrow_for_ipv6_has_no_addresses_of_it() {
+    fn a_link_with_an_mtu_too_small_for_ipv6_has_no_ipv6_addresses() {
         let ends = LinkEnds { congestion_control: "cubic".to_owned(), ..LinkEnds::default() };
         let ends_line = format!("ends  {ends}");
         let told = |has_ipv6| {
@@ -166,7 +166,7 @@ mod tests {
         let expected = "up    packets in 12 345, out 12 340, dropped 1 by queue (codel) and 2 by queue (full) and 1 by loss \
                         (random), still inside 1\n\
                         down  packets in 0, out 0\n\
-                        late  released after they were due: p50 1.60 us, p99 69.0 us, max 200 us";
+                        late  packets released after they were due: p50 1.60 us, p99 69.0 us, max 200 us";
         assert_eq!(after(&record()), expected);
         let unseen = after(&LinkRecord { lateness_ns: None, ..record() });
         assert_eq!(unseen.lines().count(), 2, "{unseen}");
@@ -200,13 +200,13 @@ mod tests {
         let relay = RelayReport { overrun: 3, ..RelayReport::default() };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
         assert!(warned.contains("the sockets of the relay had no room for 3 packets"), "{warned}");
-        assert!(warned.ends_with("(hint: leave a CPU to the relay, or use a slower link)"), "{warned}");
+        assert!(warned.ends_with("(hint: leave a CPU free for the relay, or use a slower link)"), "{warned}");
         let relay = RelayReport { memory_overrun: 3, ..relay };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
         assert!(
             warned.contains("256 MiB of the relay for packets in the link had no room for 3 packets"),
             "{warned}"
         );
-        assert!(warned.contains("(hint: send less, or use a link that holds less"), "{warned}");
+        assert!(warned.contains("(hint: send less, or use a link that holds fewer packets"), "{warned}");
     }
 }

@@ -1,4 +1,4 @@
-//! The program at the far end of a link while another runs at the near end.
+//! The program at the far end of a link while the user's command runs at the near end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -13,34 +13,34 @@ use super::account::Addresses;
 use crate::interrupt::Signals;
 use crate::linux::streams::to_standard_error;
 
-/// Time for the user's command to listen.
-const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
+/// Time-out for the far command to listen.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Interval between checks of that.
-const LOOK: Duration = Duration::from_millis(5);
+/// Polling interval until it listens.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Time for it to end after a request.
-const TO_END: Duration = Duration::from_millis(500);
+/// Time between the request to end and the kill.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct Far {
     guest: Guest,
-    /// Closing it ends the echo.
+    /// Closing it ends the echo server.
     input: Option<ChildStdin>,
-    /// Exit status of the user's command, if it ended by itself.
+    /// Exit status of the far command, if it ended by itself.
     ended: Option<ExitStatus>,
 }
 
-/// State of the user's command after the wait.
+/// State of the far command after the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Listens,
     Ended,
-    /// It does not listen in time.
+    /// It did not listen in time.
     Silent,
 }
 
 impl Far {
-    /// Starts Hairpin's echo and waits until it listens.
+    /// Starts Hairpin's echo server and waits until it listens.
     pub(super) fn echo(program: &Path, namespace: &Path) -> Result<Self, Failure> {
         let mut command = Command::new(program);
         command.args([echo_server::COMMAND, &std::process::id().to_string()]);
@@ -48,7 +48,7 @@ impl Far {
         let mut guest = start(&mut command, namespace, "Hairpin's echo")?;
         let (input, output) = guest.pipes();
         let mut said = String::new();
-        // A failed echo prints its error and closes its output.
+        // A failed echo server prints its error and closes its output.
         let heard = output.map_or(Ok(0), |output| {
             BufReader::new(output.take(echo_server::READY.len() as u64 + 1)).read_line(&mut said)
         });
@@ -81,9 +81,9 @@ impl Far {
 
     /// Waits until it listens; a signal ends the wait.
     fn readiness(&mut self, text: &str, signals: &Signals) -> Result<Readiness, Failure> {
-        let deadline = Instant::now() + UNTIL_IT_LISTENS;
+        let deadline = Instant::now() + LISTEN_TIMEOUT;
         while !self.guest.listens() {
-            let waited = self.guest.wait(&[signals.file()], Some(LOOK)).map_err(|error| {
+            let waited = self.guest.wait(&[signals.file()], Some(POLL_INTERVAL)).map_err(|error| {
                 Failure::new(
                     &error,
                     format!("cannot wait for the far command: {error}"),
@@ -110,12 +110,12 @@ impl Far {
         Ok(Readiness::Listens)
     }
 
-    /// Why `/sys` at an end is the host's, if it is.
+    /// Why `/sys` in the link's namespaces shows the host's devices, if it does.
     pub(super) fn foreign_sys(&self) -> Option<&Failure> {
         self.guest.foreign_sys()
     }
 
-    /// Asks it to end, then kills it. Returns the exit status if it had ended before.
+    /// Asks the program to end, then kills it. Returns the exit status if it had ended before.
     pub(super) fn end(mut self) -> Option<ExitStatus> {
         if self.ended.is_none()
             && let Ok(GuestEvent::Ended(status)) = self.guest.wait(&[], Some(Duration::ZERO))
@@ -124,7 +124,7 @@ impl Far {
         }
         let ended = self.ended;
         drop(self.input.take());
-        self.guest.end(TO_END);
+        self.guest.end(END_TIMEOUT);
         ended
     }
 }

@@ -20,9 +20,9 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
         return Exit::Fine;
     }
     let mut list = Lines::new();
-    list.heading("Profiles (--link NAME; `hairpin link show NAME` tells more)");
+    list.heading("Profiles (--link NAME; `hairpin link show NAME` shows details)");
     add(&mut list);
-    list.heading("What carries the packets");
+    list.heading("Relay of the packets");
     list.item(
         "relay",
         &match can_run {
@@ -44,7 +44,7 @@ pub(in crate::cli) fn add(list: &mut Lines) {
     }
 }
 
-/// All profiles in JSON.
+/// All built-in profiles for JSON.
 #[must_use]
 pub fn profiles() -> Vec<ListedLink> {
     builtin::ALL.iter().map(|builtin| as_json(Some(builtin), &builtin.profile())).collect()
@@ -54,8 +54,8 @@ pub fn profiles() -> Vec<ListedLink> {
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::from(
-        "\n## Links\n\nThe built-in profiles; [links.md](links.md) has the words of which they are made, and where their \
-         figures come from.\n\n| name | what it stands for | figures |\n|---|---|---|\n",
+        "\n## Links\n\nThe built-in profiles; [links.md](links.md) describes their syntax and the sources of their \
+        figures.\n\n| name | what it represents | figures |\n|---|---|---|\n",
     );
     for profile in builtin::ALL {
         let (name, summary, line) = (profile.name, profile.summary, profile.line);

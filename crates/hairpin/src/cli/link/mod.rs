@@ -1,4 +1,4 @@
-//! `hairpin link`: lists profiles, shows one, and runs any program across one.
+//! `hairpin link`: lists link profiles, shows a profile, and runs any program over a link.
 
 mod account;
 mod far;
@@ -12,10 +12,10 @@ use clap::ArgMatches;
 
 use super::exit::{Exit, Stopped};
 
-/// Lists, shows or runs.
+/// Runs `hairpin link list`, `show` or `run`.
 ///
 /// # Errors
-/// A profile is invalid; for `run` also: the link fails.
+/// If a profile is invalid, or the link of `run` fails.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     match matches.subcommand() {
         Some(("show", matches)) => show::run(matches),

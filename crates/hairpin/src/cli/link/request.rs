@@ -12,7 +12,7 @@ pub(super) struct LinkRequest {
     /// The built-in profile, if unchanged.
     pub(super) builtin: Option<&'static Builtin>,
     pub(super) profile: Profile,
-    /// Text of each trace that it replays, by name.
+    /// Name and text of each trace that it replays.
     pub(super) traces: Vec<(String, String)>,
 }
 
@@ -29,17 +29,17 @@ impl LinkRequest {
     }
 }
 
-/// Text that quotes the user, without control characters.
+/// Replaces control characters in text from the user by spaces.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// Stages of a direction with their figures in words; empty for the kernel's own path.
+/// Stages of a direction with their figures in words; empty for the loopback.
 pub(super) fn figures(profile: &Profile, direction: Direction) -> Vec<(&'static str, String)> {
     if profile.is_loopback() { Vec::new() } else { profile.figures(direction) }
 }
 
-/// A profile in JSON; fields of built-in profiles only are null for others.
+/// A profile for JSON; fields that only built-in profiles have are null for others.
 pub(super) fn as_json(builtin: Option<&Builtin>, profile: &Profile) -> ListedLink {
     let stages = |direction| {
         let figures = figures(profile, direction).into_iter();

@@ -1,4 +1,4 @@
-//! `hairpin link run`: runs any program across a link, and cleans up.
+//! `hairpin link run`: runs any program over a link, and cleans up.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use crate::linux::streams::{own_stream, signal_of, to_standard_error};
 use crate::session::drawn_seed;
 
 /// Time for the command to end after the link has failed.
-const TO_END: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 struct LinkRunOptions {
     link: LinkRequest,
@@ -44,7 +44,7 @@ struct LinkRunOptions {
 
 enum Outcome {
     Ended(ExitStatus),
-    /// It could not be run.
+    /// The command could not be executed.
     NotRun(io::Error),
     /// A signal arrived before the command was started.
     Interrupted(i32),
@@ -52,9 +52,9 @@ enum Outcome {
     LinkFailed,
 }
 
-/// Runs the command across the link.
+/// Runs the command over the link.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let wish = LinkRunOptions::read(matches)?;
+    let options = LinkRunOptions::read(matches)?;
     namespace::prepare()
         .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
     let unready = |error: io::Error| {
@@ -65,46 +65,51 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         )
     };
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
-    let (outcome, end) = across(&wish, &signals, &unready).map_err(|failure| Stopped::link(&failure))?;
+    let (outcome, end) = run_over_link(&options, &signals, &unready).map_err(|failure| Stopped::link(&failure))?;
     let exit = match &outcome {
         Outcome::Ended(status) => Exit::Of(code(*status)),
-        Outcome::NotRun(error) => return Err(not_run(&wish.command[0], error)),
-        Outcome::Interrupted(signal) => Exit::Of(signalled(*signal)),
+        Outcome::NotRun(error) => return Err(cannot_run(&options.command[0], error)),
+        Outcome::Interrupted(signal) => Exit::Of(signal_exit_code(*signal)),
         Outcome::LinkFailed => Exit::Of(LINK_FAILED),
     };
-    print_result(&wish, exit, &end);
+    print_result(&options, exit, &end);
     Ok(exit)
 }
 
 /// Creates the link, runs the command, and removes the link.
-fn across(
-    wish: &LinkRunOptions,
+fn run_over_link(
+    options: &LinkRunOptions,
     signals: &Signals,
     unready: &dyn Fn(io::Error) -> Failure,
 ) -> Result<(Outcome, LinkEnd), Failure> {
     let program = std::env::current_exe().map_err(unready)?;
     let order = LinkOrder {
-        profile: wish.line.clone(),
-        traces: wish.link.traces.clone(),
-        seed: wish.seed,
-        congestion_control: wish.congestion_control.clone(),
+        profile: options.line.clone(),
+        traces: options.link.traces.clone(),
+        seed: options.seed,
+        congestion_control: options.congestion_control.clone(),
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().map_err(unready)?.allowed,
         messages: BTreeMap::new(),
-        log: wish.log.clone(),
+        log: options.log.clone(),
     };
     let link = RunningLink::start(&program, &order)?;
-    let outcome = between(wish, &link, &program, signals);
-    // A failure of the link explains any other failure.
+    let outcome = run_commands(options, &link, &program, signals);
+    // Reported first, because a failure of the link explains other failures.
     let end = link.finish()?;
     Ok((outcome?, end))
 }
 
 /// Runs both commands, the far one first.
-fn between(wish: &LinkRunOptions, link: &RunningLink, program: &Path, signals: &Signals) -> Result<Outcome, Failure> {
-    let addresses = wish.addresses();
-    let (far, remark) = match &wish.far {
+fn run_commands(
+    options: &LinkRunOptions,
+    link: &RunningLink,
+    program: &Path,
+    signals: &Signals,
+) -> Result<Outcome, Failure> {
+    let addresses = options.addresses();
+    let (far, remark) = match &options.far {
         None => (Far::echo(program, &link.namespaces().far)?, "echo on TCP and UDP port 7".to_owned()),
         Some(text) => {
             let (far, readiness) = Far::shell(text, &addresses, &link.namespaces().far, signals)?;
@@ -119,24 +124,24 @@ fn between(wish: &LinkRunOptions, link: &RunningLink, program: &Path, signals: &
     if let [signal, ..] = signals.take()[..] {
         return Ok(Outcome::Interrupted(signal));
     }
-    if !wish.quiet {
-        output::note(&addresses.before(&wish.described(), link.ends_use(), &remark));
-        // The near end has the host's `/sys` for the same reason.
+    if !options.quiet {
+        output::note(&addresses.before(&options.described(), link.ends_use(), &remark));
+        // Applies to the near end too.
         if let Some(why) = far.foreign_sys() {
             output::note(&format!("note  /sys shows the devices of the host: {why}"));
         }
-        if let Some(word) = wish.left_to_a_shell() {
+        if let Some(word) = options.unexpanded_variable() {
             output::note(&format!("note  COMMAND gets `{word}` literally: sh -c '...' lets a shell expand it"));
         }
     }
-    let mut command = Command::new(&wish.command[0]);
-    command.args(&wish.command[1..]);
+    let mut command = Command::new(&options.command[0]);
+    command.args(&options.command[1..]);
     addresses.set_environment(&mut command);
-    if wish.json {
+    if options.json {
         command.stdout(to_standard_error()?);
     }
     let outcome = match Guest::start(&mut command, &link.namespaces().near, Group::Shared) {
-        Ok(guest) => watched(guest, link, signals)?,
+        Ok(guest) => wait_for_command(guest, link, signals)?,
         Err(NotStarted::Program(error)) => Outcome::NotRun(error),
         Err(NotStarted::Link(failure)) => return Err(failure),
     };
@@ -147,7 +152,7 @@ fn between(wish: &LinkRunOptions, link: &RunningLink, program: &Path, signals: &
 }
 
 /// Waits until the command ends and forwards signals to it; ends it if the link fails.
-fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Outcome, Failure> {
+fn wait_for_command(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Outcome, Failure> {
     loop {
         let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| {
             Failure::new(
@@ -159,14 +164,15 @@ fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Ou
         match woken {
             GuestEvent::Ended(status) => return Ok(Outcome::Ended(status)),
             GuestEvent::Others(ready) if ready[0] => {
-                guest.end(TO_END);
+                guest.end(END_TIMEOUT);
                 return Ok(Outcome::LinkFailed);
             }
             GuestEvent::Others(_) => {
-                let has_come_by_key = is_in_foreground();
+                let keys_reach_command = is_in_foreground();
                 for signal in signals.take() {
-                    // Signals of a key have already reached the command; some programs treat two differently.
-                    if !(has_come_by_key && Signals::is_of_a_key(signal)) {
+                    // The terminal has already sent the command a signal from a key; some programs treat a second one
+                    // differently.
+                    if !(keys_reach_command && Signals::is_of_a_key(signal)) {
                         guest.signal(signal);
                     }
                 }
@@ -180,26 +186,26 @@ impl LinkRunOptions {
         let text: &String = matches.get_one("link").expect("it is required");
         if text.trim() == EVERY {
             return Err(Stopped::usage(
-                "`--link all` is for experiments; a program uses one link (hint: `hairpin link list` shows their \
-                 names)",
+                "`--link all` is for experiments; a program needs one link (hint: `hairpin link list` shows the \
+                names)",
             ));
         }
         let far: Option<String> = matches.get_one("far").cloned();
         if far.as_ref().is_some_and(|far| far.trim().is_empty()) {
             return Err(Stopped::usage(
-                "--far has no command (hint: omit it for the echo server, or use `--far true` for nothing)",
+                "--far has no command (hint: omit it for the echo server, or use `--far true` for no server)",
             ));
         }
         let link = LinkRequest::read(text)?;
         if link.profile.is_loopback() {
             return Err(Stopped::usage(
-                "`loopback` is the kernel's own path and no link (hint: run the command itself)",
+                "`loopback` is not an emulated link (hint: run the command without `hairpin link run`)",
             ));
         }
         let asked: Option<String> = matches.get_one("congestion").cloned();
         asked.iter().try_for_each(|name| tcp::may_use(name)).map_err(Stopped::usage)?;
         let congestion_control = asked.unwrap_or_else(tcp::default_congestion_control);
-        let log = matches.get_one("log").map(|path: &PathBuf| may_log(path)).transpose()?;
+        let log = matches.get_one("log").map(|path: &PathBuf| log_target(path)).transpose()?;
         Ok(Self {
             line: link.profile.to_string(),
             link,
@@ -217,24 +223,24 @@ impl LinkRunOptions {
         Addresses { link: &self.line, has_ipv6: addresses::have_ipv6(self.link.profile.mtu_bytes) }
     }
 
-    /// A word with one of our variables, which only a shell would expand, if COMMAND is not a shell.
-    fn left_to_a_shell(&self) -> Option<String> {
+    /// Returns a word that contains one of our variables, which only a shell expands, if COMMAND does not use a shell.
+    fn unexpanded_variable(&self) -> Option<String> {
         let mut words = self.command.iter().map(|word| word.to_string_lossy());
         let has_shell = words.clone().any(|word| word.ends_with("sh"));
         let is_ours = |word: &Cow<'_, str>| word.contains("$HAIRPIN_") || word.contains("${HAIRPIN_");
         words.find(is_ours).filter(|_| !has_shell).map(Cow::into_owned)
     }
 
-    /// The link in words: all that is needed to repeat it.
+    /// The link in words, with all that is needed to repeat the run.
     fn described(&self) -> String {
         let name = self.link.builtin.map(|builtin| format!("{}: ", builtin.name)).unwrap_or_default();
         format!("{name}{}\n      seed {}", self.line, self.seed)
     }
 }
 
-/// Where the log goes; refuses a file that cannot be written. The link creates it when there is something to write, so
-/// an existing file stays unchanged until then.
-fn may_log(path: &Path) -> Result<LogTo, Stopped> {
+/// Returns the destination of the log; refuses a file that cannot be written. The link creates the file when it has
+/// something to write, so an existing file stays unchanged until then.
+fn log_target(path: &Path) -> Result<LogTo, Stopped> {
     let refused = |why: &dyn std::fmt::Display| {
         Stopped::usage(format!(
             "cannot write the log {}: {why} (hint: use another file with --log FILE)",
@@ -252,7 +258,7 @@ fn may_log(path: &Path) -> Result<LogTo, Stopped> {
         };
     }
     let may_write = match fs::metadata(path) {
-        // The reader of a pipe would notice that it is opened.
+        // Not for a pipe, whose reader would notice the open.
         Ok(found) if found.is_file() || found.is_dir() => OpenOptions::new().append(true).open(path).map(drop),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -265,9 +271,9 @@ fn may_log(path: &Path) -> Result<LogTo, Stopped> {
 }
 
 /// Prints the link's counts, and a warning if its times must not be trusted.
-fn print_result(wish: &LinkRunOptions, exit: Exit, end: &LinkEnd) {
+fn print_result(options: &LinkRunOptions, exit: Exit, end: &LinkEnd) {
     let record = &end.record;
-    if !wish.quiet {
+    if !options.quiet {
         output::note(&account::after(record));
     }
     if let Some(warning) = account::warning(record) {
@@ -277,37 +283,37 @@ fn print_result(wish: &LinkRunOptions, exit: Exit, end: &LinkEnd) {
         output::note(&format!("warning: the log is incomplete: {problem}"));
     }
     let Exit::Of(code) = exit else { return };
-    if wish.json {
+    if options.json {
         let why_invalid = record.why_invalid().map(|why| left_out(&why));
-        let words: Vec<String> = wish.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words: Vec<String> = options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         output::json(&LinkRun {
             command: words,
-            far: &wish.far,
+            far: &options.far,
             exit_code: code,
             valid: why_invalid.is_none(),
             invalid_because: why_invalid.into_iter().collect(),
-            profile: &wish.line,
-            name: wish.link.builtin.map(|builtin| builtin.name),
-            seed: wish.seed,
-            addresses: wish.addresses().named(),
+            profile: &options.line,
+            name: options.link.builtin.map(|builtin| builtin.name),
+            seed: options.seed,
+            addresses: options.addresses().named(),
             link: record,
         });
     }
 }
 
-/// Exit code for the command's end.
+/// Exit code for the command's exit status.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.or_else(|| signal_of(status).map(signalled)).unwrap_or(u8::MAX)
+    code.or_else(|| signal_of(status).map(signal_exit_code)).unwrap_or(u8::MAX)
 }
 
-/// Exit code for an end by that signal, as in a shell.
-fn signalled(signal: i32) -> u8 {
+/// Exit code for a command that `signal` ended, as in a shell.
+fn signal_exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// Error and exit code of env(1) for a program that cannot be run.
-fn not_run(program: &OsString, error: &io::Error) -> Stopped {
+fn cannot_run(program: &OsString, error: &io::Error) -> Stopped {
     const NOT_FOUND: u8 = 127;
     const NOT_EXECUTABLE: u8 = 126;
     let (code, hint) = match error.kind() {

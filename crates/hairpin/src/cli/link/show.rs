@@ -1,4 +1,4 @@
-//! `hairpin link show PROFILE`: the content of a profile.
+//! `hairpin link show PROFILE`: shows the content of a profile.
 
 use clap::ArgMatches;
 use hairpin_link::profile::Profile;
@@ -39,7 +39,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         }
     }
     if let Some(builtin) = asked.builtin {
-        list.heading("Where its figures come from");
+        list.heading("Sources of its figures");
         list.whole(builtin.because);
     }
     output::text(&list.text);
@@ -54,7 +54,7 @@ fn round_trip(profile: &Profile) -> String {
 fn trace(text: &str) -> String {
     match Trace::parse(text) {
         Ok(trace) => format!(
-            "{} Mbit/s in the mean, begins again after {}",
+            "{} Mbit/s on average, repeats after {}",
             quantities::number(trace.mean_bits_per_s() as f64 / 1e6),
             quantities::round_duration(trace.period_ms() as f64 * 1e6),
         ),

@@ -7,21 +7,21 @@ use clap::{Arg, Command, value_parser};
 
 use crate::cli::flags::{switch, valued};
 
-const PROFILES: &str = "A profile is the name of a built-in one (hairpin link list), words such as `delay=23.5ms±1ms \
-     up=5.5mbit queue=64KiB codel=5ms/100ms loss=0.1%`, or a name and words that change it. docs/links.md describes every word.\n\n\
-     reorder=1%/5ms holds 1 % of the packets back by 5 ms; netem's reorder sends that share early instead.";
+const PROFILES: &str = "A profile is a built-in name (hairpin link list), words such as `delay=23.5ms±1ms \
+up=5.5mbit queue=64KiB codel=5ms/100ms loss=0.1%`, or a name and words that change it: see docs/links.md.\n\n\
+reorder=1%/5ms delays 1 % of the packets by 5 ms; netem's reorder sends 1 % early instead.";
 
-const RUN: &str = "Both commands have in their environment HAIRPIN_NEAR and HAIRPIN_FAR (IPv4 addresses), HAIRPIN_NEAR_IPV6 and \
-     HAIRPIN_FAR_IPV6 (if the MTU is at least 1280 bytes), and HAIRPIN_LINK (the profile).\n\n\
+const RUN: &str = "Both commands get HAIRPIN_NEAR and HAIRPIN_FAR (IPv4 addresses), HAIRPIN_NEAR_IPV6 and \
+HAIRPIN_FAR_IPV6 (if the MTU is at least 1280 bytes), and HAIRPIN_LINK (the profile) in their environment.\n\n\
      Hairpin starts the far command first and waits at most 2 s until something listens in the far namespace. When COMMAND \
      has ended, Hairpin ends the far command and everything else that runs in the link's namespaces. A process that has \
      moved into another network namespace (unshare -n) is not ended.\n\n\
      TCP at both ends does not depend on the host: it uses the congestion control of --congestion, and buffers of at most \
      32 MiB (tcp_rmem, tcp_wmem).\n\n\
      Without root, both commands run in a user namespace, where they appear to be root.\n\n\
-     Exit codes: that of COMMAND, also if the link was too late to trust (a warning, and `valid` in --json, say so); 128 and \
-     the signal's number if a signal ended COMMAND; 2 bad usage or input; 125 the link or the far command failed, or the \
-     JSON could not be printed; 126 COMMAND cannot be executed; 127 COMMAND was not found.\n\n\
+     Exit codes: the exit code of COMMAND, even if the link was too late to be trusted (a warning and `valid` in \
+     --json report this); 128 + N if signal N ended COMMAND; 2 bad usage or input; 125 the link or the far command \
+     failed, or the JSON could not be printed; 126 COMMAND cannot be executed; 127 COMMAND was not found.\n\n\
      Examples:\n  \
      hairpin link run --link home-uplink -- sh -c 'ping -c 3 $HAIRPIN_FAR'\n  \
      hairpin link run --link lte --far 'iperf3 -s' \\\n    \
@@ -33,7 +33,7 @@ const RUN: &str = "Both commands have in their environment HAIRPIN_NEAR and HAIR
 #[must_use]
 pub fn command() -> Command {
     Command::new("link")
-        .about("List and show emulated links, and run any program across one")
+        .about("List and show emulated links, and run any program over a link")
         .after_help(PROFILES)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -64,7 +64,7 @@ fn show() -> Command {
 
 fn run() -> Command {
     Command::new("run")
-        .about("Run any program across a link: the kernel's TCP and UDP at both ends, an emulated path between them")
+        .about("Run any program over a link: the kernel's TCP and UDP at both ends, an emulated path between them")
         .after_help(RUN)
         .arg(
             Arg::new("link").long("link").value_name("PROFILE").required(true).help(
@@ -76,22 +76,22 @@ fn run() -> Command {
              and UDP port 7]",
         ))
         .arg(
-            valued("seed", "NUMBER", "Seed of the link's random choices [default: drawn, and printed]")
+            valued("seed", "NUMBER", "Seed of the link's random choices [default: random, and printed]")
                 .value_parser(value_parser!(u64)),
         )
         .arg(valued(
             "congestion",
             "NAME",
-            "Congestion control of TCP at both ends, for instance bbr [default: cubic, or reno where there is no cubic]",
+            "Congestion control of TCP at both ends, for instance bbr [default: cubic, or reno if there is no cubic]",
         ))
         .arg(
-            valued("log", "FILE", "Write a line for each packet: direction, size, when it arrived, was due and was released, and its fate")
+            valued("log", "FILE", "Write a line per packet: direction, size, arrival, due time, release, outcome")
                 .value_parser(value_parser!(PathBuf)),
         )
         .arg(switch(
             "json",
-            "Print one JSON object when COMMAND has ended: its exit code, whether the link kept its times, and what became \
-             of the packets. The output of COMMAND goes to standard error",
+            "Print one JSON object when COMMAND has ended: its exit code, whether the link was on time, and the packet \
+            counts. The output of COMMAND goes to standard error",
         ))
         .arg(switch("quiet", "Print only errors and warnings about the link").short('q'))
         .arg(
@@ -100,6 +100,6 @@ fn run() -> Command {
                 .num_args(1..)
                 .last(true)
                 .value_parser(value_parser!(OsString))
-                .help("The program to run at the near end, with its arguments; it has the terminal"),
+                .help("The program to run at the near end, with its arguments; it uses the terminal"),
         )
 }

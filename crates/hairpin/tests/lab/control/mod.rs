@@ -376,8 +376,8 @@ impl Row {
             Fault::Silent(0) | Fault::OnlyProgress if is_of_a_stream => {
                 return Some("timed out: the load made no progress for 500 ms".to_owned());
             }
-            Fault::Silent(_) if message == "report" => "it closed the control channel".to_owned(),
-            Fault::Cut(_) => "it closed the control channel".to_owned(),
+            Fault::Silent(_) if message == "report" => "the control channel was closed".to_owned(),
+            Fault::Cut(_) => "the control channel was closed".to_owned(),
             Fault::Silent(_) | Fault::Slow => format!("no message for {} ms", IMPATIENT.as_millis()),
             Fault::Garbage(_) => "a control message that cannot be read: ".to_owned(),
             Fault::Noise(_) => "a control message of ".to_owned(),
@@ -407,10 +407,10 @@ impl Row {
         let is = |told: &Option<Failure>, cause: &str| {
             let rest = told.as_ref().and_then(|told| told.cause.strip_prefix(cause));
             // Parse errors have the parser's words. A server that was given up may end meanwhile.
-            let ended = "; the server: it closed the control channel";
+            let ended = "; the server: the control channel was closed";
             rest.is_some_and(|rest| rest.is_empty() || cause.ends_with(' ') || self.is_silent() && rest == ended)
         };
-        let gone = "the client: it closed the control channel";
+        let gone = "the client: the control channel was closed";
         let is_right = match (self.cause(), reader) {
             // The server notices that the client is gone, whatever it is doing.
             (Some(cause), End::Client) => {

@@ -1,5 +1,5 @@
-//! The loop: packets enter, pass through the link, and leave when due. It does not know sockets: its tests use fixture
-//! interfaces and a manual clock.
+//! The relay loop: packets enter, pass through the link and leave when due. It does not know sockets: tests run it with
+//! fixture interfaces and a manual clock.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use crate::system::packet_socket::BATCH;
 const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
 
 /// Frames taken from one interface before due packets are sent.
-const TAKEN: usize = 64;
+const FRAMES_PER_PASS: usize = 64;
 
-/// Interval of the checks for the end while there is no time to wait, in ns.
-const LOOK_NS: u64 = 1_000_000;
+/// Interval in ns of the checks for the end while the loop never has time to wait.
+const POLL_INTERVAL_NS: u64 = 1_000_000;
 
 /// Outcomes for which memory is allocated in advance.
-const READY: usize = 1024;
+const RESERVED_OUTCOMES: usize = 1024;
 
 /// Why a due packet was not sent.
 const REFUSED: &str = "refused";
@@ -40,9 +40,9 @@ pub(super) struct Carrier {
     lateness: Lateness,
     /// Packets so far, by direction.
     numbers: [u64; 2],
-    /// Packets and copies that were due and could not be sent, by direction.
+    /// Packets and copies that were due but could not be sent, by direction.
     refused: [u64; 2],
-    /// Packets for which there was no memory.
+    /// Packets lost because the memory was full.
     overrun: u64,
     /// Frames that are neither IP nor ARP, or have a VLAN tag.
     not_carried: u64,
@@ -71,7 +71,7 @@ impl Carrier {
             refused: [0; 2],
             overrun: 0,
             not_carried: 0,
-            outcomes: Vec::with_capacity(READY),
+            outcomes: Vec::with_capacity(RESERVED_OUTCOMES),
             beside: Vec::new(),
         }
     }
@@ -86,7 +86,7 @@ impl Carrier {
             let ahead_ns = next_ns.map(|next_ns| next_ns.saturating_sub(now_ns));
             let wait_ns = ahead_ns.map(|ahead_ns| margins.wait_ns(ahead_ns));
             if let (Some(next_ns), Some(0)) = (next_ns, wait_ns)
-                && now_ns.saturating_sub(looked_ns) < LOOK_NS
+                && now_ns.saturating_sub(looked_ns) < POLL_INTERVAL_NS
             {
                 interfaces.spin(next_ns);
                 continue;
@@ -99,21 +99,21 @@ impl Carrier {
                 margins.on_wake(ahead_ns, wait_ns, looked_ns.saturating_sub(now_ns));
             }
         }
-        // Take in packets that arrived before the end, but not endlessly later ones.
-        let passes = interfaces.places().div_ceil(TAKEN);
+        // Packets that arrived before the end still enter; later ones could keep arriving without end.
+        let passes = interfaces.places().div_ceil(FRAMES_PER_PASS);
         let _ = (0..passes).find(|_| !self.pass(interfaces));
         Ok(())
     }
 
     /// Takes in arrived packets and sends due ones. Returns whether there were any.
     fn pass(&mut self, interfaces: &mut impl Interfaces) -> bool {
-        // Available packets are taken in before anything due by now leaves. So the link's time is past a packet's stamp
-        // only if the packet was stamped before now and entered the ring later. The link then moves its arrival to the
-        // link's time, and the difference counts as lateness.
+        // Available packets are taken in before the packets due by now leave. So the link's time is later than a
+        // packet's timestamp only if the packet was timestamped earlier but entered the ring later. The link then moves
+        // the arrival to its own time, and the difference counts as lateness.
         let mut until_ns = interfaces.now_ns();
         let mut came = false;
         for direction in DIRECTIONS {
-            for turn in 0..TAKEN {
+            for turn in 0..FRAMES_PER_PASS {
                 let mut arrived_ns = 0;
                 let any = interfaces.receive(direction, |arrival| {
                     arrived_ns = arrival.arrived_ns;
@@ -127,7 +127,7 @@ impl Carrier {
                     interfaces.send(direction, &[&self.beside]);
                     self.beside.clear();
                 }
-                if turn + 1 == TAKEN {
+                if turn + 1 == FRAMES_PER_PASS {
                     until_ns = until_ns.min(arrived_ns);
                 }
             }
@@ -168,7 +168,7 @@ impl Carrier {
         self.link.arrive(direction, packet, arrival.arrived_ns);
     }
 
-    /// Carries out outcomes of packets that can leave together.
+    /// Carries out the outcomes of packets that can leave together.
     fn carry_out(&mut self, interfaces: &mut impl Interfaces, outcomes: &[Outcome]) {
         let [first, ..] = outcomes else { return };
         let (direction, number) = (first.direction, first.number);
@@ -176,19 +176,19 @@ impl Carrier {
             Fate::Leaves { corrupted_bit, .. } => corrupted_bit,
             Fate::Dropped { stage, .. } => {
                 self.write(first, None);
-                return self.settle(first, Some(stage));
+                return self.on_outcome(first, Some(stage));
             }
-            // These only go to the log, at the end.
+            // Logged only at the end.
             Fate::Inside { .. } => return,
         };
-        let Some(bit) = corrupted_bit else { return self.let_go(interfaces, outcomes, None) };
-        // The packet's copy has the same bit flipped, but each is flipped separately.
+        let Some(bit) = corrupted_bit else { return self.send_due(interfaces, outcomes, None) };
+        // A damaged packet and its copy have the same bit flipped, once in each.
         let noticed = self.flip(direction, number, bit);
-        self.let_go(interfaces, outcomes, noticed.then_some(messages::CORRUPT));
+        self.send_due(interfaces, outcomes, noticed.then_some(messages::CORRUPT));
         self.flip(direction, number, bit);
     }
 
-    /// Flips a bit of a packet. Returns whether the receiver notices.
+    /// Flips a bit of a packet. Returns whether the receiver detects it.
     fn flip(&mut self, direction: Direction, number: u64, bit: u32) -> bool {
         let Some(kept) = self.kept.get_mut(direction, number) else { return false };
         let noticed = frames::is_damage_noticed(kept.frame(), bit);
@@ -199,11 +199,11 @@ impl Carrier {
         noticed
     }
 
-    /// Sends packets that leave in one direction; `lost` is the cause if they are lost nevertheless.
+    /// Sends packets that leave in one direction. If given, `lost` is the cause for which they count as lost anyway.
     ///
-    /// The time between the beginning and the end of a call is divided evenly among its packets. So the first counts as
-    /// released before the call: its lateness excludes the call itself.
-    fn let_go(&mut self, interfaces: &mut impl Interfaces, outcomes: &[Outcome], lost: Option<&'static str>) {
+    /// The duration of a send call is divided evenly among its packets. The first packet counts as released before the
+    /// call, so its lateness excludes the call itself.
+    fn send_due(&mut self, interfaces: &mut impl Interfaces, outcomes: &[Outcome], lost: Option<&'static str>) {
         let (mut rest, mut before_ns) = (outcomes, interfaces.now_ns());
         while let [first, ..] = rest {
             let direction = first.direction;
@@ -215,30 +215,30 @@ impl Carrier {
             let after_ns = interfaces.now_ns();
             let (went, left) = rest.split_at(sent);
             for (turn, outcome) in (0..).zip(went) {
-                // The kernel sends one after the other.
+                // The kernel sends the packets one after the other.
                 let released_ns = before_ns + after_ns.saturating_sub(before_ns) * turn / sent.max(1) as u64;
                 self.lateness.record(released_ns.saturating_sub(outcome.fate.at_ns()) + self.moved_ns(outcome));
                 self.write(outcome, Some(released_ns));
-                self.settle(outcome, lost);
+                self.on_outcome(outcome, lost);
             }
             rest = left;
             if let [refused, others @ ..] = left {
                 self.refused[direction as usize] += 1;
                 self.write(refused, None);
-                self.settle(refused, Some(messages::RELEASE));
+                self.on_outcome(refused, Some(messages::RELEASE));
                 rest = others;
             }
             before_ns = after_ns;
         }
     }
 
-    /// How far the link moved a packet's arrival because its time was past the stamp.
+    /// How far the link moved the packet's arrival, because its time was later than the timestamp, in ns.
     fn moved_ns(&self, outcome: &Outcome) -> u64 {
         let kept = self.kept.get(outcome.direction, outcome.number);
         kept.map_or(0, |kept| outcome.arrived_ns.saturating_sub(kept.stamped_ns))
     }
 
-    /// Logs a packet that is still kept, with its own stamp.
+    /// Logs a packet that is still stored, with its own timestamp.
     fn write(&mut self, outcome: &Outcome, released_ns: Option<u64>) {
         let line = self.line(outcome, released_ns);
         if let Some(log) = &mut self.log {
@@ -251,7 +251,7 @@ impl Carrier {
         LogLine { outcome: Outcome { arrived_ns, ..*outcome }, released_ns }
     }
 
-    /// Logs each packet still inside and flushes. Returns why the log is incomplete, if it is.
+    /// Logs each packet still inside and flushes the log. Returns the reason if the log is incomplete.
     fn finish_log(&mut self) -> Option<String> {
         let log = self.log.take()?;
         let mut inside = Vec::new();
@@ -259,8 +259,8 @@ impl Carrier {
         log.finish(inside.iter().map(|outcome| self.line(outcome, None)))
     }
 
-    /// Handles one outcome of a packet: it arrived whole, or was lost by `lost`.
-    fn settle(&mut self, outcome: &Outcome, lost: Option<&'static str>) {
+    /// Handles one outcome of a packet: it arrived whole, or `lost` is the cause of its loss.
+    fn on_outcome(&mut self, outcome: &Outcome, lost: Option<&'static str>) {
         let Some(kept) = self.kept.get_mut(outcome.direction, outcome.number) else { return };
         kept.outcomes += 1;
         kept.arrived |= lost.is_none();
@@ -271,12 +271,12 @@ impl Carrier {
         if let (Some(part), Some(cause)) = (part, lost) {
             self.messages.lost(part, cause);
         }
-        self.kept.let_go(outcome.direction, outcome.number);
+        self.kept.remove(outcome.direction, outcome.number);
     }
 
     /// The results of all packets.
     pub(super) fn finish(mut self) -> Carried {
-        let inside = self.kept.all().filter(|kept| !kept.arrived);
+        let inside = self.kept.packets().filter(|kept| !kept.arrived);
         inside.filter_map(|kept| kept.part).for_each(|part| self.messages.lost(part, messages::INSIDE));
         let mut record = self.link.record(self.lateness.figures());
         record.log_problem = self.finish_log();
@@ -291,8 +291,8 @@ impl Carrier {
     }
 }
 
-/// Number of the first outcomes to carry out together: packets that leave in one direction. A damaged packet goes
-/// alone, and so does a drop.
+/// The number of leading outcomes to carry out together: packets that leave in one direction. A damaged packet and a
+/// drop are each carried out alone.
 fn together(outcomes: &[Outcome]) -> usize {
     let goes_on = |outcome: &&Outcome| {
         outcome.direction == outcomes[0].direction && matches!(outcome.fate, Fate::Leaves { corrupted_bit: None, .. })
@@ -300,13 +300,13 @@ fn together(outcomes: &[Outcome]) -> usize {
     outcomes.iter().take(BATCH).take_while(goes_on).count().max(1)
 }
 
-/// Moves packets that left the link but were not sent to the dropped ones.
+/// Counts packets that left the link but were not sent as dropped.
 fn refuse(counts: &mut PacketCounts, refused: u64) {
     counts.out -= refused;
     *counts.dropped.entry(messages::RELEASE.to_owned()).or_default() += refused;
 }
 
-/// The relay itself as the last stage, if it could not send everything.
+/// The record of the relay as the last stage, if it could not send all packets.
 fn release(out: u64, refused: u64) -> StageRecord {
     StageRecord {
         stage: messages::RELEASE.to_owned(),

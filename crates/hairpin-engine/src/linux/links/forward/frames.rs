@@ -1,8 +1,8 @@
-//! Parses an Ethernet frame for the link: IPv4 (RFC 791), IPv6 and its extension headers (RFC 8200), UDP (RFC 768), TCP
+//! Parses an Ethernet frame for the link: IPv4 (RFC 791), IPv6 with extension headers (RFC 8200), UDP (RFC 768), TCP
 //! (RFC 9293), ICMP echo (RFC 792, RFC 4443).
 //!
-//! Any input is handled. A packet whose headers contradict each other or the frame counts with the frame's length. A
-//! link carries only IP; ARP bypasses it; everything else is not carried.
+//! Any input is accepted. If a packet's headers contradict each other or the frame, the frame's length counts. A link
+//! carries only IP; ARP bypasses it; everything else is dropped and counted.
 
 use std::ops::Range;
 
@@ -27,10 +27,10 @@ const ICMP_V6: u8 = 58;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const NO_NEXT: u8 = 59;
-/// Extension headers that state their length in units of 8 bytes: hop-by-hop options, routing, destination options,
+/// Extension headers with a length field in units of 8 bytes: hop-by-hop options, routing, destination options,
 /// mobility, host identity, shim6.
 const EXTENSIONS: [u8; 6] = [0, 43, 60, 135, 139, 140];
-/// Size of the header of UDP and of an ICMP echo.
+/// Size of the header of a UDP datagram and of an ICMP echo message.
 const DATAGRAM_HEADER_BYTES: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,14 +44,14 @@ pub(super) enum Content {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IpPacket {
-    /// The size that it states; the frame's if that is impossible.
+    /// The packet size that its header states, or the frame's size if that is impossible.
     pub(super) size_bytes: usize,
-    /// Whether it carries transport payload.
+    /// Whether the packet carries transport payload.
     pub(super) carries_data: bool,
     /// Set if it is a fragment of a larger packet.
     pub(super) fragment: Option<Fragment>,
-    /// The position in the frame of the datagram's payload, if it is (the beginning of) a possible message: UDP, an
-    /// ICMP echo request on the way up, or a reply on the way down.
+    /// The position in the frame of the payload, if the packet is or begins a possible message: a UDP datagram, an ICMP
+    /// echo request in the up direction, or an echo reply in the down direction.
     pub(super) payload: Option<Range<usize>>,
     /// Whether it is a UDP datagram.
     pub(super) is_udp: bool,
@@ -63,7 +63,7 @@ pub(super) struct Fragment {
     pub(super) is_first: bool,
 }
 
-/// The content of a frame of `length_bytes` on the interface, of which `bytes` were captured.
+/// Parses a frame of `length_bytes` on the interface, of which `bytes` were captured.
 pub(super) fn content(direction: Direction, bytes: &[u8], length_bytes: usize) -> Content {
     let Some(network) = bytes.get(ETHERNET_BYTES..) else { return Content::Other };
     let all_bytes = length_bytes.max(bytes.len()) - ETHERNET_BYTES;
@@ -104,7 +104,7 @@ fn ipv6(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
     }
     let packet = &network[..stated_bytes];
     let (mut at, mut protocol, mut fragment) = (IPV6_BYTES, *next, None);
-    // Each header has a positive length, so the chain ends at the latest with the packet.
+    // Every header has a positive length, so the loop ends at the end of the packet at the latest.
     while let Some((header_bytes, next)) = extension(packet, at, protocol) {
         if protocol == FRAGMENT {
             let (Some(offset), Some(identification)) = (half(packet, at + 2), word(packet, at + 4)) else { break };
@@ -118,8 +118,8 @@ fn ipv6(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
     transport(direction, network, protocol, at.min(stated_bytes)..stated_bytes, fragment)
 }
 
-/// The length of the extension header at `at`, and the number of the next header; `None` if there is none, or it is
-/// truncated.
+/// The length of the extension header at `at` and the number of the next header; `None` if `number` is no extension
+/// header, or the header is truncated.
 fn extension(packet: &[u8], at: usize, number: u8) -> Option<(usize, u8)> {
     let (next, length) = (*packet.get(at)?, usize::from(*packet.get(at + 1)?));
     let header_bytes = match number {
@@ -131,7 +131,7 @@ fn extension(packet: &[u8], at: usize, number: u8) -> Option<(usize, u8)> {
     (at + header_bytes <= packet.len()).then_some((header_bytes, next))
 }
 
-/// The packet with the transport's bytes at `range`.
+/// The packet whose transport header and payload are at `range`.
 fn transport(
     direction: Direction,
     network: &[u8],
@@ -168,13 +168,12 @@ fn transport(
     }
 }
 
-/// Whether the receiver's kernel drops the packet of this frame because of that flipped bit, counted from the start of
-/// the IP packet.
+/// Whether the receiver's kernel drops the packet if this bit, counted from the start of the IP packet, is flipped.
 ///
-/// In IPv4 a checksum covers every bit. In IPv6 none covers the traffic class, the flow label and the hop limit, nor
-/// the reserved bits and the next-header field of a fragment header, which only counts in the first fragment. But
-/// fragments with and without congestion marks (ECN) are never reassembled (RFC 3168, section 5.3; `ip_frag_ecn_table`,
-/// net/ipv4/ip_fragment.c).
+/// In IPv4 checksums cover every bit. In IPv6 none covers the traffic class, the flow label and the hop limit, nor the
+/// reserved bits and the next-header field of a fragment header. The latter matters only in the first fragment. But the
+/// kernel never reassembles fragments with and without congestion marks (ECN; RFC 3168, section 5.3;
+/// `ip_frag_ecn_table`, net/ipv4/ip_fragment.c).
 pub(super) fn is_damage_noticed(frame: &[u8], bit: u32) -> bool {
     if half(frame, 12) != Some(IPV6) {
         return true;

@@ -1,4 +1,4 @@
-//! The fuzz target `link_frames`: any frames that a program sends into a link are parsed, and their losses counted.
+//! The fuzz target `link_frames`: parses arbitrary frames that a program sends into a link, and counts their losses.
 
 use hairpin_link::{Direction, stages};
 use hairpin_model::FlowId;
@@ -8,19 +8,19 @@ use super::messages::{Flows, RELEASE};
 use crate::fuzzing::Input;
 use crate::links::{FlowMatch, Numbered};
 
-/// The port of a flow that is recognised by its port.
+/// The port of a flow whose packets are recognized by their port.
 const PORT: u16 = 4000;
 
-/// Reads frames that arrive at a link. The input is 3 bytes that say how messages are recognised, then for each frame:
-/// 1 byte, its direction and fate; 2 bytes, a bit to flip; 2 bytes, how many bytes were not captured; the length of the
-/// captured bytes, and these. Returns whether all frames are carried and each IP packet is part of a message.
+/// Reads frames that arrive at a link. The input is 3 bytes that define how messages are recognized, then each frame: 1
+/// byte, its direction and fate; 2 bytes, a bit to flip; 2 bytes, the number of bytes not captured; the captured bytes,
+/// preceded by their length. Returns whether all frames are carried and each IP packet is part of a message.
 pub fn link_frames(input: &[u8]) -> bool {
     let mut input = Input(input);
     let mut flows = Flows::new(&[(FlowId::default(), numbered(&mut input))].into());
     let (mut all_known, mut parts, mut lost) = (true, 0_u64, 0_u64);
     while !input.is_empty() {
         let (fate, bit, missing) = (input.number(1), input.number(2), input.number(2));
-        let bytes = input.counted();
+        let bytes = input.prefixed_bytes();
         let direction = if fate & 1 == 0 { Direction::Up } else { Direction::Down };
         let length_bytes = bytes.len() + usize::try_from(missing).expect("two bytes");
         is_damage_noticed(bytes, u32::try_from(bit).expect("two bytes"));

@@ -1,4 +1,4 @@
-//! The lateness of sent packets, and the margins for waking up early enough.
+//! The lateness of sent packets, and the margins for waking up in time.
 
 use hairpin_model::LatenessNs;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
@@ -12,7 +12,7 @@ impl Lateness {
         Self(latency_histogram())
     }
 
-    /// Records a packet that was sent this much later than due.
+    /// Records a packet that was sent `late_ns` after it was due.
     pub(super) fn record(&mut self, late_ns: u64) {
         self.0.saturating_record(late_ns.clamp(1, MAX_LATENCY_NS));
     }
@@ -24,17 +24,17 @@ impl Lateness {
     }
 }
 
-/// A wait of at least this length lets the CPU enter deeper sleep states, which take longer to leave.
+/// Waits of at least this length let the CPU enter deeper sleep states, which take longer to leave.
 const LONG_NS: u64 = 5_000_000;
-/// One wake-up in twenty is later than the margin.
-const ON_TIME: u64 = 19;
-/// Decrease of a margin after a wake-up in time. After a late one it rises by [`ON_TIME`] times this.
+/// For each wake-up later than the margin there are this many within it, so one in twenty is late.
+const LATE_STEPS: u64 = 19;
+/// Decrease of a margin after a wake-up within it. A late wake-up raises the margin by [`LATE_STEPS`] times this.
 const STEP_NS: u64 = 1_000;
-/// Bounds of the margins: smaller ones gain nothing; with larger ones the spinning would use too much CPU.
-const MARGIN_NS: std::ops::RangeInclusive<u64> = 20_000..=300_000;
+/// Limits of the margins: smaller margins save nothing, and larger ones would use too much CPU for spinning.
+const MARGINS_NS: std::ops::RangeInclusive<u64> = 20_000..=300_000;
 
-/// Time before a packet is due at which the relay stops waiting and spins, after short waits and after long ones,
-/// adapted to how late it woke.
+/// How long before a packet is due the relay stops waiting and spins, after short waits and after long ones. Adapts to
+/// how late the relay woke up.
 pub(super) struct Margins {
     short_ns: u64,
     long_ns: u64,
@@ -53,14 +53,14 @@ impl Margins {
     }
 
     /// Adapts the margin after a wait of `asked_ns` for an event due in `ahead_ns` that took `took_ns`. Ignores waits
-    /// that a packet ended early, and those so late that no margin would have helped, because the CPU was busy.
+    /// that a packet ended early, and waits so late that no margin would have helped, because the CPU was busy.
     pub(super) fn on_wake(&mut self, ahead_ns: u64, asked_ns: u64, took_ns: u64) {
-        let over_ns = took_ns.checked_sub(asked_ns).filter(|over_ns| asked_ns > 0 && over_ns <= MARGIN_NS.end());
+        let over_ns = took_ns.checked_sub(asked_ns).filter(|over_ns| asked_ns > 0 && over_ns <= MARGINS_NS.end());
         let Some(over_ns) = over_ns else { return };
         let margin_ns = if ahead_ns < LONG_NS { &mut self.short_ns } else { &mut self.long_ns };
         let next_ns =
-            if over_ns > *margin_ns { *margin_ns + ON_TIME * STEP_NS } else { margin_ns.saturating_sub(STEP_NS) };
-        *margin_ns = next_ns.clamp(*MARGIN_NS.start(), *MARGIN_NS.end());
+            if over_ns > *margin_ns { *margin_ns + LATE_STEPS * STEP_NS } else { margin_ns.saturating_sub(STEP_NS) };
+        *margin_ns = next_ns.clamp(*MARGINS_NS.start(), *MARGINS_NS.end());
     }
 }
 

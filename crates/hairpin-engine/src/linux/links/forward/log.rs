@@ -1,4 +1,4 @@
-//! The link's log: a line per packet, written by a separate thread so that no packet waits for a disk.
+//! The link's log: one line per packet, written by a separate thread so that packets do not wait for the disk.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -15,26 +15,26 @@ use super::sockets::no_thread;
 use crate::links::LogTo;
 use crate::system::{cpu, stream};
 
-/// Lines per batch for the thread.
-const TOGETHER: usize = 1024;
-/// Bytes per write, in whole lines. A pipe accepts this many atomically (pipe(7)), so the output of other writers
-/// appears between lines and never within one.
-const PIECE: usize = libc::PIPE_BUF;
-/// Maximum batches waiting for the disk: half a second at the relay's limit.
-const WAITING: usize = 256;
+/// Lines per batch passed to the thread.
+const BATCH_LINES: usize = 1024;
+/// Maximum bytes per write, in whole lines. A pipe accepts this many atomically (pipe(7)), so lines of other writers
+/// are not mixed into these.
+const MAX_WRITE_BYTES: usize = libc::PIPE_BUF;
+/// Maximum number of batches waiting for the disk: half a second at the relay's maximum rate.
+const MAX_WAITING_BATCHES: usize = 256;
 
 struct Writer {
     full: SyncSender<Vec<LogLine>>,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
-/// The lines not yet in the file. Finishing or dropping this writes them.
+/// The lines not yet in the file. Finishing or dropping the log writes them.
 pub(super) struct Log {
     lines: Vec<LogLine>,
     empty: Receiver<Vec<LogLine>>,
     /// `None` once everything is written.
     writer: Option<Writer>,
-    /// Its name in error messages.
+    /// The name of the log in error messages.
     name: String,
     missing: u64,
 }
@@ -43,17 +43,17 @@ impl Log {
     /// Opens the destination and starts the thread, which runs on any of `cpus`.
     pub(super) fn new(to: &LogTo, cpus: &[usize]) -> Result<Self, Failure> {
         let (name, file) = open(to)?;
-        let (full, written) = sync_channel(WAITING);
-        let (used, empty) = sync_channel(WAITING);
+        let (full, written) = sync_channel(MAX_WAITING_BATCHES);
+        let (used, empty) = sync_channel(MAX_WAITING_BATCHES);
         let cpus = cpus.to_vec();
         let writer = move || {
-            // The relay may be pinned, and needs its CPU. If this is refused the log is only slower.
+            // The relay's thread may be pinned, and needs its CPU. If this fails, the log is only slower.
             let _ = cpu::pin(&cpus);
             write(file, &written, &used)
         };
         let thread = std::thread::Builder::new().spawn(writer).map_err(|error| no_thread(&error))?;
         Ok(Self {
-            lines: Vec::with_capacity(TOGETHER),
+            lines: Vec::with_capacity(BATCH_LINES),
             empty,
             writer: Some(Writer { full, thread }),
             name,
@@ -62,18 +62,18 @@ impl Log {
     }
 
     pub(super) fn add(&mut self, line: LogLine) {
-        if self.lines.len() == TOGETHER {
+        if self.lines.len() == BATCH_LINES {
             self.pass_on();
         }
         self.lines.push(line);
     }
 
-    /// Passes the lines to the thread. If too many wait for the disk, drops these.
+    /// Passes the lines to the thread. Drops them if too many batches wait for the disk.
     fn pass_on(&mut self) {
         let Some(Writer { full, .. }) = &self.writer else { return };
         let next = match self.empty.try_recv() {
             Ok(used) => used,
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => Vec::with_capacity(TOGETHER),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => Vec::with_capacity(BATCH_LINES),
         };
         match full.try_send(std::mem::replace(&mut self.lines, next)) {
             Ok(()) => {}
@@ -85,8 +85,8 @@ impl Log {
         }
     }
 
-    /// Adds the last lines, without dropping any, and waits until everything is written. Returns why the file is
-    /// incomplete, if it is.
+    /// Adds the last lines, without dropping any, and waits until everything is written. Returns the reason if the file
+    /// is incomplete.
     pub(super) fn finish(mut self, last: impl Iterator<Item = LogLine>) -> Option<String> {
         self.lines.extend(last);
         match (self.write_all(), self.missing) {
@@ -100,7 +100,7 @@ impl Log {
 
     fn write_all(&mut self) -> std::io::Result<()> {
         let Some(Writer { full, thread }) = self.writer.take() else { return Ok(()) };
-        // The relay is done, so the last lines may take their time.
+        // The relay has ended, so these lines may wait for the disk.
         let last = std::mem::take(&mut self.lines);
         let _ = full.send(last);
         drop(full);
@@ -110,17 +110,17 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // A link that failed has its own cause to report, but its log is still written.
+        // A failed link reports its own cause, but its log is still written.
         let _ = self.write_all();
     }
 }
 
-/// The file, and its name in error messages.
+/// Opens the file. Also returns its name for error messages.
 fn open(to: &LogTo) -> Result<(String, File), Failure> {
     let (name, file) = match to {
-        LogTo::File(path) => (path.display().to_string(), made(path)),
-        LogTo::Stream(number) => ("to the stream that it was given".to_owned(), stream::taken_over(*number)),
-        LogTo::Opened(number, name) => (name.clone(), stream::taken_over(*number)),
+        LogTo::File(path) => (path.display().to_string(), create(path)),
+        LogTo::Stream(number) => ("on the inherited stream".to_owned(), stream::take_over(*number)),
+        LogTo::Opened(number, name) => (name.clone(), stream::take_over(*number)),
     };
     match file {
         Ok(file) => Ok((name, file)),
@@ -137,12 +137,12 @@ fn open(to: &LogTo) -> Result<(String, File), Failure> {
     }
 }
 
-/// The file, truncated. A pipe without a reader is an error, instead of blocking the start of the link; but once it is
-/// open, writes wait for a slow reader.
-fn made(path: &Path) -> std::io::Result<File> {
+/// Opens and truncates the file. A pipe without a reader is an error, so that it does not block the start of the link;
+/// once a pipe is open, writes wait for a slow reader.
+fn create(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    stream::wait_again(file.as_fd())?;
+    stream::set_blocking(file.as_fd())?;
     Ok(file)
 }
 
@@ -153,13 +153,13 @@ fn is_unread_pipe(to: &LogTo, error: &std::io::Error) -> bool {
 }
 
 fn write(mut file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<LogLine>>) -> std::io::Result<()> {
-    let (mut piece, mut line_text) = (String::with_capacity(PIECE), String::with_capacity(PIECE));
+    let (mut piece, mut line_text) = (String::with_capacity(MAX_WRITE_BYTES), String::with_capacity(MAX_WRITE_BYTES));
     stream::write_whole(&mut file, format!("{HEADER}\n").as_bytes())?;
     while let Ok(mut lines) = full.recv() {
         for line in lines.drain(..) {
             line_text.clear();
             writeln!(line_text, "{line}").expect("a text takes all");
-            if piece.len() + line_text.len() > PIECE {
+            if piece.len() + line_text.len() > MAX_WRITE_BYTES {
                 stream::write_whole(&mut file, piece.as_bytes())?;
                 piece.clear();
             }
@@ -201,7 +201,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
-        let count = 5 * u64::try_from(TOGETHER).unwrap() + 7;
+        let count = 5 * u64::try_from(BATCH_LINES).unwrap() + 7;
         (0..count).for_each(|number| log.add(line(number)));
         assert_eq!(log.finish(std::iter::empty()), None);
         let text = std::fs::read_to_string(&path).unwrap();
@@ -215,7 +215,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
-        let count = u64::try_from(TOGETHER).unwrap() + 7;
+        let count = u64::try_from(BATCH_LINES).unwrap() + 7;
         (0..count).for_each(|number| log.add(line(number)));
         drop(log);
         let text = std::fs::read_to_string(&path).unwrap();

@@ -1,13 +1,13 @@
-//! Counts the messages of a round that the link kept from being answered, by cause.
+//! Counts the messages of a round whose answers the link prevented, by cause.
 //!
 //! A message is a datagram in the up direction, and its answer one in the down direction; both begin with the message's
-//! number. The link lost a message if it lost one of its packets on the way up, or one of its answer's on the way down.
-//! A packet is lost if neither it nor its copy arrives whole. If the far end answers a message twice, because a copy
+//! number. The link lost a message if it lost one of the message's packets or one of the answer's packets. A packet is
+//! lost if neither the packet nor its copy arrives whole. If the far end answers a message twice, because a copy
 //! arrived too, both answers must be lost.
 //!
-//! The messages of a one-way load have no answers: one is lost if one of its packets is. So only lost fragmented
-//! messages are remembered, in order to count them once. The lowest bit of their number is the phase of the load, and
-//! connections have separate numbers.
+//! The messages of a one-way load have no answers: each is lost if one of its packets is. So only lost fragmented
+//! messages are remembered, to count each of them once. The lowest bit of a number is the phase of the load, and each
+//! connection has its own numbers.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,27 +20,27 @@ use crate::links::{FlowMatch, LostMessages, Numbered};
 
 /// A packet, or a copy, that the relay could not send.
 pub(super) const RELEASE: &str = "release";
-/// A packet for which the relay had no memory.
+/// A packet lost because the relay's memory was full.
 pub(super) const OVERRUN: &str = "overrun";
 /// A packet still in flight at the end.
 pub(super) const INSIDE: &str = "inside";
-/// A packet that the receiver drops because of a flipped bit: the name of the stage that flipped it.
+/// A packet that the receiver drops because of a flipped bit; named after the stage that flipped it.
 pub(super) const CORRUPT: &str = "corrupt";
 
-/// Maximum messages followed. Their states take 16 MiB, of which only used pages are touched. A fuzzer would clear them
-/// for each input.
-const FOLLOWED: usize = if cfg!(fuzzing) { 1 << 16 } else { 16 << 20 };
+/// Maximum messages tracked. Their states take 16 MiB, of which only used pages are touched. Fewer for fuzzing, which
+/// would clear all of them for each input.
+const MAX_STATES: usize = if cfg!(fuzzing) { 1 << 16 } else { 16 << 20 };
 
-/// Fragmented packets remembered per direction. The fragments of a packet follow each other.
-const FRAGMENTED: usize = 64;
+/// Fragmented packets remembered per direction. The fragments of a packet usually arrive in succession.
+const MAX_LATEST: usize = 64;
 
-/// Maximum lost messages reported by number.
+/// Maximum number of lost messages whose numbers are reported.
 const MAX_REPORTED: usize = 20_000;
 
-/// The messages of every flow with distinguished messages.
+/// The messages of all flows whose messages are recognized.
 pub(super) struct Flows(Vec<(FlowId, Messages)>);
 
-/// The index of a flow, and the packet's part in it.
+/// The index of a flow, and the part of it that a packet belongs to.
 pub(super) type PartOfFlow = (usize, Part);
 
 impl Flows {
@@ -48,18 +48,18 @@ impl Flows {
         Self(numbered.iter().map(|(flow, one)| (flow.clone(), Messages::new(*one))).collect())
     }
 
-    /// As [`Messages::saw`], for the flow that the packet belongs to.
+    /// Like [`Messages::on_packet`], for the flow that the packet belongs to.
     pub(super) fn on_packet(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<PartOfFlow> {
         let mut each = self.0.iter_mut().enumerate();
         each.find_map(|(place, (_, messages))| Some((place, messages.on_packet(direction, packet, frame)?)))
     }
 
-    /// As [`Messages::lost`].
+    /// Like [`Messages::lost`].
     pub(super) fn lost(&mut self, (place, part): PartOfFlow, cause: &str) {
         self.0[place].1.lost(part, cause);
     }
 
-    /// As [`Messages::lost_by_cause`], for each flow.
+    /// Like [`Messages::lost_by_cause`], for each flow.
     pub(super) fn lost_by_cause(&self) -> BTreeMap<FlowId, LostMessages> {
         self.0.iter().map(|(flow, messages)| (flow.clone(), messages.lost_by_cause())).collect()
     }
@@ -72,9 +72,9 @@ pub(super) enum Part {
     Answered(usize, MessageKind),
     /// A message without an answer.
     OneWay {
-        /// Its number, including the phase.
+        /// The message's number, including the phase.
         number: u64,
-        /// The ports of its connection, if it is fragmented; they identify the connection.
+        /// The ports of the packet's connection, which identify it; set only if the packet is fragmented.
         of_several: Option<u32>,
     },
 }
@@ -86,8 +86,8 @@ pub(super) enum MessageKind {
     SecondAnswer,
 }
 
-/// A state has the cause of the message's last loss (its position in the list, from 1) in these bits, and above them
-/// which of its answers have begun to arrive and which were lost.
+/// These bits of a state are the cause of the message's last loss (its position in the list, from 1). The bits above
+/// are set for answers that have begun to arrive and for answers that were lost.
 const CAUSE: u8 = 0x0f;
 const ANSWERS: [MessageKind; 2] = [MessageKind::Answer, MessageKind::SecondAnswer];
 const BEGUN: [u8; 2] = [0x10, 0x20];
@@ -96,7 +96,7 @@ const LOST: [u8; 2] = [0x40, 0x80];
 /// The state of all messages of a round.
 pub(super) struct Messages {
     numbered: Numbered,
-    /// Highest number seen on the way up.
+    /// Highest number seen in the up direction.
     newest: Option<u64>,
     /// One byte per message with an answer.
     states: Vec<u8>,
@@ -109,18 +109,18 @@ pub(super) struct Messages {
 
 /// The latest fragmented packets, by the identification of their fragments.
 struct Fragmented {
-    latest: [Option<(u32, Part)>; FRAGMENTED],
+    latest: [Option<(u32, Part)>; MAX_LATEST],
     next: usize,
 }
 
 impl Fragmented {
     fn remember(&mut self, fragment: Fragment, part: Part) {
         self.latest[self.next] = Some((fragment.identification, part));
-        self.next = (self.next + 1) % FRAGMENTED;
+        self.next = (self.next + 1) % MAX_LATEST;
     }
 
     fn part(&self, fragment: Fragment) -> Option<Part> {
-        let newest_first = (1..=FRAGMENTED).map(|back| self.latest[(self.next + FRAGMENTED - back) % FRAGMENTED]);
+        let newest_first = (1..=MAX_LATEST).map(|back| self.latest[(self.next + MAX_LATEST - back) % MAX_LATEST]);
         newest_first
             .flatten()
             .find(|(identification, _)| *identification == fragment.identification)
@@ -133,8 +133,8 @@ impl Messages {
         let own = [RELEASE, OVERRUN, INSIDE];
         let causes: Vec<_> = stages::ALL.iter().map(|stage| stage.name).chain(own).collect();
         assert!(causes.len() <= usize::from(CAUSE), "every cause has its number");
-        let fragmented = || Fragmented { latest: [None; FRAGMENTED], next: 0 };
-        let followed = if numbered.one_way.is_some() { 0 } else { FOLLOWED };
+        let fragmented = || Fragmented { latest: [None; MAX_LATEST], next: 0 };
+        let followed = if numbered.one_way.is_some() { 0 } else { MAX_STATES };
         Self {
             numbered,
             newest: None,
@@ -170,7 +170,7 @@ impl Messages {
                 Direction::Down => self.answered(payload)?,
                 Direction::Up => self.message(payload)?,
             };
-            let message = usize::try_from(message).ok().filter(|message| *message < FOLLOWED)?;
+            let message = usize::try_from(message).ok().filter(|message| *message < MAX_STATES)?;
             Part::Answered(message, self.begin(direction, message))
         };
         if let Some(first) = packet.fragment {
@@ -179,8 +179,8 @@ impl Messages {
         Some(part)
     }
 
-    /// Counts a lost packet of the part. A message that did not arrive whole has no answer, even if one returns:
-    /// damaged fragments may get past the checksum.
+    /// Counts a lost packet of `part`. A message that did not arrive whole has no answer, even if one is received:
+    /// damaged fragments may pass the checksum.
     pub(super) fn lost(&mut self, part: Part, cause: &str) {
         let (message, of) = match part {
             Part::Answered(message, of) => (message, of),
@@ -200,8 +200,8 @@ impl Messages {
 
     fn lost_one_way(&mut self, number: u64, of_several: Option<u32>, cause: &str) {
         if let Some(ports) = of_several {
-            // Beyond that limit each fragment counts, which shows as too many messages.
-            let is_new = self.lost_in_parts.len() >= FOLLOWED || self.lost_in_parts.insert((ports, number));
+            // Beyond the limit each fragment counts, so the loss of messages is overestimated.
+            let is_new = self.lost_in_parts.len() >= MAX_STATES || self.lost_in_parts.insert((ports, number));
             if !is_new {
                 return;
             }
@@ -215,14 +215,14 @@ impl Messages {
         }
     }
 
-    /// The messages that the link kept from being answered, by cause. Those of a one-way load's warm-up are counted
+    /// The messages whose answers the link prevented, by cause. Messages of a one-way load's warm-up are counted
     /// separately.
     pub(super) fn lost_by_cause(&self) -> LostMessages {
         if self.numbered.one_way.is_some() {
             let named = self.one_way.by_cause.iter().map(|(cause, count)| (format!("link-{cause}"), *count));
             return LostMessages { by_cause: named.collect(), ..self.one_way.clone() };
         }
-        let seen = self.newest.map_or(0, |newest| usize::try_from(newest + 1).unwrap_or(FOLLOWED).min(FOLLOWED));
+        let seen = self.newest.map_or(0, |newest| usize::try_from(newest + 1).unwrap_or(MAX_STATES).min(MAX_STATES));
         let mut lost = LostMessages::default();
         let mut told = 0;
         for (number, state) in (0..).zip(&self.states[..seen]) {
@@ -239,7 +239,7 @@ impl Messages {
         lost
     }
 
-    /// The number of a message on the way up: of all that end in those bytes, the one nearest to the newest.
+    /// The number of a message in the up direction: of those that end in these bytes, the nearest to the newest.
     fn message(&mut self, payload: &[u8]) -> Option<u64> {
         let (low, modulus) = number(payload, self.numbered.message_bytes)?;
         let number = match (self.newest, modulus) {
@@ -250,13 +250,13 @@ impl Messages {
             }
             _ => low,
         };
-        if number < FOLLOWED as u64 {
+        if number < MAX_STATES as u64 {
             self.newest = self.newest.max(Some(number));
         }
         Some(number)
     }
 
-    /// The number of the answered message: the highest that is not above the newest.
+    /// The number of an answered message: the highest that ends in these bytes and is not above the newest.
     fn answered(&self, payload: &[u8]) -> Option<u64> {
         let (low, modulus) = number(payload, self.numbered.answer_bytes)?;
         let newest = self.newest?;
@@ -282,7 +282,7 @@ impl Messages {
     }
 }
 
-/// The number in the first bytes, and the number of distinct values; `None` for all with eight bytes.
+/// The number in the first bytes, and the number of distinct values; `None` for the latter with eight bytes.
 fn number(payload: &[u8], bytes: usize) -> Option<(u64, Option<u64>)> {
     let bytes = bytes.clamp(1, 8);
     let mut low = [0; 8];
@@ -290,13 +290,13 @@ fn number(payload: &[u8], bytes: usize) -> Option<(u64, Option<u64>)> {
     Some((u64::from_le_bytes(low), (bytes < 8).then(|| 1 << (8 * bytes))))
 }
 
-/// The far end's port of a UDP datagram whose payload begins there.
+/// The port of the far end in a UDP datagram whose payload begins at `payload`.
 fn far_port(direction: Direction, frame: &[u8], payload: usize) -> Option<u16> {
     let [source, destination] = ports(frame, payload).map(|both| [(both >> 16) as u16, both as u16])?;
     Some(if direction == Direction::Up { destination } else { source })
 }
 
-/// The ports of the UDP datagram (RFC 768) whose payload begins there.
+/// The ports of the UDP datagram (RFC 768) whose payload begins at `payload`.
 fn ports(frame: &[u8], payload: usize) -> Option<u32> {
     let bytes = frame.get(payload.checked_sub(8)?..)?.first_chunk()?;
     Some(u32::from_be_bytes(*bytes))

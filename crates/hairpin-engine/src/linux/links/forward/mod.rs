@@ -1,17 +1,17 @@
-//! The relay: forwards packets between two interfaces through the link and sends each when it is due.
+//! The relay: forwards packets between two interfaces through the link and sends each packet when it is due.
 //!
-//! - [`carrier`] is the loop. It takes packets in, asks the link for their fates, and sends them.
-//! - [`interfaces`] is the loop's view of the machine.
-//! - [`frames`] parses packets for the link. Only IP goes through the link. ARP bypasses it at once, so that the ends
-//!   find each other even without neighbour entries; nothing else is carried.
-//! - [`kept`] holds the bytes of packets inside, in bounded memory. Packets without room count as `overrun`.
-//! - [`lateness`] measures how late packets were sent, and adapts the margins for waking up early enough.
-//! - [`messages`] counts the messages of a round that the link kept from being answered, by cause.
-//! - [`log`] writes a line per packet. A log that cannot be written is reported at the end, without other effects.
-//! - [`sockets`] and [`stamps`] are the real interfaces and the kernel's time stamps.
+//! - [`carrier`] is the loop. It takes in packets, queries the link for their fates, and sends them.
+//! - [`interfaces`] is what the loop needs of the machine.
+//! - [`frames`] parses packets for the link. Only IP goes through the link. ARP bypasses it without delay, so that the
+//!   ends find each other even without neighbour entries; everything else is dropped and counted.
+//! - [`packet_store`] holds the bytes of packets inside, in bounded memory. Packets without room count as `overrun`.
+//! - [`lateness`] measures how late packets were sent, and adapts the margins for waking up in time.
+//! - [`messages`] counts the messages of a round whose answers the link prevented, by cause.
+//! - [`log`] writes one line per packet. A log that cannot be written is reported at the end, without other effects.
+//! - [`sockets`] and [`stamps`] are the real interfaces and the kernel's timestamps.
 //!
 //! If the kernel refuses a due packet, it counts as dropped by the relay's own last stage, `release`. It is not
-//! retried, because its time has passed.
+//! retried, because it would be late.
 
 mod carrier;
 mod frames;
@@ -46,7 +46,7 @@ use packet_store::PacketStore;
 use sockets::Sockets;
 
 /// Packets for which memory is allocated in advance.
-const READY: usize = 1024;
+const RESERVED_PACKETS: usize = 1024;
 
 pub(super) struct Relay {
     carrier: Carrier,
@@ -55,21 +55,21 @@ pub(super) struct Relay {
 }
 
 /// Opens the packet sockets on the interfaces towards the near and the far end, both up, in this network namespace, and
-/// places the calling thread on its CPU. From then on no packet is missed.
+/// places the calling thread on its CPU. No packet after this call is missed.
 pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str) -> Result<Relay, Failure> {
     let profile: Profile = order.profile.parse().map_err(no_link(order))?;
     let trace = |(name, text): &(String, String)| Ok((name.clone(), Trace::parse(text).map_err(no_link(order))?));
     let traces: Vec<_> = order.traces.iter().map(trace).collect::<Result<_, Failure>>()?;
     let link = Link::new(&profile, order.seed, &traces).map_err(no_link(order))?;
     let frame_bytes = usize::try_from(profile.mtu_bytes).unwrap_or(usize::MAX) + frames::ETHERNET_BYTES;
-    cpu::sharpen_timers();
-    cpu::shorten_turns();
+    cpu::reduce_timer_slack();
+    cpu::shorten_time_slices();
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
-    // Overwrite an earlier log only when nothing else can fail.
+    // Truncate an earlier log only when nothing else can fail.
     let log = order.log.as_ref().map(|to| Log::new(to, &order.allowed_cpus)).transpose()?;
     let carrier = Carrier::new(
         link,
-        PacketStore::new(packet_store::BOUND_BYTES, frame_bytes, READY),
+        PacketStore::new(packet_store::MAX_BYTES, frame_bytes, RESERVED_PACKETS),
         Flows::new(&order.messages),
         log,
     );
@@ -88,7 +88,7 @@ fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
 }
 
 impl Relay {
-    /// Carries packets until `end` is readable: a pipe whose other end closes. Returns the results.
+    /// Carries packets until `end`, a pipe, is readable because its other end was closed. Returns the results.
     pub(super) fn carry(mut self, end: BorrowedFd<'_>) -> Result<LinkEnd, Failure> {
         let before_ns = time::thread_cpu_ns();
         self.carrier.carry(&mut self.sockets.until(end))?;
@@ -103,7 +103,7 @@ impl Relay {
         Ok(LinkEnd { record, started_ns, lost })
     }
 
-    /// The ordered CPU, if the kernel confirms that this thread runs only there.
+    /// The CPU of the order, if the kernel confirms that this thread runs only there.
     fn pinned_cpu(&self) -> Option<usize> {
         let allowed = cpu::allowed().ok()?;
         self.ordered_cpu.filter(|cpu| allowed == [*cpu])

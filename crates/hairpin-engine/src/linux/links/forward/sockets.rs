@@ -1,4 +1,4 @@
-//! The real interfaces: a packet socket on each, with the kernel's stamps mapped to the link's time.
+//! The real interfaces: a packet socket on each, with the kernel's timestamps mapped to the link's time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -17,7 +17,7 @@ use hairpin_loops::clock::RealClock;
 
 /// A packet socket towards each end.
 ///
-/// When creating a ring and twice when closing a socket, the kernel waits for all its CPUs (`synchronize_net`,
+/// When a ring is created, and twice when a socket is closed, the kernel waits for all its CPUs (`synchronize_net`,
 /// net/packet/af_packet.c), some 9 ms each time. So the two sockets are opened and closed in parallel.
 pub(super) struct Sockets {
     near: PacketSocket,
@@ -32,7 +32,7 @@ pub(super) struct SocketsUntil<'a> {
 }
 
 impl Sockets {
-    /// Opens both sockets, for frames of up to `frame_bytes`. The link starts now.
+    /// Opens both sockets, for frames of up to `frame_bytes`. The link's time starts with this call.
     pub(super) fn open(interfaces: [&str; 2], frame_bytes: usize, clock: RealClock) -> Result<Self, Failure> {
         let socket = |name: &str| {
             let opened = Interface::named(name).and_then(|interface| PacketSocket::open(interface, frame_bytes));
@@ -45,11 +45,11 @@ impl Sockets {
 
     pub(super) fn close(self) {
         let Self { near, far, .. } = self;
-        // Without a thread both are still dropped, one after the other.
+        // If no thread can be started, both are still dropped, one after the other.
         drop(side_by_side(|| drop(near), || drop(far)));
     }
 
-    /// When the link started, on the clock.
+    /// When the link started, in ns of the clock.
     pub(super) fn started_ns(&self) -> u64 {
         self.stamps.started_ns()
     }
@@ -59,13 +59,13 @@ impl Sockets {
         SocketsUntil { sockets: self, end }
     }
 
-    /// The number of packets without room.
+    /// The number of packets for which the rings had no room.
     pub(super) fn overrun(&self) -> Result<u64, Failure> {
         let lost = |socket: &PacketSocket| {
             socket.overrun().map_err(|error| {
                 Failure::new(
                     &error,
-                    format!("cannot read from the relay's packet sockets how many packets they lost: {error}"),
+                    format!("cannot read the number of packets that the relay's packet sockets lost: {error}"),
                     "this is a defect of Hairpin; please report it with the command line",
                 )
             })
@@ -74,7 +74,7 @@ impl Sockets {
     }
 }
 
-/// Does both in parallel, the second in a temporary thread.
+/// Runs both in parallel, the second in a temporary thread.
 fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U + Send) -> io::Result<(T, U)> {
     thread::scope(|scope| {
         let there = thread::Builder::new().spawn_scoped(scope, there)?;

@@ -1,12 +1,12 @@
-//! Arrival times of packets on the link's clock, from the kernel's stamps.
+//! Arrival times of packets on the link's clock, from the kernel's timestamps.
 
 use crate::realtime::{Bracket, RealtimeMap};
 use hairpin_loops::clock::Clock;
 
-/// How long a comparison of the clocks is valid: in that time they drift by at most a few microseconds.
+/// How long a comparison of the clocks is valid, in ns: they drift by at most a few microseconds meanwhile.
 const COMPARED_FOR_NS: u64 = 100_000_000;
 
-/// Maps CLOCK_REALTIME to ns since the link started. It compares the clocks regularly, to correct drift and steps of
+/// Maps CLOCK_REALTIME to ns since the link started. Compares the clocks regularly, to correct for drift and steps of
 /// CLOCK_REALTIME.
 pub(super) struct Stamps<C> {
     clock: C,
@@ -16,14 +16,14 @@ pub(super) struct Stamps<C> {
 }
 
 impl<C: Clock> Stamps<C> {
-    /// The link starts now.
+    /// Starts the link's time.
     pub(super) fn new(clock: C) -> Self {
         let bracket = Bracket::read(&clock);
         let started_ns = clock.now_ns();
         Self { clock, started_ns, map: RealtimeMap::between(bracket, bracket, started_ns), compared_ns: 0 }
     }
 
-    /// When the link started, on the clock.
+    /// When the link started, in ns of the clock.
     pub(super) fn started_ns(&self) -> u64 {
         self.started_ns
     }
@@ -33,7 +33,7 @@ impl<C: Clock> Stamps<C> {
         self.clock.now_ns().saturating_sub(self.started_ns)
     }
 
-    /// Compares the clocks again, if due.
+    /// Compares the clocks again if the last comparison is no longer valid.
     pub(super) fn refresh(&mut self, now_ns: u64) {
         if now_ns.saturating_sub(self.compared_ns) >= COMPARED_FOR_NS {
             let bracket = Bracket::read(&self.clock);
@@ -63,7 +63,7 @@ mod tests {
         clock.advance(COMPARED_FOR_NS);
         assert_eq!(stamps.arrived_ns(0, 7), 0);
         assert_eq!(stamps.arrived_ns(u64::MAX, 7), 7);
-        // The manual clock advanced and CLOCK_REALTIME did not: the next comparison corrects it.
+        // The manual clock advanced and CLOCK_REALTIME did not: the next comparison corrects for it.
         let now_ns = stamps.now_ns();
         stamps.refresh(now_ns);
         assert_eq!(stamps.arrived_ns(realtime_ns(), now_ns), now_ns);

@@ -1,4 +1,4 @@
-//! Small writes to a descriptor that carries a byte stream.
+//! Small writes to a byte stream over descriptors.
 
 use std::cell::Cell;
 use std::io::IoSlice;
@@ -16,7 +16,7 @@ impl<P: Port> Stream for DescriptorWire<P> {
         if !P::IS_SOCKET {
             return Err(WireError::System { operation: "send with MSG_MORE", source: unsupported() });
         }
-        self.send_by(bytes.len(), |port, sent, may_block| port.put_more(&bytes[sent..], may_block))
+        self.send_by(bytes.len(), |port, sent, may_block| port.send_more(&bytes[sent..], may_block))
     }
 
     fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
@@ -24,16 +24,16 @@ impl<P: Port> Stream for DescriptorWire<P> {
         if total == 0 {
             return Ok(());
         }
-        // The first part that is not completely sent, and the bytes before it: later calls skip the parts before.
+        // Index of the first part that is not completely sent, and the bytes before that part.
         let reached = Cell::new((0, 0));
         self.send_by(total, |port, sent, may_block| {
-            let (place, before) = reached.get();
-            let (rest, within) = rest_of(&parts[place..], sent - before);
+            let (index, before) = reached.get();
+            let (rest, within) = rest_of(&parts[index..], sent - before);
             reached.set((parts.len() - rest.len(), sent - within));
             match within {
-                0 => port.put_vectored(&rest[..rest.len().min(MAX_PARTS)], may_block),
-                // The kernel took the beginning of a part: its rest is sent alone, which needs no copy of the list.
-                _ => port.put(&rest[0][within..], may_block),
+                0 => port.send_vectored(&rest[..rest.len().min(MAX_PARTS)], may_block),
+                // The kernel accepted the beginning of a part. Its rest is sent alone, which avoids a copy of the list.
+                _ => port.send(&rest[0][within..], may_block),
             }
         })
     }
@@ -43,7 +43,7 @@ impl<P: Port> Stream for DescriptorWire<P> {
             OptionName::Nodelay => "set nodelay",
             OptionName::Cork => "set cork",
             OptionName::Quickack => "set quickack",
-            _ => "set what is no switch",
+            _ => "set an option that is not a switch",
         };
         let failed = |source| WireError::System { operation, source };
         if !P::IS_SOCKET || option.values() != ValueKind::Switch {

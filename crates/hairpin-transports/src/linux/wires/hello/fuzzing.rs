@@ -1,4 +1,4 @@
-//! The fuzz target `hellos`: of any input, only a hello is accepted as one.
+//! The fuzz target `hellos`: only valid hellos are accepted.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::UdpSocket;
@@ -10,24 +10,23 @@ use socket2::Socket;
 
 use super::{HELLO_BYTES, HelloKind, HelloMessage, PendingConnections};
 use super::{
-    accept, challenge, challenged, confirm, connect, hello, hello_of, is_hello, parse_hello, read, repeated,
-    send_hello, welcome_again,
+    accept, challenge, confirm, connect, encode, encode_hello, is_hello, parse, parse_challenge, parse_hello,
+    repeated_kind, send_hello, welcome_again,
 };
 use crate::system::socket::send;
 use crate::wire::{Cookie, Setup};
-use crate::wires::trial;
+use crate::wires::minimal_setup;
 
 const COOKIE: Cookie = Cookie([7; 16]);
 const MAX_DATAGRAMS: usize = 16;
 const MAX_BYTES: usize = 1000;
 
-/// Reads the input as datagrams, each after 4 bytes with its length, and the same bytes as a stream. True if every
-/// datagram is a hello.
+/// Reads the input as datagrams, each after its length (4 bytes), and as a stream. Returns whether all are hellos.
 pub fn hellos(input: &[u8]) -> bool {
     let datagrams = datagrams(input);
-    datagrams.iter().for_each(|datagram| alone(datagram));
+    datagrams.iter().for_each(|datagram| check_datagram(datagram));
     let all = datagrams.concat();
-    // Sockets take most of the time, and find nothing in input without a hello.
+    // The checks with sockets take most of the time, and find nothing in input without a hello.
     if all.get(..HELLO_BYTES).is_some_and(is_hello) || datagrams.iter().any(|datagram| is_hello(datagram)) {
         stream(&datagrams);
         stream_with_hello(&datagrams);
@@ -49,33 +48,33 @@ fn datagrams(mut input: &[u8]) -> Vec<&[u8]> {
     all
 }
 
-fn alone(datagram: &[u8]) {
+fn check_datagram(datagram: &[u8]) {
     let written = parse_hello(datagram).map(|message| match message {
         HelloMessage::Hello(cookie) => {
-            hello(HelloKind::Hello, &cookie, &datagram[18..34].try_into().expect("16 bytes"))
+            encode(HelloKind::Hello, &cookie, &datagram[18..34].try_into().expect("16 bytes"))
         }
         HelloMessage::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
     });
-    assert!(written.is_none_or(|written| written == datagram), "what is read is what was written");
+    assert!(written.is_none_or(|written| written == datagram), "a parsed hello is encoded differently");
     let own = datagram.get(2..18).map_or(COOKIE, |cookie| Cookie(cookie.try_into().expect("16 bytes")));
-    let kind = read(datagram, &own).map(|(kind, _)| kind);
+    let kind = parse(datagram, &own).map(|(kind, _)| kind);
     assert_eq!(kind.is_some(), is_hello(datagram));
-    let nonce = challenged(datagram, &own);
+    let nonce = parse_challenge(datagram, &own);
     assert_eq!(kind == Some(HelloKind::Challenge), nonce.is_some());
     assert!(nonce.is_none_or(|nonce| challenge(&own, &nonce) == datagram));
     for room in [1, 2, 20, datagram.len()] {
         let start = &datagram[..room.min(datagram.len())];
-        assert!(kind.is_none() || repeated(start, datagram.len(), &own) == kind, "a hello that comes again is one");
+        assert!(kind.is_none() || repeated_kind(start, datagram.len(), &own) == kind, "a repeated hello");
     }
 }
 
-/// A connection that receives the datagrams one after the other, and is then closed.
+/// Sends the datagrams one after the other on a connection, and then closes it.
 fn stream(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
-    let mut unheard = PendingConnections::of(ours);
+    let mut pending = PendingConnections::of(ours);
     let mut parts = datagrams.iter().filter(|part| !part.is_empty());
     let mut theirs = Some(theirs);
-    let heard = unheard.accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || {
+    let accepted = pending.accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || {
         match (parts.next(), &theirs) {
             (Some(part), Some(theirs)) => assert_eq!(send(theirs.as_fd(), part, false).ok(), Some(part.len())),
             _ => theirs = None,
@@ -83,20 +82,20 @@ fn stream(datagrams: &[&[u8]]) {
         false
     });
     let all = datagrams.concat();
-    let begins = all.get(..HELLO_BYTES).and_then(|start| read(start, &COOKIE));
-    assert_eq!(heard.is_ok(), matches!(begins, Some((HelloKind::Hello, _))));
+    let begins = all.get(..HELLO_BYTES).and_then(|start| parse(start, &COOKIE));
+    assert_eq!(accepted.is_ok(), matches!(begins, Some((HelloKind::Hello, _))));
 }
 
-/// A connection on which a client sends a hello, then the datagrams, which must not be consumed.
+/// Sends a hello and then the datagrams on a connection. The server must not read beyond the hello.
 fn stream_with_hello(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
     send_hello(&theirs, "fuzz", &COOKIE).expect("the server is there");
     datagrams.iter().for_each(|part| drop(send(theirs.as_fd(), part, false)));
-    let heard = PendingConnections::of(ours).accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || false);
-    let (heard, _) = heard.expect("it said hello");
+    let accepted = PendingConnections::of(ours).accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || false);
+    let (accepted, _) = accepted.expect("the hello is accepted");
     drop(theirs);
     let mut rest = Vec::new();
-    (&heard).read_to_end(&mut rest).expect("the rest comes");
+    (&accepted).read_to_end(&mut rest).expect("the rest arrives");
     assert_eq!(rest, datagrams.concat());
 }
 
@@ -105,7 +104,7 @@ fn streams() -> [Socket; 2] {
     [one, other].map(|stream| Socket::from(OwnedFd::from(stream)))
 }
 
-/// A client that sent its hello receives the datagrams, then a welcome.
+/// Sends the datagrams and then a welcome to a client that waits for its welcome.
 fn client(datagrams: &[&[u8]]) {
     let (client, server) = pair();
     datagrams.iter().for_each(|datagram| drop(server.send(datagram)));
@@ -114,26 +113,26 @@ fn client(datagrams: &[&[u8]]) {
     assert!(met.is_ok(), "{met:?}");
 }
 
-/// A server that waits for hellos receives the datagrams, then the hello of a client that confirms it.
+/// Sends the datagrams and then a valid hello to a datagram server, and confirms the challenges.
 fn server(datagrams: &[&[u8]]) {
     let server = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let client = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     client.connect(server.local_addr().expect("an address")).expect("the server is there");
     client.set_nonblocking(true).expect("a socket");
     datagrams.iter().for_each(|datagram| drop(client.send(datagram)));
-    client.send(&hello_of(&COOKIE)).expect("the server is there");
-    let mut looks = 0;
+    client.send(&encode_hello(&COOKIE)).expect("the server is there");
+    let mut calls = 0;
     let mut confirms = || {
         let mut answer = [0; 64];
         while let Ok(bytes) = client.recv(&mut answer) {
-            let nonce = challenged(&answer[..bytes], &COOKIE).expect("a server answers by a challenge");
+            let nonce = parse_challenge(&answer[..bytes], &COOKIE).expect("the server sends challenges only");
             client.send(&confirm(&COOKIE, &nonce)).expect("the server is there");
         }
-        looks += 1;
-        looks > datagrams.len() + 3
+        calls += 1;
+        calls > datagrams.len() + 3
     };
     let met = accept(&Socket::from(server), "fuzz", &setup(), &mut confirms, &mut || Ok(()));
-    let is_hello = |datagram: &&&[u8]| matches!(read(datagram, &COOKIE), Some((HelloKind::Hello, _)));
+    let is_hello = |datagram: &&&[u8]| matches!(parse(datagram, &COOKIE), Some((HelloKind::Hello, _)));
     let others = datagrams.len() - datagrams.iter().filter(is_hello).count();
     assert_eq!(met.map(|met| met.ignored).ok(), Some(others as u64));
     let mut welcome = [0; 64];
@@ -142,7 +141,7 @@ fn server(datagrams: &[&[u8]]) {
 }
 
 fn setup() -> Setup {
-    Setup { cookie: COOKIE, ..trial() }
+    Setup { cookie: COOKIE, ..minimal_setup() }
 }
 
 /// Two sockets connected to each other.
@@ -163,14 +162,14 @@ mod tests {
 
     #[test]
     fn the_corpus_of_hellos_is_replayed() {
-        let of = |kind| hello(kind, &COOKIE, &[9; 16]);
-        let first = hello_of(&COOKIE);
+        let of = |kind| encode(kind, &COOKIE, &[9; 16]);
+        let first = encode_hello(&COOKIE);
         let valid = [
             ("hello", input(&[&first])),
             ("challenge", input(&[&of(HelloKind::Challenge)])),
             ("confirm", input(&[&of(HelloKind::Confirm)])),
             ("welcome", input(&[&of(HelloKind::Welcome)])),
-            ("of-another-round", input(&[&hello_of(&Cookie([8; 16]))])),
+            ("of-another-round", input(&[&encode_hello(&Cookie([8; 16]))])),
             (
                 "all",
                 input(&[&of(HelloKind::Confirm), &of(HelloKind::Challenge), &first, &first, &of(HelloKind::Welcome)]),

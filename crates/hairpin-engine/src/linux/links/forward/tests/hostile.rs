@@ -1,6 +1,6 @@
-//! Any traffic of a program in a namespace: nothing panics, every ledger closes, and memory is released.
+//! Arbitrary traffic of a program in a namespace: nothing panics, every ledger adds up, and memory is released.
 //!
-//! For a longer run: `PROPTEST_CASES=20000 cargo test -p hairpin-engine --lib hostile`. Its 20 000 cases took 67 s on a
+//! For a longer run: `PROPTEST_CASES=20000 cargo test -p hairpin-engine --lib hostile`. 20 000 cases took 67 s on a
 //! virtual machine with 2 CPUs.
 
 use hairpin_link::Direction;
@@ -19,8 +19,8 @@ const LINES: [&str; 4] = [
     "up.corrupt=100% down.duplicate=100% loss=20% delay=300us",
 ];
 
-/// A valid frame, a random one, or a valid one with some bytes changed, truncated or extended, with any length as the
-/// interface reports it.
+/// A valid frame, a random one, or a valid one with some bytes changed, truncated or extended. The interface may report
+/// any length.
 fn frames() -> impl Strategy<Value = (Vec<u8>, usize)> {
     let payload = prop::collection::vec(any::<u8>(), 0..200);
     let right = (payload, any::<u8>(), any::<u8>()).prop_map(|(payload, kind, next)| match kind % 8 {
@@ -70,7 +70,7 @@ proptest! {
         let refused = if refuses { |send: usize| send % 7 == 5 } else { |_: usize| false };
         let mut interfaces = Fixture::new(coming, ends_ns).refusing(refused);
         relay.carry(&mut interfaces).unwrap();
-        let kept = relay.kept.all().count();
+        let kept = relay.kept.packets().count();
         let count = |wanted: fn(&Content) -> bool| {
             let contents = interfaces.came.iter().filter(|one| !one.had_tag);
             contents.filter(|one| wanted(&content(one.direction, &one.bytes, one.length_bytes))).count() as u64

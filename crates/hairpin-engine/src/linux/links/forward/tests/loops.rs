@@ -1,4 +1,4 @@
-//! The loop's handling of packets: times, batches, refusals, memory, the log.
+//! How the relay loop handles packets: times, batches, refusals, memory, the log.
 
 use hairpin_link::Direction::{self, Down, Up};
 use hairpin_link::link::Link;
@@ -9,12 +9,12 @@ use super::packets::{udp, udp_in_parts};
 use super::{Coming, Fixture, carried, carrier, coming};
 use crate::links::LogTo;
 use crate::links::forward::log::Log;
-use crate::links::forward::packet_store::BOUND_BYTES;
+use crate::links::forward::packet_store::MAX_BYTES;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 
-/// IP packets of `bytes`, one every `gap_ns`, each containing its number.
+/// IP packets of `bytes` bytes, one every `gap_ns`, each containing its number.
 fn stream(direction: Direction, count: u64, gap_ns: u64, bytes: usize) -> Vec<Coming> {
     let one = |number: u64| {
         let mut payload = vec![0; bytes - 28];
@@ -44,12 +44,12 @@ fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
         stamped_before_ns: there_ns - stamped_ns,
         ..coming(there_ns, Up, udp(&[1; 72]))
     };
-    // The first leaves at 5 ms. So for the link the second, stamped at 2 ms, arrives then: 3 ms of its delay are due to
-    // the relay. The third was late too, but nothing had happened since its stamp.
+    // The first packet leaves at 5 ms. So for the link the second, timestamped at 2 ms, arrives then: the relay caused
+    // 3 ms of its delay. The third entered late too, but the link's time had not passed its timestamp.
     let packets = vec![stamped_at(0, 0), stamped_at(2 * MS, 6 * MS), stamped_at(11 * MS, 13 * MS)];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let mut relay = carrier("delay=5ms", BOUND_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
+    let mut relay = carrier("delay=5ms", MAX_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
     let mut interfaces = Fixture::new(packets, SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
@@ -64,7 +64,7 @@ fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
     ];
     assert_eq!(lines, expected);
     let late = left.record.lateness_ns.unwrap();
-    // The histogram keeps three digits.
+    // The histogram has a resolution of three digits.
     assert_eq!((late.p50, late.max / (MS / 100)), (1, 300));
 }
 
@@ -78,7 +78,7 @@ fn the_log_is_that_of_the_simulation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
-    let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
+    let mut relay = carrier(line, MAX_BYTES, None, Some(log));
     let mut interfaces = Fixture::new(packets.clone(), 2 * SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
@@ -99,7 +99,7 @@ fn the_log_is_that_of_the_simulation() {
     let mut expected: Vec<String> = simulate(&mut link, &arrivals).iter().map(ToString::to_string).collect();
     let text = std::fs::read_to_string(&path).unwrap();
     let mut written: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
-    // Drops are reported at the loop's next check, so lines of the two directions may be out of order.
+    // The loop reports drops at its next check, so lines of the two directions may be out of order.
     expected.sort();
     written.sort();
     assert_eq!(written, expected);
@@ -110,13 +110,13 @@ fn the_log_is_that_of_the_simulation() {
 #[test]
 fn packets_inside_at_the_end_have_a_line_too() {
     // Sending a packet takes 1 ms. At 2.5 ms the first and its copy have left, the second and its copy are in flight,
-    // the third is being sent, three wait, and the others found no room.
+    // the third is being sent, three wait, and the queue had no room for the others.
     let packets = [stream(Up, 8, 0, 1_500), stream(Down, 2, 2_000_001, 100)].concat();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
     let line = "up.rate=12mbit up.queue=5packets up.duplicate=100% up.delay=1ms down.rate=12mbit down.queue=5packets";
-    let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
+    let mut relay = carrier(line, MAX_BYTES, None, Some(log));
     relay.carry(&mut Fixture::new(packets, 5 * MS / 2)).unwrap();
     let left = relay.finish();
     assert_eq!(left.record.log_problem, None);
@@ -136,10 +136,10 @@ fn packets_inside_at_the_end_have_a_line_too() {
     assert_eq!((counts.entered, counts.duplicated, counts.inside), (10, 2, 6));
     assert_eq!(inside.len() + others.len(), 12, "{text}");
 
-    // Far more than may wait for the disk while the relay is running.
+    // Far more lines than may wait for the disk while the relay is running.
     let count = 270_000;
     let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
-    let mut relay = carrier("delay=1min", BOUND_BYTES, None, Some(log));
+    let mut relay = carrier("delay=1min", MAX_BYTES, None, Some(log));
     relay.carry(&mut Fixture::new(stream(Up, count, 1, 60), SECOND)).unwrap();
     let left = relay.finish();
     assert_eq!((left.record.packets.inside, left.record.log_problem), (count, None));
@@ -188,10 +188,10 @@ fn refused_packets_are_dropped_by_the_relay_and_the_ledger_closes() {
 fn a_queue_that_stays_full_for_a_minute_takes_no_more_memory_than_at_first() {
     let taken_after = |seconds: u64| {
         let packets = stream(Up, seconds * 2_000, MS / 2, 1_500);
-        let mut relay = carrier("rate=1mbit queue=64KiB delay=50ms", BOUND_BYTES, None, None);
+        let mut relay = carrier("rate=1mbit queue=64KiB delay=50ms", MAX_BYTES, None, None);
         let mut interfaces = Fixture::new(packets, seconds * SECOND + SECOND);
         relay.carry(&mut interfaces).unwrap();
-        let (taken, inside) = (relay.kept.taken_bytes(), relay.kept.all().count());
+        let (taken, inside) = (relay.kept.taken_bytes(), relay.kept.packets().count());
         let left = relay.finish();
         assert_eq!(left.record.packets.unexplained(), 0);
         assert_eq!(left.record.packets.inside, 0);
@@ -241,7 +241,7 @@ fn arrivals_before_the_end_are_in_the_ledger() {
     assert_eq!((gone.len(), left.record.packets.entered, left.record.packets.inside), (0, 503, 503));
     assert_eq!(left.record.packets.unexplained(), 0);
 
-    // A full ring of the smallest frames, filled while the relay waited.
+    // A full ring of minimum-size frames, filled while the relay waited.
     let packets = stream(Up, 32_768, 0, 60).into_iter().map(|one| Coming { at_ns: MS, ..one }).collect();
     let (_, left) = carried("delay=1s", None, Fixture::new(packets, MS));
     assert_eq!((left.record.packets.entered, left.record.packets.inside), (32_768, 32_768));

@@ -1,4 +1,4 @@
-//! Messages lost on fixture links.
+//! Tests which messages count as lost, on fixture links.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const MS: u64 = 1_000_000;
 const END: u64 = 10_000 * MS;
 const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8, one_way: None, flow_match: None };
 
-/// A message and, 100 ms later, its answer, each one datagram with `bytes` of payload.
+/// A message and, 100 ms later, its answer; each is one datagram with a payload of `bytes` bytes.
 fn exchange(number: u64, bytes: usize) -> [Coming; 2] {
     let mut payload = vec![7; bytes.max(8)];
     payload[..8].copy_from_slice(&number.to_le_bytes());
@@ -60,7 +60,7 @@ fn a_message_is_lost_on_its_way_up_or_its_answer_on_the_way_down() {
         lost("down.drop=0,19 down.outage=105ms-107ms", WIDE, exchanges(20)),
         causes([("link-loss", 2), ("link-outage", 2)])
     );
-    // A message that the link did not lose but that was not answered is not the link's loss.
+    // A message that the link carried but that was not answered is not lost by the link.
     assert_eq!(lost("up.drop=3", WIDE, unanswered(exchanges(20), &[3, 8, 9])), causes([("link-loss", 1)]));
     let too_large = vec![exchange(0, 1_480)[0].clone()];
     assert_eq!(lost("delay=1ms", WIDE, too_large), causes([("link-mtu", 1)]));
@@ -89,7 +89,7 @@ fn hellos_and_errors_are_not_messages() {
 
 #[test]
 fn a_message_and_its_copy_must_both_be_lost() {
-    // The four packets of an exchange are each sent at once: message, copy, answer, copy of the answer.
+    // Each exchange has four packets, which are sent without delay: message, copy, answer, copy of the answer.
     let line = "duplicate=100% delay=1ms";
     let one = || exchanges(1);
     assert_eq!(lost_refusing(line, WIDE, one(), |send| send == 0), causes([]));
@@ -121,7 +121,7 @@ fn a_damaged_packet_is_lost_if_a_checksum_covers_the_bit() {
     let is_noticed = |(number, gone): (u64, &super::Gone)| {
         let mut differs = message(number).bytes.into_iter().zip(&gone.bytes).map(|(sent, gone)| sent ^ gone).skip(14);
         let (at, byte) = (0..).zip(differs.by_ref()).find(|(_, byte)| *byte != 0).unwrap();
-        // Version, payload length, next header and addresses are covered; class, label and hop limit are not.
+        // Checksums cover version, payload length, next header and addresses, but not class, label and hop limit.
         !(matches!(at, 1..=3 | 7) || at == 0 && byte < 0x10)
     };
     let noticed = (0..).zip(&gone).filter(|one| is_noticed(*one)).count();
@@ -130,7 +130,7 @@ fn a_damaged_packet_is_lost_if_a_checksum_covers_the_bit() {
         left.lost[&FlowId::default()].by_cause.clone(),
         causes([("link-corrupt", u64::try_from(noticed).unwrap())])
     );
-    // A copy has the same damage as the packet.
+    // A copy has the same damage as its packet.
     let copied = unanswered(exchanges(5), &(0..5).collect::<Vec<_>>());
     assert_eq!(lost("up.corrupt=100% up.duplicate=100%", WIDE, copied), causes([("link-corrupt", 5)]));
 }
@@ -149,10 +149,10 @@ fn a_fragmented_message_is_lost_with_any_fragment() {
     assert_eq!(lost("delay=1ms", WIDE, both.clone()), causes([]));
     assert_eq!(lost("up.drop=1,2,9,15", WIDE, up), causes([("link-loss", 3)]), "two of one, and one each of two");
     assert_eq!(lost("down.drop=0,13,14", WIDE, both.clone()), causes([("link-loss", 2)]));
-    // The return of a damaged message, past the checksum, is not an answer.
+    // The answer to a damaged message that passed the checksum does not count.
     assert_eq!(lost("up.corrupt=100%", WIDE, both.clone()), causes([("link-corrupt", 10)]));
     assert_eq!(lost("down.corrupt=100%", WIDE, both.clone()), causes([("link-corrupt", 10)]));
-    // Both answers to a message were fragmented: one fragment of each is lost.
+    // Both answers to a message are fragmented: one fragment of each is lost.
     let mut twice = both;
     twice.extend(parts(105 * MS, Down, 5).map(|part| Coming { at_ns: 200 * MS, ..part }));
     assert_eq!(lost("down.drop=16", WIDE, twice.clone()), causes([]));
@@ -176,7 +176,7 @@ fn truncated_numbers_are_resolved_by_the_newest() {
         let answered = packets.into_iter().filter(|one| !gone(one)).collect();
         assert_eq!(lost(&line, numbered, answered), causes([("link-loss", 14)]), "{bytes}");
     }
-    // The relay missed so many that the next is nearer to an older number: it still counts as a new one.
+    // The relay missed so many that the next is nearer to an older number. It still counts as a new message.
     let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, flow_match: None };
     let packets = vec![coming(0, Up, udp(&[3])), coming(1, Up, udp(&[200]))];
     assert_eq!(lost("up.drop=1", narrow, packets), causes([("link-loss", 1)]));
@@ -264,7 +264,7 @@ fn numbers_beyond_the_limit_are_ignored() {
     assert_eq!(lost("loss=100%", WIDE, packets.to_vec()), causes([("link-loss", 2)]));
 }
 
-/// A message of a one-way load on the way up, with its number including the phase.
+/// A message of a one-way load in the up direction, with its number including the phase.
 fn one_way(at_ns: u64, number: u64) -> Coming {
     coming(at_ns, Up, udp(&number.to_le_bytes()))
 }
@@ -272,7 +272,7 @@ fn one_way(at_ns: u64, number: u64) -> Coming {
 #[test]
 fn messages_without_answers_are_lost_by_phase_and_cause() {
     let numbered = Numbered { one_way: Some(Up), ..WIDE };
-    // Five of the warm-up, then five measured.
+    // Five messages of the warm-up, then five measured ones.
     let numbers = (0..5).map(|one| one << 1).chain((0..5).map(|one| one << 1 | 1));
     let packets: Vec<_> = (0..).zip(numbers).map(|(at, number)| one_way(at * MS, number)).collect();
     let left = carried("up.drop=1,6,7 up.duplicate=100%", Some(numbered), Fixture::new(packets.clone(), END)).1;
@@ -303,7 +303,7 @@ fn a_fragmented_message_without_an_answer_is_lost_once_per_connection() {
         let mut payload = vec![3; 3_000];
         payload[..8].copy_from_slice(&1_u64.to_le_bytes());
         udp_in_parts(identification, &payload, 1_480).into_iter().map(move |mut part| {
-            // The lower byte of the source port, which only the first fragment has.
+            // The lower byte of the source port, which is only in the first fragment.
             if part[14 + 6] & 0x1f == 0 && part[14 + 7] == 0 {
                 part[14 + 20 + 1] = port;
             }

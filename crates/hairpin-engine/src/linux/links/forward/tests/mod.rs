@@ -1,4 +1,4 @@
-//! Tests of the loop on fixture interfaces and a manual clock.
+//! Tests of the relay loop with fixture interfaces and a manual clock.
 
 mod hostile;
 mod loops;
@@ -15,14 +15,14 @@ use super::carrier::{Carried, Carrier};
 use super::interfaces::{Arrival, Interfaces};
 use super::log::Log;
 use super::messages::Flows;
-use super::packet_store::{BOUND_BYTES, PacketStore};
+use super::packet_store::{MAX_BYTES, PacketStore};
 use crate::links::Numbered;
 
 /// A frame that arrives at an interface.
 #[derive(Clone, Debug)]
 pub(super) struct Coming {
     pub(super) at_ns: u64,
-    /// How long before its arrival it was stamped.
+    /// Time from its timestamp to its arrival, in ns.
     pub(super) stamped_before_ns: u64,
     pub(super) direction: Direction,
     pub(super) bytes: Vec<u8>,
@@ -44,7 +44,7 @@ pub(super) struct Gone {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Interfaces that return prepared frames, on a clock that advances only when idle.
+/// Interfaces that return prepared frames, with a clock that advances only during waits and spins.
 pub(super) struct Fixture {
     now_ns: u64,
     ends_ns: u64,
@@ -53,7 +53,7 @@ pub(super) struct Fixture {
     /// The frames that were taken in.
     pub(super) came: Vec<Coming>,
     pub(super) gone: Vec<Gone>,
-    /// Sends to refuse, counted from 0.
+    /// Whether to refuse the send with this number, counted from 0.
     refused: fn(usize) -> bool,
     sends: usize,
 }
@@ -72,7 +72,7 @@ impl Fixture {
         self
     }
 
-    /// Advances to that time, or to the next frame if that is earlier.
+    /// Advances to `until_ns`, or to the arrival of the next frame if that is earlier.
     fn go_on(&mut self, until_ns: u64) {
         let next = self.coming.iter().filter_map(|coming| coming.front()).map(|next| next.at_ns);
         let sooner_ns = next.chain([until_ns]).min().unwrap_or(until_ns);
@@ -130,9 +130,9 @@ pub(super) fn carrier(line: &str, bound_bytes: usize, numbered: Option<Numbered>
     Carrier::new(link, PacketStore::new(bound_bytes, 1514, 4), Flows::new(&numbered), log)
 }
 
-/// Carries all frames. Returns the sent frames and the results.
+/// Carries all frames. Returns the frames sent and the results.
 pub(super) fn carried(line: &str, numbered: Option<Numbered>, mut interfaces: Fixture) -> (Vec<Gone>, Carried) {
-    let mut carrier = carrier(line, BOUND_BYTES, numbered, None);
+    let mut carrier = carrier(line, MAX_BYTES, numbered, None);
     carrier.carry(&mut interfaces).unwrap();
     (interfaces.gone, carrier.finish())
 }

@@ -1,4 +1,4 @@
-//! Frames for the tests, and tests of their parser.
+//! Builds frames for the tests, and tests their parser.
 
 use hairpin_link::Direction::{self, Down, Up};
 
@@ -27,7 +27,7 @@ pub(in super::super) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A datagram (UDP, or an ICMP message of type `kind`) with that payload.
+/// A datagram (UDP, or an ICMP message of type `kind`) with this payload.
 pub(in super::super) fn datagram(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0, 0, 0, 0], payload].concat()
 }
@@ -36,7 +36,7 @@ pub(in super::super) fn udp(payload: &[u8]) -> Vec<u8> {
     ipv4(UDP, &datagram(0, payload))
 }
 
-/// A UDP datagram over IPv4 with this payload, in fragments of `part_bytes`.
+/// A UDP datagram over IPv4 with this payload, in fragments of `part_bytes` bytes.
 pub(in super::super) fn udp_in_parts(identification: u16, payload: &[u8], part_bytes: usize) -> Vec<Vec<u8>> {
     let whole = datagram(0, payload);
     let parts = whole.chunks(part_bytes);
