@@ -231,10 +231,9 @@ mod tests {
 
     use hairpin_transports::hello_of;
     use proptest::prelude::*;
-    use rustls::ClientConnection;
 
     use super::*;
-    use crate::identity::{self, Identity};
+    use crate::identity::Identity;
 
     const PATIENT: Duration = Duration::from_secs(20);
 
@@ -264,18 +263,13 @@ mod tests {
         heard
     }
 
-    fn over_tls(fingerprint: [u8; 32], socket: TcpStream) -> Tls {
-        let config = identity::client_config(fingerprint).unwrap();
-        Tls::over(socket, ClientConnection::new(config, identity::name()).unwrap()).unwrap()
-    }
-
     /// Result of a client that sends `bytes` within TLS and then closes.
     fn after_tls(bytes: &[u8]) -> (usize, Counts) {
         let (mut strangers, fingerprint, listener) = server();
         let client = connected(&mut strangers, &listener);
         let bytes = bytes.to_vec();
         let speaks = std::thread::spawn(move || {
-            let mut tls = over_tls(fingerprint, client);
+            let mut tls = Tls::to_server(client, fingerprint).unwrap();
             tls.shake_hands_until(Instant::now() + PATIENT).unwrap();
             drop(tls.write_all(&bytes).and_then(|()| tls.flush()));
             tls.close(Duration::ZERO);
