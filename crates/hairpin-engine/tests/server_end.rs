@@ -207,7 +207,8 @@ fn answering_udp_peer(answer: Answer) -> String {
 
 #[test]
 fn a_peer_that_answers_wrongly_is_detected() {
-    let wrong_answers: [(&str, fn(Answer) -> String, Answer, &str); 8] = [
+    type Peer = fn(Answer) -> String;
+    let wrong_answers: [(&str, Peer, Answer, &str); 8] = [
         ("tcp", answering_tcp_peer, Answer::Garbage, " is not what was sent: "),
         ("tcp", answering_tcp_peer, Answer::OneByteWrong, " is not what was sent: "),
         ("tcp", answering_tcp_peer, Answer::OneByteWrong, "byte 11 is 0x"),
