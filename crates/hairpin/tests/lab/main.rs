@@ -67,7 +67,7 @@ const TWO_CABLES: &str = "
     echo 1 > /proc/sys/net/ipv4/ip_forward
     echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
 
-/// Two hosts. Dropping it ends both.
+/// Two hosts. Dropping it ends both, and fails if anything on them is left after the server has ended.
 pub(crate) struct Lab {
     pub(crate) client: Host,
     pub(crate) server: Host,
@@ -110,11 +110,13 @@ impl Lab {
     pub(crate) fn rules(&self, rules: &str) {
         self.router.as_root(&format!("nft -f - <<'END'\nflush ruleset\n{rules}\nEND"));
     }
+}
 
-    /// Fails if anything on the hosts is left after the server has ended.
-    pub(crate) fn assert_nothing_left(self) {
-        for host in [&self.client, &self.server] {
-            host.assert_nothing_left();
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.client.assert_nothing_left();
+            self.server.assert_nothing_left();
         }
     }
 }

@@ -88,10 +88,13 @@ impl Lab {
         };
         self.place.processes().iter().filter(|id| is_one(id)).count()
     }
+}
 
-    /// Ends sshd; fails if anything else is left.
-    fn end(self) {
-        until("no server is left", || self.servers() == 0);
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            until("no server is left", || self.servers() == 0);
+        }
     }
 }
 
@@ -169,7 +172,6 @@ fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
     assert!(refused.stderr.contains("on ssh://lab ended before it served (exit code 2)"), "{}", refused.stderr);
     assert!(refused.stderr.contains("Address already in use"), "{}", refused.stderr);
     drop(taken);
-    lab.end();
 }
 
 #[test]
@@ -189,7 +191,6 @@ fn check_starts_its_own_server_over_ssh_and_reports_a_failure_in_json() {
     assert_eq!((&told["refused"], &told["exit_code"]), (&serde_json::Value::Null, &3.into()), "{told}");
     lab.place.hairpin("check ssh://-l@lab").refused().told("TICKET: not a host over ssh");
     lab.place.hairpin("check lab:1#x --copy-binary").refused().told("--copy-binary needs ssh://HOST");
-    lab.end();
 }
 
 #[test]
@@ -212,7 +213,6 @@ fn a_client_that_is_killed_and_a_connection_that_breaks_leave_no_server() {
     lab.sshd.busy_server();
     signal("INT", client.id());
     client.end().with_code(130);
-    lab.end();
 }
 
 #[test]
@@ -238,7 +238,6 @@ fn a_host_that_is_not_reached_without_a_question_ends_with_its_cause_and_nothing
     let ran = Running::start(command.env("HAIRPIN_SSH", "no-such-ssh")).end().with_code(3);
     ran.told("cannot start `no-such-ssh`").told("HAIRPIN_SSH");
     assert!(!lab.place.path("hairpin-runs").exists(), "nothing was measured");
-    lab.end();
 }
 
 #[test]
@@ -295,5 +294,4 @@ fn a_missing_program_is_copied_where_the_user_agrees_and_is_used_again() {
     assert_eq!(names_in(&cache), names);
     let [name] = names.as_slice() else { panic!("{names:?}") };
     assert!(name.starts_with(concat!("hairpin-", env!("CARGO_PKG_VERSION"), "-")), "{name}");
-    lab.end();
 }
