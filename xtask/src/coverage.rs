@@ -536,14 +536,13 @@ mod tests {
         assert_eq!(one.truth(10), None, "2.7 % apart");
     }
 
+    fn row(verdict: &str, smallest_detectable: Option<f64>) -> Row {
+        let [case, figure, verdict] = ["tcp", "p50", verdict].map(str::to_owned);
+        Row { case, figure, verdict, smallest_detectable }
+    }
+
     #[test]
     fn rows_that_cannot_be_called_different_are_counted() {
-        let row = |verdict: &str, smallest_detectable| Row {
-            case: "tcp".to_owned(),
-            figure: "p50".to_owned(),
-            verdict: verdict.to_owned(),
-            smallest_detectable,
-        };
         let mut rows = Rows::default();
         rows.count(&[
             row("cannot-tell", Some(0.1)),
@@ -556,12 +555,6 @@ mod tests {
 
     #[test]
     fn only_pairs_that_can_show_the_delay_count() {
-        let row = |verdict: &str, smallest_detectable| Row {
-            case: "tcp".to_owned(),
-            figure: "p50".to_owned(),
-            verdict: verdict.to_owned(),
-            smallest_detectable,
-        };
         let mut found = Found::none(Injection::Tenth);
         for row in [
             row("slower", Some(0.08)),

@@ -91,8 +91,13 @@ fn faults_of(source: &Source) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn source(path: &str, text: &str) -> Source {
+    pub(super) fn source(path: &str, text: &str) -> Source {
         Source { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    /// The lines of a Rust file with that text in which a rule finds a fault.
+    pub(super) fn lines(rule: fn(&Source) -> Vec<(usize, String)>, text: &str) -> Vec<usize> {
+        rule(&source("a.rs", text)).into_iter().map(|(line, _)| line).collect()
     }
 
     #[test]

@@ -11,10 +11,10 @@ use hairpin_loops::marks::Alone;
 use hairpin_loops::{Client, run_client};
 use hairpin_model::flow::Source;
 use hairpin_model::trace::End;
-use hairpin_model::{Binding, Case, Exchange, Extent, Load, Options, RoundOrder, Waiting};
-use hairpin_transports::{Cookie, Setup, Wire};
+use hairpin_model::{Case, Exchange, Extent, Load, RoundOrder, Waiting};
+use hairpin_transports::{Cookie, Setup};
 
-use crate::common::order_of;
+use crate::common::{order_of, pairs};
 use crate::counting::allocations_of;
 
 const COOKIE: Cookie = Cookie([7; 16]);
@@ -86,8 +86,6 @@ fn twice_the_messages_take_no_more_allocations() {
     }
 }
 
-type Wires = Vec<Box<dyn Wire>>;
-
 /// The totals of each wire, including the warm-up, known from the beginning.
 struct Sent(u64);
 impl Marks for Sent {
@@ -101,26 +99,8 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(transport).expect("it is known");
     let boundaries = transport.card().boundaries;
-    let setup = Setup {
-        options: Options::default(),
-        waiting: Waiting::Spin,
-        timeout: Duration::from_secs(20),
-        largest_message: 64,
-        port: 0,
-        cookie: COOKIE,
-        server: None,
-        binding: Binding::default(),
-    };
-    let pair = |_| {
-        let mut listening = transport.listen(&setup).expect("it can listen");
-        let address = listening.address();
-        std::thread::scope(|scope| {
-            let connected = scope.spawn(|| transport.connect(&address, &setup).and_then(|mut one| one.open()));
-            let accepted = listening.accept(&mut || false).and_then(|mut one| one.accept_wire());
-            (connected.join().expect("it does not panic").expect("a wire"), accepted.expect("a client connects"))
-        })
-    };
-    let (mut from, mut to): (Wires, Wires) = (0..3).map(pair).unzip();
+    let setup = Setup { cookie: COOKIE, ..Setup::new(Waiting::Spin, Duration::from_secs(20), 64) };
+    let (mut from, mut to) = pairs(transport, 3, &setup);
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
             let (warm_up, amount) = (Amount::Count(10), Amount::Count(count));

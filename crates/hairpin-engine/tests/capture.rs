@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use hairpin_engine::capture::{self, Captured, Live};
 use hairpin_engine::realtime::{Bracket, RealtimeMap};
@@ -184,11 +184,8 @@ fn tshark_reads_the_same_packets_at_the_same_times() {
         assert_eq!(matches!(read[1].as_str(), "1" | "True"), packet.syn, "{read:?} {packet:?}");
         let hello_bytes = if packet.from == End::Client { HELLO_BYTES as u64 } else { 0 };
         if number(2) > 0 && number(3) <= hello_bytes {
-            assert_eq!(
-                (number(2), packet.end_byte),
-                (hello_bytes, 0),
-                "the hello is no payload: {read:?} {packet:?}"
-            );
+            let sizes = (number(2), packet.end_byte);
+            assert_eq!(sizes, (hello_bytes, 0), "the hello is no payload: {read:?} {packet:?}");
             continue;
         }
         assert_eq!(number(2), packet.end_byte - packet.first_byte, "{read:?} {packet:?}");
@@ -237,16 +234,11 @@ fn an_interface_that_is_not_there_is_named() {
     assert!(capture::begin("", 4000).is_err() && capture::begin("l\0o", 4000).is_err());
 }
 
-/// Runs one of the tests below alone in a child, in the environment that `prefix` sets up.
-fn again(test: &str, prefix: &[&str]) -> Output {
-    let program = std::env::current_exe().unwrap();
+/// Runs one of the tests below alone in a child, in the environment that `prefix` sets up. It must run and pass.
+fn assert_passes_alone(test: &str, prefix: &[&str]) {
     let mut command = Command::new(prefix[0]);
-    command.args(&prefix[1..]).arg(program).args(["--exact", test, "--ignored", "--nocapture"]);
-    command.output().unwrap()
-}
-
-/// Checks that the child's test ran and passed.
-fn assert_passed(ran: &Output) {
+    command.args(&prefix[1..]).arg(std::env::current_exe().unwrap());
+    let ran = command.args(["--exact", test, "--ignored", "--nocapture"]).output().unwrap();
     let text = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && text.contains("1 passed"), "{ran:#?}");
 }
@@ -254,7 +246,7 @@ fn assert_passed(ran: &Output) {
 #[test]
 fn an_interface_that_disappears_ends_the_capture_by_name() {
     or_skip!(works(&["unshare", "-rn", "ip", "link", "set", "lo", "up"]));
-    assert_passed(&again("capture::child_in_a_network_namespace", &["unshare", "-rn"]));
+    assert_passes_alone("capture::child_in_a_network_namespace", &["unshare", "-rn"]);
 }
 
 #[test]
@@ -290,7 +282,7 @@ fn without_the_privilege_the_reason_and_the_remedy_are_reported() {
     } else {
         let dropped = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
         or_skip!(works(&[&dropped[..], &["true"]].concat()));
-        assert_passed(&again("capture::child_without_privilege", &dropped));
+        assert_passes_alone("capture::child_without_privilege", &dropped);
     }
 }
 

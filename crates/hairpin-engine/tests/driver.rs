@@ -11,41 +11,18 @@ use hairpin_loops::driver::{
 };
 use hairpin_model::flow::Source;
 use hairpin_model::{AnsweredBy, Card, Options, Waiting, fact_names};
-use hairpin_transports::{ALL, Cookie, Setup, Transport, Wire, WireError};
+use hairpin_transports::{ALL, Cookie, Setup, Transport, WireError};
+
+use crate::common::{Wires, pairs};
 
 /// Only a hang takes this long.
 const LIMIT_NS: u64 = 60_000_000_000;
 const QUIET_NS: u64 = 300_000_000;
 
-type Wires = Vec<Box<dyn Wire>>;
-
 fn setup(waiting: Waiting, largest_message: usize, options: &str) -> Setup {
-    Setup {
-        options: Options::parse(options).expect("options that there are"),
-        waiting,
-        timeout: Duration::from_nanos(LIMIT_NS),
-        largest_message,
-        port: 0,
-        cookie: Cookie([7; 16]),
-        server: None,
-        binding: hairpin_model::binding::Binding::default(),
-    }
-}
-
-/// The sending and the receiving ends of `count` connections, each with its own listener.
-fn pairs(transport: &dyn Transport, count: usize, server: &Setup) -> (Wires, Wires) {
-    let client = Setup { options: Options::default(), ..server.clone() };
-    let pair = |_| {
-        let mut listener = transport.listen(server).expect("it listens");
-        let address = listener.address();
-        std::thread::scope(|scope| {
-            let connected = scope.spawn(|| transport.connect(&address, &client).expect("it connects"));
-            let mut accepted = listener.accept(&mut || false).expect("it is accepted");
-            let mut connected = connected.join().expect("it does not panic");
-            (connected.open().expect("a wire"), accepted.accept_wire().expect("a wire"))
-        })
-    };
-    (0..count).map(pair).unzip()
+    let options = Options::parse(options).expect("options that there are");
+    let plain = Setup::new(waiting, Duration::from_nanos(LIMIT_NS), largest_message);
+    Setup { options, cookie: Cookie([7; 16]), ..plain }
 }
 
 /// The totals sent, once known, and the driver's reports.
@@ -84,8 +61,8 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    fn send(&self, wires: &mut Wires, marks: &mut Notice) -> Outcome {
-        let sending = Sending {
+    fn sending(&self) -> Sending<'_, RealClock> {
+        Sending {
             keep_states: false,
             clock: &self.clock,
             boundaries: self.card.boundaries,
@@ -98,15 +75,18 @@ impl Load<'_> {
             amount: self.amount,
             within_ns: self.within_ns,
             stop: self.stop,
-        };
-        let outcome = sending.run(wires, marks).expect("it can begin");
+        }
+    }
+
+    fn send(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
+        let outcome = self.sending().run(wires, marks).expect("it can begin");
         let Counts { messages_sent: messages, bytes_sent: bytes, .. } = outcome.total.all();
         *marks.sent.lock().expect("no thread panicked") = Some(Totals { messages, bytes });
         outcome
     }
 
-    fn receive(&self, wires: &mut Wires, marks: &mut Notice) -> Outcome {
-        let receiving = Receiving {
+    fn receiving(&self) -> Receiving<'_, RealClock> {
+        Receiving {
             clock: &self.clock,
             boundaries: self.card.boundaries,
             waiting: self.waiting,
@@ -120,8 +100,11 @@ impl Load<'_> {
             quiet_ns: QUIET_NS,
             within_ns: self.within_ns,
             stop: self.stop,
-        };
-        receiving.run(wires, marks).expect("it can begin")
+        }
+    }
+
+    fn receive(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
+        self.receiving().run(wires, marks).expect("it can begin")
     }
 
     /// Both ends at once; the wires stay open until both are done.
@@ -332,23 +315,8 @@ fn no_wire_starves() {
     }
     let received = std::thread::scope(|scope| {
         let load = &load;
-        let sender = scope.spawn(move || load.send(&mut from, &mut Notice::default()));
-        let receiving = Receiving {
-            clock: &load.clock,
-            boundaries: false,
-            waiting: Waiting::Poll,
-            reliable: true,
-            write_size_bytes: 1000,
-            batch: 1,
-            read_size_bytes: 1 << 16,
-            every_time: false,
-            gaps_of_ns: None,
-            keep_times: 0,
-            quiet_ns: QUIET_NS,
-            within_ns: LIMIT_NS,
-            stop: load.stop,
-        };
-        let received = receiving.run(&mut to, &mut Enough(load.stop)).expect("it can begin");
+        let sender = scope.spawn(move || load.send(&mut from, &mut Told::default()));
+        let received = load.receiving().run(&mut to, &mut Enough(load.stop)).expect("it can begin");
         let sent = sender.join().expect("it does not panic");
         assert!(
             matches!((&sent.ended, &received.ended), (StreamEnd::Stopped, StreamEnd::Stopped)),
@@ -412,22 +380,8 @@ fn too_short_messages_and_foreign_bytes_are_refused() {
     let stop = AtomicBool::new(false);
     let (udp, tcp) =
         (hairpin_transports::find("udp").expect("built"), hairpin_transports::find("tcp").expect("built"));
-    let clock = RealClock::calibrated();
-    let sending = Sending {
-        keep_states: false,
-        clock: &clock,
-        boundaries: udp.card().boundaries,
-        waiting: Waiting::Poll,
-        write_size_bytes: 7,
-        batch: 1,
-        source: Source::Buffer,
-        unchanging: false,
-        warm_up: Amount::Count(0),
-        amount: Amount::Count(1),
-        within_ns: LIMIT_NS,
-        stop: &stop,
-    };
-    let refused = sending.run(&mut [], &mut Notice::default());
+    let short = Load { write_size_bytes: 7, ..load(udp.card(), &stop) };
+    let refused = short.sending().run(&mut [], &mut Told::default());
     assert!(matches!(refused, Err(DriverError::TooShort { bytes: 7, least: 8 })), "{refused:?}");
     let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
     from[1].send(b"GET / HTTP/1.1").expect("it is open");
@@ -500,6 +454,7 @@ fn messages_carry_the_nonce_that_the_receiver_quotes() {
         let unix = hairpin_transports::find("unix-datagram").expect("it is built");
         let load = Load {
             write_size_bytes: size,
+            batch: 3,
             warm_up: Amount::Count(0),
             amount: Amount::Count(u64::MAX),
             ..load(unix.card(), &stop)
@@ -507,38 +462,8 @@ fn messages_carry_the_nonce_that_the_receiver_quotes() {
         let (mut from, mut to) = pairs(unix, 1, &setup(Waiting::Poll, size, ""));
         std::thread::scope(|scope| {
             let load = &load;
-            scope.spawn(move || {
-                let sending = Sending {
-                    keep_states: false,
-                    clock: &load.clock,
-                    boundaries: true,
-                    waiting: Waiting::Poll,
-                    write_size_bytes: size,
-                    batch: 3,
-                    source: Source::Buffer,
-                    unchanging: false,
-                    warm_up: load.warm_up,
-                    amount: load.amount,
-                    within_ns: LIMIT_NS,
-                    stop: load.stop,
-                };
-                sending.run(&mut from, &mut Numbered).expect("it can begin");
-            });
-            let receiving = Receiving {
-                clock: &load.clock,
-                boundaries: true,
-                waiting: Waiting::Poll,
-                reliable: true,
-                write_size_bytes: size,
-                batch: 3,
-                read_size_bytes: 1 << 16,
-                every_time: false,
-                gaps_of_ns: None,
-                keep_times: 0,
-                quiet_ns: QUIET_NS,
-                within_ns: LIMIT_NS,
-                stop: &AtomicBool::new(false),
-            };
+            scope.spawn(move || load.sending().run(&mut from, &mut Numbered).expect("it can begin"));
+            let receiving = Receiving { stop: &AtomicBool::new(false), ..load.receiving() };
             let mut heard = Hears(load.stop, 0);
             // The sender closes its wires at the end.
             drop(receiving.run(&mut to, &mut heard));

@@ -81,8 +81,7 @@ fn requests_in_flight_and_gaps_close_their_ledger() {
                 let exchange = Exchange { pipeline, gap_ns, ..exchange };
                 case.primary_mut().load = Load::Exchange { exchange, reply_size_bytes: 300 };
             });
-            let order = RoundOrder { case, ..order };
-            let counts = counts(&order);
+            let counts = counts(&RoundOrder { case, ..order });
             assert!(counts.system_calls >= 5 * COUNT, "{transport}: {counts:?}");
         }
     }
@@ -144,11 +143,8 @@ fn a_missing_feature_of_a_transport_fails_the_round_with_its_cause() {
 fn the_cases_own_options_stay_with_the_remedys() {
     let order = order("tcp", "2x2", Remedy::Nodelay);
     let options = Options::parse("nodelay=on,sndbuf=65536").expect("options");
-    let measured = run(&RoundOrder {
-        case: order.case.clone().with(|changed| changed.primary_mut().options = options),
-        ..order
-    })
-    .expect("it runs");
+    let case = order.case.clone().with(|changed| changed.primary_mut().options = options);
+    let measured = run(&RoundOrder { case, ..order }).expect("it runs");
     let server = measured.server().expect("it has a server");
     assert_eq!(option(server, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
     assert_eq!(option(measured.client(), OptionName::Sndbuf).0, Some("65536"));

@@ -131,12 +131,8 @@ fn each_exchange_spans_its_own_calls() {
 #[test]
 fn quick_acknowledgments_are_in_the_servers_trace() {
     let (_, trace, _) = run(&traced("tcp", "2x2", Remedy::Quickack));
-    let reads = of(&trace.server, CallKind::Read).len();
-    assert_eq!(
-        of(&trace.server, CallKind::Quickack).len(),
-        reads + 1,
-        "one before the first read, and one after each"
-    );
+    let [reads, quick] = [CallKind::Read, CallKind::Quickack].map(|kind| of(&trace.server, kind).len());
+    assert_eq!(quick, reads + 1, "one before the first read, and one after each");
     assert_eq!(of(&trace.client, CallKind::Quickack), []);
     for facts in [&trace.client.before, &trace.client.after, &trace.server.before, &trace.server.after] {
         for name in ["netstat.TCPAutoCorking", "socket.drops"] {
@@ -221,10 +217,8 @@ fn a_ping_pong_can_be_traced() {
     let case = Case::ping_pong("tcp").with(|changed| changed.ends.kind = EndKind::Threads);
     let (measured, trace, _) = run(&RoundOrder { case, ..traced("tcp", "2", Remedy::Default) });
     assert_eq!(measured.primary().exchange_counts, None);
-    assert_eq!(
-        (joined(&trace.client, CallKind::Write), joined(&trace.server, CallKind::Write)),
-        (4 * EXCHANGES, 4 * EXCHANGES)
-    );
+    let written = [&trace.client, &trace.server].map(|end| joined(end, CallKind::Write));
+    assert_eq!(written, [4 * EXCHANGES; 2]);
 }
 
 #[test]
@@ -278,10 +272,8 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
 
     let engine = engine(program);
     let order = traced("tcp", "5x2", Remedy::Nodelay);
-    let dies = RoundOrder {
-        case: order.case.clone().with(|changed| changed.ends.kind = EndKind::Processes),
-        ..order.clone()
-    };
+    let case = order.case.clone().with(|changed| changed.ends.kind = EndKind::Processes);
+    let dies = RoundOrder { case, ..order.clone() };
     let finished = engine.run(3, &dies);
     let Outcome::Failed(failure) = &finished.record.outcome else { panic!("{:?}", finished.record.outcome) };
     assert!(failure.cause.contains("cannot receive the answer to message 1: the other end closed"), "{failure:?}");

@@ -8,10 +8,9 @@ use hairpin_engine::control::frames::Frames;
 use hairpin_engine::control::{ControlError, MAX_REPORT_BYTES};
 use hairpin_model::quantities::utc;
 use hairpin_model::{Binding, Failure, FailureKind, Hinted, Refused};
-use rustls::{CertificateError, ClientConnection};
+use rustls::CertificateError;
 use socket2::{Domain, Socket, Type};
 
-use crate::identity;
 use crate::proof::{Role, is_proof, proof, ticket_id};
 use crate::protocol::{Answer, Base64, Greeting, Purpose, VERSION};
 use crate::ticket::Ticket;
@@ -132,11 +131,8 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Contr
     }
 }
 
-fn start_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
-    let config = identity::client_config(ticket.fingerprint);
-    let connection = config.and_then(|config| ClientConnection::new(config, identity::name()));
-    let connection = connection.map_err(|error| server_failure(ticket, "speak TLS with", &error.to_string()))?;
-    Tls::over(socket, connection).map_err(|error| server_failure(ticket, "speak TLS with", &error.to_string()))
+fn over_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
+    Tls::to_server(socket, ticket.fingerprint).map_err(|error| failed(ticket, "speak TLS with", &error.to_string()))
 }
 
 /// Tries the addresses of the host in turn. Returns the socket, the address that answered and the connect time.

@@ -94,31 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn options_of_ssh_and_shell_metacharacters_are_refused() {
-        for text in [
-            "ssh://",
-            "ssh:///",
-            "ssh://@lab",
-            "ssh://-oProxyCommand=id",
-            "ssh://-lab",
-            "ssh://-l@lab",
-            "ssh://me@-lab:22",
-            "ssh://[-::1]",
-            "ssh://lab:0",
-            "ssh://lab:65536",
-            "ssh://lab:",
-            "ssh://lab:ssh",
-            "ssh://2001:db8::1",
-            "ssh://lab/folder",
-            "ssh://lab;id",
-            "ssh://lab id",
-            "ssh://$(id)",
-            "ssh://`id`@lab",
-            "ssh://a'b",
-            "ssh://a%h",
-            "ssh://lab\n",
-            "lab",
-        ] {
+    fn what_could_be_an_option_or_mean_something_to_a_shell_is_refused() {
+        let refused = "ssh://|ssh:///|ssh://@lab|ssh://-oProxyCommand=id|ssh://-lab|ssh://-l@lab|ssh://me@-lab:22|\
+                       ssh://[-::1]|ssh://lab:0|ssh://lab:65536|ssh://lab:|ssh://lab:ssh|ssh://2001:db8::1|\
+                       ssh://lab/folder|ssh://lab;id|ssh://lab id|ssh://$(id)|ssh://`id`@lab|ssh://a'b|ssh://a%h|\
+                       ssh://lab\n|lab";
+        for text in refused.split('|') {
             assert!(SshHost::parse(text).is_err(), "{text:?}");
         }
         let refused = SshHost::parse("ssh://me:secret@lab").unwrap_err().to_string();

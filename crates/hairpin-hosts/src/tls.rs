@@ -5,10 +5,11 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::control::frames::Carrier;
-use rustls::Connection;
+use rustls::{ClientConnection, Connection};
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::linux::wait::{WaitFor, wait_for};
+use crate::identity;
+use crate::linux::wait::{Wants, wait_for};
 use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
 
 /// The connection fails if data stay unacknowledged for this long (`TCP_USER_TIMEOUT`, tcp(7)).
@@ -28,7 +29,17 @@ pub struct Tls {
 pub const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
 impl Tls {
-    /// Wraps a connected socket. The handshake follows.
+    /// To the server whose certificate has that fingerprint, before the handshake.
+    ///
+    /// # Errors
+    /// TLS cannot be set up, or the socket cannot be made non-blocking.
+    pub fn to_server(socket: TcpStream, fingerprint: [u8; 32]) -> io::Result<Self> {
+        let config = identity::client_config(fingerprint);
+        let connection = config.and_then(|config| ClientConnection::new(config, identity::name()));
+        Self::over(socket, connection.map_err(io::Error::other)?)
+    }
+
+    /// Over a connected socket, before the handshake.
     ///
     /// # Errors
     /// A socket option cannot be set.
@@ -213,11 +224,11 @@ impl Drop for Tls {
 mod tests {
     use hairpin_engine::control::frames::Frames;
     use hairpin_engine::control::{Control, ControlError, Message};
-    use rustls::{ClientConnection, ServerConnection};
+    use rustls::ServerConnection;
     use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
-    use crate::identity::{self, Identity};
+    use crate::identity::Identity;
 
     const PATIENT: Duration = Duration::from_secs(20);
 
@@ -225,11 +236,6 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         [client, listener.accept().unwrap().0]
-    }
-
-    fn client(socket: TcpStream, fingerprint: [u8; 32]) -> Tls {
-        let config = identity::client_config(fingerprint).unwrap();
-        Tls::over(socket, ClientConnection::new(config, identity::name()).unwrap()).unwrap()
     }
 
     fn server(socket: TcpStream, identity: &Identity) -> Tls {
@@ -240,7 +246,8 @@ mod tests {
     fn connected() -> [Tls; 2] {
         let identity = Identity::make().unwrap();
         let [one, other] = sockets();
-        let (mut client, mut server) = (client(one, identity.fingerprint()), server(other, &identity));
+        let (mut client, mut server) =
+            (Tls::to_server(one, identity.fingerprint()).unwrap(), server(other, &identity));
         std::thread::scope(|scope| {
             let deadline = Instant::now() + PATIENT;
             let server = scope.spawn(|| server.handshake_until(Instant::now() + PATIENT));
@@ -278,7 +285,7 @@ mod tests {
     fn a_server_of_another_fingerprint_is_refused_by_the_client() {
         let identity = Identity::make().unwrap();
         let [one, other] = sockets();
-        let (mut client, mut server) = (client(one, [0; 32]), server(other, &identity));
+        let (mut client, mut server) = (Tls::to_server(one, [0; 32]).unwrap(), server(other, &identity));
         std::thread::scope(|scope| {
             let deadline = Instant::now() + PATIENT;
             let server = scope.spawn(|| server.handshake_until(Instant::now() + PATIENT));

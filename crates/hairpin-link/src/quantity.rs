@@ -219,30 +219,24 @@ mod tests {
 
     #[test]
     fn errors_have_a_problem_and_a_hint() {
-        let said = |result: Result<u64, Refused>| {
+        for (result, said) in [
+            (time_ns("5"), "`5` has no unit (for instance 23.5ms, 200us or 1s)"),
+            (time_ns("-5ms"), "`-5ms` is not a time (for instance 23.5ms, 200us or 1s)"),
+            (time_ns("0.5ns"), "`0.5ns` is finer than 1 ns (write fewer decimals)"),
+            (time_ns("2000min"), "`2000min` is too large (at most 1 hour)"),
+            (rate_bits_per_s("0mbit"), "a rate of 0 lets nothing through (for an outage use `outage=2s-5s`)"),
+            (rate_bits_per_s("1MB/s"), "`1MB/s` is not a rate in bits per second (rates are in bits: 8mbit)"),
+            (
+                rate_bits_per_s("80Mbps"),
+                "`80Mbps` is not a rate in bits per second (write 80mbit; `bps` can mean bits or bytes)",
+            ),
+            (share("120%").map(|_| 0), "`120%` is too large (at most 100%)"),
+            (bytes("64k"), "`64k` is not a number of bytes (for instance 64KiB, 3000B or 1MiB)"),
+            (whole("-1"), "`-1` is not a whole number (for instance 17)"),
+        ] {
             let bad = result.unwrap_err();
-            format!("{} ({})", bad.what, bad.hint)
-        };
-        assert_eq!(said(time_ns("5")), "`5` has no unit (for instance 23.5ms, 200us or 1s)");
-        assert_eq!(said(time_ns("-5ms")), "`-5ms` is not a time (for instance 23.5ms, 200us or 1s)");
-        assert_eq!(said(time_ns("0.5ns")), "`0.5ns` is finer than 1 ns (write fewer decimals)");
-        assert_eq!(said(time_ns("2000min")), "`2000min` is too large (at most 1 hour)");
-        assert_eq!(
-            said(rate_bits_per_s("0mbit")),
-            "a rate of 0 lets nothing through (for an outage use \
-                                                    `outage=2s-5s`)"
-        );
-        assert_eq!(
-            said(rate_bits_per_s("1MB/s")),
-            "`1MB/s` is not a rate in bits per second (rates are in bits: 8mbit)"
-        );
-        assert_eq!(
-            said(rate_bits_per_s("80Mbps")),
-            "`80Mbps` is not a rate in bits per second (write 80mbit; `bps` can mean bits or bytes)"
-        );
-        assert_eq!(said(share("120%").map(|_| 0)), "`120%` is too large (at most 100%)");
-        assert_eq!(said(bytes("64k")), "`64k` is not a number of bytes (for instance 64KiB, 3000B or 1MiB)");
-        assert_eq!(said(whole("-1")), "`-1` is not a whole number (for instance 17)");
+            assert_eq!(format!("{} ({})", bad.what, bad.hint), said);
+        }
     }
 
     proptest! {

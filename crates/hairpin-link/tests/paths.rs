@@ -108,10 +108,17 @@ proptest! {
     }
 
     #[test]
-    fn every_packet_has_as_many_outcomes_as_it_says(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+    fn every_packet_has_its_outcomes_in_order_of_time_and_none_before_it_arrives(
+        profile in common::profile(), arrivals in common::arrivals(), seed: u64,
+    ) {
         let outcomes = simulate(&mut link(&profile, seed), &arrivals);
+        prop_assert!(outcomes.is_sorted_by_key(|line| line.outcome.fate.at_ns()));
         let mut found: BTreeMap<(Direction, u64), Vec<Outcome>> = BTreeMap::new();
         for LogLine { outcome, .. } in outcomes {
+            prop_assert!(outcome.fate.at_ns() >= outcome.arrived_ns);
+            if let Fate::Leaves { corrupted_bit: Some(bit), .. } = outcome.fate {
+                prop_assert!(bit < outcome.size_bytes * 8);
+            }
             found.entry((outcome.direction, outcome.number)).or_default().push(outcome);
         }
         prop_assert_eq!(found.len(), arrivals.len());
@@ -119,18 +126,6 @@ proptest! {
             prop_assert!(outcomes.iter().all(|outcome| usize::from(outcome.outcomes) == outcomes.len()), "{:?}", outcomes);
             let copies: u8 = outcomes.iter().map(|outcome| outcome.copy).sum();
             prop_assert_eq!(usize::from(copies), outcomes.len() - 1);
-        }
-    }
-
-    #[test]
-    fn outcomes_come_in_order_of_time_and_never_before_their_packet(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
-        let outcomes = simulate(&mut link(&profile, seed), &arrivals);
-        prop_assert!(outcomes.is_sorted_by_key(|line| line.outcome.fate.at_ns()));
-        for LogLine { outcome, .. } in outcomes {
-            prop_assert!(outcome.fate.at_ns() >= outcome.arrived_ns);
-            if let Fate::Leaves { corrupted_bit: Some(bit), .. } = outcome.fate {
-                prop_assert!(bit < outcome.size_bytes * 8);
-            }
         }
     }
 
@@ -184,7 +179,21 @@ proptest! {
     /// on a virtual machine with 2 CPUs, and found nothing.
     #[test]
     fn nothing_panics_and_the_ledger_closes_whatever_the_calls(profile in common::profile(), calls in hostile_calls(), seed: u64) {
-        assert_survived(&profile, calls, seed);
+        let mut link = link(&profile, seed);
+        let mut outcomes = Vec::new();
+        for (now_ns, packet, call) in calls {
+            match call {
+                0 => link.advance(now_ns, &mut outcomes),
+                1 => link.arrive(Direction::Up, packet, now_ns),
+                _ => link.arrive(Direction::Down, packet, now_ns),
+            }
+            let _ = link.next_event_ns();
+        }
+        assert_closed(&link.record(None));
+        link.advance(u64::MAX, &mut outcomes);
+        let record = link.record(None);
+        assert_closed(&record);
+        assert_eq!(record.packets.inside, 0);
     }
 }
 
@@ -203,22 +212,9 @@ fn hostile_calls() -> impl Strategy<Value = Vec<HostileCall>> {
     prop::collection::vec((time, packet, 0_u8..3), 0..60)
 }
 
-fn assert_survived(profile: &Profile, calls: Vec<HostileCall>, seed: u64) {
-    let mut link = link(profile, seed);
-    let mut outcomes = Vec::new();
-    for (now_ns, packet, call) in calls {
-        match call {
-            0 => link.advance(now_ns, &mut outcomes),
-            1 => link.arrive(Direction::Up, packet, now_ns),
-            _ => link.arrive(Direction::Down, packet, now_ns),
-        }
-        let _ = link.next_event_ns();
-    }
-    assert_closed(&link.record(None));
-    link.advance(u64::MAX, &mut outcomes);
-    let record = link.record(None);
-    assert_closed(&record);
-    assert_eq!(record.packets.inside, 0);
+/// A packet with data in the `Up` direction.
+fn arrival(number: u64, at_ns: u64, size_bytes: u32) -> Arrival {
+    Arrival { at_ns, direction: Direction::Up, packet: Packet { number, size_bytes, carries_data: true } }
 }
 
 #[test]
@@ -226,8 +222,7 @@ fn an_arrival_stamped_before_the_last_call_counts_as_coming_then() {
     let mut link = link(&"delay=1ms".parse().unwrap(), 0);
     let mut outcomes = Vec::new();
     link.advance(5_000_000, &mut outcomes);
-    let packet = Packet { number: 0, size_bytes: 100, carries_data: true };
-    link.arrive(Direction::Up, packet, 4_000_000);
+    link.arrive(Direction::Up, arrival(0, 4_000_000, 100).packet, 4_000_000);
     assert_eq!(link.next_event_ns(), Some(6_000_000));
     link.advance(6_000_000, &mut outcomes);
     assert_eq!((outcomes[0].arrived_ns, outcomes[0].fate.at_ns()), (5_000_000, 6_000_000));
@@ -237,22 +232,15 @@ fn an_arrival_stamped_before_the_last_call_counts_as_coming_then() {
 #[test]
 fn the_next_event_looks_through_the_stages_that_take_a_known_time() {
     let mut link = link(&"up=12mbit delay=20ms".parse().unwrap(), 0);
-    let packet = Packet { number: 0, size_bytes: 1500, carries_data: true };
-    link.arrive(Direction::Up, packet, 0);
+    link.arrive(Direction::Up, arrival(0, 0, 1500).packet, 0);
     assert_eq!(link.next_event_ns(), Some(21_000_000));
 }
 
 #[test]
 fn a_log_line_has_a_column_for_each_word_of_the_header() {
     let mut link = link(&"up=12mbit up.queue=1packets down.corrupt=100%".parse().unwrap(), 7);
-    let packet = |number| Packet { number, size_bytes: 1500, carries_data: true };
-    let arrival = |direction, number| Arrival { at_ns: 5, direction, packet: packet(number) };
-    let arrivals = [
-        arrival(Direction::Up, 0),
-        arrival(Direction::Up, 1),
-        arrival(Direction::Up, 2),
-        arrival(Direction::Down, 0),
-    ];
+    let down = Arrival { direction: Direction::Down, ..arrival(0, 5, 1500) };
+    let arrivals = [arrival(0, 5, 1500), arrival(1, 5, 1500), arrival(2, 5, 1500), down];
     let lines: Vec<String> = simulate(&mut link, &arrivals).iter().map(ToString::to_string).collect();
     assert_eq!(lines[0], "up 2 0 1500 5 - - dropped:queue:full@5");
     assert!(lines[1].starts_with("down 0 0 1500 5 5 5 left:bit="), "{}", lines[1]);
@@ -266,12 +254,7 @@ fn a_log_line_has_a_column_for_each_word_of_the_header() {
 #[test]
 fn of_simultaneous_events_the_one_farther_along_comes_first() {
     let mut link = link(&"delay=1ms reorder=50%/1ms".parse().unwrap(), 7);
-    let arrival = |number| Arrival {
-        at_ns: number * 1_000_000,
-        direction: Direction::Up,
-        packet: Packet { number, size_bytes: 100, carries_data: true },
-    };
-    let arrivals: Vec<Arrival> = (0..1000).map(arrival).collect();
+    let arrivals: Vec<Arrival> = (0..1000).map(|number| arrival(number, number * 1_000_000, 100)).collect();
     let numbers: Vec<u64> = simulate(&mut link, &arrivals).iter().map(|line| line.outcome.number).collect();
     assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
     assert_eq!(link.path(Direction::Up).packets().reordered, 0);
@@ -280,8 +263,7 @@ fn of_simultaneous_events_the_one_farther_along_comes_first() {
 #[test]
 fn a_copy_right_behind_its_packet_is_duplicated_and_not_reordered() {
     let mut link = link(&"duplicate=100%".parse().unwrap(), 7);
-    let packet = Packet { number: 0, size_bytes: 100, carries_data: true };
-    let _ = simulate(&mut link, &[Arrival { at_ns: 0, direction: Direction::Up, packet }]);
+    let _ = simulate(&mut link, &[arrival(0, 0, 100)]);
     let record = link.record(None);
     let stage = record.up.stages.iter().find(|stage| stage.stage == "duplicate").unwrap();
     assert_eq!(
@@ -294,12 +276,9 @@ fn a_copy_right_behind_its_packet_is_duplicated_and_not_reordered() {
 #[test]
 fn drops_beyond_the_limit_of_the_list_are_counted() {
     let mut link = link(&"up.loss=100%".parse().unwrap(), 7);
-    let arrival = |number| Arrival {
-        at_ns: number,
-        direction: Direction::Up,
-        packet: Packet { number, size_bytes: 100, carries_data: number % 2 == 0 },
-    };
-    let _ = simulate(&mut link, &(0..1500).map(arrival).collect::<Vec<_>>());
+    let mut arrivals: Vec<Arrival> = (0..1500).map(|number| arrival(number, number, 100)).collect();
+    arrivals[3].packet.carries_data = false;
+    let _ = simulate(&mut link, &arrivals);
     let up = link.record(None).up;
     assert_eq!((up.drops.len(), up.drops_unlisted), (1000, 500));
     let third = &up.drops[3];

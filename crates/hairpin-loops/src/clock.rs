@@ -212,5 +212,7 @@ mod tests {
         clock.sleep_until(9);
         clock.sleep_until(3);
         assert_eq!(clock.now_ns(), 9, "it never goes back");
+        clock.spin_until(12);
+        assert_eq!(clock.now_ns(), 12);
     }
 }

@@ -225,7 +225,15 @@ mod tests {
 
     use super::*;
 
-    /// The ledger if `received` of 20 measured messages and `warm_up` of 10 warm-up messages arrived.
+    fn socket_drops(count: u32) -> Fact {
+        Fact::number(fact_names::SOCKET_DROPS, count.into())
+    }
+
+    fn lost(ledger: &Ledger) -> Vec<(&str, u64)> {
+        ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).collect()
+    }
+
+    /// The ledger if `received` of 20 messages and `warm_up` of 10 warm-up messages arrived.
     fn one_way(received: u64, warm_up: u64, link: LinkLosses, facts: [&[Fact]; 2]) -> Ledger {
         let refused = Sent { messages: 20, refused: 1, ..Sent::default() };
         let sender = Streamed { sent: 20, warm_up_sent: 10, departures: Some(refused), ..Streamed::default() };
@@ -239,21 +247,15 @@ mod tests {
     fn a_one_way_ledger_has_each_cause_from_its_own_counter() {
         let from = [Fact::number(fact_names::QDISC_DROPS, 2.0), Fact::number(fact_names::DEVICE_DROPS, 50.0)];
         let to = [
-            Fact::number(fact_names::SOCKET_DROPS, 3.0),
+            socket_drops(3),
             Fact::number(fact_names::DEVICE_DROPS, 4.0),
             Fact::number(fact_names::QDISC_DROPS, 60.0),
         ];
         let link = LinkLosses { measured: 5, in_warm_up: 0, not_carried: 1 };
         let ledger = one_way(4, 10, link, [&from, &to]);
-        let lost = [
-            ("device", 4),
-            ("link", 5),
-            ("qdisc", 2),
-            ("receive-buffer-overflow", 3),
-            ("relay", 1),
-            ("send-buffer", 1),
-        ];
-        assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(lost), "{ledger:?}");
+        let buffers = [("receive-buffer-overflow", 3), ("relay", 1), ("send-buffer", 1)];
+        let expected = [&[("device", 4), ("link", 5), ("qdisc", 2)][..], &buffers].concat();
+        assert_eq!(lost(&ledger), expected);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (20, 4, 0));
     }
 
@@ -263,34 +265,30 @@ mod tests {
         let link = LinkLosses { measured: 2, in_warm_up: 3, not_carried: 0 };
         let apart = one_way(17, 7, link, none);
         assert_eq!((apart.sent, apart.received, apart.lost["link"], apart.unexplained), (20, 17, 2, 0));
-        let covered = one_way(17, 6, link, [&[], &[Fact::number(fact_names::SOCKET_DROPS, 1.0)]]);
+        let covered = one_way(17, 6, link, [&[], &[socket_drops(1)]]);
         assert_eq!((covered.sent, covered.received, covered.lost["link"], covered.unexplained), (30, 23, 5, 0));
     }
 
     #[test]
     fn a_clean_warm_up_stays_out_of_the_ledger() {
         let tally = Tally { sent: 10, received: 9, warm_up_sent: 5, warm_up_received: 5, ..Tally::default() };
-        let ledger = tally.ledger(false, &[], &[Fact::number(fact_names::SOCKET_DROPS, 1.0)], None);
+        let ledger = tally.ledger(false, &[], &[socket_drops(1)], None);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (10, 9, 0));
-        assert_eq!(ledger.lost, BTreeMap::from([("receive-buffer-overflow-server".to_owned(), 1)]));
+        assert_eq!(lost(&ledger), [("receive-buffer-overflow-server", 1)]);
     }
 
     #[test]
     fn drops_of_a_reliable_transport_are_not_losses() {
         let tally = Tally { sent: 10, received: 10, ..Tally::default() };
-        let ledger = tally.ledger(
-            true,
-            &[Fact::number(fact_names::SOCKET_DROPS, 3.0)],
-            &[Fact::number(fact_names::SOCKET_DROPS, 1.0)],
-            Some(&BTreeMap::from([("link-loss".to_owned(), 2)])),
-        );
+        let link = BTreeMap::from([("link-loss".to_owned(), 2)]);
+        let ledger = tally.ledger(true, &[socket_drops(3)], &[socket_drops(1)], Some(&link));
         assert_eq!((ledger.lost.len(), ledger.unexplained), (0, 0));
     }
 
     #[test]
     fn losses_of_link_and_buffers_are_separate() {
         let tally = Tally { sent: 20, received: 12, late: 1, duplicated: 3, ..Tally::default() };
-        let echo = [Fact::number(fact_names::SOCKET_DROPS, 5.0), Fact::number(fact_names::UDP_BUFFER_ERRORS, 2.0)];
+        let echo = [socket_drops(5), Fact::number(fact_names::UDP_BUFFER_ERRORS, 2.0)];
         let link =
             ["link-loss", "link-corrupt", "link-queue"].map(str::to_owned).into_iter().zip([2, 3, 0]).collect();
         let ledger = tally.ledger(false, &[], &echo, Some(&link));
@@ -306,20 +304,18 @@ mod tests {
         // Of 20 messages the link lost 2, and 12 were answered, so 6 are missing. But the buffers had no room for 9
         // packets.
         let tally = Tally { sent: 20, received: 12, ..Tally::default() };
-        let (echo, client) =
-            ([Fact::number(fact_names::SOCKET_DROPS, 5.0)], [Fact::number(fact_names::SOCKET_DROPS, 4.0)]);
-        let lost = BTreeMap::from([("link-loss".to_owned(), 2)]);
-        let ledger = tally.ledger(false, &client, &echo, Some(&lost));
+        let link = BTreeMap::from([("link-loss".to_owned(), 2)]);
+        let ledger = tally.ledger(false, &[socket_drops(4)], &[socket_drops(5)], Some(&link));
         let counted =
             [("link-loss", 2), ("receive-buffer-overflow-client", 4), ("receive-buffer-overflow-server", 5)];
-        assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(counted), "{ledger:?}");
+        assert_eq!(lost(&ledger), counted);
         assert_eq!(ledger.unexplained, -3, "copies were dropped too, and no counter says how many");
     }
 
     #[test]
     fn a_warm_up_that_lost_messages_is_covered_too() {
         let tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received: 3, ..Tally::default() };
-        let ledger = tally.ledger(false, &[Fact::number(fact_names::SOCKET_DROPS, 2.0)], &[], None);
+        let ledger = tally.ledger(false, &[socket_drops(2)], &[], None);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
     }
 
@@ -336,9 +332,9 @@ mod tests {
             Fact::number(fact_names::ANSWERED, answered.into()),
             Fact::number(fact_names::DUPLICATED_UP, copied.into()),
             Fact::number(fact_names::REORDERED_UP, overtaken.into()),
-            Fact::number(fact_names::SOCKET_DROPS, overflown[0].into()),
+            socket_drops(overflown[0]),
         ];
-        client.ledger(false, &[Fact::number(fact_names::SOCKET_DROPS, overflown[1].into())], &server, None)
+        client.ledger(false, &[socket_drops(overflown[1])], &server, None)
     }
 
     #[test]
@@ -359,13 +355,13 @@ mod tests {
         let (up, down) = (ledger.up.unwrap(), ledger.down.unwrap());
         assert_eq!(up, Way { sent: 100, received: 90, duplicated: 2, reordered: 6 });
         assert_eq!(down, Way { sent: 90, received: 82, duplicated: 4, reordered: 3 });
-        let lost = [
+        let expected = [
             (ledger::NETWORK_DOWN, 7),
             (ledger::NETWORK_UP, 3),
             ("receive-buffer-overflow-client", 1),
             ("receive-buffer-overflow-server", 7),
         ];
-        assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(lost), "{ledger:?}");
+        assert_eq!(lost(&ledger), expected);
         assert_eq!((ledger.sent, ledger.received, ledger.late, ledger.unexplained), (100, 78, 4, 0));
     }
 
@@ -396,23 +392,18 @@ mod tests {
     #[test]
     fn losses_of_other_programs_on_the_interfaces_are_not_counted() {
         let sent = Streamed { sent: 20, ..Streamed::default() };
-        let lost = |received, qdisc: u32, device: u32| {
+        let assert_lost = |received, [qdisc, device]: [u32; 2], expected: &[(&str, u64)]| {
             let received = Streamed { received, ..Streamed::default() };
             let [from, to] = [(fact_names::QDISC_DROPS, qdisc), (fact_names::DEVICE_DROPS, device)]
-                .map(|(name, count)| [Fact::number(name, count.into()), Fact::number(fact_names::SOCKET_DROPS, 1.0)]);
+                .map(|(name, count)| [Fact::number(name, count.into()), socket_drops(1)]);
             let ends = [OneWayEnd { counted: &sent, facts: &from }, OneWayEnd { counted: &received, facts: &to }];
             let ledger = between_hosts(false, true, ends[0], ends[1]);
-            assert_eq!(ledger.unexplained, 0, "{ledger:?}");
-            ledger.lost.into_iter().collect::<Vec<_>>()
+            assert_eq!((lost(&ledger), ledger.unexplained), (expected.to_vec(), 0));
         };
-        let of = |parts: &[(&str, u64)]| {
-            parts.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<Vec<_>>()
-        };
-        assert_eq!(lost(19, 50, 50), of(&[(ledger::RECEIVE_BUFFER, 1)]));
-        assert_eq!(lost(12, 3, 50), of(&[(ledger::DEVICE, 4), (ledger::QDISC, 3), (ledger::RECEIVE_BUFFER, 1)]));
-        let with_network =
-            of(&[(ledger::DEVICE, 2), (ledger::NETWORK_UP, 2), (ledger::QDISC, 3), (ledger::RECEIVE_BUFFER, 1)]);
-        assert_eq!(lost(12, 3, 2), with_network);
+        let buffer = (ledger::RECEIVE_BUFFER, 1);
+        assert_lost(19, [50, 50], &[buffer]);
+        assert_lost(12, [3, 50], &[(ledger::DEVICE, 4), (ledger::QDISC, 3), buffer]);
+        assert_lost(12, [3, 2], &[(ledger::DEVICE, 2), (ledger::NETWORK_UP, 2), (ledger::QDISC, 3), buffer]);
     }
 
     #[test]

@@ -25,15 +25,20 @@ pub(crate) fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
     RoundOrder { warm_up: Extent::Count(warm_up), timeout_ns: TIMEOUT_NS, ..RoundOrder::of(case, count) }
 }
 
+/// The result over a wire that may also be used afterwards.
+fn travel_over(
+    wire: &mut ScriptedWire,
+    clock: &ManualClock,
+    order: &RoundOrder,
+    lossy: bool,
+) -> Result<ClientResult, Failure> {
+    let stop = AtomicBool::new(false);
+    run_client(&Client { clock, order, lossy, boundaries: true, phases: None, stop: &stop }, wire, &mut Alone)
+}
+
 fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<ClientResult, Failure> {
     let clock = ManualClock::default();
-    let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
-    let stop = AtomicBool::new(false);
-    run_client(
-        &Client { clock: &clock, order, lossy, boundaries: true, phases: None, stop: &stop },
-        &mut wire,
-        &mut Alone,
-    )
+    travel_over(&mut ScriptedWire::new(&clock, acts, TIMEOUT_NS), &clock, order, lossy)
 }
 
 #[test]
@@ -153,26 +158,21 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
     assert_eq!(samples.latency.max(), 872);
 }
 
-/// The result of a loop over a wire on which each send takes 1.5 times the gap between messages, so that the generator
-/// never catches up.
+/// The result over a wire on which each send takes one and a half times the gap between messages, so that the
+/// generator never catches up.
 fn travel_behind_time(order: &RoundOrder) -> ClientResult {
-    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let clock = ManualClock::default();
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
-    run_client(
-        &Client { clock: &clock, order, lossy: false, boundaries: true, phases: None, stop: &stop },
-        &mut wire,
-        &mut Alone,
-    )
-    .unwrap()
+    travel_over(&mut wire, &clock, order, false).unwrap()
 }
 
 #[test]
-fn an_open_loop_counts_from_when_a_message_was_due() {
+fn an_open_loop_counts_from_when_a_message_was_due_and_takes_answers_between_two_late_sends() {
     let client_result = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
     let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!(samples.due_ns, [0, 1000, 2000, 3000]);
     assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500], "all but the first are late");
-    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000]);
+    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each after its send, not after the last one");
     assert_eq!(
         samples.latencies_ns().collect::<Vec<_>>(),
         [1500, 2000, 2500, 3000],
@@ -181,14 +181,6 @@ fn an_open_loop_counts_from_when_a_message_was_due() {
     let (service, lateness) = (samples.service.unwrap(), samples.lateness.unwrap());
     assert_eq!((service.max(), lateness.max()), (1500, 1500));
     assert!(samples.latency.equivalent(samples.latency.max(), 3000), "{}", samples.latency.max());
-}
-
-#[test]
-fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
-    let client_result = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
-    let samples = client_result.recorder.finish(client_result.origin_ns);
-    assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500]);
-    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each after its send, not after the last one");
 }
 
 #[test]

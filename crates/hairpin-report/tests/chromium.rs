@@ -28,14 +28,26 @@ struct Picture {
 
 fn chromium() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("HAIRPIN_CHROMIUM").map(PathBuf::from) {
-        return if named.is_file() {
-            Ok(named)
-        } else {
-            Err(format!("HAIRPIN_CHROMIUM={} is no file", named.display()))
-        };
+        let problem = format!("HAIRPIN_CHROMIUM={} is no file", named.display());
+        return Some(named).filter(|named| named.is_file()).ok_or(problem);
     }
     let names = ["chromium-browser", "google-chrome", "chromium"].map(program);
     names.into_iter().reduce(Result::or).expect("some names")
+}
+
+/// A browser without a window, with its profile in the folder, for that file there; `dark` is the reader's preferred
+/// scheme.
+fn browsing(browser: &Path, folder: &Path, file: &str, dark: bool) -> Command {
+    let mut command = Command::new(browser);
+    command
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"])
+        .args(["--no-first-run", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"])
+        .arg(format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }))
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("file://{}", folder.join(file).display()))
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    command
 }
 
 /// Takes a picture of a page; `dark` is the reader's preferred scheme.
@@ -43,20 +55,9 @@ fn picture(browser: &Path, page: &str, width: usize, dark: bool) -> Picture {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, png) = (folder.path().join("report.html"), folder.path().join("report.png"));
     std::fs::write(&file, page).expect("the page is written");
-    let scheme = if dark { 0 } else { 1 };
-    let mut child = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"])
-        .args(["--no-first-run", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"])
-        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
-        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-        .arg(format!("--window-size={width},{HEIGHT}"))
-        .arg(format!("--screenshot={}", png.display()))
-        .arg(format!("file://{}", file.display()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the browser starts");
+    let mut command = browsing(browser, folder.path(), "report.html", dark);
+    command.arg(format!("--window-size={width},{HEIGHT}")).arg(format!("--screenshot={}", png.display()));
+    let mut child = command.stdout(Stdio::null()).spawn().expect("the browser starts");
     let begun = Instant::now();
     let status = loop {
         match child.try_wait().expect("the browser can be waited for") {
@@ -236,16 +237,9 @@ fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde
         ));
     }
     file("frames.html", &around);
-    let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"])
-        .args(["--no-first-run", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"])
-        .args(["--timeout=60000", "--virtual-time-budget=5000", "--dump-dom"])
-        .arg(format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }))
-        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-        .arg(format!("file://{}", folder.path().join("frames.html").display()))
-        .stderr(Stdio::null())
-        .output()
-        .expect("the browser starts");
+    let mut command = browsing(browser, folder.path(), "frames.html", dark);
+    let output = command.args(["--timeout=60000", "--virtual-time-budget=5000", "--dump-dom"]).output();
+    let output = output.expect("the browser starts");
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
     let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).expect("it measured").0;
     let told: serde_json::Value = serde_json::from_str(title).expect("it says JSON");

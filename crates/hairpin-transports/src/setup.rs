@@ -46,6 +46,12 @@ impl Cookie {
 const MIN_OPENING_TIMEOUT_ACROSS_A_LINK: Duration = Duration::from_secs(10);
 
 impl Setup {
+    /// Both ends on this host, at any port, without options and with the cookie of zeros.
+    pub fn new(waiting: Waiting, timeout: Duration, largest_message: usize) -> Self {
+        let (options, binding) = (Options::default(), Binding::default());
+        Self { options, waiting, timeout, largest_message, port: 0, cookie: Cookie::default(), server: None, binding }
+    }
+
     /// Time-out of accept and connect.
     pub fn opening_timeout(&self) -> Duration {
         if self.server.is_some() { self.timeout.max(MIN_OPENING_TIMEOUT_ACROSS_A_LINK) } else { self.timeout }

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use hairpin_model::options::OptionName;
-use hairpin_model::{AnsweredBy, Binding, Options, Waiting};
+use hairpin_model::{AnsweredBy, Options, Waiting};
 use hairpin_transports::{ALL, Batch, Cookie, Interest, Setup, Transport, Wire, WireSet};
 
 use crate::counting::allocations_of;
@@ -91,19 +91,9 @@ fn echo(wire: &mut dyn Wire) -> u64 {
 
 /// Allocations of the client, and of the server if there is one.
 fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
-    let timeout = Duration::from_secs(20);
     let has_nagle = transport.card().options.contains(&OptionName::Nodelay);
     let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("a valid option");
-    let setup = Setup {
-        options,
-        waiting,
-        timeout,
-        largest_message: SIZE,
-        port: 0,
-        cookie: Cookie([1; 16]),
-        server: None,
-        binding: Binding::default(),
-    };
+    let setup = Setup { options, cookie: Cookie([1; 16]), ..Setup::new(waiting, Duration::from_secs(20), SIZE) };
     if transport.card().answered_by == AnsweredBy::Kernel {
         let mut wire = transport.connect("127.0.0.1", &setup).and_then(|mut one| one.open()).expect("connect");
         return (client(&mut *wire), None);

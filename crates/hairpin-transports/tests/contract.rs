@@ -23,7 +23,7 @@ mod waiting_batches;
 
 use std::sync::{PoisonError, RwLock};
 
-use hairpin_model::{Card, Protocol, Waiting};
+use hairpin_model::{Card, Protocol, Reach, Waiting};
 use hairpin_testing::or_skip;
 use hairpin_transports::{ALL, Transport};
 
@@ -35,74 +35,91 @@ type Check = fn(&Subject) -> Checked;
 /// Transports for tests only.
 const DOUBLES: &[&dyn Transport] = &[&SeveralStreams];
 
-/// The checks: name, whether it also applies to transports that the kernel answers, and function.
-const CHECKS: &[(&str, bool, Check)] = &[
-    ("every byte arrives as it was sent", true, delivery::integrity),
-    ("order and boundaries are as on the card", false, delivery::order_and_boundaries),
-    ("two messages in flight each way", false, delivery::both_ways_at_once),
-    ("wait and try_receive", true, delivery::wait_and_try),
-    ("a buffer that is too small cuts a message off", false, delivery::short_buffer),
-    ("the largest message is what the kernel takes", true, delivery::largest),
-    ("a receiver that does not read", false, pressure::back_pressure),
-    ("answers that nobody reads", true, pressure::overflow),
-    ("batches arrive as they were sent", false, batches::delivered),
-    ("the system calls of batches are counted", false, batches::counted),
-    ("batches that may wait move by one call each", false, waiting_batches::moved),
-    ("a receive of a batch waits in the call", false, waiting_batches::receiver_sleeps),
-    ("a send of a batch waits in the call", false, waiting_batches::sender_sleeps),
-    ("a batch is one packet with UDP's offload", false, offloads::joined),
-    ("messages of a packet are taken one by one", false, offloads::one_by_one),
-    ("sends without a copy are counted and lose nothing", false, offloads::without_copy),
-    ("sends without a copy that nobody receives", false, offloads::without_copy_full),
-    ("sends without a copy beside kernel time stamps", false, offloads::without_copy_stamped),
-    ("bytes of a file arrive as they were sent", false, files::sent),
-    ("bytes of a file to a receiver that does not read", false, files::full),
-    ("sends that do not wait fill a wire and lose nothing", false, batches::full),
-    ("sends that are repeated arrive as often as is counted", false, batches::repeated),
-    ("batches before a close", false, batches::closed),
-    ("a set tells which wires can be received from", false, sets::tell),
-    ("a set tells which wires have room", false, sets::room),
-    ("a clean close", false, closing::clean_close),
-    ("a close while the other end receives", false, closing::gone_while_receiving),
-    ("a close while the other end sends", false, closing::gone_while_sending),
-    ("a close before accept", false, closing::gone_before_accept),
-    ("the other process is killed", false, other_process::killed),
-    ("time-outs of accept and connect", false, time_outs::opening),
-    ("time-outs of receive", true, time_outs::receiving),
-    ("a wait ends by its own timer", true, time_outs::waiting),
-    ("signals do not end a wait", true, time_outs::signals),
-    ("invalid addresses", true, opening::bad_addresses),
-    ("setups that are refused", true, opening::refused_setups),
-    ("an address serves one client", false, opening::one_client),
-    ("a second client", false, connections::second_client),
-    ("a second wire", true, connections::second_wire),
-    ("an accept that is abandoned", false, connections::abandoned),
-    ("a port that is handed over", true, connections::handed_port),
-    ("a connection that is handed over", true, connections::handed_connection),
-    ("a port that is occupied", false, opening::occupied_port),
-    ("a server across a link, or a clear refusal", true, links::server_end),
-    ("a farewell leaves the way back open", false, links::farewell),
-    ("a hello that a message has overtaken", false, links::overtaken_hello),
-    ("strangers before the client", false, links::strangers),
-    ("options are granted and read back", true, options::granted),
-    ("options are refused", true, options::refused),
-    ("counters", true, options::counters),
-    ("byte streams, and only they, offer a stream", true, streams::offered),
-    ("bytes sent in parts arrive whole and in order", false, streams::in_parts),
-    ("sends in parts to a receiver that does not read", false, streams::full),
-    ("sends in parts to an end that is gone", false, streams::gone),
-    ("switches take effect at once", false, streams::switches),
-    ("system calls are counted", false, streams::counted),
-    ("segments are counted", false, streams::segments),
-    ("a cork holds and releases", false, streams::cork),
-    ("TCP offers kernel time stamps", true, stamps::offered),
-    ("each segment is stamped by its last byte", false, stamps::by_segment),
-    ("Nagle's algorithm shows in the stamps", false, stamps::nagle),
-    ("what is received is stamped", false, stamps::received),
-    ("stamps of acknowledgments are left out where they are not wanted", false, stamps::without_acknowledgments),
-    ("stamps are not in the way of an acknowledgment", false, stamps::out_of_the_way),
-    ("stamps do not end a wait", false, stamps::waiting),
-    ("stamps with a receiver that does not read", false, stamps::full),
+/// Whether a check is for a transport.
+type IsFor = fn(&Subject) -> bool;
+
+const ALL_OF_THEM: IsFor = |_| true;
+
+/// The checks: name, which transports it is for, and function.
+const CHECKS: &[(&str, IsFor, Check)] = &[
+    ("every byte arrives as it was sent", ALL_OF_THEM, delivery::integrity),
+    ("order and boundaries are as on the card", Subject::has_server, delivery::order_and_boundaries),
+    ("two messages in flight each way", Subject::has_server, delivery::both_ways_at_once),
+    ("wait and try_receive", ALL_OF_THEM, delivery::wait_and_try),
+    ("a buffer that is too small cuts a message off", Subject::has_server, delivery::short_buffer),
+    ("the largest message is what the kernel takes", ALL_OF_THEM, delivery::largest),
+    ("a receiver that does not read", Subject::is_reliable, pressure::back_pressure),
+    ("answers that nobody reads", |subject| !subject.card.reliable, pressure::overflow),
+    ("batches arrive as they were sent", Subject::has_server, batches::delivered),
+    ("the system calls of batches are counted", Subject::has_server, batches::counted),
+    ("batches that may wait move by one call each", Subject::has_server, waiting_batches::moved),
+    ("a receive of a batch waits in the call", Subject::has_server, waiting_batches::receiver_sleeps),
+    ("a send of a batch waits in the call", Subject::is_reliable, waiting_batches::sender_sleeps),
+    ("a batch is one packet with UDP's offload", Subject::has_server, offloads::joined),
+    ("messages of a packet are taken one by one", Subject::has_server, offloads::one_by_one),
+    ("sends without a copy are counted and lose nothing", Subject::has_server, offloads::without_copy),
+    ("sends without a copy that nobody receives", Subject::has_server, offloads::without_copy_full),
+    ("sends without a copy beside kernel time stamps", Subject::has_server, offloads::without_copy_stamped),
+    ("bytes of a file arrive as they were sent", Subject::has_server, files::sent),
+    ("bytes of a file to a receiver that does not read", |subject| subject.card.sends_files, files::full),
+    ("sends that do not wait fill a wire and lose nothing", Subject::is_reliable, batches::full),
+    ("sends that are repeated arrive as often as is counted", Subject::is_reliable, batches::repeated),
+    ("batches before a close", Subject::has_server, batches::closed),
+    ("a set tells which wires can be received from", Subject::has_server, sets::tell),
+    ("a set tells which wires have room", Subject::is_reliable, sets::room),
+    ("a clean close", Subject::has_server, closing::clean_close),
+    ("a close while the other end receives", Subject::has_server, closing::gone_while_receiving),
+    ("a close while the other end sends", Subject::has_server, closing::gone_while_sending),
+    ("a close before accept", Subject::has_server, closing::gone_before_accept),
+    (
+        "the other process is killed",
+        |subject| subject.has_server() && subject.card.reach != Reach::Process,
+        other_process::killed,
+    ),
+    ("time-outs of accept and connect", Subject::has_server, time_outs::opening),
+    ("time-outs of receive", ALL_OF_THEM, time_outs::receiving),
+    ("a wait ends by its own timer", ALL_OF_THEM, time_outs::waiting),
+    ("signals do not end a wait", |subject| subject.waiting != Waiting::Spin, time_outs::signals),
+    ("invalid addresses", ALL_OF_THEM, opening::bad_addresses),
+    ("setups that are refused", ALL_OF_THEM, opening::refused_setups),
+    ("an address serves one client", Subject::has_server, opening::one_client),
+    ("a second client", Subject::has_server, connections::second_client),
+    ("a second wire", ALL_OF_THEM, connections::second_wire),
+    ("an accept that is abandoned", Subject::has_server, connections::abandoned),
+    ("a port that is handed over", ALL_OF_THEM, connections::handed_port),
+    ("a connection that is handed over", ALL_OF_THEM, connections::handed_connection),
+    ("a port that is occupied", Subject::has_server, opening::occupied_port),
+    ("a server across a link, or a clear refusal", ALL_OF_THEM, links::server_end),
+    ("a farewell leaves the way back open", Subject::has_server, links::farewell),
+    (
+        "a hello that a message has overtaken",
+        |subject| subject.is_network() && !subject.is_stream(),
+        links::overtaken_hello,
+    ),
+    ("strangers before the client", |subject| subject.is_network() && subject.is_stream(), links::strangers),
+    ("options are granted and read back", ALL_OF_THEM, options::granted),
+    ("options are refused", ALL_OF_THEM, options::refused),
+    ("counters", ALL_OF_THEM, options::counters),
+    ("byte streams, and only they, offer a stream", ALL_OF_THEM, streams::offered),
+    ("bytes sent in parts arrive whole and in order", Subject::is_stream, streams::in_parts),
+    ("sends in parts to a receiver that does not read", Subject::is_stream, streams::full),
+    ("sends in parts to an end that is gone", Subject::is_stream, streams::gone),
+    ("switches take effect at once", Subject::is_stream, streams::switches),
+    ("system calls are counted", Subject::is_stream, streams::counted),
+    ("segments are counted", Subject::is_stream, streams::segments),
+    ("a cork holds and releases", streams::has_segments, streams::cork),
+    ("TCP offers kernel time stamps", ALL_OF_THEM, stamps::offered),
+    ("each segment is stamped by its last byte", stamps::can_stamp, stamps::by_segment),
+    ("Nagle's algorithm shows in the stamps", stamps::can_stamp, stamps::nagle),
+    ("what is received is stamped", stamps::can_stamp, stamps::received),
+    (
+        "stamps of acknowledgments are left out where they are not wanted",
+        stamps::can_stamp,
+        stamps::without_acknowledgments,
+    ),
+    ("stamps are not in the way of an acknowledgment", stamps::can_stamp, stamps::out_of_the_way),
+    ("stamps do not end a wait", stamps::can_stamp, stamps::waiting),
+    ("stamps with a receiver that does not read", stamps::can_stamp, stamps::full),
 ];
 
 /// Checks that need an unused address. Concurrent checks could open the same port or descriptor.
@@ -148,7 +165,7 @@ fn check(transport: &'static dyn Transport) {
 
 fn results(transport: &'static dyn Transport, card: &Card, waiting: Waiting) -> Vec<Checked> {
     let subject = Subject { transport, card: card.clone(), waiting };
-    let checks = CHECKS.iter().filter(|(_, for_kernel, _)| *for_kernel || !subject.is_answered_by_kernel());
+    let checks = CHECKS.iter().filter(|(_, is_for, _)| is_for(&subject));
     let results = checks.map(|(name, _, check)| {
         let addresses = addresses(card);
         let (_alone, _beside) = if ALONE.contains(name) {

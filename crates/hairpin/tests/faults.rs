@@ -43,7 +43,6 @@ fn an_occupied_port_fails_its_rounds_only() {
     assert_eq!((&case(&run, "pipe")["rounds"], &case(&run, "pipe")["flows"][0]["samples"]), (&json!(2), &json!(100)));
     let shown = on_one_line(&place.hairpin("report run").with_code(0).stdout);
     assert!(shown.contains("2 rounds failed") && shown.contains("Address already in use"), "{shown}");
-    place.assert_nothing_left();
 }
 
 /// A plan that would start at once.
@@ -53,16 +52,13 @@ const ANY: &str = "round-trip --placement same-cpu --transport pipe --rounds 1 -
 fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
     let place = Place::new();
     std::fs::write(place.path("file"), "mine").expect("the folder can be written to");
-    let ran = place.hairpin((ANY, "file")).refused();
-    assert!(ran.stderr.contains("file/samples: Not a directory"), "{ran:#?}");
-    assert!(ran.stderr.contains("(hint: choose another --out)"), "{ran:#?}");
+    place.hairpin((ANY, "file")).refused().told("file/samples: Not a directory").told("(hint: choose another --out)");
     assert_eq!(std::fs::read_to_string(place.path("file")).expect("it is untouched"), "mine");
 
     place.hairpin((ANY, "run")).with_code(0);
     let saved = |name: &str| std::fs::read(place.path("run").join(name)).expect("it was saved");
     let before = [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")];
-    let ran = place.hairpin((ANY, "run")).refused();
-    assert!(ran.stderr.contains("run already holds a run (hint: choose another --out; "), "{ran:#?}");
+    place.hairpin((ANY, "run")).refused().told("run already holds a run (hint: choose another --out; ");
     assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "never overwritten");
 }
 
@@ -127,7 +123,6 @@ fn a_full_disk(ends: &str) -> Result<(), String> {
     }
     let report = std::fs::read_to_string(place.path("report.json")).expect("it was reported");
     assert!(serde_json::from_str::<Value>(&report).is_ok_and(|report| report["format"] == 3), "{report}");
-    place.assert_nothing_left();
     Ok(())
 }
 
@@ -159,11 +154,8 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         let ran = or_skip!(in_namespaces(&place, "-rmn", &script)).with_code(3);
         let run = ran.json();
         let tcp = case(&run, "tcp");
-        assert_eq!(
-            (&tcp["rounds"], &tcp["flows"][0]["samples"], &tcp["valid"]),
-            (&json!(2), &json!(8), &json!(true)),
-            "{tcp}"
-        );
+        let facts = [&tcp["rounds"], &tcp["flows"][0]["samples"], &tcp["valid"]];
+        assert_eq!(facts, [&json!(2), &json!(8), &json!(true)], "{tcp}");
         // Which file fails first depends on the size of the captures; if no evidence fits, it is evidence.
         let missing: Vec<&str> = list(&run["unsaved"]).iter().map(|one| text(&one["cause"])).collect();
         let is_told = |what: &str| missing.iter().any(|cause| cause.contains(what));
@@ -193,7 +185,6 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         let again = place.hairpin(["report", size, "--json"]).with_code(0).json();
         assert_eq!(case(&again, "tcp")["flows"][0]["samples"], 8, "{size}");
     }
-    place.assert_nothing_left();
 }
 
 #[test]
@@ -210,7 +201,6 @@ fn a_killed_server_fails_its_round_only() {
         assert_eq!((failed.len(), &case["rounds"]), (1, &json!(1)), "{case}");
         assert!(failed[0].contains("the server ended early (signal: 9 (SIGKILL))"), "{failed:?}");
         assert!(case["flows"][0]["samples"].as_u64() > Some(0) && case["ledger"]["unexplained"] == 0, "{case}");
-        place.assert_nothing_left();
     }
 }
 
@@ -229,7 +219,6 @@ fn a_killed_client_fails_its_round_only() {
         assert_eq!((failed.len(), &case["rounds"]), (1, &json!(1)), "{experiment}, {ends}: {case}");
         let cause = "the round's process cannot be read: it ended early (signal: 9 (SIGKILL))";
         assert!(failed[0].contains(cause), "{experiment}, {ends}: {failed:?}");
-        place.assert_nothing_left();
     }
 }
 
@@ -252,7 +241,6 @@ fn a_stopped_server_times_out() {
         for cause in failed {
             assert!(cause.contains("timed out: ") && cause.contains("made no progress for 300 ms"), "{cause}");
         }
-        place.assert_nothing_left();
     }
 }
 
@@ -281,7 +269,6 @@ fn a_limit_on_file_sizes_loses_no_measured_data() {
     let later = on_one_line(&place.hairpin("report run").stdout);
     assert!(later.starts_with("PARTIAL RUN: not all was saved: round "), "{later}");
     assert!(!later.contains("still running or was killed"), "{later}");
-    place.assert_nothing_left();
 }
 
 #[test]
@@ -303,7 +290,6 @@ fn an_alarm_signal_from_outside_fails_no_round() {
         let case = case(&run, transport);
         assert_eq!((causes(case).len(), &case["rounds"]), (0, &json!(1)), "{case}");
     }
-    place.assert_nothing_left();
 }
 
 #[test]

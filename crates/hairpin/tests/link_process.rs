@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use hairpin_engine::clock::RealClock;
@@ -18,10 +18,10 @@ use hairpin_engine::placement::{Cpus, place};
 use hairpin_model::environment::NetworkNamespace;
 use hairpin_testing::{or_skip, program};
 
-use crate::support::{PROGRAM, Place, Running, names_in, signal, until};
+use crate::support::{OwnChild, PROGRAM, Place, Running, names_in, signal, until};
 
 /// The order of a link without measurements.
-fn order(profile: &str) -> LinkOrder {
+pub(crate) fn order(profile: &str) -> LinkOrder {
     LinkOrder {
         profile: profile.to_owned(),
         traces: Vec::new(),
@@ -49,11 +49,9 @@ fn start_as(order: &LinkOrder) -> Result<RunningLink, String> {
 }
 
 /// Runs `act` in a network namespace.
-fn within<T>(namespace: &Path, act: impl FnOnce() -> T) -> T {
-    let visit = namespace::visit(namespace).expect("a namespace of the link can be entered");
-    let result = act();
-    drop(visit);
-    result
+pub(crate) fn within<T>(namespace: &Path, act: impl FnOnce() -> T) -> T {
+    let _visit = namespace::visit(namespace).expect("a namespace of the link can be entered and left");
+    act()
 }
 
 /// Identifies the network namespace of a file.
@@ -84,26 +82,15 @@ fn both(link: &RunningLink) -> [(u64, u64); 2] {
     [&ends.near, &ends.far].map(|path| namespace_of(path).expect("the link lives"))
 }
 
-/// A process in that namespace that never ends by itself, killed with the test.
-struct Sleeper(Child);
-
-impl Sleeper {
-    fn start(namespace: &Path, script: &str) -> Self {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::null());
-        Self(within(namespace, || command.spawn().expect("sh can be started")))
-    }
-
-    fn has_ended(&mut self) -> bool {
-        self.0.try_wait().expect("it is our child").is_some()
-    }
+/// Starts a process in that namespace that never ends by itself; killed with the test.
+fn sleeper(namespace: &Path, script: &str) -> OwnChild {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdin(Stdio::null());
+    OwnChild(within(namespace, || command.spawn().expect("sh can be started")))
 }
 
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+fn has_ended(process: &mut OwnChild) -> bool {
+    process.0.try_wait().expect("it is our child").is_some()
 }
 
 const SLEEP: &str = "exec sleep 1000";
@@ -265,39 +252,39 @@ fn twenty_starts_leave_no_process_namespace_or_file() {
 fn processes_at_an_end_are_ended_with_the_link() {
     let link = or_skip!(start("delay=1ms"));
     let ends = both(&link);
-    let mut plain = Sleeper::start(&link.namespaces().near, SLEEP);
+    let mut plain = sleeper(&link.namespaces().near, SLEEP);
     // One that starts the next when it is killed, and one whose parent has ended.
-    let mut again = Sleeper::start(&link.namespaces().far, "while :; do sleep 1000; done");
-    let mut left = Sleeper::start(&link.namespaces().far, "setsid sleep 1000 & exit 0");
+    let mut again = sleeper(&link.namespaces().far, "while :; do sleep 1000; done");
+    let mut left = sleeper(&link.namespaces().far, "setsid sleep 1000 & exit 0");
     until("all of them run", || {
-        left.has_ended() && inhabitants(ends[1]).len() >= 3 && inhabitants(ends[0]).len() == 1
+        has_ended(&mut left) && inhabitants(ends[1]).len() >= 3 && inhabitants(ends[0]).len() == 1
     });
     link.finish().expect("the link ends in order");
     until_gone(ends);
-    until("both have ended", || plain.has_ended() && again.has_ended());
+    until("both have ended", || has_ended(&mut plain) && has_ended(&mut again));
 }
 
 #[test]
 fn a_link_that_is_dropped_is_undone() {
     let link = or_skip!(start("delay=1ms"));
     let (id, ends) = (link.id(), both(&link));
-    let mut sleeper = Sleeper::start(&link.namespaces().near, SLEEP);
+    let mut process = sleeper(&link.namespaces().near, SLEEP);
     drop(link);
     assert!(!Path::new(&format!("/proc/{id}")).exists());
     until_gone(ends);
-    until("it has ended", || sleeper.has_ended());
+    until("it has ended", || has_ended(&mut process));
 }
 
 #[test]
 fn a_link_that_is_killed_says_so_and_is_undone() {
     let link = or_skip!(start("delay=1ms"));
     let ends = both(&link);
-    let mut sleeper = Sleeper::start(&link.namespaces().far, SLEEP);
+    let mut process = sleeper(&link.namespaces().far, SLEEP);
     signal("KILL", link.id());
     let failure = link.finish().expect_err("it was killed");
     assert_eq!(failure.cause, "the link ended early (signal: 9 (SIGKILL))");
     until_gone(ends);
-    until("it has ended", || sleeper.has_ended());
+    until("it has ended", || has_ended(&mut process));
 }
 
 #[test]
@@ -342,5 +329,4 @@ fn the_hidden_command_without_an_order_is_refused() {
     assert_eq!(ran.stderr, "error: only hairpin itself starts the link\n");
     let ran = Running::start(place.command(PROGRAM).args(["__link", "1"])).end().refused();
     assert!(ran.stderr.starts_with("error: cannot read the order: "), "{ran:?}");
-    place.assert_nothing_left();
 }

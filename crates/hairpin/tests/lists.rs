@@ -97,8 +97,7 @@ fn completions_know_every_command_and_flag() {
         "source <(\"$0\" completions bash) && complete -p hairpin",
         PROGRAM,
     ]));
-    let checked = checked.end().with_code(0);
-    assert!(checked.stdout.contains("_hairpin"), "{checked:#?}");
+    checked.end().with_code(0).shown("_hairpin");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use hairpin_testing::{or_skip, works};
 use serde_json::Value;
 
-use crate::support::{Arguments, PROGRAM, Place, Running, list, text};
+use crate::support::{Arguments, PROGRAM, Place, Running, list, number, text};
 
 /// Sends many more datagrams than fit in the smallest buffer before the receiver gets their one CPU.
 const OVERRUN: &str = "message-rate --placement same-cpu --transport udp,udp6 --direction up,down --batch 64 \
@@ -13,16 +13,12 @@ fn codes(run: &Value) -> Vec<&str> {
     list(&run["findings"]).iter().map(|finding| text(&finding["code"])).collect()
 }
 
-fn number(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("no whole number: {value}"))
-}
-
 /// The ledgers, all of which must close.
 fn ledgers(run: &Value) -> Vec<&Value> {
     let ledgers: Vec<&Value> = list(&run["cases"]).iter().map(|case| &case["ledger"]).collect();
     for ledger in &ledgers {
         assert_eq!(ledger["unexplained"], 0, "{ledger}");
-        let lost: i64 = ledger["lost"].as_object().expect("causes").values().map(number).sum();
+        let lost: u64 = ledger["lost"].as_object().expect("causes").values().map(number).sum();
         assert_eq!(number(&ledger["sent"]), number(&ledger["received"]) + lost, "{ledger}");
     }
     ledgers

@@ -12,16 +12,17 @@ use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use hairpin_engine::clock::RealClock;
+use hairpin_engine::links::RunningLink;
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_engine::links::namespace;
-use hairpin_engine::links::{LinkOrder, RunningLink, tcp};
-use hairpin_engine::placement::Cpus;
 use hairpin_model::environment::NetworkNamespace;
 use hairpin_testing::skip;
+
+use crate::link_process::{order, within};
+use crate::support::{OwnChild, until};
 
 /// `nobody` on most distributions: an unprivileged user.
 const NOBODY: u32 = 65534;
@@ -82,7 +83,7 @@ fn an_ordinary_user_has_links() {
 #[test]
 fn a_killed_holder_leaves_nothing() {
     let (mut command, folder) = part("holder");
-    let mut holder = Ended(command.spawn().expect("this program can be started again"));
+    let mut holder = OwnChild(command.spawn().expect("this program can be started again"));
     let mut line = String::new();
     let stdout = holder.0.stdout.take().expect("it is piped");
     BufReader::new(stdout).read_line(&mut line).expect("it says which processes there are, or why there are none");
@@ -94,11 +95,7 @@ fn a_killed_holder_leaves_nothing() {
     assert!(ids.iter().all(|id| lives(*id)), "{line}");
     holder.0.kill().expect("it is our child");
     holder.0.wait().expect("it is our child");
-    let deadline = Instant::now() + LIMIT;
-    while ids.iter().any(|id| lives(*id)) {
-        assert!(Instant::now() < deadline, "timed out waiting until all of {ids:?} have ended");
-        std::thread::sleep(Duration::from_millis(3));
-    }
+    until("all of them have ended", || !ids.iter().any(|id| lives(*id)));
     drop(folder);
 }
 
@@ -108,15 +105,6 @@ fn lives(id: u32) -> bool {
     status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 /// A link. If none can be created here, prints why and returns `None`.
 fn link(program: &str) -> Option<(RunningLink, NetworkNamespace)> {
     if let Err(why) = namespace::may_prepare() {
@@ -124,23 +112,7 @@ fn link(program: &str) -> Option<(RunningLink, NetworkNamespace)> {
         return None;
     }
     let home = namespace::prepare().expect("it may");
-    let order = LinkOrder {
-        profile: "delay=1ms".to_owned(),
-        traces: Vec::new(),
-        seed: 1,
-        congestion_control: tcp::default_congestion_control(),
-        clock: RealClock::calibrated(),
-        cpu: None,
-        allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
-        messages: std::collections::BTreeMap::new(),
-        log: None,
-    };
-    Some((RunningLink::start(Path::new(program), &order).expect("the link starts"), home))
-}
-
-fn within<T>(namespace: &Path, act: impl FnOnce() -> T) -> T {
-    let _visit = namespace::visit(namespace).expect("a namespace of the link can be entered and left");
-    act()
+    Some((RunningLink::start(Path::new(program), &order("delay=1ms")).expect("the link starts"), home))
 }
 
 fn here() -> u64 {
@@ -200,7 +172,7 @@ fn user(program: &str) {
     assert_eq!(here(), home, "every visit ends where it began");
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback interface is up at home");
     TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it can be connected to");
-    let mut sleeper = Ended(within(&ends.far, || Command::new("sleep").arg("1000").spawn().expect("it starts")));
+    let mut sleeper = OwnChild(within(&ends.far, || Command::new("sleep").arg("1000").spawn().expect("it starts")));
     let record = link.finish().expect("the link ends in order").record;
     assert!((2..=sent).contains(&record.packets.entered), "{sent} were sent: {record:?}");
     assert_eq!((record.packets.out, record.packets.unexplained()), (record.packets.entered, 0), "{record:?}");

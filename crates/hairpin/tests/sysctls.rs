@@ -40,8 +40,7 @@ fn names_that_are_no_settings_of_a_namespace_are_refused_before_anything_runs() 
         ("net.ipv4.tcp_available_congestion_control=bbr", "it cannot be written there: "),
     ] {
         for experiment in ["round-trip", "small-writes", "bulk"] {
-            let ran = place.hairpin([experiment, "--transport", "tcp", "--sysctl", given, "--out", "run"]).refused();
-            assert!(ran.stderr.contains(told), "{given}: {ran:#?}");
+            place.hairpin([experiment, "--transport", "tcp", "--sysctl", given, "--out", "run"]).refused().told(told);
         }
     }
     let twice = "round-trip --sysctl net.ipv4.tcp_sack=1 --sysctl net.ipv4.tcp_sack=0 --out run";
@@ -76,7 +75,6 @@ fn values_take_turns_in_one_run_and_hold_at_both_ends() {
     let labels: Vec<_> = list(&json["cases"]).iter().map(|case| case["label"].as_str().expect("a label")).collect();
     assert!(labels.contains(&"tcp block same-cpu net.ipv4.tcp_wmem=4096 8192 16384"), "{labels:?}");
     assert_eq!(on_the_host(WMEM), before);
-    place.assert_nothing_left();
 }
 
 #[test]
@@ -144,7 +142,6 @@ fn the_host_keeps_its_value_meanwhile_and_after_a_kill() {
     signal("KILL", running.id());
     assert_eq!(running.end().code, None);
     assert_eq!(on_the_host(AUTOCORKING), before);
-    place.assert_nothing_left();
     for round in rounds(&place.path("run")) {
         for end in ends(&round) {
             assert_eq!(fact(end, &format!("sysctl.{AUTOCORKING}")), other);

@@ -81,7 +81,6 @@ fn each_of_three_measured_flows_has_its_own_figures_ledger_and_samples() {
     }
     place.hairpin("analyse run").with_code(0);
     assert_eq!(place.json("report run")["cases"], shown["cases"], "analysed again from the samples");
-    place.assert_nothing_left();
 }
 
 #[test]
@@ -108,5 +107,4 @@ fn a_flow_that_ends_early_leaves_two_measured_and_saved() {
     let expected = order.case.flows.iter().map(|flow| samples.get(&flow.id).map_or(0, |samples| samples.kept()));
     assert!(kept.eq(expected) && samples.values().all(|samples| samples.kept() > 0), "{samples:?}");
     assert!(record.measured().is_some() && record.failure().is_some(), "{record:?}");
-    place.assert_nothing_left();
 }

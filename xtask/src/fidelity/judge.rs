@@ -123,11 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_spread_of_the_bare_loop_is_the_limit() {
+    fn a_wide_spread_of_the_base_is_the_limit_and_that_of_an_old_build_an_upper_limit_only() {
+        use Verdict::{Broken, Holds};
         let wide: Vec<_> = (0..20).map(|number| (50_000.0 + f64::from(number) * 500.0, 55_000.0)).collect();
-        assert_eq!(verdict(&wide, 56_000.0, Rule::WithinSpread), Verdict::Holds);
-        assert_eq!(verdict(&wide, 70_000.0, Rule::WithinSpread), Verdict::Broken);
-        assert_eq!(verdict(&wide, 45_000.0, Rule::WithinSpread), Verdict::Broken);
+        for (hairpin_ns, within, not_above) in [
+            (56_000.0, Holds, Holds),
+            (70_000.0, Broken, Broken),
+            (45_000.0, Broken, Holds),
+            (30_000.0, Broken, Holds),
+        ] {
+            assert_eq!(verdict(&wide, hairpin_ns, Rule::WithinSpread), within, "{hairpin_ns}");
+            assert_eq!(verdict(&wide, hairpin_ns, Rule::NotAboveSpread), not_above, "{hairpin_ns}");
+        }
     }
 
     #[test]
@@ -152,14 +159,6 @@ mod tests {
         let judged = judge(&unsure, Rule::Below(0.02));
         assert_eq!(judged.verdict, Verdict::Unsure);
         assert!(judged.in_words(Rule::Below(0.02)).starts_with("NOT SHOWN (interval not below 1.02"));
-    }
-
-    #[test]
-    fn the_spread_of_an_unsteady_old_build_is_an_upper_limit_only() {
-        let wide: Vec<_> = (0..20).map(|number| (50_000.0 + f64::from(number) * 500.0, 55_000.0)).collect();
-        assert_eq!(verdict(&wide, 56_000.0, Rule::NotAboveSpread), Verdict::Holds);
-        assert_eq!(verdict(&wide, 30_000.0, Rule::NotAboveSpread), Verdict::Holds);
-        assert_eq!(verdict(&wide, 70_000.0, Rule::NotAboveSpread), Verdict::Broken);
     }
 
     #[test]

@@ -82,14 +82,7 @@ pub(super) fn length(source: &Source) -> Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn source(text: &str) -> Source {
-        Source { path: "a.rs".to_owned(), text: text.to_owned() }
-    }
-
-    fn lines(rule: fn(&Source) -> Faults, text: &str) -> Vec<usize> {
-        rule(&source(text)).into_iter().map(|(line, _)| line).collect()
-    }
+    use crate::tidy::tests::lines;
 
     #[test]
     fn unfinished_work_is_found_in_code_and_in_comments() {

@@ -162,27 +162,15 @@ pub(super) fn targets_without_tests(sources: &[Source]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn source(path: &str, text: &str) -> Source {
-        Source { path: path.to_owned(), text: text.to_owned() }
-    }
-
-    fn lines(rule: fn(&Source) -> Faults, text: &str) -> Vec<usize> {
-        rule(&source("a.rs", text)).into_iter().map(|(line, _)| line).collect()
-    }
+    use crate::tidy::tests::{lines, source};
 
     #[test]
     fn a_test_that_returns_is_found() {
         let bad = "#[test]\nfn a() {\n    let Some(x) = y() else {\n        return;\n    };\n}\n";
         assert_eq!(lines(returns, bad), [4]);
         assert_eq!(lines(returns, "#[test]\nfn a() {\n    if b { return eprintln!(\"skipped\") }\n}\n"), [3]);
-        assert_eq!(
-            lines(
-                returns,
-                "#[test]\nfn a() {\n    // return\n    assert_eq!(b, \"return\");\n}\nfn c() { return; }\n"
-            ),
-            [0; 0]
-        );
+        let good = "#[test]\nfn a() {\n    // return\n    assert_eq!(b, \"return\");\n}\nfn c() { return; }\n";
+        assert_eq!(lines(returns, good), [0; 0]);
     }
 
     #[test]
@@ -231,20 +219,15 @@ mod tests {
     fn a_test_in_a_target_without_tests_is_found() {
         let manifest = "[package]\nname = \"x\"\n[[bin]]\nname = \"y\"\npath = \"src/bin/y/main.rs\"\ntest = false\n";
         let test = "#[test]\nfn a() {}\n";
-        let faults = targets_without_tests(&[
-            source("x/Cargo.toml", manifest),
-            source("x/src/lib.rs", test),
-            source("x/src/bin/y/b.rs", test),
-        ]);
-        assert_eq!(faults, ["x/src/bin/y/b.rs: tests in a target with `test = false`"]);
+        let faults = |manifest: &str| {
+            let files = [("x/Cargo.toml", manifest), ("x/src/lib.rs", test), ("x/src/bin/y/b.rs", test)];
+            targets_without_tests(&files.map(|(path, text)| source(path, text)))
+        };
+        assert_eq!(faults(manifest), ["x/src/bin/y/b.rs: tests in a target with `test = false`"]);
         let by_name = manifest
             .replace("name = \"x\"", "name = \"hairpin\"")
             .replace("[[bin]]\nname = \"y\"", "[[test]]\nname = \"lab\"");
-        assert_eq!(
-            targets_without_tests(&[source("x/Cargo.toml", &by_name), source("x/src/bin/y/b.rs", test)]),
-            [""; 0]
-        );
-        let on = manifest.replace("false", "true");
-        assert_eq!(targets_without_tests(&[source("x/Cargo.toml", &on), source("x/src/bin/y/b.rs", test)]), [""; 0]);
+        assert_eq!(faults(&by_name), [""; 0]);
+        assert_eq!(faults(&manifest.replace("false", "true")), [""; 0]);
     }
 }

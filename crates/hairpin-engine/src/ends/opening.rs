@@ -6,8 +6,7 @@ use std::time::Duration;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Binding, Card, Case, Effective, Fact, FactValue, Failure, FailureKind, Flow, Hinted, Options, RoundOrder,
-    fact_names,
+    Card, Case, Effective, Fact, FactValue, Failure, FailureKind, Flow, Hinted, Options, RoundOrder, fact_names,
 };
 use hairpin_transports::{Cookie, ServerAddresses, Setup, Transport, Wire, descriptors, options};
 
@@ -39,15 +38,13 @@ pub fn asked(case: &Case, end: End) -> Options {
 pub fn setup(round: &RoundOrder, end: End, cookie: Cookie, across: Option<SocketAddr>) -> Setup {
     let case = &round.case;
     let largest = case.primary().load.size_bytes().max(case.primary().load.reply_size_bytes());
+    let largest = usize::try_from(largest).expect("sizes are at most 1 GiB");
     Setup {
         options: asked(case, end),
-        waiting: case.ends.waiting,
-        timeout: Duration::from_nanos(round.timeout_ns),
-        largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
         port: round.port,
         cookie,
         server: case.is_emulated().then_some(addresses::FAR).or_else(|| across.map(only)),
-        binding: Binding::default(),
+        ..Setup::new(case.ends.waiting, Duration::from_nanos(round.timeout_ns), largest)
     }
 }
 

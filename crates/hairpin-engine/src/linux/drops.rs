@@ -9,7 +9,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use hairpin_model::{Fact, FactValue, fact_names};
-use hairpin_transports::Wire;
 
 use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::netstat;
@@ -51,7 +50,7 @@ impl Observer for Drops {
         self.watched = if self.is_emulated {
             Some(InterfaceFilter::All)
         } else if self.is_across {
-            interfaces_of(wires)
+            interfaces_of(wires.iter().map(|wire| wire.effective()))
         } else {
             Some(InterfaceFilter::These([(LOOPBACK_INDEX, "lo".to_owned())].into()))
         };
@@ -88,8 +87,9 @@ fn read(watched: Option<&InterfaceFilter>) -> Reading {
     [by_qdiscs.ok(), interfaces.iter().map(|(_, name)| netstat::received_and_dropped(*name)).sum()]
 }
 
-fn interfaces_of(wires: &[Box<dyn Wire>]) -> Option<InterfaceFilter> {
-    let addresses: BTreeSet<IpAddr> = wires.iter().map(|wire| own_address(&**wire)).collect::<Option<_>>()?;
+/// The interfaces with the own addresses of wires, by the facts of each.
+fn interfaces_of(wires: impl Iterator<Item = Vec<Fact>>) -> Option<Watched> {
+    let addresses: BTreeSet<IpAddr> = wires.map(|facts| own_address(&facts)).collect::<Option<_>>()?;
     let interface = |address: IpAddr| {
         let name = interface::name_of(address)?;
         Some((u32::try_from(Interface::named(&name).ok()?.index).ok()?, name))
@@ -97,8 +97,7 @@ fn interfaces_of(wires: &[Box<dyn Wire>]) -> Option<InterfaceFilter> {
     addresses.into_iter().map(interface).collect::<Option<_>>().map(InterfaceFilter::These)
 }
 
-fn own_address(wire: &dyn Wire) -> Option<IpAddr> {
-    let facts = wire.effective();
+fn own_address(facts: &[Fact]) -> Option<IpAddr> {
     let address = facts.iter().find(|fact| fact.name == fact_names::LOCAL_ADDRESS)?;
     let FactValue::Word(address) = &address.value else { return None };
     Some(address.parse::<SocketAddr>().ok()?.ip())
@@ -106,10 +105,6 @@ fn own_address(wire: &dyn Wire) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use hairpin_transports::WireError;
-
     use super::*;
 
     #[test]
@@ -136,8 +131,7 @@ mod tests {
     #[test]
     fn between_two_hosts_the_interfaces_are_those_of_all_sockets() {
         let of = |addresses: &[&'static str]| {
-            let wires = addresses.iter().map(|address| Box::new(At(address)) as Box<dyn Wire>);
-            interfaces_of(&wires.collect::<Vec<_>>())
+            interfaces_of(addresses.iter().map(|address| vec![Fact::word(fact_names::LOCAL_ADDRESS, *address)]))
         };
         let loopback = Some(InterfaceFilter::These([(LOOPBACK_INDEX, "lo".to_owned())].into()));
         assert_eq!([of(&["127.0.0.1:7"]), of(&["127.0.0.1:7", "127.0.0.1:9"])], [loopback.clone(), loopback]);
@@ -145,34 +139,5 @@ mod tests {
             [of(&["203.0.113.9:7"]), of(&["@unix"]), of(&["127.0.0.1:7", "203.0.113.9:7"])],
             [None, None, None]
         );
-    }
-
-    /// A wire with this local address.
-    struct At(&'static str);
-
-    impl Wire for At {
-        fn send(&mut self, _: &[u8]) -> Result<(), WireError> {
-            Err(WireError::Closed)
-        }
-
-        fn receive(&mut self, _: &mut [u8]) -> Result<usize, WireError> {
-            Err(WireError::Closed)
-        }
-
-        fn try_receive(&mut self, _: &mut [u8]) -> Result<Option<usize>, WireError> {
-            Err(WireError::Closed)
-        }
-
-        fn wait(&mut self, _: Duration) -> Result<bool, WireError> {
-            Err(WireError::Closed)
-        }
-
-        fn effective(&self) -> Vec<Fact> {
-            vec![Fact::word(fact_names::LOCAL_ADDRESS, self.0)]
-        }
-
-        fn system_calls(&self) -> Option<u64> {
-            None
-        }
     }
 }

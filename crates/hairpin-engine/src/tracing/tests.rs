@@ -82,8 +82,9 @@ fn a_traced_wire_is_used_as_any_other() {
     assert_eq!(untraced, None);
 }
 
-/// A wire with timestamps: each write is timestamped at once and acknowledged after a delay. The server reads
-/// everything and does not answer.
+/// A stamped wire: each write is stamped at once and acknowledged after a time. Its server reads everything and answers
+/// nothing.
+#[derive(Default)]
 struct Stamped {
     clock: ManualClock,
     refused: bool,
@@ -99,16 +100,7 @@ struct Stamped {
 
 impl Stamped {
     fn new(clock: &ManualClock, acknowledged_after_ns: u64) -> Self {
-        Self {
-            clock: clock.clone(),
-            refused: false,
-            acknowledged: None,
-            acknowledged_after_ns,
-            sent_bytes: 0,
-            waiting: Vec::new(),
-            taken_at_bytes: Vec::new(),
-            acknowledged_quickly: Vec::new(),
-        }
+        Self { clock: clock.clone(), acknowledged_after_ns, ..Self::default() }
     }
 }
 

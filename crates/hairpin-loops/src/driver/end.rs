@@ -60,23 +60,15 @@ struct Pending {
     counts: Counts,
 }
 
-pub(super) struct EndParams<'a, C> {
-    pub(super) clock: &'a C,
-    pub(super) stop: &'a AtomicBool,
-    /// Time from its creation to its deadline, in ns.
-    pub(super) within_ns: u64,
-    pub(super) waiting: Waiting,
-    pub(super) interest: Interest,
-    pub(super) keep_times: usize,
-    /// Whether to record the state of a sender's first wire over time.
-    pub(super) keep_states: bool,
-    /// A sender's initial nonce; 0 for a receiver.
-    pub(super) nonce: u64,
-}
-
 impl<'a, C: Clock> End<'a, C> {
-    pub(super) fn new(about: EndParams<'a, C>, wires: &[Box<dyn Wire>]) -> Result<Self, DriverError> {
-        let EndParams { clock, stop, within_ns, waiting, interest, keep_times, keep_states, nonce } = about;
+    /// Its deadline is `within_ns` from now. It keeps no times and no states.
+    pub(super) fn new(
+        (clock, stop): (&'a C, &'a AtomicBool),
+        within_ns: u64,
+        waiting: Waiting,
+        interest: Interest,
+        wires: &[Box<dyn Wire>],
+    ) -> Result<Self, DriverError> {
         let blocks = waiting == Waiting::Block;
         if blocks && wires.len() != 1 {
             return Err(DriverError::Blocks { wires: wires.len() });
@@ -103,7 +95,7 @@ impl<'a, C: Clock> End<'a, C> {
             now_ns,
             wires: vec![Transfer::default(); wires.len()],
             total: Transfer::default(),
-            times: TimesOfMessages::new(keep_times),
+            times: TimesOfMessages::new(0),
             calls_per_turn: match wires.len() {
                 1 if blocks && interest == Interest::Read => 1,
                 1 => CALLS_ALONE,
@@ -111,8 +103,8 @@ impl<'a, C: Clock> End<'a, C> {
             },
             turn_began_ns: now_ns,
             time_line: TimeLine::default(),
-            nonce,
-            states: SenderStates::new(now_ns, keep_states),
+            nonce: 0,
+            states: SenderStates::begun(now_ns, false),
             pending: Pending::default(),
         })
     }

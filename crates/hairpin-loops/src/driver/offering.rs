@@ -9,12 +9,14 @@ use hairpin_model::flow::Pacing;
 use hairpin_model::{Arrivals, Waiting};
 use hairpin_transports::{Interest, Ready, Wire, WireError};
 
-use super::end::{End, EndParams, room_for};
+use super::end::{End, room_for};
 use super::gaps::Gaps;
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
 use super::schedule::{Due, Schedule};
-use super::{Amount, Counts, DriverError, LOOK_NS, Marks, Outcome, StreamEnd};
+use super::states::SenderStates;
+use super::times::TimesOfMessages;
+use super::{Amount, Counts, DriverError, Ended, LOOK_NS, Marks, Outcome};
 use crate::clock::Clock;
 
 /// The parameters of an end that sends at a rate.
@@ -65,18 +67,11 @@ impl<C: Clock> Offering<'_, C> {
     /// Sends on all wires.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.size_bytes, 1, self.boundaries)?.all_stamped();
-        let about = EndParams {
-            clock: self.clock,
-            stop: self.stop,
-            within_ns: self.within_ns,
-            // The loop waits only for room in the send buffer, which exists unless the receiver does not keep up.
-            waiting: Waiting::Poll,
-            interest: Interest::Write,
-            keep_times: self.keep_times,
-            keep_states: self.keep_states,
-            nonce: marks.nonce(),
-        };
-        let end = End::new(about, wires)?;
+        // It waits only for room, which exists unless the receiver does not keep up.
+        let mut end = End::new((self.clock, self.stop), self.within_ns, Waiting::Poll, Interest::Write, wires)?;
+        end.times = TimesOfMessages::new(self.keep_times);
+        end.states = SenderStates::begun(end.now_ns, self.keep_states);
+        end.nonce = marks.nonce();
         let mut schedule = Schedule::new(self.per_s, self.arrivals, self.seed);
         let began_ns = end.now_ns;
         let mut run = Run {

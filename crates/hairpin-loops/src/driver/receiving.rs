@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicBool;
 use hairpin_model::Waiting;
 use hairpin_transports::{Batch, Interest, Wire, WireError};
 
-use super::end::{End, EndParams, room_for};
+use super::end::{End, room_for};
 use super::gaps::Gaps;
 use super::messages::{NEVER, nonce_of, stamp_every};
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
+use super::times::TimesOfMessages;
 use super::window::{Arrival, Window};
 use super::{Counts, DriverError, Marks, Outcome, StreamEnd, Totals};
 use crate::clock::Clock;
@@ -78,17 +79,8 @@ impl<C: Clock> Receiving<'_, C> {
         if self.write_size_bytes < least {
             return Err(DriverError::TooShort { bytes: self.write_size_bytes, least });
         }
-        let about = EndParams {
-            clock: self.clock,
-            stop: self.stop,
-            within_ns: self.within_ns,
-            waiting: self.waiting,
-            interest: Interest::Read,
-            keep_times: self.keep_times,
-            keep_states: false,
-            nonce: 0,
-        };
-        let end = End::new(about, wires)?;
+        let mut end = End::new((self.clock, self.stop), self.within_ns, self.waiting, Interest::Read, wires)?;
+        end.times = TimesOfMessages::new(self.keep_times);
         let last_news_ns = end.now_ns;
         let lane = || WireState {
             phase: Phase::WarmUp,

@@ -7,10 +7,11 @@ use hairpin_model::Waiting;
 use hairpin_model::flow::Source;
 use hairpin_transports::{Interest, Repeated, Wire, WireError};
 
-use super::end::{End, EndParams, room_for};
+use super::end::{End, room_for};
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
-use super::{Amount, Counts, DriverError, Marks, Outcome, StreamEnd};
+use super::states::SenderStates;
+use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
 use crate::clock::Clock;
 
 pub struct Sending<'a, C> {
@@ -77,17 +78,9 @@ impl<C: Clock> Sending<'_, C> {
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
         let messages = if self.unchanging { messages.unchanging() } else { messages };
-        let about = EndParams {
-            clock: self.clock,
-            stop: self.stop,
-            within_ns: self.within_ns,
-            waiting: self.waiting,
-            interest: Interest::Write,
-            keep_times: 0,
-            keep_states: self.keep_states,
-            nonce: marks.nonce(),
-        };
-        let end = End::new(about, wires)?;
+        let mut end = End::new((self.clock, self.stop), self.within_ns, self.waiting, Interest::Write, wires)?;
+        end.states = SenderStates::begun(end.now_ns, self.keep_states);
+        end.nonce = marks.nonce();
         let began_ns = end.now_ns;
         let mut run = Run {
             order: self,

@@ -11,7 +11,7 @@ use hairpin_transports::{Wire, WireError};
 use proptest::prelude::*;
 
 use super::*;
-use crate::clock::{Clock, ManualClock};
+use crate::clock::ManualClock;
 
 const FOREVER: u64 = u64::MAX;
 
@@ -212,7 +212,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
         warm_up: Amount::Count(10),
         amount: Amount::Count(200),
         within_ns: FOREVER,
-        stop: &AtomicBool::new(false),
+        stop: &GOES_ON,
     };
     let outcome = sending.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
@@ -222,29 +222,33 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
     bytes
 }
 
-/// The arrival time of the last of 200 messages, each `gives_after_ns` after the previous one. The wire stays open.
-fn last_came_ns(gives_after_ns: u64) -> u64 {
-    let clock = ManualClock::default();
-    let gives = (0_u64..200).map(|sequence| (sequence << 1 | 1).to_le_bytes().to_vec()).collect();
-    let wire =
-        Scripted { clock: clock.clone(), gives, gives_after_ns, waits_ns: Some(LOOK_NS), ..Scripted::default() };
-    let receiving = Receiving {
-        clock: &clock,
+/// An end that receives messages of 8 bytes one by one, and keeps no times.
+fn receiving(clock: &ManualClock) -> Receiving<'_, ManualClock> {
+    Receiving {
+        clock,
         boundaries: true,
         waiting: Waiting::Block,
         reliable: true,
         write_size_bytes: 8,
         batch: 1,
-        read_size_bytes: 0,
+        read_size_bytes: 1 << 16,
         every_time: false,
         gaps_of_ns: None,
         keep_times: 0,
         quiet_ns: FOREVER,
         within_ns: FOREVER,
-        stop: &AtomicBool::new(false),
-    };
+        stop: &GOES_ON,
+    }
+}
+
+/// When the last of 200 messages arrived, each `gives_after_ns` after the previous one; the wire stays open.
+fn last_came_ns(gives_after_ns: u64) -> u64 {
+    let clock = ManualClock::default();
+    let gives = (0_u64..200).map(|sequence| (sequence << 1 | 1).to_le_bytes().to_vec()).collect();
+    let wire =
+        Scripted { clock: clock.clone(), gives, gives_after_ns, waits_ns: Some(LOOK_NS), ..Scripted::default() };
     let totals = Totals { messages: 200, bytes: 1600 };
-    let outcome = receiving.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    let outcome = receiving(&clock).run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
     assert_eq!(outcome.total.measured.messages_received, 200, "{:?}", outcome.ended);
     outcome.total.last_ns.unwrap()
 }
@@ -267,24 +271,16 @@ fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> 
         rest = after;
     }
     let wire = Scripted { clock: clock.clone(), gives, ..Scripted::default() };
-    let receiving = Receiving {
-        clock: &clock,
+    let stream = Receiving {
         boundaries: false,
         waiting: Waiting::Spin,
-        reliable: true,
         write_size_bytes: size,
-        batch: 1,
-        read_size_bytes: 1 << 16,
-        every_time: false,
-        gaps_of_ns: None,
         keep_times: 1000,
-        quiet_ns: FOREVER,
-        within_ns: FOREVER,
-        stop: &AtomicBool::new(false),
+        ..receiving(&clock)
     };
     let totals = Totals { messages: 210, bytes: bytes.len() as u64 };
-    let outcome = receiving.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
-    assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
+    let outcome = stream.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
+    assert!(matches!(outcome.ended, Ended::Complete), "{:?}", outcome.ended);
     outcome.times.reported()
 }
 
@@ -320,11 +316,9 @@ fn streams_without_times_carry_only_their_phase() {
 
 #[test]
 fn offered_messages_that_are_too_short_for_a_time_are_sent() {
-    let clock = ManualClock::default();
-    let wire = Scripted { clock: clock.clone(), then_ns: 10, ..Scripted::default() };
-    let taken = Arc::clone(&wire.taken);
-    let amount = Amount::Count(3);
-    let offering = Offering { amount, ..an_open_loop(&clock, 4, false) };
+    let wire = Scripted { then_ns: 10, ..Scripted::default() };
+    let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
+    let offering = Offering { amount: Amount::Count(3), ..an_open_loop(&clock, 4, false) };
     offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     assert_eq!(*taken.lock().unwrap(), [[0; 8].as_slice(), &[1; 12]].concat());
 }
@@ -338,11 +332,4 @@ fn a_time_is_that_of_the_call_that_sent_its_first_byte() {
     let due: Vec<u64> = rows.iter().take(4).map(|row| row[1]).collect();
     // The warm-up ends at 1 000 100. A call takes 10 ns, the split message 10 + 70 ns, and each later one 100 ns.
     assert_eq!(due, [1_000_100, 1_000_110, 1_000_190, 1_000_290]);
-}
-
-#[test]
-fn a_manual_clock_moves_only_by_the_script() {
-    let clock = ManualClock::default();
-    clock.spin_until(7);
-    assert_eq!(clock.now_ns(), 7);
 }

@@ -1,17 +1,15 @@
 //! Answers after the end of the loop, on the manual clock.
 
 use super::*;
-use crate::clock::Clock;
 
-/// Runs the loop, advances the clock by `then_ns`, and receives the answers that have arrived by then.
-fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> ClientResult {
-    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+/// Runs the loop, lets `then_ns` pass, and receives the answers that arrived until then.
+fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> Result<ClientResult, Failure> {
+    let clock = ManualClock::default();
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
-    let client = Client { clock: &clock, order, lossy: true, boundaries: true, phases: None, stop: &stop };
-    let mut client_result = run_client(&client, &mut wire, &mut Alone).unwrap();
+    let mut client_result = travel_over(&mut wire, &clock, order, true).unwrap();
     clock.advance(then_ns);
-    assert!(client_result.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
-    client_result
+    assert!(client_result.take_late_replies(&clock, &mut wire)?, "the wire is open");
+    Ok(client_result)
 }
 
 fn counts(client_result: &ClientResult) -> (u64, u64, u64, u64) {
@@ -24,7 +22,7 @@ fn an_answer_after_the_loop_is_late_and_not_lost() {
     for load in [Load::PLAIN, Load::PLAIN.paced(1000.0)] {
         let order = order(load.clone(), 3, 0);
         let acts = [Act::After(100), Act::After(100), Act::After(5 * TIMEOUT_NS)];
-        let client_result = travel_on(&order, &acts, 9 * TIMEOUT_NS);
+        let client_result = travel_on(&order, &acts, 9 * TIMEOUT_NS).unwrap();
         assert_eq!(counts(&client_result), (3, 2, 1, 0), "{load:?}");
         assert!(client_result.late_replies.is_empty());
         assert_eq!(client_result.tally.ledger(false, &[], &[], None).unexplained, 0);
@@ -37,7 +35,7 @@ fn an_answer_after_the_loop_is_late_and_not_lost() {
 #[test]
 fn missing_answers_stay_unanswered() {
     let order = order(Load::PLAIN, 3, 0);
-    let client_result = travel_on(&order, &[Act::After(100), Act::Never, Act::Never], 9 * TIMEOUT_NS);
+    let client_result = travel_on(&order, &[Act::After(100), Act::Never, Act::Never], 9 * TIMEOUT_NS).unwrap();
     assert_eq!(counts(&client_result), (3, 1, 0, 0));
     assert_eq!(client_result.late_replies.last_sent_ns(), Some(100 + TIMEOUT_NS), "the third one's");
 }
@@ -45,7 +43,7 @@ fn missing_answers_stay_unanswered() {
 #[test]
 fn a_second_copy_after_the_loop_is_duplicated() {
     for load in [Load::PLAIN, Load::PLAIN.paced(1000.0)] {
-        let client_result = travel_on(&order(load.clone(), 2, 1), &[Act::Twice(200)], 0);
+        let client_result = travel_on(&order(load.clone(), 2, 1), &[Act::Twice(200)], 0).unwrap();
         assert_eq!(counts(&client_result), (2, 2, 0, 2), "{load:?}");
         assert_eq!(client_result.tally.warm_up_duplicated, 1, "{load:?}");
     }
@@ -54,7 +52,8 @@ fn a_second_copy_after_the_loop_is_duplicated() {
 #[test]
 fn a_warm_up_message_that_is_answered_after_the_loop_counts_as_one() {
     let order = order(Load::PLAIN, 1, 1);
-    let client_result = travel_on(&order, &[Act::After(5 * TIMEOUT_NS), Act::After(100)], 9 * TIMEOUT_NS);
+    let acts = [Act::After(5 * TIMEOUT_NS), Act::After(100)];
+    let client_result = travel_on(&order, &acts, 9 * TIMEOUT_NS).unwrap();
     assert_eq!((counts(&client_result), client_result.tally.warm_up_late), ((1, 1, 0, 0), 1));
     let ledger = client_result.tally.ledger(false, &[], &[], None);
     assert_eq!((ledger.sent, ledger.received, ledger.late, ledger.unexplained), (2, 1, 1, 0));
@@ -63,11 +62,6 @@ fn a_warm_up_message_that_is_answered_after_the_loop_counts_as_one() {
 #[test]
 fn garbage_after_the_loop_is_reported() {
     let order = order(Load::PLAIN, 2, 0);
-    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
-    let mut wire = ScriptedWire::new(&clock, &[Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
-    let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, phases: None, stop: &stop };
-    let mut client_result = run_client(&client, &mut wire, &mut Alone).unwrap();
-    clock.advance(clock.now_ns() + 9 * TIMEOUT_NS);
-    let failure = client_result.take_late_replies(&clock, &mut wire).unwrap_err();
+    let failure = travel_on(&order, &[Act::Garbled(5 * TIMEOUT_NS)], 20 * TIMEOUT_NS).unwrap_err();
     assert!(failure.cause.starts_with("the answer to message 1 is not what was sent"), "{}", failure.cause);
 }

@@ -294,9 +294,6 @@ fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_eac
 #[test]
 fn a_wire_without_a_stream_is_a_failed_round() {
     let order = order(exchange("2x2", Remedy::Default), 1, 0);
-    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
-    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, phases: None, stop: &stop };
-    let failure =
-        run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS), &mut Alone).unwrap_err();
+    let failure = super::travel(&order, &[Act::After(1)], false).unwrap_err();
     assert_eq!(failure.cause, "memory is not a byte stream, so a request cannot be sent in several writes");
 }

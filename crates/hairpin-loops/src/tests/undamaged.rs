@@ -45,11 +45,9 @@ fn a_damaged_answer_is_none_and_the_links_record_has_its_loss() {
 fn a_damaged_answer_after_the_loop_is_ignored() {
     for load in &loads() {
         let order = order_over("corrupt=1%", load, 2);
-        let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+        let clock = ManualClock::default();
         let mut wire = ScriptedWire::new(&clock, &[Act::After(5), Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
-        let client =
-            Client { clock: &clock, order: &order, lossy: true, boundaries: true, phases: None, stop: &stop };
-        let mut client_result = run_client(&client, &mut wire, &mut Alone).unwrap();
+        let mut client_result = travel_over(&mut wire, &clock, &order, true).unwrap();
         clock.advance(9 * TIMEOUT_NS);
         assert!(client_result.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
         assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was received");

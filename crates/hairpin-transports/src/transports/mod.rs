@@ -42,7 +42,7 @@ pub const ALL: &[&dyn Transport] = &[
     &udp::UDP6,
     &tcp::TCP,
     &tcp::TCP6,
-    &mptcp::Mptcp,
+    &mptcp::MPTCP,
     &icmp::Icmp,
 ];
 

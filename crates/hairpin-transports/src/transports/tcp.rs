@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hairpin_model::card::{self};
+use hairpin_model::card::{self, IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
 use hairpin_model::{Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use socket2::{Protocol, Socket, Type};
@@ -14,20 +14,50 @@ use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
 use crate::wires::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
 use crate::wires::{check, minimal_setup};
 
-/// `tcp` or `tcp6`.
+/// `tcp`, `tcp6` or `mptcp`.
 pub(super) struct Tcp {
-    name: &'static str,
-    summary: &'static str,
-    family: Family,
+    pub(super) card: Card,
+    pub(super) family: Family,
+    pub(super) protocol: Protocol,
+    /// Whether the kernel opens such a socket.
+    pub(super) can_open: fn() -> Result<(), WhyNot>,
 }
 
 /// `tcp`.
-pub(super) const TCP: Tcp =
-    Tcp { name: "tcp", summary: "TCP over IPv4, through the loopback device", family: Family::V4 };
+pub(super) const TCP: Tcp = Tcp {
+    card: Card {
+        name: "tcp",
+        summary: "TCP over IPv4, through the loopback device",
+        min_mtu_bytes: IPV4_MTU_BYTES,
+        is_reference: true,
+        ..CARD
+    },
+    family: Family::V4,
+    protocol: Protocol::TCP,
+    can_open: || Ok(()),
+};
 
 /// `tcp6`.
-pub(super) const TCP6: Tcp =
-    Tcp { name: "tcp6", summary: "TCP over IPv6, through the loopback device", family: Family::V6 };
+pub(super) const TCP6: Tcp = Tcp {
+    card: Card {
+        name: "tcp6",
+        summary: "TCP over IPv6, through the loopback device",
+        min_mtu_bytes: IPV6_MTU_BYTES,
+        ..CARD
+    },
+    family: Family::V6,
+    ..TCP
+};
+
+const CARD: Card = Card {
+    reach: Reach::Network,
+    protocol: card::Protocol::Tcp,
+    rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
+    many_connections: true,
+    sends_files: true,
+    options: OPTIONS,
+    ..Card::LOCAL
+};
 
 const OPTIONS: &[OptionName] = &[
     OptionName::Nodelay,
@@ -46,19 +76,19 @@ const OPTIONS: &[OptionName] = &[
 ];
 
 impl Tcp {
-    fn kind(&self) -> SocketKind {
-        SocketKind {
-            transport: self.name,
+    fn kind(&self) -> Kind {
+        Kind {
+            transport: self.card.name,
             family: self.family,
-            socket_type: Type::STREAM,
-            protocol: Some(Protocol::TCP),
-            options: self.card().options,
+            sort: Type::STREAM,
+            protocol: Some(self.protocol),
+            options: self.card.options,
         }
     }
 }
 
-/// Opens a socket bound to the server's address and the port of the setup.
-pub(super) fn bind_socket(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
+/// A new socket bound to the address and port of the setup's server.
+fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
     let address = SocketAddr::new(server_end(kind.family, setup), setup.port);
     let socket = kind.open(setup)?;
     // Rounds can reuse the port although connections of the previous round are in TIME-WAIT.
@@ -69,48 +99,33 @@ pub(super) fn bind_socket(kind: &SocketKind, setup: &Setup) -> Result<Socket, Tr
     Ok(socket)
 }
 
-/// Checks that a listener of this kind can be opened. Returns the congestion control in the receipt.
-pub(super) fn can_run(kind: &SocketKind) -> Result<Receipt, WhyNot> {
-    let socket = bind_socket(kind, &minimal_setup()).map_err(|error| no_loopback(kind.family, &error))?;
-    let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
-    let version = if kind.family == Family::V4 { "IPv4" } else { "IPv6" };
-    let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
-    Ok(Receipt { detail: format!("{}{control}", loopback_detail(version)) })
-}
-
 impl Transport for Tcp {
     fn card(&self) -> Card {
-        Card {
-            name: self.name,
-            summary: self.summary,
-            min_mtu_bytes: self.family.min_mtu_bytes(),
-            reach: Reach::Network,
-            protocol: card::Protocol::Tcp,
-            rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
-            is_reference: self.family == Family::V4,
-            many_connections: true,
-            sends_files: true,
-            options: OPTIONS,
-            ..Card::LOCAL
-        }
+        self.card.clone()
     }
 
+    /// Whether a listener can be opened here, and its congestion control.
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        can_run(&self.kind())
+        (self.can_open)()?;
+        let socket = bound(&self.kind(), &trial()).map_err(|error| no_loopback(self.family, &error))?;
+        let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
+        let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
+        let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
+        Ok(Receipt { detail: format!("{}{control}", loopback_detail(version)) })
     }
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
-        check(&self.card(), setup)?;
-        listen(bind_socket(&self.kind(), setup)?, &self.kind(), setup)
+        check(&self.card, setup)?;
+        listen(bound(&self.kind(), setup)?, &self.kind(), setup)
     }
 
-    fn listen_on(&self, passed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
-        check(&self.card(), setup)?;
-        listen_on(passed, &self.kind(), setup)
+    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        check(&self.card, setup)?;
+        listen_on(handed, &self.kind(), setup)
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
-        check(&self.card(), setup)?;
+        check(&self.card, setup)?;
         let to = parse(address, server_end(self.family, setup))?;
         connect(&to.into(), address, &self.kind(), setup)
     }

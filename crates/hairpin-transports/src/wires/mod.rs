@@ -11,7 +11,7 @@ pub(crate) mod ring;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hairpin_model::{Binding, Card, Reach, WhyNot};
+use hairpin_model::{Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
 #[cfg(target_os = "linux")]
@@ -141,17 +141,8 @@ impl Deadline {
 
 /// A minimal setup, to check whether a transport can run.
 #[cfg(target_os = "linux")]
-pub(crate) fn minimal_setup() -> Setup {
-    Setup {
-        options: hairpin_model::options::Options::default(),
-        waiting: hairpin_model::case::Waiting::Block,
-        timeout: Duration::from_millis(100),
-        largest_message: 1,
-        port: 0,
-        cookie: crate::wire::Cookie::default(),
-        server: None,
-        binding: Binding::default(),
-    }
+pub(crate) fn trial() -> Setup {
+    Setup::new(hairpin_model::case::Waiting::Block, Duration::from_millis(100), 1)
 }
 
 #[cfg(test)]

@@ -37,14 +37,8 @@ pub(crate) fn second_client(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let mut listener = subject.transport.listen(&setup).map_err(text)?;
     let address = listener.address();
-    let (mut clients, mut servers) = (Vec::new(), Vec::new());
-    std::thread::scope(|scope| {
-        // A datagram client waits for its welcome.
-        let connected = scope.spawn(|| subject.connect(&address, &setup).map_err(text));
-        servers.push(accepted(&mut *listener).map_err(text)?);
-        clients.push(connected.join().map_err(|_| "connect panicked")??);
-        Ok::<_, String>(())
-    })?;
+    let (client, server) = pair_at(subject, &mut *listener, &setup)?;
+    let (mut clients, mut servers) = (vec![client], vec![server]);
     let mut second = None;
     if subject.has_datagram_flows() {
         return several_datagram_flows(subject);
@@ -70,19 +64,8 @@ fn several_datagram_flows(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let mut listener = subject.transport.listen(&setup).map_err(text)?;
     listener.expect(3);
-    let address = listener.address();
-    let (mut clients, mut servers) = (Vec::new(), Vec::new());
-    std::thread::scope(|scope| {
-        let connected = scope.spawn(|| {
-            let one = |_| subject.connect(&address, &setup).map_err(text);
-            (0..3).map(one).collect::<Result<Vec<_>, String>>()
-        });
-        for _ in 0..3 {
-            servers.push(accepted(&mut *listener).map_err(text)?);
-        }
-        clients = connected.join().map_err(|_| "connect panicked")??;
-        Ok::<_, String>(())
-    })?;
+    let pairs = (0..3).map(|_| pair_at(subject, &mut *listener, &setup));
+    let (mut clients, mut servers): (Vec<_>, Vec<_>) = pairs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
     let fourth = listener.accept(&mut || false);
     ensure!(lacks(subject, &fourth, Unsupported::SecondConnection), "a fourth accept is not refused as such");
     all_exchange(subject, &mut clients, &mut servers)
@@ -94,7 +77,7 @@ fn accepted(listener: &mut dyn Listener) -> Result<Box<dyn Wire>, TransportError
 
 pub(crate) fn second_wire(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
-    if subject.is_answered_by_kernel() {
+    if !subject.has_server() {
         let mut connection = subject.transport.connect("127.0.0.1", &setup).map_err(text)?;
         let _first = connection.open().map_err(text)?;
         ensure!(lacks(subject, &connection.open(), Unsupported::SecondWire), "a second wire is not refused as such");
@@ -142,13 +125,8 @@ pub(crate) fn abandoned(subject: &Subject) -> Checked {
         ensure!(matches!(answer, Err(TransportError::Abandoned)), "abandoned, it answers {:?}", answer.err());
         ensure!(asked == asked_most, "asked {asked} times, not {asked_most}");
     }
-    let address = listener.address();
-    std::thread::scope(|scope| {
-        let connected = scope.spawn(|| subject.connect(&address, &setup).map_err(text));
-        let mut server = accepted(&mut *listener).map_err(text)?;
-        let mut client = connected.join().map_err(|_| "connect panicked")??;
-        subject.exchange(&mut *client, Some(&mut *server), b"after all")
-    })
+    let (mut client, mut server) = pair_at(subject, &mut *listener, &setup)?;
+    subject.exchange(&mut *client, Some(&mut *server), b"after all")
 }
 
 /// A bound socket of this transport's kind, and one of another kind.
@@ -183,17 +161,18 @@ pub(crate) fn handed_port(subject: &Subject) -> Checked {
     ensure!(matches!(answer, Err(TransportError::System { .. })), "a socket of another kind answers {answer:?}");
     let port = Socket::from(socket.try_clone().map_err(text)?).local_addr().map_err(text)?;
     let port = port.as_socket().ok_or("it has no port")?.to_string();
-    let listener = subject.transport.listen_on(PassedSocket::Bound(socket), &setup).map_err(text)?;
+    let mut listener = subject.transport.listen_on(Handed::Bound(socket), &setup).map_err(text)?;
     ensure!(listener.address() == port, "it listens at {}, not {port}", listener.address());
-    let (mut client, mut server) = pair_at(subject, listener, &setup)?;
+    let (mut client, mut server) = pair_at(subject, &mut *listener, &setup)?;
     subject.exchange(&mut *client, Some(&mut *server), b"at a port of another")
 }
 
-fn pair_at(subject: &Subject, listener: Box<dyn Listener>, setup: &Setup) -> Result<super::ends::Pair, String> {
+/// A new client of the listener and its server. A datagram client waits for its welcome.
+fn pair_at(subject: &Subject, listener: &mut dyn Listener, setup: &Setup) -> Result<super::ends::Pair, String> {
     let address = listener.address();
     std::thread::scope(|scope| {
         let connected = scope.spawn(|| subject.connect(&address, setup).map_err(text));
-        let server = super::ends::accept(listener).map_err(text)?;
+        let server = accepted(listener).map_err(text)?;
         Ok((connected.join().map_err(|_| "connect panicked")??, server))
     })
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hairpin_model::{AnsweredBy, Card, Options, Waiting};
-use hairpin_transports::{Cookie, Listener, Setup, Transport, TransportError, Wire, WireError};
+use hairpin_model::{AnsweredBy, Card, Reach, Waiting};
+use hairpin_transports::{Batch, Cookie, Listener, Setup, Transport, TransportError, Wire, WireError};
 
 /// The cookie of every pair.
 pub(crate) const COOKIE: Cookie = Cookie([7; 16]);
@@ -26,6 +26,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// For checks that expect a time-out.
 pub(crate) const SHORT: Duration = Duration::from_millis(30);
 
+/// Size of the messages that fill a wire.
+pub(crate) const FILLING: usize = 4096;
+
 pub(crate) struct Subject {
     pub(crate) transport: &'static dyn Transport,
     pub(crate) card: Card,
@@ -39,8 +42,24 @@ pub(crate) type Pair = (Box<dyn Wire>, Box<dyn Wire>);
 pub(crate) type NearAndMaybeFar = (Box<dyn Wire>, Option<Box<dyn Wire>>);
 
 impl Subject {
-    pub(crate) fn is_answered_by_kernel(&self) -> bool {
-        self.card.answered_by == AnsweredBy::Kernel
+    /// Whether its server is ours, and not the kernel.
+    pub(crate) fn has_server(&self) -> bool {
+        self.card.answered_by == AnsweredBy::Server
+    }
+
+    /// Whether it loses nothing, to a server of ours.
+    pub(crate) fn is_reliable(&self) -> bool {
+        self.has_server() && self.card.reliable
+    }
+
+    /// A stream of system calls: not with a shared address space or mapping, nor with boundaries.
+    pub(crate) fn is_stream(&self) -> bool {
+        !self.card.boundaries
+    }
+
+    /// Whether its server can be on another host.
+    pub(crate) fn is_network(&self) -> bool {
+        self.has_server() && self.card.reach == Reach::Network
     }
 
     /// Whether a listener accepts several clients.
@@ -61,16 +80,7 @@ impl Subject {
 
     /// A minimal setup for messages of up to `largest` bytes.
     pub(crate) fn setup(&self, largest: usize, timeout: Duration) -> Setup {
-        Setup {
-            options: Options::default(),
-            waiting: self.waiting,
-            timeout,
-            largest_message: largest,
-            port: 0,
-            cookie: COOKIE,
-            server: None,
-            binding: hairpin_model::binding::Binding::default(),
-        }
+        Setup { cookie: COOKIE, ..Setup::new(self.waiting, timeout, largest) }
     }
 
     /// The client's first wire.
@@ -113,7 +123,7 @@ impl Subject {
 
     /// The only end if the kernel answers, else the client of a pair, with its server.
     pub(crate) fn client(&self, setup: &Setup) -> Result<NearAndMaybeFar, String> {
-        if self.is_answered_by_kernel() {
+        if !self.has_server() {
             return self.connect("127.0.0.1", setup).map(|wire| (wire, None)).map_err(text);
         }
         self.pair(setup).map(|(client, server)| (client, Some(server)))
@@ -130,6 +140,54 @@ impl Subject {
             ensure!(!self.card.boundaries || filled == size, "of a message of {size} bytes {filled} arrived");
         }
         Ok(message)
+    }
+
+    /// Room for many messages of this size.
+    pub(crate) fn room(&self, size: usize) -> Batch {
+        if self.card.boundaries { Batch::new(Batch::MAX_MESSAGES, size) } else { Batch::new(1, 64 * size) }
+    }
+
+    /// Takes pieces until there are `bytes` bytes, and no more.
+    pub(crate) fn pieces_of(&self, wire: &mut dyn Wire, bytes: usize, size: usize) -> Result<Vec<Vec<u8>>, String> {
+        let (mut pieces, mut batch) = (Vec::new(), self.room(size));
+        let mut missing = bytes;
+        while missing > 0 {
+            ensure!(wire.wait(LONG).map_err(text)?, "{missing} bytes never came");
+            let count = wire.receive_batch(&mut batch).map_err(text)?;
+            ensure!(count == batch.pieces().count(), "{count} pieces, but {} in the batch", batch.pieces().count());
+            for piece in batch.pieces() {
+                ensure!(piece.len() <= missing, "more was received than sent");
+                missing -= piece.len();
+                pieces.push(piece.to_vec());
+            }
+        }
+        ensure!(wire.receive_batch(&mut batch).map_err(text)? == 0, "something is left");
+        ensure!(batch.pieces().count() == 0, "pieces of the previous call are still there");
+        Ok(pieces)
+    }
+
+    /// Sends different messages of [`FILLING`] bytes until the wire is full, which must be a time-out. All of them
+    /// must arrive. Returns their number.
+    pub(crate) fn fill_and_empty(
+        &self,
+        (client, server): (&mut dyn Wire, &mut dyn Wire),
+        mut send: impl FnMut(&mut dyn Wire, &[u8]) -> Result<(), WireError>,
+    ) -> Result<u64, String> {
+        let mut accepted = 0_u64;
+        let refusal = loop {
+            match send(client, &random_bytes(accepted, FILLING)) {
+                Ok(()) => accepted += 1,
+                refusal => break refusal,
+            }
+            ensure!(accepted < 100_000, "400 MB are accepted without a reader");
+        };
+        ensure!(is_timed_out(&refusal), "a full wire answers {}", shown(&refusal));
+        ensure!(accepted > 0, "not one message is accepted");
+        for seed in 0..accepted {
+            let message = self.receive_whole(server, FILLING)?;
+            ensure!(message == random_bytes(seed, FILLING), "message {seed} of {accepted} changed");
+        }
+        Ok(accepted)
     }
 
     /// Sends one message and receives it back.
@@ -156,6 +214,23 @@ impl Subject {
 /// The server's first wire; the listener is dropped.
 pub(crate) fn accept(mut listener: Box<dyn Listener>) -> Result<Box<dyn Wire>, TransportError> {
     listener.accept(&mut || false)?.accept_wire()
+}
+
+/// Calls `send`, with the number of bytes taken so far, until it takes none `in_vain_most` times in a row. Returns
+/// the bytes taken.
+pub(crate) fn fill(in_vain_most: u32, mut send: impl FnMut(usize) -> Result<usize, String>) -> Result<usize, String> {
+    let (mut sent, mut in_vain) = (0, 0);
+    while in_vain < in_vain_most {
+        let taken = send(sent)?;
+        in_vain = if taken == 0 { in_vain + 1 } else { 0 };
+        sent += taken;
+        ensure!(sent < 400_000_000, "400 MB are taken without a reader");
+    }
+    Ok(sent)
+}
+
+pub(crate) fn calls(wire: &dyn Wire) -> u64 {
+    wire.system_calls().unwrap_or_default()
 }
 
 pub(crate) fn text(error: impl std::fmt::Display) -> String {

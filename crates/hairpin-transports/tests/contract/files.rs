@@ -4,9 +4,10 @@ use std::io::ErrorKind;
 use std::sync::mpsc::channel;
 
 use hairpin_model::Waiting;
-use hairpin_transports::{Batch, Wire, WireError};
+use hairpin_transports::{Wire, WireError};
 
-use super::ends::{Checked, LONG, Subject, is_closed, random_bytes, shown, text};
+use super::ends::{Checked, LONG, Subject, calls, fill, is_closed, random_bytes, shown, text};
+use super::time_outs::sleeps_so_far;
 use super::waiting_batches::{has_slept, tell_name};
 use crate::ensure;
 
@@ -14,20 +15,10 @@ fn is_of_kind<T>(answer: &Result<T, WireError>, kind: ErrorKind) -> bool {
     matches!(answer, Err(WireError::System { source, .. }) if source.kind() == kind)
 }
 
-fn calls(wire: &dyn Wire) -> u64 {
-    wire.system_calls().unwrap_or_default()
-}
-
 /// System calls of one send: a socket gets `may_wait` through its descriptor.
 fn calls_of_a_send(subject: &Subject, wire: &dyn Wire, may_wait: bool) -> u64 {
     let is_socket = wire.descriptors().is_some() && !subject.card.options.is_empty();
     if is_socket && subject.waiting == Waiting::Block && !may_wait { 5 } else { 1 }
-}
-
-fn sleeps() -> Result<u64, String> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").map_err(text)?;
-    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| "no count of sleeps".to_owned())
 }
 
 /// Ranges of a file arrive complete; a transport without files refuses each call.
@@ -87,34 +78,24 @@ pub(crate) fn sent(subject: &Subject) -> Checked {
 
 /// Bytes without room are not taken, whether a send may wait or not; all bytes taken arrive.
 pub(crate) fn full(subject: &Subject) -> Checked {
-    if !subject.card.sends_files {
-        return Ok(());
-    }
     let content = random_bytes(3, 300_000);
     for may_wait in [true, false] {
         let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
         client.load_file(&content).map_err(text)?;
-        let (mut sent, mut in_vain, mut awake) = (0, 0, 0);
-        while in_vain < 3 {
-            let (before, sleeps_before) = (calls(&*client), sleeps()?);
+        let mut awake = 0;
+        let sent = fill(3, |sent| {
+            let (before, sleeps_before) = (calls(&*client), sleeps_so_far());
             let taken = client.send_file(sent % content.len(), content.len(), may_wait).map_err(text)?;
             let made = calls(&*client) - before;
             ensure!(made == calls_of_a_send(subject, &*client, may_wait), "a send is {made} calls");
-            awake += u32::from(taken == 0 && sleeps()? == sleeps_before);
-            in_vain = if taken == 0 { in_vain + 1 } else { 0 };
-            sent += taken;
-            ensure!(sent < 400_000_000, "400 MB are taken without a reader");
-        }
+            awake += u32::from(taken == 0 && sleeps_so_far() == sleeps_before);
+            Ok(taken)
+        })?;
         ensure!(sent > 0, "nothing is taken");
         let waits = may_wait && subject.waiting == Waiting::Block;
         ensure!(waits != (awake > 0), "of the sends that found no room {awake} did not sleep");
-        let (mut came, mut batch) = (Vec::new(), Batch::new(1, 1 << 20));
-        while came.len() < sent {
-            ensure!(server.wait(LONG).map_err(text)?, "{} of {sent} bytes came", came.len());
-            server.receive_batch(&mut batch).map_err(text)?;
-            batch.pieces().for_each(|piece| came.extend_from_slice(piece));
-        }
-        let is_whole = came.len() == sent && came.chunks(content.len()).all(|part| *part == content[..part.len()]);
+        let came = subject.pieces_of(&mut *server, sent, 1 << 14)?.concat();
+        let is_whole = came.chunks(content.len()).all(|part| *part == content[..part.len()]);
         ensure!(is_whole, "of {sent} bytes some changed");
         let again = client.send_file(0, 100, may_wait).map_err(text)?;
         ensure!(again == 100, "an emptied wire takes {again} of 100 bytes");

@@ -7,7 +7,7 @@ use hairpin_model::trace::StampKind;
 use hairpin_model::{Options, fact, fact_names};
 use hairpin_transports::{Batch, Interest, Setup, Wire, WireError, WireSet};
 
-use super::ends::{Checked, LONG, Pair, Subject, random_bytes, text};
+use super::ends::{Checked, LONG, Pair, Subject, calls, fill, random_bytes, text};
 use super::kernel;
 use crate::ensure;
 
@@ -18,10 +18,6 @@ fn pair_with(subject: &Subject, name: OptionName) -> Result<Option<Pair>, String
     }
     let options = Options::default().with(name, "on");
     subject.pair(&Setup { options, ..subject.setup(4096, LONG) }).map(Some)
-}
-
-fn calls(wire: &dyn Wire) -> u64 {
-    wire.system_calls().unwrap_or_default()
 }
 
 /// The number of messages of each receive, and all messages.
@@ -131,7 +127,7 @@ pub(crate) fn without_copy(subject: &Subject) -> Checked {
     const COUNT: usize = 500;
     let Some((mut client, mut server)) = pair_with(subject, OptionName::Zerocopy)? else { return Ok(()) };
     let messages = random_bytes(5, 4096 * COUNT);
-    let (mut sends, mut sent, mut came, mut batch) = (0, 0, Vec::new(), Batch::new(1, 1 << 20));
+    let (mut sends, mut sent, mut came) = (0, 0, Vec::new());
     let began = std::time::Instant::now();
     while came.len() < messages.len() {
         let end = (sent + 4096).min(messages.len());
@@ -149,11 +145,7 @@ pub(crate) fn without_copy(subject: &Subject) -> Checked {
         };
         sends += u64::from(taken > 0);
         sent += taken;
-        while came.len() < sent {
-            ensure!(server.wait(LONG).map_err(text)?, "{} of {sent} bytes came", came.len());
-            server.receive_batch(&mut batch).map_err(text)?;
-            came.extend(batch.pieces().flatten().copied());
-        }
+        came.extend(subject.pieces_of(&mut *server, sent - came.len(), 4096)?.concat());
     }
     ensure!(came == messages, "bytes changed");
     // With and without reading completions before: the counters are complete in both cases.
@@ -178,15 +170,13 @@ pub(crate) fn without_copy(subject: &Subject) -> Checked {
 
 /// Sends until a few sends find no room. Returns the number of bytes and of sends taken.
 fn filled(client: &mut dyn Wire, message: &[u8], begin: usize) -> Result<(usize, u64), String> {
-    let (mut sent, mut sends, mut in_vain) = (0, 0, 0);
-    while in_vain < 3 {
+    let mut sends = 0;
+    let sent = fill(3, |sent| {
         let from = (begin + sent) % message.len();
         let taken = client.send_batch(&message[from..], message.len()).map_err(text)?;
         sends += u64::from(taken > 0);
-        in_vain = if taken == 0 { in_vain + 1 } else { 0 };
-        sent += taken;
-        ensure!(sent < 400_000_000, "400 MB are taken without a reader");
-    }
+        Ok(taken)
+    })?;
     Ok((sent, sends))
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn refused(subject: &Subject) -> Checked {
         let options = Options::default().with(*name, &trials(*name)[0]);
         let setup = Setup { options, ..subject.setup(100, SHORT) };
         let mut answers = vec![subject.connect("anywhere", &setup).map(drop)];
-        if !subject.is_answered_by_kernel() {
+        if subject.has_server() {
             answers.push(subject.transport.listen(&setup).map(drop));
         }
         for answer in answers {

@@ -5,11 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::ends::COOKIE;
-use hairpin_model::{Options, Reach, Waiting};
+use hairpin_model::Waiting;
 use hairpin_transports::{Setup, WireError, find};
 
-use super::ends::{Checked, LONG, SHORT, Subject, accept, is_timed_out, random_bytes, shown, text};
+use super::ends::{COOKIE, Checked, LONG, SHORT, Subject, accept, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
 /// The parameters of the server process, and the text before its address.
@@ -22,16 +21,7 @@ pub(crate) fn server_end() {
     let (transport, waiting) = role.split_once(' ').expect("a transport and a waiting");
     let waiting: Waiting = waiting.parse().expect("a waiting");
     let transport = find(transport).expect("a transport");
-    let setup = Setup {
-        options: Options::default(),
-        waiting,
-        timeout: LONG,
-        largest_message: 100,
-        port: 0,
-        cookie: COOKIE,
-        server: None,
-        binding: hairpin_model::binding::Binding::default(),
-    };
+    let setup = Setup { cookie: COOKIE, ..Setup::new(waiting, LONG, 100) };
     let listener = transport.listen(&setup).expect("listen");
     // Not `println!`, which the test harness captures.
     writeln!(std::io::stdout(), "\n{ADDRESS}{}", listener.address()).expect("standard output is open");
@@ -70,9 +60,6 @@ fn start(subject: &Subject, folder: &Path) -> Result<(Process, String), String> 
 }
 
 pub(crate) fn killed(subject: &Subject) -> Checked {
-    if subject.card.reach == Reach::Process {
-        return Ok(());
-    }
     let folder = Folder::new()?;
     let (mut process, address) = start(subject, &folder.0)?;
     // Datagrams do not report it: the client finds out by its time-out, or by sending.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hairpin_transports::{Batch, Interest, Ready, WireSet};
 
-use super::ends::{Checked, LONG, Subject, is_closed, shown, text};
+use super::ends::{Checked, LONG, Subject, fill, is_closed, shown, text};
 use crate::ensure;
 
 fn tokens(set: &mut WireSet, at_most: Duration) -> Result<Vec<Ready>, String> {
@@ -55,33 +55,18 @@ pub(crate) fn tell(subject: &Subject) -> Checked {
 
 /// A full wire is not ready to send until there is room.
 pub(crate) fn room(subject: &Subject) -> Checked {
-    if !subject.card.reliable {
-        return Ok(());
-    }
     const SIZE: usize = 4096;
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let mut set = WireSet::new(1).map_err(text)?;
     set.add(7, &*client, Interest::Write).map_err(text)?;
     let empty = tokens(&mut set, LONG)?;
     ensure!(empty == [Ready { token: 7, readable: false, writable: true }], "an empty wire: {empty:?}");
-    let mut in_vain = 0;
-    let mut sent = 0;
-    while in_vain < 100 {
-        let taken = client.try_send(&[1; SIZE]).map_err(text)?;
-        sent += taken;
-        ensure!(sent < 400_000_000, "400 MB are taken without a reader");
-        in_vain = if taken == 0 { in_vain + 1 } else { 0 };
-    }
+    let sent = fill(100, |_| client.try_send(&[1; SIZE]).map_err(text))?;
     if client.descriptors().is_some() {
         let full = tokens(&mut set, Duration::ZERO)?;
         ensure!(full.is_empty(), "a full wire: {full:?}");
     }
-    let mut batch = Batch::new(1, 64 * SIZE);
-    while sent > 0 {
-        ensure!(server.wait(LONG).map_err(text)?, "{sent} bytes never came");
-        server.receive_batch(&mut batch).map_err(text)?;
-        sent -= batch.pieces().map(<[u8]>::len).sum::<usize>();
-    }
+    subject.pieces_of(&mut *server, sent, SIZE)?;
     let emptied = tokens(&mut set, LONG)?;
     ensure!(emptied.iter().any(|one| one.token == 7 && one.writable), "an emptied wire: {emptied:?}");
     Ok(())

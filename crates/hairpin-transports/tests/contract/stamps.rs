@@ -9,7 +9,7 @@ use hairpin_model::trace::StampKind;
 use hairpin_model::{Options, Waiting};
 use hairpin_transports::{KernelStamps, RawStamp, Setup, Wire};
 
-use super::ends::{Checked, LONG, Pair, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, FILLING, LONG, Pair, SHORT, Subject, calls, is_timed_out, random_bytes, shown, text};
 use super::kernel;
 use super::waiting_batches::{has_slept, tell_name};
 use crate::ensure;
@@ -19,7 +19,7 @@ fn has_stamps(subject: &Subject) -> bool {
 }
 
 /// Whether the transport has stamps and the kernel supports them.
-fn can_stamp(subject: &Subject) -> bool {
+pub(crate) fn can_stamp(subject: &Subject) -> bool {
     has_stamps(subject) && kernel::TIMESTAMPING.exists()
 }
 
@@ -67,9 +67,6 @@ pub(crate) fn offered(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn by_segment(subject: &Subject) -> Checked {
-    if !can_stamp(subject) {
-        return Ok(());
-    }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     // After a second begin the bytes count from 0 again.
     for _ in 0..2 {
@@ -99,9 +96,6 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
 /// Three small writes: Nagle's algorithm holds the second until the first is acknowledged, and the third joins it. The
 /// server delays its ACK, so without Nagle the second is sent before the ACK, as NODELAY shows.
 pub(crate) fn nagle(subject: &Subject) -> Checked {
-    if !can_stamp(subject) {
-        return Ok(());
-    }
     let taken_with = |options: &str| {
         let (mut client, mut server) = begun(subject, options)?;
         for _ in 0..3 {
@@ -131,9 +125,6 @@ pub(crate) fn nagle(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn received(subject: &Subject) -> Checked {
-    if !can_stamp(subject) {
-        return Ok(());
-    }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     stamps(&mut *server)?.begin(true).map_err(text)?;
     let mut into = [0; 100];
@@ -153,9 +144,6 @@ pub(crate) fn received(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn without_acknowledgments(subject: &Subject) -> Checked {
-    if !can_stamp(subject) {
-        return Ok(());
-    }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     stamps(&mut *client)?.begin(false).map_err(text)?;
     // The answer carries the ACK.
@@ -170,9 +158,6 @@ pub(crate) fn without_acknowledgments(subject: &Subject) -> Checked {
 /// An end that reads a small segment, and is not known to answer, acknowledges it at once, unless stamps are left in
 /// its receive buffer (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). The segment brings the stamp of an ACK with it.
 pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
-    if !can_stamp(subject) {
-        return Ok(());
-    }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     let (mut taken, mut into) = (Vec::new(), [0; 10]);
     // A new connection acknowledges everything at once, up to 16 times (`TCP_MAX_QUICKACKS`, include/net/tcp.h).
@@ -183,8 +168,7 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
         stamps(&mut *client)?.take(&mut taken).map_err(text)?;
         client.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
         let bare = |wire: &mut dyn Wire| wire.stream().and_then(|stream| stream.segments()).map(|all| all.bare);
-        let calls = |wire: &mut dyn Wire| wire.system_calls().unwrap_or_default();
-        let (bare_before, calls_before) = (bare(&mut *server), calls(&mut *client));
+        let (bare_before, calls_before) = (bare(&mut *server), calls(&*client));
         // Every other answer comes when the client sleeps in the call: its stamp was not there before. One that spins can
         // see the answer before the kernel has made the stamp (`tcp_rcv_established`, net/ipv4/tcp_input.c).
         let is_late = sent % 2 == 0 && subject.waiting != Waiting::Spin;
@@ -212,7 +196,7 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
             bare_after > bare_before,
             "answer {sent} is not acknowledged at once: {bare_before:?}, {bare_after:?}"
         );
-        let made = calls(&mut *client) - calls_before;
+        let made = calls(&*client) - calls_before;
         let spared = if subject.waiting == Waiting::Poll { 2 } else { 1 };
         ensure!(made == spared, "observing calls are counted: {made} calls");
         stamps(&mut *client)?.take(&mut taken).map_err(text)?;
@@ -222,18 +206,14 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn waiting(subject: &Subject) -> Checked {
-    if !can_stamp(subject) {
-        return Ok(());
-    }
     let (mut client, mut server) = subject.unlike_pair(&subject.setup(100, SHORT), &subject.setup(100, LONG))?;
     stamps(&mut *client)?.begin(true).map_err(text)?;
     client.send(&[6; 100]).map_err(text)?;
     subject.receive_whole(&mut *server, 100)?;
-    let calls = |wire: &mut dyn Wire| wire.system_calls().unwrap_or_default();
-    let before = calls(&mut *client);
+    let before = calls(&*client);
     let answer = client.receive(&mut [0; 100]);
     ensure!(is_timed_out(&answer), "with stamps but no message, receive answers {}", shown(&answer));
-    let made = calls(&mut *client) - before;
+    let made = calls(&*client) - before;
     // A blocking call is interrupted a few times in the time-out, and a poll is woken by three stamps.
     ensure!(subject.waiting == Waiting::Spin || made <= 10, "it waited with {made} calls");
     ensure!(!client.wait(Duration::from_millis(3)).map_err(text)?, "wait says ready, but there are only stamps");
@@ -247,25 +227,17 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn full(subject: &Subject) -> Checked {
-    if !can_stamp(subject) {
-        return Ok(());
-    }
-    let (mut client, mut server) = subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
+    let setups = [SHORT, LONG].map(|timeout| subject.setup(FILLING, timeout));
+    let (mut client, mut server) = subject.unlike_pair(&setups[0], &setups[1])?;
     stamps(&mut *client)?.begin(true).map_err(text)?;
-    let mut accepted = 0_u64;
     let mut taken = Vec::new();
-    while client.send(&random_bytes(accepted, 4096)).is_ok() {
-        accepted += 1;
-        stamps(&mut *client)?.take(&mut taken).map_err(text)?;
-        ensure!(accepted < 100_000, "400 MB are accepted without a reader");
-    }
-    for seed in 0..accepted {
-        let came = subject.receive_whole(&mut *server, 4096)?;
-        ensure!(came == random_bytes(seed, 4096), "message {seed} of {accepted} came changed");
-    }
+    let accepted = subject.fill_and_empty((&mut *client, &mut *server), |client, message| {
+        client.send(message)?;
+        client.kernel_stamps().expect("they have begun").take(&mut taken)
+    })?;
     let left = ends(&taken, StampKind::Driver);
     ensure!(!left.is_empty() && left.is_sorted(), "the segments left in the order {left:?}");
-    ensure!(left.iter().all(|end| *end <= accepted * 4096 + 4096), "more left than was sent: {left:?}");
+    ensure!(left.iter().all(|end| *end <= (accepted + 1) * FILLING as u64), "more left than was sent: {left:?}");
     server.send(&[7; 100]).map_err(text)?;
     ensure!(subject.receive_whole(&mut *client, 100)? == [7; 100], "the answer changed");
     Ok(())

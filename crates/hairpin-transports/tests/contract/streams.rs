@@ -6,7 +6,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Options, Waiting};
 use hairpin_transports::{Segments, Setup, Stream, Wire, WireError};
 
-use super::ends::{Checked, LONG, SHORT, Subject, is_closed, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, FILLING, LONG, SHORT, Subject, is_closed, random_bytes, shown, text};
 use super::kernel;
 use super::options::word;
 use crate::ensure;
@@ -43,9 +43,9 @@ fn is_tcp(subject: &Subject) -> bool {
     subject.card.options.contains(&OptionName::Nodelay)
 }
 
-/// A stream of system calls: not with a shared address space or mapping, nor with boundaries.
-fn is_stream(subject: &Subject) -> bool {
-    !subject.card.boundaries
+/// Whether the kernel counts its segments.
+pub(crate) fn has_segments(subject: &Subject) -> bool {
+    is_tcp(subject) && kernel::TCP_INFO.exists()
 }
 
 fn stream(wire: &mut dyn Wire) -> Result<&mut dyn Stream, String> {
@@ -56,15 +56,12 @@ pub(crate) fn offered(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.client(&subject.setup(100, LONG))?;
     for wire in [Some(&mut client), server.as_mut()].into_iter().flatten() {
         let offered = wire.stream().is_some();
-        ensure!(offered == is_stream(subject), "stream() is some: {offered}");
+        ensure!(offered == subject.is_stream(), "stream() is some: {offered}");
     }
     Ok(())
 }
 
 pub(crate) fn in_parts(subject: &Subject) -> Checked {
-    if !is_stream(subject) {
-        return Ok(());
-    }
     for (name, send_by) in sends(subject) {
         // The last is larger than any default buffer.
         for (seed, size) in [(1, 1), (2, 200), (3, 4000), (4, (3 << 20) + 7)] {
@@ -83,34 +80,17 @@ pub(crate) fn in_parts(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn full(subject: &Subject) -> Checked {
-    if !is_stream(subject) {
-        return Ok(());
-    }
     for (name, send_by) in sends(subject) {
-        let (mut client, mut server) =
-            subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
-        let mut accepted = 0_u64;
-        let refusal = loop {
-            match send_by(stream(&mut *client)?, &random_bytes(accepted, 4096)) {
-                Ok(()) => accepted += 1,
-                refusal => break refusal,
-            }
-            ensure!(accepted < 100_000, "{name}: 400 MB are accepted without a reader");
-        };
-        ensure!(is_timed_out(&refusal), "{name}: a full wire answers {}", shown(&refusal));
-        ensure!(accepted > 0, "{name}: nothing is accepted");
-        for seed in 0..accepted {
-            let came = subject.receive_whole(&mut *server, 4096)?;
-            ensure!(came == random_bytes(seed, 4096), "{name}: message {seed} of {accepted} came changed");
-        }
+        let setups = [SHORT, LONG].map(|timeout| subject.setup(FILLING, timeout));
+        let (mut client, mut server) = subject.unlike_pair(&setups[0], &setups[1])?;
+        let send = |client: &mut dyn Wire, message: &[u8]| send_by(client.stream().expect("a stream"), message);
+        let filled = subject.fill_and_empty((&mut *client, &mut *server), send);
+        filled.map_err(|why| format!("{name}: {why}"))?;
     }
     Ok(())
 }
 
 pub(crate) fn gone(subject: &Subject) -> Checked {
-    if !is_stream(subject) {
-        return Ok(());
-    }
     // More than a segment, so that it is sent even if more is announced.
     let message = random_bytes(1, 100_000);
     for (name, send_by) in sends(subject) {
@@ -138,9 +118,6 @@ pub(crate) fn gone(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn switches(subject: &Subject) -> Checked {
-    if !is_stream(subject) {
-        return Ok(());
-    }
     let (mut client, _far) = subject.pair(&subject.setup(100, LONG))?;
     for name in [OptionName::Nodelay, OptionName::Cork, OptionName::Quickack] {
         for on in [true, false, true] {
@@ -165,9 +142,6 @@ pub(crate) fn switches(subject: &Subject) -> Checked {
 
 /// Calls are counted exactly, in a script without calls that may have to be repeated.
 pub(crate) fn counted(subject: &Subject) -> Checked {
-    if !is_stream(subject) {
-        return Ok(());
-    }
     let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     let calls = |wire: &mut dyn Wire| wire.system_calls().ok_or("no count of system calls".to_owned());
     ensure!(calls(&mut *client)? == 0 && calls(&mut *server)? == 0, "a new wire has made calls");
@@ -213,9 +187,6 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
 
 /// Every segment counts as one with payload or as a pure ACK, at both ends.
 pub(crate) fn segments(subject: &Subject) -> Checked {
-    if !is_stream(subject) {
-        return Ok(());
-    }
     let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     if !is_tcp(subject) {
         ensure!(stream(&mut *client)?.segments().is_none(), "segments without TCP");
@@ -241,9 +212,6 @@ pub(crate) fn segments(subject: &Subject) -> Checked {
 
 /// A cork holds back a partial segment until it is released.
 pub(crate) fn cork(subject: &Subject) -> Checked {
-    if !is_stream(subject) || !is_tcp(subject) || !kernel::TCP_INFO.exists() {
-        return Ok(());
-    }
     // Nagle is off, so that only the cork can hold.
     let options = Options::default().with(OptionName::Nodelay, "on");
     let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;

@@ -108,7 +108,7 @@ fn interrupted_wait(client: &mut dyn Wire) -> Checked {
 }
 
 /// Number of sleeps of the calling thread so far: its voluntary context switches.
-fn sleeps_so_far() -> u64 {
+pub(crate) fn sleeps_so_far() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("Linux has it");
     line.trim().parse().expect("a count")
@@ -116,9 +116,6 @@ fn sleeps_so_far() -> u64 {
 
 /// A signal whose handler was installed without SA_RESTART interrupts system calls; a wire calls again.
 pub(crate) fn signals(subject: &Subject) -> Checked {
-    if subject.waiting == Waiting::Spin {
-        return Ok(());
-    }
     let (mut client, mut server) = subject.client(&subject.setup(100, LONG))?;
     let done = AtomicBool::new(false);
     let target = signalling::this_thread();

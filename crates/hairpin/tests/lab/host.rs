@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Addresses;
-use crate::support::{PROGRAM, Place, Ran, Running, nameless_descriptors, names_in, until};
+use crate::support::{OwnChild, PROGRAM, Place, Ran, Running, awaited, nameless_descriptors, names_in, until};
 
 const FIRST_USER: u32 = 61_000;
 /// Command of the process that holds a host's namespaces.
@@ -38,8 +38,8 @@ fn is_root() -> bool {
 
 /// A host. Dropping it ends the process that holds its namespaces.
 pub(crate) struct Host {
+    holder: OwnChild,
     place: Arc<Place>,
-    holder: Child,
     /// Its `/tmp`, as seen from outside.
     folder: PathBuf,
     user: Option<u32>,
@@ -54,7 +54,7 @@ impl Host {
 
     /// Another host, with the name and number of its user.
     pub(super) fn beside(first: &Self, name_and_user: (&str, u32), at: Addresses) -> Self {
-        let id = first.holder.id().to_string();
+        let id = first.holder.0.id().to_string();
         let enter = ["nsenter", "--target", &id, "--user", "--preserve-credentials"];
         let enter = if is_root() { &[][..] } else { &enter };
         Self::made(&first.place, &[enter, &["unshare"], &NAMESPACES].concat(), name_and_user, at)
@@ -67,12 +67,12 @@ impl Host {
         }
         std::fs::write(folder.join("hairpin"), "").expect("it can be written");
         let holder = place.command(unshare[0]).args(&unshare[1..]).args(SLEEPER).stdin(Stdio::null()).spawn();
-        let holder = holder.expect("it was tried");
+        let holder = OwnChild(holder.expect("it was tried"));
         until("the namespaces are made", || {
-            std::fs::read_to_string(format!("/proc/{}/comm", holder.id())).is_ok_and(|name| name == "sleep\n")
+            std::fs::read_to_string(format!("/proc/{}/comm", holder.0.id())).is_ok_and(|name| name == "sleep\n")
         });
         let user = is_root().then_some(FIRST_USER + user);
-        let host = Self { place: Arc::clone(place), holder, folder, user, at };
+        let host = Self { holder, place: Arc::clone(place), folder, user, at };
         for own in ["", "tmp", "home"] {
             user.map_or(Ok(()), |user| chown(host.path(own), Some(user), Some(user))).expect("root may");
         }
@@ -85,7 +85,7 @@ impl Host {
 
     /// The process that holds its namespaces.
     pub(crate) fn id(&self) -> u32 {
-        self.holder.id()
+        self.holder.0.id()
     }
 
     /// A file in its `/tmp`, where everything runs.
@@ -160,13 +160,6 @@ impl Host {
     }
 }
 
-impl Drop for Host {
-    fn drop(&mut self) {
-        drop(self.holder.kill());
-        drop(self.holder.wait());
-    }
-}
-
 /// `hairpin serve` on a host. Dropping it kills it.
 pub(crate) struct Served<'h> {
     host: &'h Host,
@@ -180,8 +173,8 @@ impl<'h> Served<'h> {
         let script = format!("exec /tmp/hairpin serve {flags} > ticket 2> log");
         let running = Running::start(host.command("sh").args(["-c", &script]));
         let served = Self { host, running };
-        until("the server has printed its ticket", || served.ticket().is_some());
-        std::fs::write(client.path("ticket"), served.ticket().expect("it is there")).expect("it can be written");
+        let ticket = awaited("the server has printed its ticket", || served.ticket());
+        std::fs::write(client.path("ticket"), ticket).expect("it can be written");
         served
     }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use hairpin_model::printable::steers;
 use hairpin_store::RunFolder;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use self::mutations::{Generator, MUTATIONS};
 use crate::support::{PROGRAM, Place, copy};
@@ -70,7 +71,7 @@ fn no_run_folder_does_harm() {
     let mut faults = Vec::new();
     for number in 0..count {
         let tried = Tried::new(&base, number);
-        match tried.harm() {
+        match tried.harm(&base) {
             Ok(code) => *codes.entry(code).or_insert(0_u64) += 1,
             Err(fault) => faults.push(fault),
         }
@@ -100,24 +101,27 @@ fn with_files_of_rounds(base: &Place, [name, killed]: [&str; 2]) {
 
 /// A hostile folder, and the command to try.
 struct Tried {
-    place: Place,
+    folder: TempDir,
     name: String,
     command: Vec<&'static str>,
 }
 
 impl Tried {
     fn new(base: &Place, number: u64) -> Self {
-        let place = Place::new();
+        let folder = TempDir::new_in(base.path(".")).unwrap();
+        let path = |name: &str| folder.path().join(name);
         let kinds = ["run", "killed", "loaded-killed"];
         let kind_of_run = kinds[usize::try_from(number).unwrap() % kinds.len()];
-        copy(&base.path(kind_of_run), &place.path("run"));
-        copy(&base.path("run"), &place.path("other"));
-        fs::create_dir(place.path("outside")).unwrap();
-        fs::write(place.path("outside/canary"), "canary").unwrap();
+        copy(&base.path(kind_of_run), &path("run"));
+        copy(&base.path("run"), &path("other"));
+        for name in ["outside", "tmp"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        fs::write(path("outside/canary"), "canary").unwrap();
         let mut generator = Generator(number);
         let kind = usize::try_from(number).unwrap() % MUTATIONS.len();
         let (name, mutate) = MUTATIONS[kind];
-        mutate(&place.path("run"), &mut generator);
+        mutate(&path("run"), &mut generator);
         // Each turn of a mutation uses another command, so all pairs occur after as many turns as there are commands.
         let command = COMMANDS[(usize::try_from(number).unwrap() / MUTATIONS.len() + kind) % COMMANDS.len()];
         let filled = command.iter().map(|word| match *word {
@@ -126,16 +130,20 @@ impl Tried {
             word => word,
         });
         let command: Vec<_> = filled.collect();
-        Self { name: format!("folder {number}, {name}: hairpin {}", command.join(" ")), place, command }
+        Self { name: format!("folder {number}, {name}: hairpin {}", command.join(" ")), folder, command }
     }
 
     /// Runs the command. Returns its exit code, or the harm that it did.
-    fn harm(&self) -> Result<i32, String> {
+    fn harm(&self, base: &Place) -> Result<i32, String> {
         let before = self.outside();
-        let [out, err] = ["out", "err"].map(|name| self.place.path("tmp").join(name));
+        let [out, err] = ["out", "err"].map(|name| self.folder.path().join("tmp").join(name));
         let limits = format!("ulimit -v {MEMORY_KB} && ulimit -t {CPU_S} && exec \"$0\" \"$@\"");
-        let mut command = self.place.command("sh");
-        command.args(["-c", &limits, PROGRAM]).args(&self.command).env("RUST_BACKTRACE", "0");
+        let mut command = base.command("sh");
+        command
+            .current_dir(&self.folder)
+            .args(["-c", &limits, PROGRAM])
+            .args(&self.command)
+            .env("RUST_BACKTRACE", "0");
         command.stdin(Stdio::null()).stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
         let mut child = command.spawn().unwrap();
         let deadline = Instant::now() + PATIENCE;
@@ -179,13 +187,13 @@ impl Tried {
     fn outside(&self) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
         let mut all = BTreeMap::new();
         for folder in ["outside", "other"] {
-            for name in files(&self.place.path(folder)) {
-                let path = self.place.path(folder).join(&name);
+            for name in files(&self.folder.path().join(folder)) {
+                let path = self.folder.path().join(folder).join(&name);
                 let found = fs::metadata(&path).unwrap();
                 all.insert(format!("{folder}/{name}"), (fs::read(&path).unwrap(), found.mtime(), found.mtime_nsec()));
             }
         }
-        let names = fs::read_dir(self.place.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().file_name());
         for name in names.filter(|name| name != "page.html" && name != "run") {
             all.insert(name.to_string_lossy().into_owned(), (Vec::new(), 0, 0));
         }

@@ -67,13 +67,12 @@ const TWO_CABLES: &str = "
     echo 1 > /proc/sys/net/ipv4/ip_forward
     echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
 
-/// Two hosts. Dropping it ends both.
+/// Two hosts. Dropping it ends both, and fails if anything on them is left after the server has ended.
 pub(crate) struct Lab {
     pub(crate) client: Host,
     pub(crate) server: Host,
     /// Between them, with [`Lab::routed`].
     pub(crate) router: Host,
-    place: Arc<Place>,
 }
 
 impl Lab {
@@ -104,22 +103,21 @@ impl Lab {
         let server = Host::beside(&router, ("server", 2), server);
         let wiring = wiring.replace("CLIENT", &client.id().to_string()).replace("SERVER", &server.id().to_string());
         router.as_root(&wiring);
-        Ok(Self { client, server, router, place })
+        Ok(Self { client, server, router })
     }
 
     /// Replaces the router's rules, in the syntax of nft(8).
     pub(crate) fn rules(&self, rules: &str) {
         self.router.as_root(&format!("nft -f - <<'END'\nflush ruleset\n{rules}\nEND"));
     }
+}
 
-    /// Fails if anything on the hosts is left after the server has ended.
-    pub(crate) fn assert_nothing_left(self) {
-        let Self { client, server, router, place } = self;
-        for host in [&client, &server] {
-            host.assert_nothing_left();
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.client.assert_nothing_left();
+            self.server.assert_nothing_left();
         }
-        drop((client, server, router));
-        place.assert_nothing_left();
     }
 }
 

@@ -15,8 +15,8 @@ const SSHD: &str = "/usr/sbin/sshd";
 
 /// An sshd, and an ssh configuration that calls it `lab`.
 struct Lab {
-    place: Place,
     sshd: Running,
+    place: Place,
 }
 
 impl Lab {
@@ -65,7 +65,7 @@ impl Lab {
         until("sshd listens", || read(&place, "log").contains("Server listening"));
         run(place.command("ssh").args(["-F", &at("ssh"), "-T", "-oRemoteCommand=none", "lab", "true"]))
             .map_err(|why| format!("sshd lets this user not in: {why}"))?;
-        Ok(Self { place, sshd })
+        Ok(Self { sshd, place })
     }
 
     fn command(&self, words: &str) -> Command {
@@ -88,12 +88,13 @@ impl Lab {
         };
         self.place.processes().iter().filter(|id| is_one(id)).count()
     }
+}
 
-    /// Ends sshd; fails if anything else is left.
-    fn end(self) {
-        until("no server is left", || self.servers() == 0);
-        drop(self.sshd);
-        self.place.assert_nothing_left();
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            until("no server is left", || self.servers() == 0);
+        }
     }
 }
 
@@ -171,7 +172,6 @@ fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
     assert!(refused.stderr.contains("on ssh://lab ended before it served (exit code 2)"), "{}", refused.stderr);
     assert!(refused.stderr.contains("Address already in use"), "{}", refused.stderr);
     drop(taken);
-    lab.end();
 }
 
 #[test]
@@ -189,11 +189,8 @@ fn check_starts_its_own_server_over_ssh_and_reports_a_failure_in_json() {
     assert!(text(&told["failed"]["cause"]).starts_with("cannot reach ssh://closed: "), "{told}");
     assert!(text(&told["failed"]["hint"]).contains("closed true` has to work first"), "{told}");
     assert_eq!((&told["refused"], &told["exit_code"]), (&serde_json::Value::Null, &3.into()), "{told}");
-    let refused = lab.place.hairpin("check ssh://-l@lab").refused();
-    assert!(refused.stderr.contains("TICKET: not a host over ssh"), "{}", refused.stderr);
-    let refused = lab.place.hairpin("check lab:1#x --copy-binary").refused();
-    assert!(refused.stderr.contains("--copy-binary needs ssh://HOST"), "{}", refused.stderr);
-    lab.end();
+    lab.place.hairpin("check ssh://-l@lab").refused().told("TICKET: not a host over ssh");
+    lab.place.hairpin("check lab:1#x --copy-binary").refused().told("--copy-binary needs ssh://HOST");
 }
 
 #[test]
@@ -216,7 +213,6 @@ fn a_client_that_is_killed_and_a_connection_that_breaks_leave_no_server() {
     lab.sshd.busy_server();
     signal("INT", client.id());
     client.end().with_code(130);
-    lab.end();
 }
 
 #[test]
@@ -240,13 +236,8 @@ fn a_host_that_is_not_reached_without_a_question_ends_with_its_cause_and_nothing
     }
     let mut command = lab.command(&format!("{QUICK} --to ssh://lab"));
     let ran = Running::start(command.env("HAIRPIN_SSH", "no-such-ssh")).end().with_code(3);
-    assert!(
-        ran.stderr.contains("cannot start `no-such-ssh`") && ran.stderr.contains("HAIRPIN_SSH"),
-        "{}",
-        ran.stderr
-    );
+    ran.told("cannot start `no-such-ssh`").told("HAIRPIN_SSH");
     assert!(!lab.place.path("hairpin-runs").exists(), "nothing was measured");
-    lab.end();
 }
 
 #[test]
@@ -262,8 +253,7 @@ fn a_bad_host_and_flags_without_one_are_refused() {
         ("--to lab:1#x --copy-binary", "--copy-binary needs ssh://HOST"),
     ] {
         let words = format!("round-trip {words}");
-        let ran = place.hairpin(&words).refused();
-        assert!(ran.stderr.contains(cause), "{words}: {}", ran.stderr);
+        place.hairpin(&words).refused().told(cause);
     }
     assert_eq!(names_in(&place.path("")), ["tmp"]);
 }
@@ -282,26 +272,16 @@ fn static_program(place: &Place) -> Result<(), String> {
 fn a_missing_program_is_copied_where_the_user_agrees_and_is_used_again() {
     let lab = or_skip!(Lab::with_path(Path::new("/nonexistent")));
     or_skip!(static_program(&lab.place));
-    let missing = lab.hairpin(&format!("{QUICK} --to ssh://lab")).with_code(3);
-    assert!(
-        missing.stderr.contains("the shell on ssh://lab finds no `hairpin`")
-            && missing.stderr.contains("is linked dynamically, so it is not copied")
-            && missing.stderr.contains("`cargo xtask dist` builds a static one"),
-        "{}",
-        missing.stderr
-    );
-    let dynamic = lab.hairpin(&format!("{QUICK} --to ssh://lab --copy-binary={PROGRAM}")).with_code(3);
-    assert!(dynamic.stderr.contains("is linked dynamically, so it is not copied"), "{}", dynamic.stderr);
+    let ran = |flag: &str| lab.hairpin(&format!("{QUICK} --to ssh://lab {flag}")).with_code(3);
+    let is_dynamic = "is linked dynamically, so it is not copied";
+    let missing = ran("").told("there is no `hairpin` on ssh://lab that its shell finds").told(is_dynamic);
+    missing.told("`cargo xtask dist` builds a static one");
+    ran(&format!("--copy-binary={PROGRAM}")).told(is_dynamic);
     let mut bytes = std::fs::read(lab.place.path("static")).expect("it was made");
     // `e_machine`: no host has this one.
     bytes[18..20].copy_from_slice(&[0xfe, 0xfe]);
     std::fs::write(lab.place.path("foreign"), bytes).expect("it can be written");
-    let foreign = lab.hairpin(&format!("{QUICK} --to ssh://lab --copy-binary=foreign")).with_code(3);
-    assert!(
-        foreign.stderr.contains("foreign is for Linux machine 65278, and the host is Linux "),
-        "{}",
-        foreign.stderr
-    );
+    ran("--copy-binary=foreign").told("foreign is for Linux machine 65278, and the host is Linux ");
     assert!(!lab.place.path("home").exists(), "nothing was copied");
 
     let copy = format!("{QUICK} --to ssh://lab --copy-binary=static");
@@ -314,5 +294,4 @@ fn a_missing_program_is_copied_where_the_user_agrees_and_is_used_again() {
     assert_eq!(names_in(&cache), names);
     let [name] = names.as_slice() else { panic!("{names:?}") };
     assert!(name.starts_with(concat!("hairpin-", env!("CARGO_PKG_VERSION"), "-")), "{name}");
-    lab.end();
 }

@@ -33,7 +33,9 @@ fn shell(place: &Place, command: &str) -> Ran {
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let mut bash = place.command("bash");
     let bash = bash.args(["-o", "pipefail", "-c", command]).env("PATH", path);
-    Running::start(bash.env("XDG_STATE_HOME", place.path("state"))).end().with_code(0)
+    // The folder that an example makes for its run stays.
+    let bash = bash.env("XDG_STATE_HOME", place.path("state")).env("TMPDIR", place.path(""));
+    Running::start(bash).end().with_code(0)
 }
 
 /// Runs all commands below a heading. Returns their outputs.

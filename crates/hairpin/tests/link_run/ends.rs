@@ -35,7 +35,6 @@ fn tcp_at_the_ends_uses_what_the_link_says_and_not_what_the_host_uses() {
         assert_eq!(read("congestion"), format!("{used}\n{used}\n"));
         assert_eq!(read("buffers"), "4096\t131072\t33554432\n4096\t16384\t33554432\n");
     }
-    place.assert_nothing_left();
 }
 
 #[test]
@@ -80,7 +79,6 @@ fn drops_at_an_end_after_the_link_are_in_its_account() {
     assert_eq!(record["dropped_after"]["near"], json!({}));
     let line = format!("\nfar   {dropped} datagrams dropped after the link: receive buffer full (UdpRcvbufErrors)\n");
     assert!(ran.stderr.contains(&line), "{ran:#?}");
-    place.assert_nothing_left();
 }
 
 #[test]
@@ -104,5 +102,4 @@ fn a_link_that_was_not_what_it_says_is_invalid_in_json_and_warned_of() {
     let why = told["invalid_because"].as_array().expect("a list");
     assert_eq!((&told["valid"], why.len(), &told["exit_code"]), (&json!(false), 1, &json!(0)));
     assert!(why[0].as_str().expect("a sentence").contains(" had no room for "), "{why:?}");
-    place.assert_nothing_left();
 }

@@ -86,5 +86,4 @@ fn a_hostile_program_does_not_bring_the_link_down() {
     assert_closes(record);
     assert_log_is_the_record(&log(&place.path("packets")), record);
     assert!(count(&record["up"]["packets"], "in") > 1000, "the link has met most of them: {record}");
-    place.assert_nothing_left();
 }

@@ -11,6 +11,7 @@ pub(crate) mod served;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// Every process that is started from a place inherits this, so an orphan is found whatever its parent.
 const MARK: &str = "HAIRPIN_TEST_MARK";
 
-/// A folder to run in, with its own folder for temporary files.
+/// A folder to run in, with its own folder for temporary files. At its end it checks that nothing else is left.
 pub(crate) struct Place {
     folder: TempDir,
     mark: String,
@@ -113,10 +114,13 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        let check = AssertUnwindSafe(|| self.assert_nothing_left());
+        let is_well = std::thread::panicking() || catch_unwind(check).is_ok();
         // A failed test must leave no processes on the machine.
         for id in self.processes() {
             drop(kill("KILL", id));
         }
+        assert!(is_well, "something is left of a test, see above");
     }
 }
 
@@ -124,7 +128,8 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_hairpin");
 
 /// A running program; killed on drop.
 pub(crate) struct Running {
-    child: Child,
+    command: String,
+    child: OwnChild,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
 }
@@ -135,11 +140,11 @@ impl Running {
         let mut child = command.spawn().expect("the program can be started");
         let stdout = read_beside(child.stdout.take().expect("piped"));
         let stderr = read_beside(child.stderr.take().expect("piped"));
-        Self { child, stdout, stderr }
+        Self { command: format!("{command:?}"), child: OwnChild(child), stdout, stderr }
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Its server, once its wake-ups or CPU time show that it is in the middle of a round.
@@ -161,20 +166,17 @@ impl Running {
         const IN_THE_MIDDLE: u64 = 150;
         // Of 10 ms: starting takes a few.
         const BUSY_TICKS: u64 = 10;
-        let mut found = None;
-        until("an end is busy", || {
+        awaited("an end is busy", || {
             assert!(
-                self.child.try_wait().expect("it is our child").is_none(),
+                self.child.0.try_wait().expect("it is our child").is_none(),
                 "it ended before a round was under way"
             );
             let mut ends = descendants(self.id()).into_iter().filter(|id| *id != last && is_a(command, *id));
-            found = ends.find(|id| {
+            ends.find(|id| {
                 let times = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(|name| status(*id, name));
                 times.into_iter().flatten().sum::<u64>() > IN_THE_MIDDLE || cpu_ticks(*id) >= BUSY_TICKS
-            });
-            found.is_some()
-        });
-        found.expect("found it just now")
+            })
+        })
     }
 
     /// A descendant whose command line, with blanks between its words, fulfils `is_such`.
@@ -189,16 +191,8 @@ impl Running {
         };
         let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
         // Its output is closed, so it has ended or will soon.
-        let code = self.child.wait().expect("it is our child").code();
-        Ran { code, stdout, stderr }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail if it has already ended.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        let code = self.child.0.wait().expect("it is our child").code();
+        Ran { command: self.command, code, stdout, stderr }
     }
 }
 
@@ -222,6 +216,8 @@ fn read_beside(mut from: impl Read + Send + 'static) -> Receiver<String> {
 
 #[derive(Debug)]
 pub(crate) struct Ran {
+    /// For the messages of failed tests.
+    command: String,
     /// `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -244,6 +240,18 @@ impl Ran {
         ran
     }
 
+    /// Fails unless standard error has that text.
+    pub(crate) fn told(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "no `{text}` in standard error: {self:#?}");
+        self
+    }
+
+    /// Fails unless standard output has that text.
+    pub(crate) fn shown(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "no `{text}` in standard output: {self:#?}");
+        self
+    }
+
     /// Standard output, all of which must be one document.
     pub(crate) fn json(&self) -> Value {
         document(&self.stdout)
@@ -263,6 +271,27 @@ pub(crate) fn until(what: &str, mut has_come: impl FnMut() -> bool) {
     while !has_come() {
         assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// Waits until there is a value; fails after a time-out.
+pub(crate) fn awaited<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    until(what, || {
+        found = look();
+        found.is_some()
+    });
+    found.expect("found it just now")
+}
+
+/// A child that does not outlive its test.
+pub(crate) struct OwnChild(pub(crate) Child);
+
+impl Drop for OwnChild {
+    fn drop(&mut self) {
+        // Both fail if it has already ended.
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }
 
@@ -363,6 +392,10 @@ pub(crate) fn on_one_line(text: &str) -> String {
 
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
+}
+
+pub(crate) fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
 }
 
 pub(crate) fn text(value: &Value) -> &str {

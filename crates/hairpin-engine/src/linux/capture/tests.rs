@@ -13,31 +13,39 @@ use super::why_not;
 use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::packet_ring::Frame;
 
-/// An Ethernet frame with an IPv4 header, ports, and an otherwise empty TCP header.
-pub(crate) fn frame_ipv4(ports: (u16, u16), protocol: u8) -> Vec<u8> {
-    let mut frame = vec![0; 54];
-    frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+/// An Ethernet frame with an IPv4 header.
+pub(crate) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; 14 + 20];
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
     frame[14] = 0x45;
-    frame[16..18].copy_from_slice(&40_u16.to_be_bytes());
+    frame[16..18].copy_from_slice(&u16::try_from(20 + transport.len()).unwrap().to_be_bytes());
     frame[23] = protocol;
-    with_ports(frame, 34, ports)
-}
-
-/// An Ethernet frame with an IPv6 header, ports, and an otherwise empty TCP header.
-pub(crate) fn frame_ipv6(ports: (u16, u16), protocol: u8) -> Vec<u8> {
-    let mut frame = vec![0; 74];
-    frame[12..14].copy_from_slice(&0x86dd_u16.to_be_bytes());
-    frame[14] = 0x60;
-    frame[18..20].copy_from_slice(&20_u16.to_be_bytes());
-    frame[20] = protocol;
-    with_ports(frame, 54, ports)
-}
-
-fn with_ports(mut frame: Vec<u8>, tcp: usize, (source, destination): (u16, u16)) -> Vec<u8> {
-    frame[tcp..tcp + 2].copy_from_slice(&source.to_be_bytes());
-    frame[tcp + 2..tcp + 4].copy_from_slice(&destination.to_be_bytes());
-    frame[tcp + 12] = 0x50;
+    frame.extend(transport);
     frame
+}
+
+/// The same with an IPv6 header.
+pub(crate) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; 14 + 40];
+    frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+    frame[14] = 0x60;
+    frame[18..20].copy_from_slice(&u16::try_from(rest.len()).unwrap().to_be_bytes());
+    frame[20] = next;
+    frame.extend(rest);
+    frame
+}
+
+/// Such a frame with ports and an otherwise empty TCP header.
+pub(crate) fn frame_ipv4(ports: (u16, u16), protocol: u8) -> Vec<u8> {
+    ipv4(protocol, &header(ports))
+}
+
+pub(crate) fn frame_ipv6(ports: (u16, u16), protocol: u8) -> Vec<u8> {
+    ipv6(protocol, &header(ports))
+}
+
+fn header((source, destination): (u16, u16)) -> Vec<u8> {
+    [&source.to_be_bytes()[..], &destination.to_be_bytes(), &[0; 8], &[0x50], &[0; 7]].concat()
 }
 
 pub(super) const SYN: u8 = 0x02;

@@ -310,12 +310,10 @@ mod tests {
     use hairpin_engine::control::frames::Frames;
     use hairpin_engine::placement::Cpus;
     use hairpin_model::Limits;
-    use rustls::ClientConnection;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::dial::now_unix_s;
-    use crate::identity;
     use crate::proof::{Role, proof, ticket_id};
     use crate::protocol::Base64;
     use crate::ticket::Secret;
@@ -349,10 +347,8 @@ mod tests {
                 }
                 events
             });
-            let config = identity::client_config(identity.fingerprint()).unwrap();
-            let connection = ClientConnection::new(config, identity::name()).unwrap();
-            let mut tls = Tls::over(TcpStream::connect(at).unwrap(), connection).unwrap();
-            tls.handshake_until(Instant::now() + PATIENT).unwrap();
+            let mut tls = Tls::to_server(TcpStream::connect(at).unwrap(), identity.fingerprint()).unwrap();
+            tls.shake_hands_until(Instant::now() + PATIENT).unwrap();
             let given = proof(&SECRET, Role::Client, &tls.exporter().unwrap());
             let mut frames = Frames::over(tls, 1 << 16);
             let given = serde_json::to_value(Base64(given.to_vec())).unwrap().as_str().unwrap().to_owned();

@@ -232,10 +232,9 @@ mod tests {
 
     use hairpin_transports::encode_hello;
     use proptest::prelude::*;
-    use rustls::ClientConnection;
 
     use super::*;
-    use crate::identity::{self, Identity};
+    use crate::identity::Identity;
 
     const PATIENT: Duration = Duration::from_secs(20);
 
@@ -265,19 +264,14 @@ mod tests {
         heard
     }
 
-    fn over_tls(fingerprint: [u8; 32], socket: TcpStream) -> Tls {
-        let config = identity::client_config(fingerprint).unwrap();
-        Tls::over(socket, ClientConnection::new(config, identity::name()).unwrap()).unwrap()
-    }
-
-    /// Sends `bytes` within TLS and closes. Returns the number of identified callers, and the counts.
+    /// Result of a client that sends `bytes` within TLS and then closes.
     fn after_tls(bytes: &[u8]) -> (usize, Counts) {
         let (mut strangers, fingerprint, listener) = server();
         let client = connected(&mut strangers, &listener);
         let bytes = bytes.to_vec();
-        let sender = std::thread::spawn(move || {
-            let mut tls = over_tls(fingerprint, client);
-            tls.handshake_until(Instant::now() + PATIENT).unwrap();
+        let speaks = std::thread::spawn(move || {
+            let mut tls = Tls::to_server(client, fingerprint).unwrap();
+            tls.shake_hands_until(Instant::now() + PATIENT).unwrap();
             drop(tls.write_all(&bytes).and_then(|()| tls.flush()));
             tls.close(Duration::ZERO);
         });

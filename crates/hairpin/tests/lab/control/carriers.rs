@@ -25,7 +25,7 @@ pub(super) struct Carrier {
     /// Whether the server is a process, started as the program starts it; otherwise it is a thread of this process.
     pub(super) is_a_process: bool,
     /// One end and its peer, each as a reader and a writer.
-    join: fn() -> [[OwnedFd; 2]; 2],
+    pub(super) join: fn() -> [[OwnedFd; 2]; 2],
 }
 
 pub(super) const CARRIERS: &[Carrier] = &[
@@ -265,12 +265,6 @@ fn random(seed: u64, bytes: usize) -> Vec<u8> {
     };
     let words = (0..bytes.div_ceil(8)).flat_map(|_| next().to_le_bytes());
     words.take(bytes).collect()
-}
-
-/// An end of a carrier, and its peer.
-pub(super) fn join(carrier: &Carrier) -> ([OwnedFd; 2], [OwnedFd; 2]) {
-    let [own, other] = (carrier.join)();
-    (own, other)
 }
 
 /// A carrier of control for the tests: a channel over those descriptors with a limit on each wait for a message, which

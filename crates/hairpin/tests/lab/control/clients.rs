@@ -31,14 +31,19 @@ struct Script {
 }
 
 /// A round with a short time-out and deadline.
-fn short(direction: Direction, extent: Extent) -> RoundOrder {
-    let short = RoundOrder { timeout_ns: 100_000_000, deadline_ns: 200_000_000, extent, ..order(direction) };
-    RoundOrder { warm_up: Extent::Count(3), ..short }
+fn short(direction: Direction, count: u64) -> RoundOrder {
+    let [extent, warm_up] = [count, 3].map(Extent::Count);
+    RoundOrder { timeout_ns: 100_000_000, deadline_ns: 200_000_000, extent, warm_up, ..order(direction) }
 }
 
+const PAST_DEADLINE: &str = "the client did not end the round before its deadline";
+const NO_PROGRESS: &str = "timed out: the load made no progress for 100 ms";
+
 fn scripts() -> Vec<Script> {
+    use Direction::{Down, RoundTrip, Up};
     use Step::{Agrees, Connects, Orders, Says};
-    let plain = || order(Direction::RoundTrip);
+    let plain = || order(RoundTrip);
+    let endless = RoundOrder { deadline_ns: u64::MAX, ..short(Down, u64::MAX) };
     let own = Failure::new(FailureKind::Other, "the client: no such CPU", "choose another");
     let several = {
         let mut order = plain();
@@ -46,7 +51,7 @@ fn scripts() -> Vec<Script> {
         order.case.flows.push(back);
         order
     };
-    let mut wide = order(Direction::Up);
+    let mut wide = order(Up);
     wide.case.primary_mut().connections = 5000;
     let script = |order, steps, cause| Script { order, steps, cause };
     vec![
@@ -63,37 +68,17 @@ fn scripts() -> Vec<Script> {
             "the client: unexpected control message `ready`",
         ),
         // It sends nothing more on its wire either.
-        script(
-            short(Direction::RoundTrip, Extent::Count(5)),
-            vec![Agrees, Orders, Connects],
-            "the client did not end the round before its deadline",
-        ),
-        script(
-            short(Direction::RoundTrip, Extent::Count(5)),
-            vec![Agrees, Orders, Connects, Says(Message::Measure)],
-            "the client did not end the round before its deadline",
-        ),
+        script(short(RoundTrip, 5), vec![Agrees, Orders, Connects], PAST_DEADLINE),
+        script(short(RoundTrip, 5), vec![Agrees, Orders, Connects, Says(Message::Measure)], PAST_DEADLINE),
         // It never reports that its load begins.
+        script(short(Up, 5), vec![Agrees, Orders, Connects], "the client: no message for 300 ms"),
         script(
-            short(Direction::Up, Extent::Count(5)),
-            vec![Agrees, Orders, Connects],
-            "the client: no message for 300 ms",
-        ),
-        script(
-            short(Direction::Down, Extent::Count(5)),
+            short(Down, 5),
             vec![Agrees, Orders, Connects, Says(Message::Stop)],
             "the client ended the round before its load began",
         ),
-        script(
-            short(Direction::Up, Extent::Count(5)),
-            vec![Agrees, Orders, Connects, Says(Message::Begin)],
-            "timed out: the load made no progress for 100 ms",
-        ),
-        script(
-            RoundOrder { deadline_ns: u64::MAX, ..short(Direction::Down, Extent::Count(u64::MAX)) },
-            vec![Agrees, Orders, Connects, Says(Message::Begin)],
-            "timed out: the load made no progress for 100 ms",
-        ),
+        script(short(Up, 5), vec![Agrees, Orders, Connects, Says(Message::Begin)], NO_PROGRESS),
+        script(endless, vec![Agrees, Orders, Connects, Says(Message::Begin)], NO_PROGRESS),
     ]
 }
 
@@ -144,7 +129,7 @@ fn a_server_ends_by_itself_whatever_its_client_says_or_does_not_say() {
             match last_word(&script, &mut control) {
                 Message::Failed(failure) => {
                     // A busy machine may check the client first, whose time-out is the same.
-                    let is_load = script.cause == "timed out: the load made no progress for 100 ms";
+                    let is_load = script.cause == NO_PROGRESS;
                     let cause = if is_load { failure.cause.replace("the client", "the load") } else { failure.cause };
                     assert_eq!(cause, script.cause, "{}", carrier.name);
                 }

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::JoinHandle;
@@ -26,8 +26,8 @@ use hairpin_model::{
     Case, EndReport, Extent, Failure, FailureKind, Finished, Flow, Measured, Outcome, Placement, RoundOrder, Waiting,
 };
 
-use crate::support::PROGRAM;
-use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, Spoilt, framed, join};
+use crate::support::{OwnChild, PROGRAM};
+use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, Spoilt, framed};
 
 const COUNT: u64 = 5;
 /// Maximum polls of an end, 10 ms apart: only a hang reaches them.
@@ -35,12 +35,13 @@ const MAX_POLLS: u32 = 6000;
 /// Rounds in parallel: most of them wait.
 const BESIDE: usize = 16;
 
-/// A kind of round, and the control messages that it needs, with their senders.
-struct RoundKind {
+/// A kind of round, and the control messages that it needs from each end, with blanks between their names.
+struct Kind {
     name: &'static str,
     direction: Direction,
     placement: Placement,
-    messages: &'static [(End, &'static str)],
+    of_client: &'static str,
+    of_server: &'static str,
 }
 
 const KINDS: &[RoundKind] = &[
@@ -48,54 +49,30 @@ const KINDS: &[RoundKind] = &[
         name: "ping-pong",
         direction: Direction::RoundTrip,
         placement: Placement::SameCpu,
-        messages: &[
-            (End::Client, "version"),
-            (End::Client, "order"),
-            (End::Client, "measure"),
-            (End::Server, "version"),
-            (End::Server, "listening"),
-            (End::Server, "ready"),
-            (End::Server, "measuring"),
-            (End::Server, "report"),
-        ],
+        of_client: "version order measure",
+        of_server: "version listening ready measuring report",
     },
     // If a message may have to wake another CPU, pings measure how long that takes.
     RoundKind {
         name: "ping-pong on any CPU",
         direction: Direction::RoundTrip,
         placement: Placement::Unpinned,
-        messages: &[(End::Client, "ping"), (End::Server, "ping")],
+        of_client: "ping",
+        of_server: "ping",
     },
     RoundKind {
         name: "stream up",
         direction: Direction::Up,
         placement: Placement::SameCpu,
-        messages: &[
-            (End::Client, "version"),
-            (End::Client, "order"),
-            (End::Client, "measuring"),
-            (End::Client, "sent"),
-            (End::Server, "version"),
-            (End::Server, "listening"),
-            (End::Server, "ready"),
-            (End::Server, "report"),
-        ],
+        of_client: "version order measuring sent",
+        of_server: "version listening ready report",
     },
     RoundKind {
         name: "stream down",
         direction: Direction::Down,
         placement: Placement::SameCpu,
-        messages: &[
-            (End::Client, "version"),
-            (End::Client, "order"),
-            (End::Client, "complete"),
-            (End::Server, "version"),
-            (End::Server, "listening"),
-            (End::Server, "ready"),
-            (End::Server, "measuring"),
-            (End::Server, "sent"),
-            (End::Server, "report"),
-        ],
+        of_client: "version order complete",
+        of_server: "version listening ready measuring sent report",
     },
 ];
 
@@ -104,6 +81,11 @@ impl RoundKind {
         let mut order = order(self.direction);
         order.case.ends.placement = self.placement;
         order
+    }
+
+    fn messages(&self) -> impl Iterator<Item = (End, &'static str)> {
+        let of_client = self.of_client.split(' ').map(|name| (End::Client, name));
+        of_client.chain(self.of_server.split(' ').map(|name| (End::Server, name)))
     }
 }
 
@@ -129,10 +111,10 @@ fn engine() -> Engine {
     ENGINE.clone()
 }
 
-/// A server behind a carrier.
+/// A server behind a carrier. A hung thread fails the test, and ends with it.
 enum Server {
     Thread(JoinHandle<()>),
-    Process(Child),
+    Process(OwnChild),
 }
 
 impl Server {
@@ -145,9 +127,9 @@ impl Server {
             command.args([start::COMMAND, &std::process::id().to_string(), &host]);
             let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it can be started");
             let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-            return (Self::Process(child), [output.into(), input.into()]);
+            return (Self::Process(OwnChild(child)), [output.into(), input.into()]);
         }
-        let (own, other) = join(carrier);
+        let [own, other] = (carrier.join)();
         let serve = move || server::run(&mut Limited::new(own, End::Server, is_impatient), &host, None);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(serve);
         (Self::Thread(thread.expect("a thread can be started")), other)
@@ -156,17 +138,7 @@ impl Server {
     fn has_ended(&mut self) -> bool {
         match self {
             Self::Thread(thread) => thread.is_finished(),
-            Self::Process(child) => child.try_wait().expect("it is our child").is_some(),
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // A hung thread fails the test, and ends with it.
-        if let Self::Process(child) = self {
-            drop(child.kill());
-            drop(child.wait());
+            Self::Process(child) => child.0.try_wait().expect("it is our child").is_some(),
         }
     }
 }
@@ -224,7 +196,7 @@ fn round_of(
     let is_flooded = spoilt.is_some_and(|spoilt| spoilt.fault == Fault::OnlyProgress && carrier.name == "TCP");
     let name = thread_name();
     let (mut server, server_side) = Server::start(carrier, &engine, &name, noticing == Some(End::Server));
-    let (own, client_side) = join(carrier);
+    let [own, client_side] = (carrier.join)();
     let relay = Relay::start(client_side, server_side, pace, spoilt);
     let mut control = Limited::new(own, End::Client, noticing == Some(End::Client));
     if let Some(stop) = stop {
@@ -475,11 +447,11 @@ fn a_spoilt_frame_ends_both_ends_and_the_one_that_reads_it_says_why() {
     for carrier in CARRIERS {
         for kind in KINDS {
             let whole = round(carrier, kind, Pace::AtOnce, None).expect("it ends");
-            for (by, message) in kind.messages {
-                let said = whole.said[*by as usize].iter().find(|said| said.name() == *message);
+            for (by, message) in kind.messages() {
+                let said = whole.said[by as usize].iter().find(|said| said.name() == message);
                 let bytes = framed(said.expect("it says that in such a round")).len();
-                let row = |fault| Row { carrier, kind, spoilt: Spoilt { by: *by, message, fault } };
-                rows.extend(faults(carrier, *by, message, bytes).into_iter().map(row));
+                let row = |fault| Row { carrier, kind, spoilt: Spoilt { by, message, fault } };
+                rows.extend(faults(carrier, by, message, bytes).into_iter().map(row));
             }
         }
     }
@@ -499,7 +471,7 @@ fn a_truncated_message_is_rejected_over_every_carrier() {
         CARRIERS.iter().flat_map(|carrier| frames.iter().map(move |frame| (carrier, frame)))
     {
         for place in 0..frame.len() {
-            let ([reads, writes], [_, other_writes]) = join(carrier);
+            let [[reads, writes], [_, other_writes]] = (carrier.join)();
             let mut channel = Limited::new([reads, writes], End::Client, false);
             File::from(other_writes).write_all(&frame[..place]).expect("it is open");
             let heard = channel.receive(Duration::from_secs(60));

@@ -195,96 +195,43 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     }),
     ("control characters in texts", |run, generator| {
         let share = 1 + generator.below(4);
-        json(
-            run,
-            |value, generator| {
-                each(value, &mut |value| {
-                    if let Value::String(text) = value
-                        && generator.below(share) == 0
-                    {
-                        let at = (0..=generator.below(text.len() + 1))
-                            .rev()
-                            .find(|at| text.is_char_boundary(*at))
-                            .unwrap();
-                        text.insert_str(at, STEERING);
-                    }
-                })
-            },
-            generator,
-        );
+        json(run, generator, |_, value, generator| {
+            if let Value::String(text) = value
+                && generator.below(share) == 0
+            {
+                let at = (0..=generator.below(text.len() + 1)).rev().find(|at| text.is_char_boundary(*at));
+                text.insert_str(at.unwrap(), STEERING);
+            }
+        });
     }),
     ("control characters in what is only shown", |run, generator| {
-        json(
-            run,
-            |value, generator| {
-                each_named(value, "", &mut |name, value| {
-                    let is_shown = [
-                        "label",
-                        "cause",
-                        "hint",
-                        "summary",
-                        "advice",
-                        "what",
-                        "reason",
-                        "command",
-                        "change",
-                        "name",
-                        "experiment",
-                        "question",
-                        "command_line",
-                        "why_invalid",
-                        "kernel",
-                        "cpu_model",
-                        "transport",
-                        "link",
-                    ];
-                    if let Value::String(text) = value
-                        && is_shown.contains(&name)
-                        && generator.below(2) == 0
-                    {
-                        text.push_str(STEERING);
-                    }
-                })
-            },
-            generator,
-        );
+        let shown = "label cause hint summary advice what reason command change name experiment question \
+                     command_line why_invalid kernel cpu_model transport link";
+        json(run, generator, |name, value, generator| {
+            if let Value::String(text) = value
+                && shown.split(' ').any(|shown| shown == name)
+                && generator.below(2) == 0
+            {
+                text.push_str(STEERING);
+            }
+        });
     }),
     ("numbers", |run, generator| {
-        json(
-            run,
-            |value, generator| {
-                each(value, &mut |value| {
-                    if value.is_number() && generator.below(40) == 0 {
-                        let numbers = [
-                            "0",
-                            "-1",
-                            "1e308",
-                            "-1e308",
-                            "999999999999999",
-                            "18446744073709551615",
-                            "1e-320",
-                            "4294967295",
-                        ];
-                        *value = serde_json::from_str(generator.one(&numbers)).unwrap();
-                    }
-                })
-            },
-            generator,
-        );
+        let numbers = "0 -1 1e308 -1e308 999999999999999 18446744073709551615 1e-320 4294967295";
+        let numbers: Vec<&str> = numbers.split(' ').collect();
+        json(run, generator, |_, value, generator| {
+            if value.is_number() && generator.below(40) == 0 {
+                *value = serde_json::from_str(generator.one(&numbers)).unwrap();
+            }
+        });
     }),
     ("what is missing or of another kind", |run, generator| {
-        json(
-            run,
-            |value, generator| {
-                each(value, &mut |value| {
-                    if generator.below(300) == 0 {
-                        *value = serde_json::from_str(generator.one(&["null", "[]", "{}", "\"\"", "[[]]", "true"]))
-                            .unwrap();
-                    }
-                })
-            },
-            generator,
-        );
+        json(run, generator, |_, value, generator| {
+            if generator.below(300) == 0 {
+                let other = generator.one(&["null", "[]", "{}", "\"\"", "[[]]", "true"]);
+                *value = serde_json::from_str(other).unwrap();
+            }
+        });
     }),
     ("lists of a million entries", |run, generator| {
         json_text(run, generator, |text, generator| {
@@ -410,8 +357,8 @@ fn json_text(run: &Path, generator: &mut Generator, change: fn(&str, &mut Genera
     fs::write(path, changed).unwrap();
 }
 
-/// Changes the values of `run.json`, of each round and of each trace.
-fn json(run: &Path, mut change: impl FnMut(&mut Value, &mut Generator), generator: &mut Generator) {
+/// Changes the values of `run.json`, of each round and of each trace, each with the name of its field.
+fn json(run: &Path, generator: &mut Generator, mut change: impl FnMut(&str, &mut Value, &mut Generator)) {
     for name in files(run).into_iter().filter(|name| name.contains(".json")) {
         // Often changes only one of them: after an unreadable file the others may not be read.
         if generator.below(3) == 0 {
@@ -422,15 +369,11 @@ fn json(run: &Path, mut change: impl FnMut(&mut Value, &mut Generator), generato
         let parts: Vec<&str> = if name.ends_with('l') { text.lines().collect() } else { vec![&text] };
         let changed = parts.into_iter().map(|part| {
             let mut value = serde_json::from_str(part).unwrap();
-            change(&mut value, generator);
+            each_named(&mut value, "", &mut |name, value| change(name, value, generator));
             format!("{value}\n")
         });
         fs::write(&path, changed.collect::<String>()).unwrap();
     }
-}
-
-fn each(value: &mut Value, change: &mut dyn FnMut(&mut Value)) {
-    each_named(value, "", &mut |_, value| change(value));
 }
 
 /// Every value within, with the name of its field.

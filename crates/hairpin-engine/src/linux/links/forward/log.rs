@@ -196,30 +196,28 @@ mod tests {
         })
     }
 
-    #[test]
-    fn every_line_is_in_the_file_in_order_under_the_names_of_the_columns() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
-        let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
-        let count = 5 * u64::try_from(BATCH_LINES).unwrap() + 7;
-        (0..count).for_each(|number| log.add(line(number)));
-        assert_eq!(log.finish(std::iter::empty()), None);
-        let text = std::fs::read_to_string(&path).unwrap();
+    /// Fails unless the text has that many lines in order under the names of the columns.
+    fn assert_has_lines(text: &str, count: u64) {
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some(HEADER));
         assert!(lines.eq((0..count).map(|number| line(number).to_string())));
     }
 
     #[test]
-    fn logged_lines_are_written_when_the_link_fails() {
+    fn every_line_is_in_the_file_even_when_the_link_fails() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
-        let count = u64::try_from(BATCH_LINES).unwrap() + 7;
-        (0..count).for_each(|number| log.add(line(number)));
-        drop(log);
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.lines().skip(1).eq((0..count).map(|number| line(number).to_string())));
+        for (blocks, fails) in [(5, false), (1, true)] {
+            let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
+            let count = blocks * u64::try_from(TOGETHER).unwrap() + 7;
+            (0..count).for_each(|number| log.add(line(number)));
+            if fails {
+                drop(log);
+            } else {
+                assert_eq!(log.finish(std::iter::empty()), None);
+            }
+            assert_has_lines(&std::fs::read_to_string(&path).unwrap(), count);
+        }
     }
 
     #[test]
@@ -249,8 +247,7 @@ mod tests {
         });
         (0..count).for_each(|number| log.add(line(number)));
         assert_eq!(log.finish(std::iter::empty()), None);
-        let text = read.join().unwrap();
-        assert!(text.lines().skip(1).eq((0..count).map(|number| line(number).to_string())));
+        assert_has_lines(&read.join().unwrap(), count);
     }
 
     #[test]

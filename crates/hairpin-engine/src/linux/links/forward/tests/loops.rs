@@ -6,7 +6,7 @@ use hairpin_link::packet::Packet;
 use hairpin_link::simulate::{Arrival, simulate};
 
 use super::packets::{udp, udp_in_parts};
-use super::{Coming, Fixture, carried, carrier, coming};
+use super::{Carried, Coming, Fixture, carried, carrier, coming};
 use crate::links::LogTo;
 use crate::links::forward::log::Log;
 use crate::links::forward::packet_store::MAX_BYTES;
@@ -22,6 +22,18 @@ fn stream(direction: Direction, count: u64, gap_ns: u64, bytes: usize) -> Vec<Co
         coming(number * gap_ns, direction, udp(&payload))
     };
     (0..count).map(one).collect()
+}
+
+/// Carries all frames. Returns the result and the log without its header, which must have been written.
+fn logged(line: &str, interfaces: &mut Fixture) -> (Carried, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let mut relay = carrier(line, BOUND_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
+    relay.carry(interfaces).unwrap();
+    let left = relay.finish();
+    assert_eq!(left.record.log_problem, None);
+    let text = std::fs::read_to_string(&path).unwrap();
+    (left, text.split_once('\n').unwrap().1.to_owned())
 }
 
 #[test]
@@ -47,22 +59,16 @@ fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
     // The first packet leaves at 5 ms. So for the link the second, timestamped at 2 ms, arrives then: the relay caused
     // 3 ms of its delay. The third entered late too, but the link's time had not passed its timestamp.
     let packets = vec![stamped_at(0, 0), stamped_at(2 * MS, 6 * MS), stamped_at(11 * MS, 13 * MS)];
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let mut relay = carrier("delay=5ms", MAX_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
     let mut interfaces = Fixture::new(packets, SECOND);
-    relay.carry(&mut interfaces).unwrap();
-    let left = relay.finish();
+    let (left, log) = logged("delay=5ms", &mut interfaces);
     let times: Vec<_> = interfaces.gone.iter().map(|gone| gone.at_ns / MS).collect();
     assert_eq!(times, [5, 10, 16]);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let lines: Vec<&str> = text.lines().skip(1).collect();
     let expected = [
         "up 0 0 100 0 5000000 5000000 left",
         "up 1 0 100 2000000 10000000 10000000 left",
         "up 2 0 100 11000000 16000000 16000000 left",
     ];
-    assert_eq!(lines, expected);
+    assert_eq!(log.lines().collect::<Vec<_>>(), expected);
     let late = left.record.lateness_ns.unwrap();
     // The histogram has a resolution of three digits.
     assert_eq!((late.p50, late.max / (MS / 100)), (1, 300));
@@ -75,14 +81,8 @@ fn the_log_is_that_of_the_simulation() {
     let streams = [stream(Up, 400, 290_000, 500), stream(Down, 200, 500_000, 601), stream(Down, 90, 3_100_001, 300)];
     let mut packets = streams.concat();
     packets.sort_by_key(|one| one.at_ns);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
-    let mut relay = carrier(line, MAX_BYTES, None, Some(log));
     let mut interfaces = Fixture::new(packets.clone(), 2 * SECOND);
-    relay.carry(&mut interfaces).unwrap();
-    let left = relay.finish();
-    assert_eq!(left.record.log_problem, None);
+    let (left, log) = logged(line, &mut interfaces);
 
     let mut numbers = [0; 2];
     let arrivals: Vec<Arrival> = packets
@@ -97,9 +97,8 @@ fn the_log_is_that_of_the_simulation() {
         .collect();
     let mut link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();
     let mut expected: Vec<String> = simulate(&mut link, &arrivals).iter().map(ToString::to_string).collect();
-    let text = std::fs::read_to_string(&path).unwrap();
-    let mut written: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
-    // The loop reports drops at its next check, so lines of the two directions may be out of order.
+    let mut written: Vec<&str> = log.lines().collect();
+    // Drops are reported at the loop's next check, so lines of the two directions may be out of order.
     expected.sort();
     written.sort();
     assert_eq!(written, expected);
@@ -112,16 +111,9 @@ fn packets_inside_at_the_end_have_a_line_too() {
     // Sending a packet takes 1 ms. At 2.5 ms the first and its copy have left, the second and its copy are in flight,
     // the third is being sent, three wait, and the queue had no room for the others.
     let packets = [stream(Up, 8, 0, 1_500), stream(Down, 2, 2_000_001, 100)].concat();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
     let line = "up.rate=12mbit up.queue=5packets up.duplicate=100% up.delay=1ms down.rate=12mbit down.queue=5packets";
-    let mut relay = carrier(line, MAX_BYTES, None, Some(log));
-    relay.carry(&mut Fixture::new(packets, 5 * MS / 2)).unwrap();
-    let left = relay.finish();
-    assert_eq!(left.record.log_problem, None);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let (inside, others): (Vec<&str>, Vec<&str>) = text.lines().skip(1).partition(|line| line.ends_with(" inside"));
+    let (left, text) = logged(line, &mut Fixture::new(packets, 5 * MS / 2));
+    let (inside, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.ends_with(" inside"));
     let expected = [
         "up 1 0 1500 0 3000000 - inside",
         "up 1 1 1500 0 3000000 - inside",
@@ -138,14 +130,10 @@ fn packets_inside_at_the_end_have_a_line_too() {
 
     // Far more lines than may wait for the disk while the relay is running.
     let count = 270_000;
-    let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
-    let mut relay = carrier("delay=1min", MAX_BYTES, None, Some(log));
-    relay.carry(&mut Fixture::new(stream(Up, count, 1, 60), SECOND)).unwrap();
-    let left = relay.finish();
-    assert_eq!((left.record.packets.inside, left.record.log_problem), (count, None));
-    let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.lines().skip(1).zip(0..).all(|(line, number)| line.starts_with(&format!("up {number} 0 60 "))));
-    assert_eq!(text.lines().count(), 1 + usize::try_from(count).unwrap());
+    let (left, text) = logged("delay=1min", &mut Fixture::new(stream(Up, count, 1, 60), SECOND));
+    assert_eq!(left.record.packets.inside, count);
+    assert!(text.lines().zip(0..).all(|(line, number)| line.starts_with(&format!("up {number} 0 60 "))));
+    assert_eq!(text.lines().count(), usize::try_from(count).unwrap());
 }
 
 #[test]

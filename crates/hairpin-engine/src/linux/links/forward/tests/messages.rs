@@ -7,8 +7,8 @@ use hairpin_model::FlowId;
 use hairpin_transports::{HELLO_BYTES, is_hello};
 
 use super::packets::{datagram, ipv4, ipv6, udp, udp_in_parts};
-use super::{Coming, Fixture, carried, carrier, coming};
-use crate::links::{FlowMatch, Numbered};
+use super::{Carried, Coming, Fixture, carried, carrier, coming};
+use crate::links::{Numbered, ToldBy};
 
 const MS: u64 = 1_000_000;
 const END: u64 = 10_000 * MS;
@@ -36,9 +36,11 @@ fn lost_refusing(
     packets: Vec<Coming>,
     refused: fn(usize) -> bool,
 ) -> BTreeMap<String, u64> {
-    carried(line, Some(numbered), Fixture::new(packets, END).refusing(refused)).1.lost[&FlowId::default()]
-        .by_cause
-        .clone()
+    by_cause(&carried(line, Some(numbered), Fixture::new(packets, END).refusing(refused)).1)
+}
+
+fn by_cause(left: &Carried) -> BTreeMap<String, u64> {
+    left.lost[&FlowId::default()].by_cause.clone()
 }
 
 fn causes<const N: usize>(causes: [(&str, u64); N]) -> BTreeMap<String, u64> {
@@ -126,11 +128,8 @@ fn a_damaged_packet_is_lost_if_a_checksum_covers_the_bit() {
     };
     let noticed = (0..).zip(&gone).filter(|one| is_noticed(*one)).count();
     assert!(noticed < 2_000);
-    assert_eq!(
-        left.lost[&FlowId::default()].by_cause.clone(),
-        causes([("link-corrupt", u64::try_from(noticed).unwrap())])
-    );
-    // A copy has the same damage as its packet.
+    assert_eq!(by_cause(&left), causes([("link-corrupt", u64::try_from(noticed).unwrap())]));
+    // A copy has the same damage as the packet.
     let copied = unanswered(exchanges(5), &(0..5).collect::<Vec<_>>());
     assert_eq!(lost("up.corrupt=100% up.duplicate=100%", WIDE, copied), causes([("link-corrupt", 5)]));
 }
@@ -240,12 +239,9 @@ fn messages_inside_at_the_end_are_lost_inside() {
     let packets = vec![exchange(0, 32)[0].clone(), exchange(1, 32)[0].clone(), exchange(0, 32)[1].clone()];
     let (gone, left) =
         carried("up.delay=90ms down.delay=1min up.drop=1", Some(WIDE), Fixture::new(packets.clone(), END));
-    assert_eq!(
-        (gone.len(), left.lost[&FlowId::default()].by_cause.clone()),
-        (1, causes([("link-inside", 1), ("link-loss", 1)]))
-    );
+    assert_eq!((gone.len(), by_cause(&left)), (1, causes([("link-inside", 1), ("link-loss", 1)])));
     let (_, left) = carried("up.delay=1min", Some(WIDE), Fixture::new(packets, 50 * MS));
-    assert_eq!(left.lost[&FlowId::default()].by_cause.clone(), causes([("link-inside", 2)]));
+    assert_eq!(by_cause(&left), causes([("link-inside", 2)]));
 }
 
 #[test]
@@ -254,7 +250,7 @@ fn messages_without_memory_are_lost_by_the_relay() {
     let packets = unanswered(exchanges(10), &(0..10).collect::<Vec<_>>());
     relay.carry(&mut Fixture::new(packets, END)).unwrap();
     let left = relay.finish();
-    assert_eq!((left.overrun, left.lost[&FlowId::default()].by_cause.clone()), (6, causes([("link-overrun", 6)])));
+    assert_eq!((left.overrun, by_cause(&left)), (6, causes([("link-overrun", 6)])));
 }
 
 #[test]
@@ -275,18 +271,14 @@ fn messages_without_answers_are_lost_by_phase_and_cause() {
     // Five messages of the warm-up, then five measured ones.
     let numbers = (0..5).map(|one| one << 1).chain((0..5).map(|one| one << 1 | 1));
     let packets: Vec<_> = (0..).zip(numbers).map(|(at, number)| one_way(at * MS, number)).collect();
-    let left = carried("up.drop=1,6,7 up.duplicate=100%", Some(numbered), Fixture::new(packets.clone(), END)).1;
-    assert_eq!(
-        (left.lost[&FlowId::default()].by_cause.clone(), left.lost[&FlowId::default()].in_warm_up),
-        (causes([("link-loss", 2)]), 1)
-    );
+    let lost = |line, packets| {
+        let left = carried(line, Some(numbered), Fixture::new(packets, END)).1;
+        (by_cause(&left), left.lost[&FlowId::default()].in_warm_up)
+    };
+    assert_eq!(lost("up.drop=1,6,7 up.duplicate=100%", packets.clone()), (causes([("link-loss", 2)]), 1));
     // Packets in the other direction are not part of the load.
-    let back: Vec<_> = packets.into_iter().map(|one| Coming { direction: Down, ..one }).collect();
-    let left = carried("loss=100%", Some(numbered), Fixture::new(back, END)).1;
-    assert_eq!(
-        (left.lost[&FlowId::default()].by_cause.clone(), left.lost[&FlowId::default()].in_warm_up),
-        (causes([]), 0)
-    );
+    let back = packets.into_iter().map(|one| Coming { direction: Down, ..one }).collect();
+    assert_eq!(lost("loss=100%", back), (causes([]), 0));
 }
 
 #[test]

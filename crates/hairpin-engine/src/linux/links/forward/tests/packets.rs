@@ -2,32 +2,13 @@
 
 use hairpin_link::Direction::{self, Down, Up};
 
+pub(in super::super) use crate::capture::tests::{ipv4, ipv6};
 use crate::links::forward::frames::{Content, Fragment, IpPacket, content, is_damage_noticed};
 
 pub(super) const UDP: u8 = 17;
 pub(super) const TCP: u8 = 6;
 
-pub(in super::super) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; 14 + 20];
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    frame[14] = 0x45;
-    frame[16..18].copy_from_slice(&u16::try_from(20 + transport.len()).unwrap().to_be_bytes());
-    frame[23] = protocol;
-    frame.extend(transport);
-    frame
-}
-
-pub(in super::super) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; 14 + 40];
-    frame[12..14].copy_from_slice(&[0x86, 0xdd]);
-    frame[14] = 0x60;
-    frame[18..20].copy_from_slice(&u16::try_from(rest.len()).unwrap().to_be_bytes());
-    frame[20] = next;
-    frame.extend(rest);
-    frame
-}
-
-/// A datagram (UDP, or an ICMP message of type `kind`) with this payload.
+/// A datagram (UDP, or an ICMP message of type `kind`) with that payload.
 pub(in super::super) fn datagram(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0, 0, 0, 0], payload].concat()
 }
