@@ -78,7 +78,7 @@ impl Load<'_> {
         }
     }
 
-    fn send(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
+    fn send(&self, wires: &mut Wires, marks: &mut Notice) -> Outcome {
         let outcome = self.sending().run(wires, marks).expect("it can begin");
         let Counts { messages_sent: messages, bytes_sent: bytes, .. } = outcome.total.all();
         *marks.sent.lock().expect("no thread panicked") = Some(Totals { messages, bytes });
@@ -103,7 +103,7 @@ impl Load<'_> {
         }
     }
 
-    fn receive(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
+    fn receive(&self, wires: &mut Wires, marks: &mut Notice) -> Outcome {
         self.receiving().run(wires, marks).expect("it can begin")
     }
 
@@ -315,7 +315,7 @@ fn no_wire_starves() {
     }
     let received = std::thread::scope(|scope| {
         let load = &load;
-        let sender = scope.spawn(move || load.send(&mut from, &mut Told::default()));
+        let sender = scope.spawn(move || load.send(&mut from, &mut Notice::default()));
         let received = load.receiving().run(&mut to, &mut Enough(load.stop)).expect("it can begin");
         let sent = sender.join().expect("it does not panic");
         assert!(
@@ -381,7 +381,7 @@ fn too_short_messages_and_foreign_bytes_are_refused() {
     let (udp, tcp) =
         (hairpin_transports::find("udp").expect("built"), hairpin_transports::find("tcp").expect("built"));
     let short = Load { write_size_bytes: 7, ..load(udp.card(), &stop) };
-    let refused = short.sending().run(&mut [], &mut Told::default());
+    let refused = short.sending().run(&mut [], &mut Notice::default());
     assert!(matches!(refused, Err(DriverError::TooShort { bytes: 7, least: 8 })), "{refused:?}");
     let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
     from[1].send(b"GET / HTTP/1.1").expect("it is open");

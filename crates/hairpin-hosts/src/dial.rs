@@ -131,8 +131,9 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Contr
     }
 }
 
-fn over_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
-    Tls::to_server(socket, ticket.fingerprint).map_err(|error| failed(ticket, "speak TLS with", &error.to_string()))
+fn start_tls(ticket: &Ticket, socket: TcpStream) -> Result<Tls, Failure> {
+    Tls::to_server(socket, ticket.fingerprint)
+        .map_err(|error| server_failure(ticket, "speak TLS with", &error.to_string()))
 }
 
 /// Tries the addresses of the host in turn. Returns the socket, the address that answered and the connect time.

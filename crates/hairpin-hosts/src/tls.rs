@@ -9,7 +9,7 @@ use rustls::{ClientConnection, Connection};
 use socket2::{SockRef, TcpKeepalive};
 
 use crate::identity;
-use crate::linux::wait::{Wants, wait_for};
+use crate::linux::wait::{WaitFor, wait_for};
 use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
 
 /// The connection fails if data stay unacknowledged for this long (`TCP_USER_TIMEOUT`, tcp(7)).

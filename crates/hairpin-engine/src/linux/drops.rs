@@ -88,7 +88,7 @@ fn read(watched: Option<&InterfaceFilter>) -> Reading {
 }
 
 /// The interfaces with the own addresses of wires, by the facts of each.
-fn interfaces_of(wires: impl Iterator<Item = Vec<Fact>>) -> Option<Watched> {
+fn interfaces_of(wires: impl Iterator<Item = Vec<Fact>>) -> Option<InterfaceFilter> {
     let addresses: BTreeSet<IpAddr> = wires.map(|facts| own_address(&facts)).collect::<Option<_>>()?;
     let interface = |address: IpAddr| {
         let name = interface::name_of(address)?;

@@ -104,7 +104,7 @@ impl<'a, C: Clock> End<'a, C> {
             turn_began_ns: now_ns,
             time_line: TimeLine::default(),
             nonce: 0,
-            states: SenderStates::begun(now_ns, false),
+            states: SenderStates::new(now_ns, false),
             pending: Pending::default(),
         })
     }

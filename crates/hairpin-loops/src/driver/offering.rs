@@ -16,7 +16,7 @@ use super::phase::Phase;
 use super::schedule::{Due, Schedule};
 use super::states::SenderStates;
 use super::times::TimesOfMessages;
-use super::{Amount, Counts, DriverError, Ended, LOOK_NS, Marks, Outcome};
+use super::{Amount, Counts, DriverError, LOOK_NS, Marks, Outcome, StreamEnd};
 use crate::clock::Clock;
 
 /// The parameters of an end that sends at a rate.
@@ -70,7 +70,7 @@ impl<C: Clock> Offering<'_, C> {
         // It waits only for room, which exists unless the receiver does not keep up.
         let mut end = End::new((self.clock, self.stop), self.within_ns, Waiting::Poll, Interest::Write, wires)?;
         end.times = TimesOfMessages::new(self.keep_times);
-        end.states = SenderStates::begun(end.now_ns, self.keep_states);
+        end.states = SenderStates::new(end.now_ns, self.keep_states);
         end.nonce = marks.nonce();
         let mut schedule = Schedule::new(self.per_s, self.arrivals, self.seed);
         let began_ns = end.now_ns;

@@ -11,7 +11,7 @@ use super::end::{End, room_for};
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
 use super::states::SenderStates;
-use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
+use super::{Amount, Counts, DriverError, Marks, Outcome, StreamEnd};
 use crate::clock::Clock;
 
 pub struct Sending<'a, C> {
@@ -79,7 +79,7 @@ impl<C: Clock> Sending<'_, C> {
         let messages = Messages::new(self.write_size_bytes, self.batch, self.boundaries)?;
         let messages = if self.unchanging { messages.unchanging() } else { messages };
         let mut end = End::new((self.clock, self.stop), self.within_ns, self.waiting, Interest::Write, wires)?;
-        end.states = SenderStates::begun(end.now_ns, self.keep_states);
+        end.states = SenderStates::new(end.now_ns, self.keep_states);
         end.nonce = marks.nonce();
         let began_ns = end.now_ns;
         let mut run = Run {

@@ -280,7 +280,7 @@ fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> 
     };
     let totals = Totals { messages: 210, bytes: bytes.len() as u64 };
     let outcome = stream.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
-    assert!(matches!(outcome.ended, Ended::Complete), "{:?}", outcome.ended);
+    assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
     outcome.times.reported()
 }
 

@@ -38,14 +38,14 @@ pub(super) const MPTCP: Tcp = Tcp {
     protocol: Protocol::MPTCP,
     can_open: || {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
-        socket.map(drop).map_err(|error| refused(&error))
+        socket.map(drop).map_err(|error| why_not(&error))
     },
     ..TCP
 };
 
 /// Why the kernel opens no such socket: it was built without the protocol, or the protocol is disabled
 /// (net/mptcp/protocol.c, `mptcp_init_sock`).
-fn refused(error: &std::io::Error) -> WhyNot {
+fn why_not(error: &std::io::Error) -> WhyNot {
     let (reason, hint) = match error.raw_os_error() {
         Some(libc::ENOPROTOOPT) => ("Multipath TCP is disabled", "run sysctl net.mptcp.enabled=1"),
         Some(libc::EPROTONOSUPPORT | libc::EINVAL) => {

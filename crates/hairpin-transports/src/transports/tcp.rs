@@ -76,11 +76,11 @@ const OPTIONS: &[OptionName] = &[
 ];
 
 impl Tcp {
-    fn kind(&self) -> Kind {
-        Kind {
+    fn kind(&self) -> SocketKind {
+        SocketKind {
             transport: self.card.name,
             family: self.family,
-            sort: Type::STREAM,
+            socket_type: Type::STREAM,
             protocol: Some(self.protocol),
             options: self.card.options,
         }
@@ -88,7 +88,7 @@ impl Tcp {
 }
 
 /// A new socket bound to the address and port of the setup's server.
-fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
+fn bound(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let address = SocketAddr::new(server_end(kind.family, setup), setup.port);
     let socket = kind.open(setup)?;
     // Rounds can reuse the port although connections of the previous round are in TIME-WAIT.
@@ -107,7 +107,7 @@ impl Transport for Tcp {
     /// Whether a listener can be opened here, and its congestion control.
     fn can_run(&self) -> Result<Receipt, WhyNot> {
         (self.can_open)()?;
-        let socket = bound(&self.kind(), &trial()).map_err(|error| no_loopback(self.family, &error))?;
+        let socket = bound(&self.kind(), &minimal_setup()).map_err(|error| no_loopback(self.family, &error))?;
         let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
         let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
         let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
@@ -119,7 +119,7 @@ impl Transport for Tcp {
         listen(bound(&self.kind(), setup)?, &self.kind(), setup)
     }
 
-    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card, setup)?;
         listen_on(handed, &self.kind(), setup)
     }

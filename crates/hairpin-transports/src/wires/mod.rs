@@ -141,7 +141,7 @@ impl Deadline {
 
 /// A minimal setup, to check whether a transport can run.
 #[cfg(target_os = "linux")]
-pub(crate) fn trial() -> Setup {
+pub(crate) fn minimal_setup() -> Setup {
     Setup::new(hairpin_model::case::Waiting::Block, Duration::from_millis(100), 1)
 }
 

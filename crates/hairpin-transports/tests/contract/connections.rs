@@ -161,7 +161,7 @@ pub(crate) fn handed_port(subject: &Subject) -> Checked {
     ensure!(matches!(answer, Err(TransportError::System { .. })), "a socket of another kind answers {answer:?}");
     let port = Socket::from(socket.try_clone().map_err(text)?).local_addr().map_err(text)?;
     let port = port.as_socket().ok_or("it has no port")?.to_string();
-    let mut listener = subject.transport.listen_on(Handed::Bound(socket), &setup).map_err(text)?;
+    let mut listener = subject.transport.listen_on(PassedSocket::Bound(socket), &setup).map_err(text)?;
     ensure!(listener.address() == port, "it listens at {}, not {port}", listener.address());
     let (mut client, mut server) = pair_at(subject, &mut *listener, &setup)?;
     subject.exchange(&mut *client, Some(&mut *server), b"at a port of another")

@@ -348,7 +348,7 @@ mod tests {
                 events
             });
             let mut tls = Tls::to_server(TcpStream::connect(at).unwrap(), identity.fingerprint()).unwrap();
-            tls.shake_hands_until(Instant::now() + PATIENT).unwrap();
+            tls.handshake_until(Instant::now() + PATIENT).unwrap();
             let given = proof(&SECRET, Role::Client, &tls.exporter().unwrap());
             let mut frames = Frames::over(tls, 1 << 16);
             let given = serde_json::to_value(Base64(given.to_vec())).unwrap().as_str().unwrap().to_owned();

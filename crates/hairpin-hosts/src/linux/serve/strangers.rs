@@ -269,9 +269,9 @@ mod tests {
         let (mut strangers, fingerprint, listener) = server();
         let client = connected(&mut strangers, &listener);
         let bytes = bytes.to_vec();
-        let speaks = std::thread::spawn(move || {
+        let sender = std::thread::spawn(move || {
             let mut tls = Tls::to_server(client, fingerprint).unwrap();
-            tls.shake_hands_until(Instant::now() + PATIENT).unwrap();
+            tls.handshake_until(Instant::now() + PATIENT).unwrap();
             drop(tls.write_all(&bytes).and_then(|()| tls.flush()));
             tls.close(Duration::ZERO);
         });

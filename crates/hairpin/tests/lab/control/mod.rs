@@ -36,7 +36,7 @@ const MAX_POLLS: u32 = 6000;
 const BESIDE: usize = 16;
 
 /// A kind of round, and the control messages that it needs from each end, with blanks between their names.
-struct Kind {
+struct RoundKind {
     name: &'static str,
     direction: Direction,
     placement: Placement,

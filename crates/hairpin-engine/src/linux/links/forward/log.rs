@@ -209,7 +209,7 @@ mod tests {
         let path = folder.path().join("log");
         for (blocks, fails) in [(5, false), (1, true)] {
             let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
-            let count = blocks * u64::try_from(TOGETHER).unwrap() + 7;
+            let count = blocks * u64::try_from(BATCH_LINES).unwrap() + 7;
             (0..count).for_each(|number| log.add(line(number)));
             if fails {
                 drop(log);

@@ -28,7 +28,7 @@ fn stream(direction: Direction, count: u64, gap_ns: u64, bytes: usize) -> Vec<Co
 fn logged(line: &str, interfaces: &mut Fixture) -> (Carried, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let mut relay = carrier(line, BOUND_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
+    let mut relay = carrier(line, MAX_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
     relay.carry(interfaces).unwrap();
     let left = relay.finish();
     assert_eq!(left.record.log_problem, None);

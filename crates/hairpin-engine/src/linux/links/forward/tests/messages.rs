@@ -8,7 +8,7 @@ use hairpin_transports::{HELLO_BYTES, is_hello};
 
 use super::packets::{datagram, ipv4, ipv6, udp, udp_in_parts};
 use super::{Carried, Coming, Fixture, carried, carrier, coming};
-use crate::links::{Numbered, ToldBy};
+use crate::links::{FlowMatch, Numbered};
 
 const MS: u64 = 1_000_000;
 const END: u64 = 10_000 * MS;
