@@ -118,7 +118,7 @@ pub struct Stamp {
 }
 
 /// One packet of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
     /// When it passed the interface: across a link the sender's, between two hosts the client's.
     pub at_ns: u64,

@@ -204,8 +204,6 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{LateBoundsNs, PacketCounts};
-
     use hairpin_model::Case;
 
     use super::*;
@@ -296,7 +294,7 @@ mod tests {
         let replayed = |digest: &str| {
             let mut run = one.clone();
             let traces = BTreeMap::from([("a.trace".to_owned(), digest.to_owned())]);
-            run.cases[0].path.relay = Some(LinkSummary { traces, ..carried() });
+            run.cases[0].path.relay = Some(LinkSummary { traces, ..LinkSummary::default() });
             run
         };
         assert_eq!(unlike(&replayed("1f"), &replayed("1f")), []);
@@ -304,26 +302,11 @@ mod tests {
         assert_eq!(differences[0].candidate, "bridged-vm (delay=2ms), a.trace of digest 2e");
     }
 
-    fn carried() -> LinkSummary {
-        LinkSummary {
-            seed: 7,
-            lateness_ns: None,
-            late_bounds_ns: LateBoundsNs::default(),
-            packets: PacketCounts::default(),
-            traces: BTreeMap::new(),
-            ends: None,
-            rounds_left_out: Vec::new(),
-            left_out: Vec::new(),
-            relay_cpu_ns_per_packet: None,
-            shown: None,
-        }
-    }
-
     #[test]
     fn other_settings_of_a_links_ends_are_a_difference() {
         let with = |ends: Option<LinkEnds>| {
             let mut run = run("tcp");
-            run.cases[0].path.relay = Some(LinkSummary { ends, ..carried() });
+            run.cases[0].path.relay = Some(LinkSummary { ends, ..LinkSummary::default() });
             run
         };
         let cubic = LinkEnds { congestion_control: "cubic".to_owned(), ..LinkEnds::default() };
