@@ -3,7 +3,9 @@
 use hairpin_model::run::State;
 use hairpin_model::{Capture, Case, Figure, Run};
 use hairpin_report::html::render;
+use hairpin_report::{csv_table, terminal};
 
+use crate::shown::plain;
 use crate::support;
 
 /// Elements without an end tag.
@@ -363,7 +365,7 @@ fn the_first_group_is_shown_without_the_script() {
 
 /// A run in which every text contains markup.
 fn hostile() -> Run {
-    const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>";
+    const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>\u{1b}]0;title\u{7}\u{1b}[2J\r\nfake line";
     let mut run = support::survey(1);
     let case = Case::ping_pong(EVIL).with(|changed| changed.path.link = EVIL.to_owned());
     run.cases[2].label = case.label();
@@ -421,15 +423,24 @@ fn all_text_from_the_run_is_escaped() {
     assert!(!page.contains("<b onload") && !page.contains("<svg/onload") && !page.contains("onload=\"x\""));
     assert!(page.contains("&lt;b onload=&quot;x&quot;&gt;"), "it is shown as text");
     assert_eq!(page.matches("</script>").count(), plain.matches("</script>").count());
+    assert!(!page.contains('\u{1b}'));
 }
 
 #[test]
-fn values_that_are_not_finite_are_not_drawn() {
+fn texts_from_the_run_cannot_steer_the_terminal() {
+    let text = terminal::render(&hostile(), &plain(80));
+    assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
+}
+
+#[test]
+fn values_that_are_missing_or_not_finite_are_not_shown() {
     let mut run = support::survey(1);
     for (place, row) in run.cases.iter_mut().enumerate() {
         let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0][place % 5];
         row.primary_mut().latency_ns.max = Some(Figure::new(bad, bad, bad));
+        row.primary_mut().latency_ns.p99 = None;
         row.primary_mut().rate_per_s = Some(Figure::bare(bad));
+        row.primary_mut().setup_ns = Some(Figure::bare(bad));
         row.ends[0].cpu_seconds = bad;
         row.primary_mut().curve[3].latency_ns = bad;
         row.primary_mut().curve[4].quantile = bad;
@@ -446,6 +457,9 @@ fn values_that_are_not_finite_are_not_drawn() {
     assert_well_formed(&page);
     assert_finite(&page);
     assert_finite(&render(&support::survey(1)));
+    for text in [terminal::render(&run, &plain(100)), csv_table::summary(&run)] {
+        assert!(!["NaN", "inf ", "inf,"].iter().any(|bad| text.contains(bad)), "{text}");
+    }
 }
 
 #[test]
