@@ -9,7 +9,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{Binding, Card, EndReport, FlowId, Noise, RoundOrder};
 use hairpin_transports::Wire;
 
-use crate::tracing::round::Watched;
+use crate::tracing::round::TraceObservations;
 use hairpin_loops::clock::RealClock;
 
 #[derive(Clone, Copy)]
@@ -79,5 +79,5 @@ pub(crate) struct Observations {
     /// The machine during the round; only of the client.
     pub(crate) noise: Noise,
     /// The packets and the clocks of a traced round; only of the client.
-    pub(crate) watched: Option<Watched>,
+    pub(crate) watched: Option<TraceObservations>,
 }

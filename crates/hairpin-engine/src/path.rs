@@ -17,7 +17,7 @@ use crate::ends::opening;
 use crate::links::namespace;
 use crate::links::tcp;
 use crate::links::traces::Traces;
-use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, ToldBy, create_log};
+use crate::links::{FlowMatch, LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, create_log};
 use crate::placement::Cpus;
 use hairpin_loops::clock::RealClock;
 
@@ -82,7 +82,9 @@ impl Link {
             clock: setup.clock,
             cpu: setup.cpus.cpu_for_relay(&of_primary, &ends),
             allowed_cpus: setup.cpus.allowed.clone(),
-            messages: told_apart(order).map(|flow| (flow.id.clone(), numbered(flow, port_of(order, flow)))).collect(),
+            messages: unreliable_flows(order)
+                .map(|flow| (flow.id.clone(), numbered(flow, port_of(order, flow))))
+                .collect(),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::opened(file, name)),
         };
         let running = RunningLink::start(setup.server_program, &link_order)?;
@@ -157,7 +159,7 @@ impl OwnNamespace {
 }
 
 /// The flows whose messages a link distinguishes: those over unreliable transports.
-pub(crate) fn told_apart(order: &RoundOrder) -> impl Iterator<Item = &Flow> {
+pub(crate) fn unreliable_flows(order: &RoundOrder) -> impl Iterator<Item = &Flow> {
     let may_be_lost = |flow: &&Flow| opening::transport(&flow.transport).is_ok_and(|known| !known.card().reliable);
     order.case.flows.iter().filter(may_be_lost)
 }
@@ -167,7 +169,7 @@ const FIRST_PORT: u16 = 40_000;
 
 /// The server port of that flow, if it distinguishes the flow's messages from others; `None` if any port will do.
 pub(crate) fn port_of(order: &RoundOrder, flow: &Flow) -> Option<u16> {
-    let needs_one = order.case.is_emulated() && told_apart(order).count() > 1;
+    let needs_one = order.case.is_emulated() && unreliable_flows(order).count() > 1;
     let (_, port) = order.case.flows.iter().zip(FIRST_PORT..).find(|(other, _)| other.id == flow.id)?;
     needs_one.then_some(port)
 }
@@ -198,8 +200,8 @@ fn numbered(flow: &Flow, port: Option<u16>) -> Numbered {
     };
     let is_icmp =
         opening::transport(&flow.transport).is_ok_and(|known| known.card().answered_by == AnsweredBy::Kernel);
-    let told_by = port.map(|port| if is_icmp { ToldBy::Icmp } else { ToldBy::Udp(port) });
-    Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way, told_by }
+    let flow_match = port.map(|port| if is_icmp { FlowMatch::Icmp } else { FlowMatch::Udp(port) });
+    Numbered { message_bytes: bytes(size), answer_bytes: bytes(size.min(reply)), one_way, flow_match }
 }
 
 #[cfg(test)]

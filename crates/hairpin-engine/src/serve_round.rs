@@ -29,7 +29,7 @@ pub fn serve_as_process(parent: u32, dial: Dial) -> Result<(), String> {
     let stop = Arc::new(AtomicBool::new(false));
     let prepared = signal_hook::flag::register(SIGTERM, Arc::clone(&stop)).and_then(|_| ending::bound(&[SIGTERM]));
     prepared.map_err(|error| format!("cannot prepare for signals: {error}"))?;
-    let Job { number, order, clock, cpus, started_ns, link_logs, traces, barrier, far } = child::hear_order()?;
+    let Job { number, order, clock, cpus, started_ns, link_logs, traces, barrier, far } = child::receive_order()?;
     let mut output = BufWriter::new(io::stdout().lock());
     let unread = |error: io::Error| format!("cannot say what came of the round: {error}");
     output.write_all(&[READY]).and_then(|()| output.flush()).map_err(unread)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hairpin_loops::clock::RealClock;
 use hairpin_loops::driver::{
-    Amount, Counts, DriverError, Ended, Marks, Outcome, Receiving, Sending, Totals, Transfer,
+    Amount, Counts, DriverError, Marks, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer,
 };
 use hairpin_model::flow::Source;
 use hairpin_model::{AnsweredBy, Card, Options, Waiting, fact_names};
@@ -50,13 +50,13 @@ fn pairs(transport: &dyn Transport, count: usize, server: &Setup) -> (Wires, Wir
 
 /// The totals sent, once known, and the driver's reports.
 #[derive(Clone, Default)]
-struct Told {
+struct Notice {
     sent: Arc<Mutex<Option<Totals>>>,
     begun: u32,
     progress: Vec<Counts>,
 }
 
-impl Marks for Told {
+impl Marks for Notice {
     fn begin(&mut self) {
         self.begun += 1;
     }
@@ -84,7 +84,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    fn send(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
+    fn send(&self, wires: &mut Wires, marks: &mut Notice) -> Outcome {
         let sending = Sending {
             keep_states: false,
             clock: &self.clock,
@@ -105,7 +105,7 @@ impl Load<'_> {
         outcome
     }
 
-    fn receive(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
+    fn receive(&self, wires: &mut Wires, marks: &mut Notice) -> Outcome {
         let receiving = Receiving {
             clock: &self.clock,
             boundaries: self.card.boundaries,
@@ -126,7 +126,7 @@ impl Load<'_> {
 
     /// Both ends at once; the wires stay open until both are done.
     fn run(&self, from: &mut Wires, to: &mut Wires) -> (Outcome, Outcome) {
-        let told = Told::default();
+        let told = Notice::default();
         std::thread::scope(|scope| {
             let mut sends = told.clone();
             let sender = scope.spawn(move || (self.send(from, &mut sends), sends.begun));
@@ -172,8 +172,8 @@ fn transports() -> impl Iterator<Item = &'static dyn Transport> {
 
 /// Everything sent on each wire was received once, with warm-up and measurement distinguished.
 fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
-    assert!(matches!(sent.ended, Ended::Complete), "{what}: {:?}", sent.ended);
-    assert!(matches!(received.ended, Ended::Complete), "{what}: {:?} {:?}", received.ended, received.total);
+    assert!(matches!(sent.ended, StreamEnd::Complete), "{what}: {:?}", sent.ended);
+    assert!(matches!(received.ended, StreamEnd::Complete), "{what}: {:?} {:?}", received.ended, received.total);
     for (wire, (sent, received)) in sent.wires.iter().zip(&received.wires).enumerate() {
         for (sent, received) in [(sent.measured, received.measured), (sent.warm_up, received.warm_up)] {
             let expected = Counts {
@@ -266,10 +266,10 @@ fn the_socket_counts_all_lost_datagrams() {
     let udp = hairpin_transports::find("udp").expect("it is built");
     let load = Load { amount: Amount::Count(2000), batch: 16, ..load(udp.card(), &stop) };
     let (mut from, mut to) = pairs(udp, 2, &setup(Waiting::Poll, 100, "rcvbuf=4096"));
-    let mut told = Told::default();
+    let mut told = Notice::default();
     let sent = load.send(&mut from, &mut told);
     let received = load.receive(&mut to, &mut told);
-    assert!(matches!(received.ended, Ended::Quiet), "{:?}", received.ended);
+    assert!(matches!(received.ended, StreamEnd::Quiet), "{:?}", received.ended);
     for (wire, opened) in to.iter().enumerate() {
         let dropped = hairpin_model::fact::number(&opened.effective(), fact_names::SOCKET_DROPS);
         let dropped = dropped.expect("the kernel counts them") as u64;
@@ -332,7 +332,7 @@ fn no_wire_starves() {
     }
     let received = std::thread::scope(|scope| {
         let load = &load;
-        let sender = scope.spawn(move || load.send(&mut from, &mut Told::default()));
+        let sender = scope.spawn(move || load.send(&mut from, &mut Notice::default()));
         let receiving = Receiving {
             clock: &load.clock,
             boundaries: false,
@@ -350,7 +350,11 @@ fn no_wire_starves() {
         };
         let received = receiving.run(&mut to, &mut Enough(load.stop)).expect("it can begin");
         let sent = sender.join().expect("it does not panic");
-        assert!(matches!((&sent.ended, &received.ended), (Ended::Stopped, Ended::Stopped)), "{:?}", sent.ended);
+        assert!(
+            matches!((&sent.ended, &received.ended), (StreamEnd::Stopped, StreamEnd::Stopped)),
+            "{:?}",
+            sent.ended
+        );
         received
     });
     let counts: Vec<u64> = received.wires.iter().map(|wire| wire.measured.messages_received).collect();
@@ -364,23 +368,24 @@ fn an_end_whose_peer_leaves_early_reports_it_and_keeps_its_counts() {
     for transport in transports().filter(|transport| transport.card().reliable) {
         let load = load(transport.card(), &stop);
         let (mut from, mut to) = pairs(transport, 2, &setup(Waiting::Spin, 100, ""));
-        let mut told = Told::default();
+        let mut told = Notice::default();
         let short = Load { warm_up: Amount::Count(0), amount: Amount::Count(10), ..load };
         short.send(&mut from, &mut told);
         // The announced total is higher, and the wires are closed.
         *told.sent.lock().expect("no thread panicked") = Some(Totals { messages: 21, bytes: 2100 });
         drop(from);
         let received = short.receive(&mut to, &mut told);
-        let closed = matches!(&received.ended, Ended::Failed(DriverError::Wire { source: WireError::Closed, .. }));
+        let closed =
+            matches!(&received.ended, StreamEnd::Failed(DriverError::Wire { source: WireError::Closed, .. }));
         assert!(closed, "{}: {:?}", short.card.name, received.ended);
         assert_eq!(received.total.measured.messages_received, 20, "{}", short.card.name);
         let (mut from, to) = pairs(transport, 2, &setup(Waiting::Spin, 100, ""));
         // Multipath TCP resets a connection that is closed with unread bytes; otherwise the sender can fill it.
-        short.send(&mut from, &mut Told::default());
+        short.send(&mut from, &mut Notice::default());
         drop(to);
         let endless = Load { amount: Amount::Count(u64::MAX), ..short };
-        let sent = endless.send(&mut from, &mut Told::default());
-        let closed = matches!(&sent.ended, Ended::Failed(DriverError::Wire { source: WireError::Closed, .. }));
+        let sent = endless.send(&mut from, &mut Notice::default());
+        let closed = matches!(&sent.ended, StreamEnd::Failed(DriverError::Wire { source: WireError::Closed, .. }));
         assert!(closed, "{}: {:?}", endless.card.name, sent.ended);
     }
 }
@@ -392,14 +397,14 @@ fn deadlines_and_stops_end_both_ends() {
     let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
     let late = Load { amount: Amount::Count(u64::MAX), within_ns: 20_000_000, ..load(tcp.card(), &stop) };
     // The wires are full, because no thread reads.
-    let sent = late.send(&mut from, &mut Told::default());
-    assert!(matches!(sent.ended, Ended::DeadlinePassed), "{:?}", sent.ended);
-    let received = late.receive(&mut to, &mut Told::default());
-    assert!(matches!(received.ended, Ended::DeadlinePassed), "{:?}", received.ended);
+    let sent = late.send(&mut from, &mut Notice::default());
+    assert!(matches!(sent.ended, StreamEnd::DeadlinePassed), "{:?}", sent.ended);
+    let received = late.receive(&mut to, &mut Notice::default());
+    assert!(matches!(received.ended, StreamEnd::DeadlinePassed), "{:?}", received.ended);
     stop.store(true, Ordering::Relaxed);
     let stopped = Load { within_ns: LIMIT_NS, ..late };
-    let ends = [stopped.send(&mut from, &mut Told::default()), stopped.receive(&mut to, &mut Told::default())];
-    assert!(ends.iter().all(|end| matches!(end.ended, Ended::Stopped)), "{ends:?}");
+    let ends = [stopped.send(&mut from, &mut Notice::default()), stopped.receive(&mut to, &mut Notice::default())];
+    assert!(ends.iter().all(|end| matches!(end.ended, StreamEnd::Stopped)), "{ends:?}");
 }
 
 #[test]
@@ -422,12 +427,12 @@ fn too_short_messages_and_foreign_bytes_are_refused() {
         within_ns: LIMIT_NS,
         stop: &stop,
     };
-    let refused = sending.run(&mut [], &mut Told::default());
+    let refused = sending.run(&mut [], &mut Notice::default());
     assert!(matches!(refused, Err(DriverError::TooShort { bytes: 7, least: 8 })), "{refused:?}");
     let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
     from[1].send(b"GET / HTTP/1.1").expect("it is open");
-    let received = load(tcp.card(), &stop).receive(&mut to, &mut Told::default());
-    let refused = matches!(received.ended, Ended::Failed(DriverError::Unreadable { wire: 1 }));
+    let received = load(tcp.card(), &stop).receive(&mut to, &mut Notice::default());
+    let refused = matches!(received.ended, StreamEnd::Failed(DriverError::Unreadable { wire: 1 }));
     assert!(refused, "{:?}", received.ended);
     let (mut from, mut to) = pairs(udp, 1, &setup(Waiting::Poll, 200, ""));
     let mut message = vec![7; 100];
@@ -436,10 +441,10 @@ fn too_short_messages_and_foreign_bytes_are_refused() {
         message[..8].copy_from_slice(&(sequence << 1 | 1).to_le_bytes());
         from[0].send(&message[..bytes]).expect("it is open");
     }
-    let mut told = Told::default();
+    let mut told = Notice::default();
     *told.sent.lock().expect("no thread panicked") = Some(Totals { messages: 5, bytes: 500 });
     let received = load(udp.card(), &stop).receive(&mut to, &mut told);
-    assert!(matches!(received.ended, Ended::Quiet), "{:?}", received.ended);
+    assert!(matches!(received.ended, StreamEnd::Quiet), "{:?}", received.ended);
     let expected = Counts {
         messages_received: 3,
         bytes_received: 300,

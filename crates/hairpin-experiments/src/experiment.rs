@@ -1,6 +1,6 @@
 //! The interface of an experiment.
 
-use hairpin_model::{Case, HostCapabilities, Refused, RoundOrder, RoundRecord, Sends, Skipped};
+use hairpin_model::{Case, HostCapabilities, PlannedTraffic, Refused, RoundOrder, RoundRecord, Skipped};
 
 use crate::knob::Knob;
 use crate::knobs::Knobs;
@@ -45,7 +45,7 @@ pub struct Forecast {
     /// Expected duration in ns, with evidence rounds.
     pub lasts_ns: u64,
     /// Traffic of the one-way loads.
-    pub sends: Sends,
+    pub sends: PlannedTraffic,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@
 
 use hairpin_model::case::{LOOPBACK, PathKind};
 use hairpin_model::flow::Direction;
-use hairpin_model::{Across, Card, Case, Fallback, FarHost, HostCapabilities, KnownLink, Placement, Refused};
+use hairpin_model::{Card, Case, Fallback, FarHost, HostCapabilities, KnownLink, Placement, Refused, RemotePath};
 
 use crate::knobs::Knobs;
 use crate::quantity::{MAX_TIMEOUT_NS, SECOND_NS};
@@ -36,7 +36,7 @@ pub const START_NS: u64 = 150_000_000;
 pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     case.path.name = link.name.filter(|_| link.line != LOOPBACK);
     case.path.link = link.line;
-    case.path.across = far.map(|far| Across { kind: PathKind::Hosts, host: far.name.clone(), fallback: None });
+    case.path.across = far.map(|far| RemotePath { kind: PathKind::Hosts, host: far.name.clone(), fallback: None });
     if far.is_some() && case.ends.placement != Placement::Unpinned {
         case.ends.placement = Placement::Pinned;
     }

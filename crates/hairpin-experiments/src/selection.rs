@@ -62,12 +62,12 @@ pub fn ends(card: &Card, wanted: EndKind, in_so_many_words: bool) -> EndKind {
 ///
 /// # Errors
 /// [`Refused`] if nothing is left to run.
-pub fn sieved(
+pub fn possible_cases(
     candidates: &[&Candidate],
     capabilities: &HostCapabilities,
     planned: impl Fn(&Card) -> Vec<Planned>,
 ) -> Result<Planning, Refused> {
-    let mut sieve = Sieve::new(capabilities);
+    let mut sieve = CaseCollector::new(capabilities);
     for candidate in sieve.runnable(candidates) {
         planned(&candidate.card).into_iter().for_each(|planned| sieve.offer(&candidate.card, planned));
     }
@@ -76,7 +76,7 @@ pub fn sieved(
 
 /// Collects the possible cases, without duplicates, and the reasons for the others.
 #[derive(Debug)]
-pub struct Sieve<'g> {
+pub struct CaseCollector<'g> {
     capabilities: &'g HostCapabilities,
     kept: Vec<Planned>,
     turned_away: Vec<(Case, WhyNot)>,
@@ -84,7 +84,7 @@ pub struct Sieve<'g> {
     seen: HashSet<String>,
 }
 
-impl<'g> Sieve<'g> {
+impl<'g> CaseCollector<'g> {
     pub fn new(capabilities: &'g HostCapabilities) -> Self {
         let (kept, turned_away, cannot_run) = (Vec::new(), Vec::new(), Vec::new());
         Self { capabilities, kept, turned_away, cannot_run, seen: HashSet::new() }

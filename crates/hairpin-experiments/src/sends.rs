@@ -1,15 +1,15 @@
 //! Traffic of the rounds, which is announced, since a load without answers may fill a path.
 
 use hairpin_model::flow::Direction;
-use hairpin_model::{Extent, Flow, HostCapabilities, Load, Sends};
+use hairpin_model::{Extent, Flow, HostCapabilities, Load, PlannedTraffic};
 
 use crate::links;
 use crate::quantity::SECOND_NS;
 use crate::sequence::Planned;
 
 /// Traffic of the one-way loads of `blocks` blocks of these cases, with warm-up.
-pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapabilities) -> Sends {
-    let mut sends = Sends::default();
+pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapabilities) -> PlannedTraffic {
+    let mut sends = PlannedTraffic::default();
     for one in planned {
         let mut at_full_speed_s: f64 = 0.0;
         let link = links::between(&one.case, capabilities);
@@ -20,7 +20,7 @@ pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapa
         for flow in one.case.flows.iter().filter(|flow| flow.load.is_one_way()) {
             let way = usize::from(flow.direction == Direction::Down);
             let bits_per_s = link.as_ref().and_then(|link| link.bits_per_s[way]);
-            let mut of_flow = Sends::default();
+            let mut of_flow = PlannedTraffic::default();
             extents.into_iter().for_each(|extent| add(&mut of_flow, flow, extent, bits_per_s));
             sends.bytes = sends.bytes.saturating_add(of_flow.bytes);
             // Flows of a case run at once.
@@ -28,12 +28,15 @@ pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapa
         }
         sends.at_full_speed_s += at_full_speed_s;
     }
-    Sends { bytes: sends.bytes.saturating_mul(blocks), at_full_speed_s: sends.at_full_speed_s * blocks as f64 }
+    PlannedTraffic {
+        bytes: sends.bytes.saturating_mul(blocks),
+        at_full_speed_s: sends.at_full_speed_s * blocks as f64,
+    }
 }
 
 /// Adds the traffic of a flow in a part of a round. A stream sends no more than the link carries; lost datagrams do not
 /// count.
-fn add(sends: &mut Sends, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) {
+fn add(sends: &mut PlannedTraffic, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) {
     let size_bytes = flow.load.size_bytes() as f64;
     let seconds = |duration_ns: u64| duration_ns as f64 / SECOND_NS as f64;
     let bytes = match (&flow.load, extent) {
@@ -60,8 +63,8 @@ mod tests {
 
     use super::*;
 
-    fn sent(flow: Flow, extent: Extent, bits_per_s: Option<u64>) -> Sends {
-        let mut sends = Sends::default();
+    fn sent(flow: Flow, extent: Extent, bits_per_s: Option<u64>) -> PlannedTraffic {
+        let mut sends = PlannedTraffic::default();
         add(&mut sends, &flow, extent, bits_per_s);
         sends
     }
@@ -70,9 +73,12 @@ mod tests {
     fn bytes_follow_from_a_count_a_rate_or_a_link_else_only_the_time_is_known() {
         let stream = || Flow { connections: 3, ..Flow::stream("tcp", 1000, Direction::Up) };
         let second = Extent::DurationNs(SECOND_NS);
-        assert_eq!(sent(stream(), Extent::Count(7), Some(1)), Sends { bytes: 21_000, at_full_speed_s: 0.0 });
-        assert_eq!(sent(stream(), second, Some(8_000_000)), Sends { bytes: 1_000_000, at_full_speed_s: 0.0 });
-        assert_eq!(sent(stream(), second, None), Sends { bytes: 0, at_full_speed_s: 1.0 });
+        assert_eq!(sent(stream(), Extent::Count(7), Some(1)), PlannedTraffic { bytes: 21_000, at_full_speed_s: 0.0 });
+        assert_eq!(
+            sent(stream(), second, Some(8_000_000)),
+            PlannedTraffic { bytes: 1_000_000, at_full_speed_s: 0.0 }
+        );
+        assert_eq!(sent(stream(), second, None), PlannedTraffic { bytes: 0, at_full_speed_s: 1.0 });
         let load =
             Load::Offered { offered_per_s: 50.0, size_bytes: 10, arrivals: Arrivals::Fixed, pacing: Pacing::Spin };
         let offered = || Flow { load: load.clone(), ..stream() };

@@ -4,9 +4,9 @@ use crate::common::{Plan, capabilities, capabilities_without, plan_on};
 use hairpin_experiments::Forecast;
 use hairpin_experiments::budget::{MIN_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
-use hairpin_experiments::experiments::survey::{LINES, Line, Over, SURVEY};
+use hairpin_experiments::experiments::survey::{LINES, Over, SURVEY, SurveyLine};
 use hairpin_experiments::sequence::Planned;
-use hairpin_model::{EndKind, Extent, Placement, Sends, Waiting};
+use hairpin_model::{EndKind, Extent, Placement, PlannedTraffic, Waiting};
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
     plan_on(&capabilities(), &SURVEY, flags).unwrap()
@@ -93,7 +93,11 @@ fn it_is_announced_as_long_as_its_rounds_take_by_the_arithmetic() {
     let sum_ns = orders_ns(&plan.rounds, &capabilities());
     assert_eq!(
         plan.forecast,
-        Forecast { rounds: plan.rounds.len() as u64, lasts_ns: sum_ns.max(ORDINARY_NS), sends: Sends::default() }
+        Forecast {
+            rounds: plan.rounds.len() as u64,
+            lasts_ns: sum_ns.max(ORDINARY_NS),
+            sends: PlannedTraffic::default()
+        }
     );
 }
 
@@ -144,8 +148,8 @@ fn the_methodology_lists_the_survey_as_it_is() {
     assert_eq!(tabled, listed, "the table should be\n{}", listed.join("\n"));
 }
 
-fn row(line: &Line, planned: &[Planned]) -> String {
-    let Line { name, waiting, placement, cpu_idle, count, .. } = line;
+fn row(line: &SurveyLine, planned: &[Planned]) -> String {
+    let SurveyLine { name, waiting, placement, cpu_idle, count, .. } = line;
     let warm_up = match line.warm_up {
         Extent::Count(count) => format!("{count} messages"),
         Extent::DurationNs(duration_ns) => format!("{} ms", duration_ns / 1_000_000),
@@ -164,7 +168,7 @@ fn row(line: &Line, planned: &[Planned]) -> String {
     )
 }
 
-fn is_of(line: &Line, planned: &Planned) -> bool {
+fn is_of(line: &SurveyLine, planned: &Planned) -> bool {
     let case = &planned.case;
     let by_kernel = case.primary().transport == "icmp";
     let of_kind = match line.over {

@@ -13,7 +13,7 @@ use hairpin_transports::{Cookie, HELLO_BYTES, challenged, confirm, hello_of};
 use ring::rand::{SecureRandom, SystemRandom};
 use socket2::Type;
 
-use crate::dial::{Known, bound};
+use crate::dial::{ControlConnection, bound};
 use crate::protocol::{Ask, DatagramsSeen};
 
 /// Hellos to send if no answer arrives.
@@ -72,12 +72,12 @@ impl DatagramCheck {
 ///
 /// # Errors
 /// The server does not answer over control, or no socket can be opened.
-pub fn check_datagrams(known: &mut Known, binding: Binding) -> Result<DatagramCheck, Failure> {
+pub fn check_datagrams(known: &mut ControlConnection, binding: Binding) -> Result<DatagramCheck, Failure> {
     let mut cookie = [0; 16];
     let random =
         SystemRandom::new().fill(&mut cookie).map_err(|_| io::Error::other("the system gives no random bytes"));
     random.map_err(|error| failed(&error))?;
-    let seen = |known: &mut Known, ask: Ask| {
+    let seen = |known: &mut ControlConnection, ask: Ask| {
         let told = known.frames.send_any(&ask).and_then(|()| known.frames.receive_any::<DatagramsSeen>(TOLD));
         told.map_err(|error: ControlError| error.failure("the server"))
     };
@@ -85,7 +85,7 @@ pub fn check_datagrams(known: &mut Known, binding: Binding) -> Result<DatagramCh
     let own = Cookie(cookie);
     let (at, patience) = (known.at, ANSWER.max(2 * known.round_trip));
     let socket = bound(at, Type::DGRAM, binding)?;
-    let mut trial = said(&socket.into(), at, &own, patience).map_err(|error| failed(&error))?;
+    let mut trial = exchange_hellos(&socket.into(), at, &own, patience).map_err(|error| failed(&error))?;
     // The last datagrams may still be in flight.
     for _ in 0..LOOKS {
         trial.seen = seen(known, Ask::DatagramsSeen(cookie))?;
@@ -97,7 +97,12 @@ pub fn check_datagrams(known: &mut Known, binding: Binding) -> Result<DatagramCh
     Ok(trial)
 }
 
-fn said(socket: &UdpSocket, at: SocketAddr, cookie: &Cookie, patience: Duration) -> io::Result<DatagramCheck> {
+fn exchange_hellos(
+    socket: &UdpSocket,
+    at: SocketAddr,
+    cookie: &Cookie,
+    patience: Duration,
+) -> io::Result<DatagramCheck> {
     socket.connect(at)?;
     socket.set_read_timeout(Some(patience))?;
     let began = Instant::now();

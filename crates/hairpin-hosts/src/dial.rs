@@ -24,7 +24,7 @@ const OPENING: Duration = Duration::from_secs(15);
 const MAX_WAIT_MS: u64 = 3_600_000;
 
 /// An authenticated connection to a server.
-pub struct Known {
+pub struct ControlConnection {
     /// Messages after the greeting.
     pub frames: Frames<Tls>,
     pub at: SocketAddr,
@@ -81,7 +81,7 @@ fn refuse_expired(ticket: &Ticket, now_unix_s: u64) -> Result<(), Refused> {
 ///
 /// # Errors
 /// The ticket has expired; no server, or a different one, answers at its address; the server refuses.
-pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known, NotKnown> {
+pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<ControlConnection, NotKnown> {
     refuse_expired(ticket, now_unix_s()).map_err(NotKnown::Refused)?;
     let deadline = Instant::now() + OPENING;
     let (socket, at, round_trip) = connected(ticket, deadline, binding)?;
@@ -110,7 +110,7 @@ pub fn dial(ticket: &Ticket, purpose: Purpose, binding: Binding) -> Result<Known
                 return Err(failed(ticket, "trust", "it does not know the secret of the ticket").into());
             }
             let here = frames.carrier().socket().local_addr().ok().map(|here| here.ip());
-            Ok(Known { frames, at, here, session, tool, round_trip })
+            Ok(ControlConnection { frames, at, here, session, tool, round_trip })
         }
         Answer::Welcome { version, tool, .. } => Err(NotKnown::Failed(Failure::new(
             FailureKind::Unsupported,

@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Base64 {
 
 /// Fields that a client's first message has in every version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Spoken {
+pub struct AnyGreeting {
     /// See [`Greeting::version`].
     pub version: u32,
     /// See [`Greeting::tool`].
@@ -155,7 +155,7 @@ mod tests {
         };
         let order = |flow| {
             let round = RoundOrder::of(Case::of(flow), 5);
-            json!(Message::Order(Box::new(EndOrder { round, cookie: [3; 16], tells_moved: true })))
+            json!(Message::Order(Box::new(EndOrder { round, cookie: [3; 16], reports_progress: true })))
         };
         let about = ServerInfo { limits: Limits::parse("rate=1mbit,duration=1s").unwrap(), ..ServerInfo::default() };
         let exchange = Exchange { writes: "5x2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy: Remedy::Default };
@@ -224,7 +224,7 @@ mod tests {
 
     /// Parses the text as each message, and uses the result as a host does at first.
     fn read(text: &[u8]) -> Result<(), TestCaseError> {
-        drop((serde_json::from_slice::<Spoken>(text), serde_json::from_slice::<Greeting>(text)));
+        drop((serde_json::from_slice::<AnyGreeting>(text), serde_json::from_slice::<Greeting>(text)));
         drop((serde_json::from_slice::<Answer>(text), serde_json::from_slice::<Ask>(text)));
         drop(serde_json::from_slice::<DatagramsSeen>(text));
         let about = serde_json::from_slice::<ServerInfo>(text).unwrap_or_default();

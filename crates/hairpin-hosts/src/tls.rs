@@ -8,7 +8,7 @@ use hairpin_engine::control::frames::Carrier;
 use rustls::Connection;
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::linux::wait::{Wants, wait_for};
+use crate::linux::wait::{WaitFor, wait_for};
 use crate::proof::{EXPORTER_BYTES, EXPORTER_LABEL, Exporter};
 
 /// Time without an acknowledgment from the other kernel that ends the connection (`TCP_USER_TIMEOUT`, tcp(7)).
@@ -77,7 +77,7 @@ impl Tls {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            let wants = if self.connection.wants_write() { Wants::Both } else { Wants::Input };
+            let wants = if self.connection.wants_write() { WaitFor::Both } else { WaitFor::Input };
             wait_for(&self.socket, wants, left)?;
         }
         Ok(())
@@ -92,7 +92,7 @@ impl Tls {
         let mut thrown_away = [0; 4096];
         while sent.is_ok() {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !wait_for(&self.socket, Wants::Input, left).unwrap_or(false) {
+            if left.is_zero() || !wait_for(&self.socket, WaitFor::Input, left).unwrap_or(false) {
                 return;
             }
             match self.socket.read(&mut thrown_away) {
@@ -178,11 +178,11 @@ impl Carrier for Tls {
             return Ok(true);
         }
         self.send_pending()?;
-        wait_for(&self.socket, Wants::Input, duration(at_most_ms))
+        wait_for(&self.socket, WaitFor::Input, duration(at_most_ms))
     }
 
     fn writable(&mut self, at_most_ms: i32) -> io::Result<bool> {
-        wait_for(&self.socket, Wants::Output, duration(at_most_ms))
+        wait_for(&self.socket, WaitFor::Output, duration(at_most_ms))
     }
 }
 

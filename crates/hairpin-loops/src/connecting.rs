@@ -14,7 +14,7 @@ use super::client::{Client, MAX_TIME_OUTS, is_done, recorder};
 use super::client_result::ClientResult;
 use super::failures::{broken, garbage, overdue, unanswered};
 use super::late_replies::LateReplies;
-use super::marks::{ClientMarks, ServerMarks, Told};
+use super::marks::{ClientMarks, Notice, ServerMarks};
 use super::message::{Message, patterned};
 use super::tally::Tally;
 use crate::clock::Clock;
@@ -136,12 +136,12 @@ pub fn serve(
     let (mut measuring, mut number) = (false, 0);
     loop {
         match marks.look()? {
-            Told::Stop => return Ok(number),
-            Told::Measure if !measuring => {
+            Notice::Stop => return Ok(number),
+            Notice::Measure if !measuring => {
                 marks.begin()?;
                 measuring = true;
             }
-            Told::Measure | Told::Nothing => {}
+            Notice::Measure | Notice::Nothing => {}
         }
         let Some(mut wire) = accept()? else { continue };
         let mut len = 0;

@@ -8,7 +8,7 @@ use hairpin_transports::{OverWire, Wire, WireError, over_own_type};
 
 use super::arrival_order::ArrivalOrder;
 use super::failures::broken;
-use super::marks::{ServerMarks, Told};
+use super::marks::{Notice, ServerMarks};
 use super::message::patterned;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
@@ -70,17 +70,17 @@ impl<C: Clock> Echo<'_, C> {
             acknowledge_quickly(wire, number)?;
         }
         // Without a warm-up no message arrives before both ends count.
-        let mut told = if self.warm_up == Extent::Count(0) { marks.wait()? } else { Told::Nothing };
+        let mut told = if self.warm_up == Extent::Count(0) { marks.wait()? } else { Notice::Nothing };
         let mut measuring = false;
         loop {
             match told {
-                Told::Stop => break,
-                Told::Measure if !measuring => {
+                Notice::Stop => break,
+                Notice::Measure if !measuring => {
                     turnaround = turnaround.map(|_| TurnaroundCounter::default());
                     marks.begin()?;
                     measuring = true;
                 }
-                Told::Measure | Told::Nothing => {}
+                Notice::Measure | Notice::Nothing => {}
             }
             if !self.receive_whole(wire, &mut buffer[..size], number, acknowledges_quickly, marks)? {
                 break;
@@ -105,7 +105,7 @@ impl<C: Clock> Echo<'_, C> {
                 order.note_lowest(&buffer, size as u64);
             }
             marks.moved(number * size as u64, number * reply_size as u64)?;
-            told = if measuring { Told::Nothing } else { marks.look()? };
+            told = if measuring { Notice::Nothing } else { marks.look()? };
         }
         Ok(Answered { turnaround: turnaround.map(TurnaroundCounter::finish), count: number, order })
     }
@@ -138,7 +138,7 @@ impl<C: Clock> Echo<'_, C> {
                 Err(WireError::Closed) => return Ok(false),
                 // Silence is the client's problem; the server checks whether the load is over, or the client was
                 // stopped.
-                Err(WireError::TimedOut { .. }) if marks.look()? != Told::Stop => {}
+                Err(WireError::TimedOut { .. }) if marks.look()? != Notice::Stop => {}
                 Err(WireError::TimedOut { .. }) => return Ok(false),
                 Err(error) => return Err(broken("receive", number, &error)),
             }

@@ -19,7 +19,7 @@ pub trait ClientMarks {
 
 /// The client's notice to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Notice {
     /// None yet.
     Nothing,
     /// From now on everything is measured.
@@ -31,10 +31,10 @@ pub enum Told {
 pub trait ServerMarks {
     /// The client's notice since the last call; never waits. Called after each message of the warm-up, and whenever
     /// nothing arrived for a while.
-    fn look(&mut self) -> Result<Told, Failure>;
+    fn look(&mut self) -> Result<Notice, Failure>;
 
     /// Like [`ServerMarks::look`], but waits for a notice: before the first message if there is no warm-up.
-    fn wait(&mut self) -> Result<Told, Failure>;
+    fn wait(&mut self) -> Result<Notice, Failure>;
 
     /// Begins to count, and notifies the client.
     fn begin(&mut self) -> Result<(), Failure>;
@@ -59,12 +59,12 @@ impl ClientMarks for Alone {
 
 /// A server without control measures from the first message on, and only stops with its wire.
 impl ServerMarks for Alone {
-    fn look(&mut self) -> Result<Told, Failure> {
-        Ok(Told::Nothing)
+    fn look(&mut self) -> Result<Notice, Failure> {
+        Ok(Notice::Nothing)
     }
 
-    fn wait(&mut self) -> Result<Told, Failure> {
-        Ok(Told::Measure)
+    fn wait(&mut self) -> Result<Notice, Failure> {
+        Ok(Notice::Measure)
     }
 
     fn begin(&mut self) -> Result<(), Failure> {

@@ -28,7 +28,7 @@ const MAX_IN_FLIGHT: usize = 1 << 16;
 const MAX_WAIT_NS: u64 = 50_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Flying {
+struct InFlight {
     sequence: u64,
     due_ns: u64,
     sent_ns: u64,
@@ -47,7 +47,7 @@ struct Paced<'a, C> {
     tally: Tally,
     timetable: Timetable,
     /// By sequence number modulo its length; holds the messages from `oldest` to `next`.
-    flying: Vec<Flying>,
+    flying: Vec<InFlight>,
     next: u64,
     oldest: u64,
     /// The last message that had to wait for room.
@@ -138,7 +138,7 @@ impl<'a, C: Clock> Paced<'a, C> {
             recorder: recorder(client, true),
             tally: Tally::of(client),
             timetable,
-            flying: vec![Flying::default(); most],
+            flying: vec![InFlight::default(); most],
             next: 0,
             oldest: 0,
             held_up: None,
@@ -173,7 +173,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         let sent_ns = self.client.clock.now_ns();
         wire.send(self.message.request()).map_err(|error| broken("send", sequence, &error))?;
         let slot = self.slot(sequence);
-        self.flying[slot] = Flying { sequence, due_ns, sent_ns, measured, answered: false };
+        self.flying[slot] = InFlight { sequence, due_ns, sent_ns, measured, answered: false };
         self.next += 1;
         *(if measured { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
         Ok(())
@@ -249,8 +249,8 @@ impl<'a, C: Clock> Paced<'a, C> {
         Ok(())
     }
 
-    fn answered(&mut self, flying: Flying, received_ns: u64) {
-        let Flying { sequence, due_ns, sent_ns, measured, .. } = flying;
+    fn answered(&mut self, flying: InFlight, received_ns: u64) {
+        let InFlight { sequence, due_ns, sent_ns, measured, .. } = flying;
         let in_time = received_ns.saturating_sub(sent_ns) <= self.client.order.timeout_ns;
         self.tally.answered(sequence, measured, in_time);
         let fate = if in_time { Fate::Received } else { Fate::Late };
@@ -273,7 +273,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         (self.oldest..self.next)
             .map(|sequence| self.flying[self.slot(sequence)])
             .filter(|flying| !flying.answered)
-            .map(|Flying { sequence, due_ns, sent_ns, measured, .. }| Unanswered {
+            .map(|InFlight { sequence, due_ns, sent_ns, measured, .. }| Unanswered {
                 sequence,
                 due_ns,
                 sent_ns,
@@ -284,7 +284,7 @@ impl<'a, C: Clock> Paced<'a, C> {
     /// Records every unanswered message before `end` as lost.
     fn give_up_to(&mut self, end: u64) {
         while self.oldest < end {
-            let Flying { sequence, due_ns, sent_ns, measured, answered } = self.flying[self.slot(self.oldest)];
+            let InFlight { sequence, due_ns, sent_ns, measured, answered } = self.flying[self.slot(self.oldest)];
             if !answered {
                 self.recorder
                     .record_as(Stamps { sequence, due_ns, sent_ns, received_ns: 0, fate: Fate::Lost }, measured);

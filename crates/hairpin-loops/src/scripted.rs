@@ -25,7 +25,7 @@ pub enum Act {
 
 /// A call on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum ScriptedCall {
     /// `send`, with the number of bytes.
     Send(usize),
     /// `send_more`, with the number of bytes.
@@ -43,7 +43,7 @@ pub struct Script {
     reply_bytes: usize,
     piece: Vec<u8>,
     /// The calls, each with its start time.
-    pub made: Vec<(u64, Made)>,
+    pub made: Vec<(u64, ScriptedCall)>,
 }
 
 pub struct ScriptedWire {
@@ -82,7 +82,7 @@ impl ScriptedWire {
     }
 
     /// The calls so far, each with its start time.
-    pub fn made(&self) -> &[(u64, Made)] {
+    pub fn made(&self) -> &[(u64, ScriptedCall)] {
         self.script.as_ref().map_or(&[], |script| &script.made)
     }
 
@@ -109,7 +109,7 @@ impl ScriptedWire {
     }
 
     /// Records a call and takes its bytes.
-    fn put(&mut self, made: Made, bytes: &[u8]) {
+    fn put(&mut self, made: ScriptedCall, bytes: &[u8]) {
         let now_ns = self.clock.now_ns();
         let Some(script) = &mut self.script else {
             return self.act(bytes.to_vec());
@@ -131,7 +131,7 @@ impl ScriptedWire {
 
 impl Wire for ScriptedWire {
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
-        self.put(Made::Send(message.len()), message);
+        self.put(ScriptedCall::Send(message.len()), message);
         self.clock.advance(self.send_takes_ns);
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Wire for ScriptedWire {
                 self.clock.advance(at_ns.saturating_sub(now_ns));
                 let bytes = self.take(into);
                 if let Some(script) = &mut self.script {
-                    script.made.push((now_ns, Made::Receive(bytes)));
+                    script.made.push((now_ns, ScriptedCall::Receive(bytes)));
                 }
                 Ok(bytes)
             }
@@ -183,32 +183,34 @@ impl Wire for ScriptedWire {
 
 impl Stream for ScriptedWire {
     fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
-        self.put(Made::More(bytes.len()), bytes);
+        self.put(ScriptedCall::More(bytes.len()), bytes);
         self.clock.advance(self.send_takes_ns);
         Ok(())
     }
 
     fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
         let sizes = parts.iter().map(|part| part.len()).collect();
-        self.put(Made::Vectored(sizes), &parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>());
+        self.put(ScriptedCall::Vectored(sizes), &parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>());
         self.clock.advance(self.send_takes_ns);
         Ok(())
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
-        self.put(Made::Set(option, on), &[]);
+        self.put(ScriptedCall::Set(option, on), &[]);
         self.clock.advance(self.send_takes_ns);
         Ok(())
     }
 
     /// Every send is a segment, every answer is a pure ACK.
     fn segments(&self) -> Option<Segments> {
-        let count = |wanted: fn(&Made) -> bool| {
+        let count = |wanted: fn(&ScriptedCall) -> bool| {
             u64::try_from(self.made().iter().filter(|(_, made)| wanted(made)).count()).expect("a length")
         };
         Some(Segments {
-            with_payload: count(|made| matches!(made, Made::Send(_) | Made::More(_) | Made::Vectored(_))),
-            bare: count(|made| matches!(made, Made::Receive(_))),
+            with_payload: count(|made| {
+                matches!(made, ScriptedCall::Send(_) | ScriptedCall::More(_) | ScriptedCall::Vectored(_))
+            }),
+            bare: count(|made| matches!(made, ScriptedCall::Receive(_))),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Claims between two hosts: which parts are about a path, and how they are tested over a real one.
 
-use crate::claim::{About, Claim, Means, Row, Rule, Selector, Test};
+use crate::claim::{About, Claim, Row, Rule, Selector, Test, TestMethod};
 
 impl Claim {
     /// The claim as tested between two hosts. Rules stay the same; rows that need one host are skipped with the reason.
@@ -10,16 +10,20 @@ impl Claim {
     }
 }
 
-fn means(row: &Row) -> Means {
+fn means(row: &Row) -> TestMethod {
     match (row.about, &row.between_hosts, &row.means) {
-        (About::Machine, ..) => Means::Skipped("it is about one machine".to_owned()),
-        (About::SetUp, ..) => Means::Skipped(
+        (About::Machine, ..) => TestMethod::Skipped("it is about one machine".to_owned()),
+        (About::SetUp, ..) => TestMethod::Skipped(
             "it is about a set-up that is made for it, and the network between two hosts is as it is".to_owned(),
         ),
-        (About::Path, Some(test), _) => Means::Test(test.clone()),
-        (About::Path, None, Means::Test(test)) => match test.rule.needs_one_host() {
-            Some(what) => Means::Skipped(format!("its rule is about {what}, which there is not between two hosts")),
-            None => Means::Test(Box::new(Test { path_stand_in: None, path_undecided: None, ..(**test).clone() })),
+        (About::Path, Some(test), _) => TestMethod::Test(test.clone()),
+        (About::Path, None, TestMethod::Test(test)) => match test.rule.needs_one_host() {
+            Some(what) => {
+                TestMethod::Skipped(format!("its rule is about {what}, which there is not between two hosts"))
+            }
+            None => {
+                TestMethod::Test(Box::new(Test { path_stand_in: None, path_undecided: None, ..(**test).clone() }))
+            }
         },
         (About::Path, None, other) => other.clone(),
     }
@@ -83,7 +87,7 @@ mod tests {
 
     fn skipped(claim: &Claim) -> Vec<&str> {
         let reasons = claim.between_hosts().rows.into_iter().map(|row| match row.means {
-            Means::Skipped(why) => why,
+            TestMethod::Skipped(why) => why,
             other => panic!("{other:?}"),
         });
         reasons.map(|why| &*why.leak()).collect()

@@ -46,7 +46,7 @@ pub struct Path {
     pub name: Option<String>,
     /// The server's host, if it is not the client's.
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
-    pub across: Option<Across>,
+    pub across: Option<RemotePath>,
 }
 
 /// Marks a transport that took the place of another one.
@@ -54,7 +54,7 @@ pub const FALLBACK_MARK: &str = "*";
 
 /// A path between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
-pub struct Across {
+pub struct RemotePath {
     /// What the path is.
     pub kind: PathKind,
     /// The host of the server as the user names it.
@@ -444,8 +444,8 @@ mod tests {
         probed.flows.push(Flow { connections: 4, options, ..up });
         assert_eq!(probed.load_words(), ["under tcp up", "64 KiB", "4 connections", "congestion=bbr"]);
         assert_eq!(probed.label(), "udp block same-cpu 64 B 100/s under tcp up 64 KiB 4 connections congestion=bbr");
-        let kind = crate::ladder::Kind::of(&probed);
-        assert_eq!(kind, crate::ladder::Kind::UnderLoad, "and no round trips");
+        let kind = crate::ladder::CaseKind::of(&probed);
+        assert_eq!(kind, crate::ladder::CaseKind::UnderLoad, "and no round trips");
         let back = Flow { id: "load-back".into(), direction: Direction::Down, ..probed.flows[1].clone() };
         probed.flows.push(back);
         assert_eq!(probed.load_words()[..2], ["under tcp both ways", "64 KiB"]);

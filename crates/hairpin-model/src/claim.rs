@@ -98,7 +98,7 @@ pub struct Row {
     pub published: Published,
     pub about: About,
     /// How it is tested, or why it is not.
-    pub means: Means,
+    pub means: TestMethod,
     /// The test between two hosts, if it takes another case than on one.
     pub between_hosts: Option<Box<Test>>,
     /// The setting, if it is not the claim's. The row's verdict is shown with the claim's but is not part of it.
@@ -107,7 +107,7 @@ pub struct Row {
 
 /// How a row is tested.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Means {
+pub enum TestMethod {
     Test(Box<Test>),
     /// Not testable yet; names the missing part.
     Missing(String),
@@ -367,10 +367,10 @@ fn named_row(id: &str, of_claim: &Published, about: About, row: WrittenRow) -> R
     Ok(Row { name, published, about: row.about.unwrap_or(about), means, between_hosts, beside })
 }
 
-fn means(place: &str, test: Option<Test>, missing: Option<String>) -> Result<Means, BadClaim> {
+fn means(place: &str, test: Option<Test>, missing: Option<String>) -> Result<TestMethod, BadClaim> {
     match (test, missing) {
-        (Some(test), None) => Ok(Means::Test(Box::new(test))),
-        (None, Some(missing)) => Ok(Means::Missing(missing)),
+        (Some(test), None) => Ok(TestMethod::Test(Box::new(test))),
+        (None, Some(missing)) => Ok(TestMethod::Missing(missing)),
         _ => Err(BadClaim::Means(place.to_owned())),
     }
 }
@@ -390,9 +390,9 @@ words! {
 impl Claim {
     pub fn coverage(&self) -> Coverage {
         let decides = |row: &Row| match &row.means {
-            Means::Test(test) => test.undecided().is_none(),
-            Means::Missing(_) => false,
-            Means::Skipped(_) => true,
+            TestMethod::Test(test) => test.undecided().is_none(),
+            TestMethod::Missing(_) => false,
+            TestMethod::Skipped(_) => true,
         };
         if self.tests().next().is_none() {
             Coverage::NotCovered
@@ -416,8 +416,8 @@ impl Claim {
 
     pub fn tests(&self) -> impl Iterator<Item = &Test> {
         self.rows.iter().filter_map(|row| match &row.means {
-            Means::Test(test) => Some(&**test),
-            Means::Missing(_) | Means::Skipped(_) => None,
+            TestMethod::Test(test) => Some(&**test),
+            TestMethod::Missing(_) | TestMethod::Skipped(_) => None,
         })
     }
 
@@ -429,16 +429,16 @@ impl Claim {
     /// Reasons why rows are not tested between two hosts, each once.
     pub fn skipped(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter_map(|row| match &row.means {
-            Means::Skipped(why) => Some(why.as_str()),
-            Means::Test(_) | Means::Missing(_) => None,
+            TestMethod::Skipped(why) => Some(why.as_str()),
+            TestMethod::Test(_) | TestMethod::Missing(_) => None,
         }))
     }
 
     /// Missing parts, each once.
     pub fn missing(&self) -> Vec<&str> {
         distinct(self.rows.iter().filter_map(|row| match &row.means {
-            Means::Missing(part) => Some(part.as_str()),
-            Means::Test(_) | Means::Skipped(_) => None,
+            TestMethod::Missing(part) => Some(part.as_str()),
+            TestMethod::Test(_) | TestMethod::Skipped(_) => None,
         }))
     }
 }

@@ -13,7 +13,7 @@ use crate::summary::CaseSummary;
 
 /// What the rows of a group measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CaseKind {
     /// A message and its answer.
     RoundTrips,
     /// A request of several writes and its answer.
@@ -28,7 +28,7 @@ pub enum Kind {
     UnderLoad,
 }
 
-impl Kind {
+impl CaseKind {
     /// Round trips first.
     pub const ALL: [Self; 6] =
         [Self::RoundTrips, Self::Exchanges, Self::Messages, Self::Streams, Self::Offered, Self::UnderLoad];
@@ -88,14 +88,14 @@ impl Kind {
 pub fn compared_by(rows: &[&CaseSummary]) -> &'static [ComparedBy] {
     const LATENCY: &[ComparedBy] = &[ComparedBy::P50, ComparedBy::P90, ComparedBy::P99];
     let all = |is: fn(&CaseSummary) -> bool| rows.iter().all(|row| is(row));
-    let kind = rows.first().map_or(Kind::RoundTrips, |row| Kind::of(&row.case));
+    let kind = rows.first().map_or(CaseKind::RoundTrips, |row| CaseKind::of(&row.case));
     match kind {
-        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => LATENCY,
-        Kind::Messages => &[ComparedBy::Rate],
-        Kind::Streams => &[ComparedBy::Goodput],
-        Kind::Offered if !all(is_delivered) => &[ComparedBy::Rate],
-        Kind::Offered if all(|row| row.primary().ledger.received == row.primary().ledger.sent) => LATENCY,
-        Kind::Offered => LATENCY.split_at(1).0,
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::UnderLoad => LATENCY,
+        CaseKind::Messages => &[ComparedBy::Rate],
+        CaseKind::Streams => &[ComparedBy::Goodput],
+        CaseKind::Offered if !all(is_delivered) => &[ComparedBy::Rate],
+        CaseKind::Offered if all(|row| row.primary().ledger.received == row.primary().ledger.sent) => LATENCY,
+        CaseKind::Offered => LATENCY.split_at(1).0,
     }
 }
 
@@ -106,8 +106,8 @@ pub fn is_delivered(row: &CaseSummary) -> bool {
 
 /// What the cases with a latency measure: `a round trip`, or `a round trip or an exchange`.
 pub fn things_with_latency(cases: &[CaseSummary]) -> String {
-    let has = |kind: &Kind| cases.iter().any(|row| Kind::of(&row.case) == *kind);
-    let kinds = [Kind::RoundTrips, Kind::Exchanges, Kind::UnderLoad];
+    let has = |kind: &CaseKind| cases.iter().any(|row| CaseKind::of(&row.case) == *kind);
+    let kinds = [CaseKind::RoundTrips, CaseKind::Exchanges, CaseKind::UnderLoad];
     let things: Vec<&str> = kinds.iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
     things.join(" or ")
 }
@@ -126,7 +126,7 @@ pub struct Group<'r> {
     pub subject: String,
     pub waiting: Waiting,
     pub placement: Placement,
-    pub kind: Kind,
+    pub kind: CaseKind,
     /// Fastest first: round trips by p50 (probes under load by that of the loaded phase), exchanges by bytes per
     /// millisecond, messages by those received per second, streams by goodput. Offered loads that differ only in rate
     /// are sorted by it, their series in plan order. Cases without the figure come last, in plan order.
@@ -157,7 +157,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
             None => {
                 let place = paths.iter().position(|known| *known == path).unwrap_or(0);
                 let name = [Some(ends.clone()), path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
-                let (kind, rows) = (Kind::of(case), vec![summary]);
+                let (kind, rows) = (CaseKind::of(case), vec![summary]);
                 let group = Group { name, ends, path, subject, waiting, placement, kind, rows };
                 groups.push(((place, waiting, placement), group));
             }
@@ -167,11 +167,11 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = groups.into_iter().map(|(_, group)| group).collect();
     for group in &mut groups {
         match group.kind {
-            Kind::RoundTrips | Kind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
-            Kind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
-            Kind::Messages => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Rate)),
-            Kind::Streams => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Goodput)),
-            Kind::Offered => by_series(&mut group.rows),
+            CaseKind::RoundTrips | CaseKind::UnderLoad => group.rows.sort_by(|a, b| by_p50(a, b)),
+            CaseKind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
+            CaseKind::Messages => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Rate)),
+            CaseKind::Streams => group.rows.sort_by(|a, b| by_most(a, b, ComparedBy::Goodput)),
+            CaseKind::Offered => by_series(&mut group.rows),
         }
     }
     groups

@@ -81,9 +81,11 @@ pub use binding::Binding;
 pub use capabilities::{Candidate, FarHost, HostCapabilities, KnownLink, LinkCapabilities};
 pub use card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, SavedCards, WhyNot};
 pub use case::{
-    Across, Case, CpuIdle, EndKind, EndSettings, Fallback, InjectedFault, Path, Placement, Waiting, WhichCpus,
+    Case, CpuIdle, EndKind, EndSettings, Fallback, InjectedFault, Path, Placement, RemotePath, Waiting, WhichCpus,
 };
-pub use claim::{Claim, FigureName, Means, Measure, PlannedRun, Published, Row, Rule, Selector, Test, Text, Value};
+pub use claim::{
+    Claim, FigureName, Measure, PlannedRun, Published, Row, Rule, Selector, Test, TestMethod, Text, Value,
+};
 pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 pub use document::Document;
 pub use environment::{ClockFacts, Environment, Interface};
@@ -99,7 +101,7 @@ pub use judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Source, 
 pub use knee::Knee;
 pub use ladder::Group;
 pub use ledger::{Ledger, Way};
-pub use limits::{Exceeded, Limits};
+pub use limits::{ExceededLimit, Limits};
 pub use link::{
     DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, LinkSummary, LinkTimeline, PacketCounts,
     RelayReport, ShownLink, StageRecord,
@@ -129,12 +131,12 @@ pub use round::{
     Probe, RoundOrder, RoundRecord, Turnaround,
 };
 pub use round_columns::RoundValue;
-pub use run::{Host, Plan, Run, Sends, Skipped, Tool};
+pub use run::{Host, Plan, PlannedTraffic, Run, Skipped, Tool};
 pub use run_header::RunHeader;
 pub use samples::{Column, PhaseCounts, PhaseHistograms, PhaseSamples, Samples, Stamps};
 pub use served::{
     Check, CheckedDatagrams, CheckedServer, Ending, ListedServer, ListedTicket, RefusedTransport, Servers, Session,
-    Strange, Used,
+    StrangerCounts, Used,
 };
 pub use summary::{
     CaseSummary, ColdStart, Comparison, CurvePoint, DropFigures, EndSummary, ExchangeFigures, FlowSummary,

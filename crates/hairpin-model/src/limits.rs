@@ -31,7 +31,7 @@ pub struct Limits {
 
 /// An exceeded limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub struct ExceededLimit {
     /// `rate=100mbit`.
     pub limit: String,
     /// The cause: `the load sends 200 Mbit/s`.
@@ -40,15 +40,15 @@ pub struct Exceeded {
     pub hint: String,
 }
 
-impl Exceeded {
+impl ExceededLimit {
     /// `limit rate=100mbit: the load sends 200 Mbit/s`.
     pub fn cause(&self) -> String {
         format!("limit {}: {}", self.limit, self.by)
     }
 }
 
-impl From<Exceeded> for WhyNot {
-    fn from(exceeded: Exceeded) -> Self {
+impl From<ExceededLimit> for WhyNot {
+    fn from(exceeded: ExceededLimit) -> Self {
         Self { reason: format!("the server's {}", exceeded.cause()), hint: exceeded.hint }
     }
 }
@@ -113,11 +113,11 @@ impl Limits {
     ///
     /// # Errors
     /// It exceeds the limit of the rate.
-    pub fn allow_case(&self, case: &Case, round_trip_ns: u64, beside_bits_per_s: f64) -> Result<(), Exceeded> {
+    pub fn allow_case(&self, case: &Case, round_trip_ns: u64, beside_bits_per_s: f64) -> Result<(), ExceededLimit> {
         let Some(most) = self.rate_bits_per_s else { return Ok(()) };
         let limit = rate_word(most);
         let Some(own) = Self::case_bits_per_s(case, round_trip_ns) else {
-            return Err(Exceeded {
+            return Err(ExceededLimit {
                 limit,
                 by: "the load sends as fast as it can".to_owned(),
                 hint: if case.flows.iter().any(|flow| matches!(flow.role, FlowRole::Probe | FlowRole::Load)) {
@@ -134,13 +134,13 @@ impl Limits {
         }
         if case.flows.iter().any(|flow| flow.load.rate_per_s().is_none()) {
             let round_trip = quantities::duration(round_trip_ns as f64);
-            return Err(Exceeded {
+            return Err(ExceededLimit {
                 limit,
                 by: format!("with a round trip of {round_trip} the load sends {}", quantities::bit_rate(sum)),
                 hint: "use smaller messages, or an experiment that takes a rate".to_owned(),
             });
         }
-        Err(Exceeded {
+        Err(ExceededLimit {
             limit,
             by: format!("the load sends up to {}", quantities::bit_rate_argument(sum)),
             hint: "use a smaller rate".to_owned(),
@@ -151,12 +151,12 @@ impl Limits {
     ///
     /// # Errors
     /// It exceeds the limit of the duration or of the bytes per day.
-    pub fn allow_round(&self, order: &RoundOrder, used_bytes: u64) -> Result<(), Exceeded> {
+    pub fn allow_round(&self, order: &RoundOrder, used_bytes: u64) -> Result<(), ExceededLimit> {
         let lasts_ns = lasts_ns(order);
         if let (Some(most), Some(lasts)) = (self.duration_ns, lasts_ns)
             && lasts > most
         {
-            return Err(Exceeded {
+            return Err(ExceededLimit {
                 limit: self.words_of("duration"),
                 by: format!("the round lasts {}", quantities::duration(lasts as f64)),
                 hint: "use a shorter --duration and --warmup".to_owned(),
@@ -169,17 +169,18 @@ impl Limits {
     ///
     /// # Errors
     /// A round exceeds them, or all rounds together exceed the bytes per day.
-    pub fn allow_plan(&self, rounds: &[RoundOrder], used_bytes: u64) -> Result<(), Exceeded> {
+    pub fn allow_plan(&self, rounds: &[RoundOrder], used_bytes: u64) -> Result<(), ExceededLimit> {
         rounds.iter().try_for_each(|order| self.allow_round(order, used_bytes))?;
         self.allow_bytes("the run sends", rounds.iter().map(sends_bytes).fold(0, u64::saturating_add), used_bytes)
     }
 
-    fn allow_bytes(&self, who_sends: &str, sends: u64, used_bytes: u64) -> Result<(), Exceeded> {
+    fn allow_bytes(&self, who_sends: &str, sends: u64, used_bytes: u64) -> Result<(), ExceededLimit> {
         let left = match self.daily_bytes {
             None => return Ok(()),
             Some(most) => most.saturating_sub(used_bytes),
         };
-        let exceeded = |by, hint: &str| Exceeded { limit: self.words_of("daily-bytes"), by, hint: hint.to_owned() };
+        let exceeded =
+            |by, hint: &str| ExceededLimit { limit: self.words_of("daily-bytes"), by, hint: hint.to_owned() };
         if left == 0 {
             return Err(exceeded("the bytes of today are used up".to_owned(), "wait until the day is over (UTC)"));
         }

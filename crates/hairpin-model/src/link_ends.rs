@@ -94,7 +94,7 @@ impl DropCounter {
     }
 
     /// `1 234 datagrams dropped after the link: receive buffer full (UdpRcvbufErrors)`.
-    pub fn told(&self, count: u64) -> String {
+    pub fn describe(&self, count: u64) -> String {
         let things = quantities::counted(count, self.what);
         format!("{things} dropped after the link: {} ({})", self.why, self.full_name())
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn drops_are_printed_with_the_kernels_counter() {
         let told = |name: &str, count| {
-            DropCounter::ALL.iter().find(|counter| counter.full_name() == name).expect("it is read").told(count)
+            DropCounter::ALL.iter().find(|counter| counter.full_name() == name).expect("it is read").describe(count)
         };
         assert_eq!(
             told("UdpRcvbufErrors", 1234),

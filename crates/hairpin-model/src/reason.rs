@@ -19,7 +19,7 @@ pub enum Reason {
     /// Each two neighbours in the published order.
     Order { figure: FigureName, steps: Vec<OrderStep> },
     /// Ratios at full and at low load; the measured figure is the first over the second.
-    Widens { figure: FigureName, full: Gap, low: Gap },
+    Widens { figure: FigureName, full: CaseRatio, low: CaseRatio },
     /// Outputs of the run, with the requested options at the client if these were asked for.
     Kept { case: String, reported: Vec<Kept>, absent: Vec<Kept>, options: Vec<Effective> },
     /// The captured packets with their times in ns, and the first that is absent.
@@ -133,7 +133,7 @@ pub struct OrderStep {
 
 /// The ratio of the second case's figure to the first's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
-pub struct Gap {
+pub struct CaseRatio {
     pub cases: [String; 2],
     pub ratio: Figure,
 }

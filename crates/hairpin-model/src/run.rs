@@ -63,7 +63,7 @@ pub struct Plan {
     pub seconds: f64,
     /// What their one-way loads were announced to send.
     #[serde(default)]
-    pub sends: Sends,
+    pub sends: PlannedTraffic,
     /// Fewer rounds than an ordinary run has.
     #[serde(default)]
     pub quick: bool,
@@ -80,7 +80,7 @@ pub struct Plan {
 
 /// What one-way loads are going to send, warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
-pub struct Sends {
+pub struct PlannedTraffic {
     /// Bytes of messages where the plan or the rate of a link says how many.
     pub bytes: u64,
     /// For how long messages are sent as fast as a path takes them whose rate is not known, in seconds.
@@ -99,7 +99,7 @@ impl Default for Plan {
             knobs: Vec::new(),
             rounds: 0,
             seconds: 0.0,
-            sends: Sends::default(),
+            sends: PlannedTraffic::default(),
             quick: false,
             alpha: five_percent(),
             rounds_ordered: 0,

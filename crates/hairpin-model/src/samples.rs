@@ -204,7 +204,7 @@ impl Samples {
 
 /// What a column contains. Values are numbers here; each format writes them as its own type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     Number,
     /// A number, or null.
     Nullable,
@@ -219,7 +219,7 @@ pub enum Kind {
 pub struct Column {
     /// Ends in the unit, if it has one.
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// The value of that row; `None` if it is null.
     pub get: fn(&Samples, usize) -> Option<u64>,
     /// Sets the value of that row, the rows in their order. Returns false if there is no such value.
@@ -232,9 +232,9 @@ impl Column {
     /// A value as text.
     pub fn text(&self, value: u64) -> String {
         match self.kind {
-            Kind::Number | Kind::Nullable => value.to_string(),
-            Kind::Flag => (value == 1).to_string(),
-            Kind::Word(words) => words[value as usize].to_owned(),
+            ColumnKind::Number | ColumnKind::Nullable => value.to_string(),
+            ColumnKind::Flag => (value == 1).to_string(),
+            ColumnKind::Word(words) => words[value as usize].to_owned(),
         }
     }
 }
@@ -244,7 +244,7 @@ macro_rules! number {
     ($field:ident) => {
         Column {
             name: stringify!($field),
-            kind: Kind::Number,
+            kind: ColumnKind::Number,
             get: |samples, row| Some(samples.$field[row]),
             set: |samples, row, value| {
                 samples.$field[row] = value;
@@ -260,7 +260,7 @@ pub const COLUMNS: &[Column] = &[
     number!(sequence),
     Column {
         name: "warm_up",
-        kind: Kind::Flag,
+        kind: ColumnKind::Flag,
         get: |samples, row| Some(u64::from(row < samples.warm_up)),
         // Only leading rows are warm-up.
         set: |samples, row, value| {
@@ -272,13 +272,13 @@ pub const COLUMNS: &[Column] = &[
     number!(due_ns),
     number!(sent_ns),
     Column {
-        kind: Kind::Nullable,
+        kind: ColumnKind::Nullable,
         get: |samples, row| (samples.fate[row] != Fate::Lost).then(|| samples.received_ns[row]),
         ..number!(received_ns)
     },
     Column {
         name: "fate",
-        kind: Kind::Word(Fate::WORDS),
+        kind: ColumnKind::Word(Fate::WORDS),
         get: |samples, row| Some(samples.fate[row] as u64),
         set: |samples, row, value| {
             let fate = usize::try_from(value).ok().and_then(|place| Fate::ALL.get(place));
@@ -295,10 +295,10 @@ mod tests {
     #[test]
     fn each_column_returns_what_was_set() {
         let mut samples = Samples::with_rows(3);
-        let values = |kind: Kind| match kind {
-            Kind::Number | Kind::Nullable => [u64::MAX, 0, 7],
-            Kind::Flag => [1, 1, 0],
-            Kind::Word(words) => [0, 1, 2].map(|value: u64| value.min(words.len() as u64 - 1)),
+        let values = |kind: ColumnKind| match kind {
+            ColumnKind::Number | ColumnKind::Nullable => [u64::MAX, 0, 7],
+            ColumnKind::Flag => [1, 1, 0],
+            ColumnKind::Word(words) => [0, 1, 2].map(|value: u64| value.min(words.len() as u64 - 1)),
         };
         for column in COLUMNS {
             for (row, value) in values(column.kind).into_iter().enumerate() {
@@ -307,7 +307,7 @@ mod tests {
         }
         for column in COLUMNS {
             for (row, value) in values(column.kind).into_iter().enumerate() {
-                let is_null = column.kind == Kind::Nullable && samples.fate[row] == Fate::Lost;
+                let is_null = column.kind == ColumnKind::Nullable && samples.fate[row] == Fate::Lost;
                 assert_eq!((column.get)(&samples, row), (!is_null).then_some(value), "{} {row}", column.name);
             }
         }

@@ -46,7 +46,7 @@ impl Used {
 
 /// Traffic of strangers, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, crate::JsonSchema)]
-pub struct Strange {
+pub struct StrangerCounts {
     /// Connections that sent something other than a client does, or closed.
     pub connections_dropped: u64,
     /// Connections that completed no message in time, sent too much, or were the oldest of too many.
@@ -118,7 +118,7 @@ pub enum Event {
         bytes: u64,
     },
     /// Counts of strangers since the server started.
-    Strangers(Strange),
+    Strangers(StrangerCounts),
     Refused {
         client: SocketAddr,
         why: String,

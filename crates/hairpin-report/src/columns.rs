@@ -1,6 +1,6 @@
 //! The columns of a case: the single list for the terminal, the page and the CSV table.
 
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{
@@ -415,16 +415,17 @@ const CPU: &[Column] = &[
         .titled("CPU client, s", "client s"),
     Column::number("cpu_server_s", Unit::Plain, |row| Some(row.server()?.cpu_seconds))
         .titled("CPU server, s", "server s"),
-    Column::number("cpu_ns_per_message", Unit::Time, |row| cpu_ns_per_sample(row, Kind::RoundTrips))
+    Column::number("cpu_ns_per_message", Unit::Time, |row| cpu_ns_per_sample(row, CaseKind::RoundTrips))
         .titled("CPU per message", "CPU/msg"),
-    Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, Kind::Exchanges))
+    Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, CaseKind::Exchanges))
         .titled("CPU per exchange", "CPU"),
 ];
 
 /// CPU time of both ends per sample, in ns; `None` for a case of another kind.
-fn cpu_ns_per_sample(row: &CaseSummary, kind: Kind) -> Option<f64> {
+fn cpu_ns_per_sample(row: &CaseSummary, kind: CaseKind) -> Option<f64> {
     let seconds = row.ends.iter().map(|end| end.cpu_seconds).sum::<f64>();
-    let measured = Kind::of(&row.case) == kind && row.primary().samples > 0 && seconds.is_finite() && seconds > 0.0;
+    let measured =
+        CaseKind::of(&row.case) == kind && row.primary().samples > 0 && seconds.is_finite() && seconds > 0.0;
     measured.then(|| seconds * 1e9 / row.primary().samples as f64)
 }
 

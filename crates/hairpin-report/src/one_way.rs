@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::flow::Direction;
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::{self, exact_bytes};
 use hairpin_model::{Arrivals, CaseSummary, Figure, Flow, FlowSummary, Group, Load, PacingFigures, Run};
@@ -69,7 +69,7 @@ impl Shared {
         if self.way.is_none() {
             words.push(way(row).to_owned());
         }
-        if self.sizes_differ() && Kind::of(&row.case) != Kind::Streams {
+        if self.sizes_differ() && CaseKind::of(&row.case) != CaseKind::Streams {
             words.push(exact_bytes(flow.load.size_bytes()));
         }
         words.extend(further_words(row).into_iter().filter(|word| !self.words.contains(word)));
@@ -169,29 +169,29 @@ pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared
 
 /// The cases of a kind by waiting mode, placement and path.
 pub(crate) struct Blocks<'r> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: CaseKind,
     pub(crate) shared: Shared,
-    pub(crate) all: Vec<Stand<'r>>,
+    pub(crate) all: Vec<Panel<'r>>,
 }
 
 /// The series of one waiting mode, placement and path.
-pub(crate) struct Stand<'r> {
+pub(crate) struct Panel<'r> {
     /// `two CPUs, blocking`.
     pub(crate) title: String,
     pub(crate) series: Vec<Series<'r>>,
 }
 
 impl<'r> Blocks<'r> {
-    pub(crate) fn of(kind: Kind, groups: &[Group<'r>], with_replicates: bool) -> Self {
+    pub(crate) fn of(kind: CaseKind, groups: &[Group<'r>], with_replicates: bool) -> Self {
         let groups: Vec<&Group<'r>> = groups.iter().filter(|group| group.kind == kind).collect();
         let is_shown = |row: &&CaseSummary| with_replicates || row.case.replicate == 0;
         let rows = |group: &Group<'r>| group.rows.iter().copied().filter(is_shown).collect::<Vec<_>>();
         let shared = Shared::of(groups.iter().flat_map(|group| rows(group)));
         let stand = |group: &&Group<'r>| {
             let ends = format!("{}, {}", group.placement.in_words(), group.waiting.in_words());
-            let probe = (kind == Kind::UnderLoad).then(|| format!("probe {}", group.subject));
+            let probe = (kind == CaseKind::UnderLoad).then(|| format!("probe {}", group.subject));
             let title = [probe, Some(ends), group.path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
-            Stand { title, series: series(rows(group), &shared) }
+            Panel { title, series: series(rows(group), &shared) }
         };
         let all = groups.iter().map(stand).filter(|stand| !stand.series.is_empty()).collect();
         Self { kind, shared, all }

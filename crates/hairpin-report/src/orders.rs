@@ -13,11 +13,11 @@ pub(crate) struct Order<'r> {
     pub(crate) group: String,
     pub(crate) figure: ComparedBy,
     pub(crate) first: &'r CaseSummary,
-    pub(crate) steps: Vec<Step<'r>>,
+    pub(crate) steps: Vec<RankedCase<'r>>,
 }
 
 /// A case and its comparison with the one before.
-pub(crate) struct Step<'r> {
+pub(crate) struct RankedCase<'r> {
     pub(crate) verdict: Verdict,
     pub(crate) row: &'r CaseSummary,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{} {}", self.mark, self.names.join(", "))
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn orders(run: &Run) -> Vec<Order<'_>> {
     for pair in run.answer.pairs.iter().filter(|pair| !tails.contains(&pair.figure)) {
         let of = |id: &String| places.get(id.as_str()).copied();
         let (Some((at, a)), Some((_, b))) = (of(&pair.a), of(&pair.b)) else { continue };
-        let step = Step { verdict: pair.verdict, row: b };
+        let step = RankedCase { verdict: pair.verdict, row: b };
         match orders.last_mut() {
             Some((_, chain)) if (chain.figure, &chain.last().id) == (pair.figure, &a.id) => chain.steps.push(step),
             _ => orders.push((

@@ -10,7 +10,7 @@ use hairpin_model::round::Purpose;
 use hairpin_model::run::State;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    CaseSummary, Comparison, Effective, Finding, Plan, Run, Sends, Skipped, Tool, finding_keys as keys, path,
+    CaseSummary, Comparison, Effective, Finding, Plan, PlannedTraffic, Run, Skipped, Tool, finding_keys as keys, path,
 };
 
 use crate::hosts;
@@ -364,9 +364,11 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
     let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
     let (cases, rounds) = (counted(cases as u64, "case"), counted(plan.rounds, "round"));
     let sends = match plan.sends {
-        Sends { bytes: 0, at_full_speed_s: 0.0 } => String::new(),
-        Sends { bytes, at_full_speed_s: 0.0 } => format!("; sends about {}", quantities::bytes(bytes as f64)),
-        Sends { bytes, at_full_speed_s } => {
+        PlannedTraffic { bytes: 0, at_full_speed_s: 0.0 } => String::new(),
+        PlannedTraffic { bytes, at_full_speed_s: 0.0 } => {
+            format!("; sends about {}", quantities::bytes(bytes as f64))
+        }
+        PlannedTraffic { bytes, at_full_speed_s } => {
             let bytes = if bytes == 0 { String::new() } else { format!("{}, and ", quantities::bytes(bytes as f64)) };
             format!("; sends {bytes}at full speed for {:.0} s", at_full_speed_s.ceil())
         }

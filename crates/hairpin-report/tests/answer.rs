@@ -10,7 +10,7 @@ use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::phases::Phase;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{
-    Across, BatchGain, Case, CaseSummary, Fallback, Figure, Finding, FlowSummary, InjectedFault, Ledger, Run,
+    BatchGain, Case, CaseSummary, Fallback, Figure, Finding, FlowSummary, InjectedFault, Ledger, RemotePath, Run,
     Statement, Waiting,
 };
 use hairpin_report::words;
@@ -90,7 +90,7 @@ fn the_fastest_round_trips() {
     ];
     let here = said(&run, statements);
     let fallback = Fallback { from: "udp".to_owned(), to: "tcp".to_owned(), evidence: String::new() };
-    let lab = |fallback| Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback });
+    let lab = |fallback| Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback });
     row(&mut run, &four[2]).case.path.across = lab(Some(fallback));
     row(&mut run, &four[3]).case.path.across = lab(None);
     let there = said(&run, [2, 3].map(|place| best(&four[place..=place], Some(Verdict::Faster))));
@@ -210,7 +210,7 @@ fn message_rates() {
     text.push(said(&over, [2, 8].map(|place| best(&[place], Some(Verdict::Faster)))));
     over.cases.iter_mut().for_each(|row| row.case.path.link = "delay=2ms".to_owned());
     text.push(said(&over, [best(&[2], Some(Verdict::Faster))]));
-    let lab = Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None };
+    let lab = RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None };
     over.cases.iter_mut().for_each(|row| row.case.path.across = Some(lab.clone()));
     text.push(said(&over, [best(&[2], Some(Verdict::Faster))]));
     insta::assert_snapshot!(text.join("\n"));
@@ -303,7 +303,7 @@ fn the_place_of_waiting_messages_is_named_if_known() {
     assert!(told(|_| ()).contains(" the receiver fell behind"));
     assert!(told(|case| case.path.link = "delay=1ms".to_owned()).ends_with("in the link's queue."));
     let lab = told(|case| {
-        case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+        case.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
     });
     assert!(lab.ends_with("in the network or at the receiver."), "{lab}");
 }

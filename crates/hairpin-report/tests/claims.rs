@@ -2,7 +2,7 @@
 
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::Verdict;
-use hairpin_model::reason::{Bound, Gap, OrderStep, Place};
+use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Document, Fallback, Figure, FigureName, JudgedRow, Judgement, Reason};
 use hairpin_report::html;
@@ -240,7 +240,7 @@ fn reasons_of_measured_figures() {
     let range = |factor| Bound::Range { from: 1.0, to: 5.5, factor };
     let mut reasons: Vec<_> =
         Place::ALL.iter().map(|place| (measured, "ms", of(None, *place, within.clone()))).collect();
-    let gap = |value| Gap { cases: [other.clone(), case.clone()], ratio: Figure::bare(value) };
+    let gap = |value| CaseRatio { cases: [other.clone(), case.clone()], ratio: Figure::bare(value) };
     let step = |names: [&str; 2], verdict, ratio: Option<f64>| OrderStep {
         names: names.map(str::to_owned),
         verdict,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::support::{links, survey};
 
 #[derive(Deserialize)]
-struct Line {
+struct SequenceLine {
     finding: Finding,
     labels: BTreeMap<String, String>,
     left_out: Option<LeftOut>,
@@ -26,7 +26,7 @@ struct LeftOut {
     reasons: Vec<String>,
 }
 
-fn lines() -> Vec<Line> {
+fn lines() -> Vec<SequenceLine> {
     let text = include_str!("findings.jsonl");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -41,7 +41,7 @@ static MADE: LazyLock<(Run, CaseSummary)> = LazyLock::new(|| {
     (survey(1), with_link)
 });
 
-fn run_of(line: &Line) -> Run {
+fn run_of(line: &SequenceLine) -> Run {
     let (mut run, with_link) = MADE.clone();
     let plain = run.cases[0].clone();
     let case = |(id, label): (&String, &String)| {
@@ -60,7 +60,7 @@ fn run_of(line: &Line) -> Run {
 }
 
 /// The finding with words; none of its texts is that with which it was saved.
-fn worded(line: &Line) -> Finding {
+fn worded(line: &SequenceLine) -> Finding {
     let mut run = run_of(line);
     fill(&mut run, &[card(&line.finding.code, line.finding.about)]);
     let finding = run.findings.remove(0);
@@ -96,7 +96,7 @@ fn each_finding_has_words_of_its_own() {
 }
 
 /// A finding that only the analysis knows: its key is in its own file, its check has no words.
-fn unknown() -> Line {
+fn unknown() -> SequenceLine {
     const OWN: Key = Key { name: "retries-of-a-request", unit: "count" };
     let line = lines().into_iter().find(|line| line.finding.code == "cold-start").unwrap();
     let mut finding = line.finding.clone();
@@ -106,7 +106,7 @@ fn unknown() -> Line {
         Evidence::new(keys::SLOW_ROUNDS, 0.5),
     ];
     finding.counter_experiment.as_mut().unwrap().kind = "fewer-retries".to_owned();
-    Line { finding, ..line }
+    SequenceLine { finding, ..line }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use hairpin_model::case::PathKind;
 use hairpin_model::ledger::NETWORK_UP;
 use hairpin_model::trace::End;
-use hairpin_model::{Across, Environment, Fact, Fallback, Host, Interface, Run, Way, fact_names};
+use hairpin_model::{Environment, Fact, Fallback, Host, Interface, RemotePath, Run, Way, fact_names};
 use hairpin_report::terminal::{render, render_brief};
 
 use crate::shown::{joined, plain};
@@ -25,7 +25,7 @@ fn two_hosts() -> Run {
         Environment { kernel, cpus_online: 8, interface: Some(of("ens3", None)), ..Environment::default() };
     run.hosts.push(Host { role: End::Server, environment });
     let row = &mut run.cases[0];
-    row.case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+    row.case.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
     let ledger = &mut row.flows[0].ledger;
     ledger.up = Some(Way { sent: 500, received: 497, duplicated: 0, reordered: 2 });
     ledger.down = Some(Way { sent: 497, received: 497, ..Way::default() });
@@ -39,7 +39,7 @@ fn two_hosts() -> Run {
     ];
     // Fewer facts about the same path from another transport.
     let row = &mut run.cases[1];
-    row.case.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+    row.case.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
     row.ends[1].facts = vec![Fact::number(fact_names::PATH_MTU_BYTES, 1492.0)];
     run
 }

@@ -2,7 +2,8 @@
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{
-    Arrivals, BothEnds, Figure, FlowSummary, LatencyFigures, Load, Moment, OneWayFigures, OverTime, Plan, Run, Sends,
+    Arrivals, BothEnds, Figure, FlowSummary, LatencyFigures, Load, Moment, OneWayFigures, OverTime, Plan,
+    PlannedTraffic, Run,
 };
 use hairpin_report::terminal::{render, render_brief, render_more};
 use hairpin_report::{announcement, csv_table, html};
@@ -18,7 +19,7 @@ fn runs() -> [Run; 4] {
 #[test]
 fn the_expected_traffic_is_announced() {
     let said = |bytes: u64, at_full_speed_s: f64| {
-        let sends = Sends { bytes, at_full_speed_s };
+        let sends = PlannedTraffic { bytes, at_full_speed_s };
         announcement(&Plan { rounds: 8, seconds: 2.5, sends, ..Plan::default() }, 2)
     };
     assert_eq!(said(0, 0.0), "2 cases, 8 rounds, about 3 s");

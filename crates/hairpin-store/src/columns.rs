@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hairpin_model::round_columns::{FLOW, ROUND, ROUND_COLUMNS};
-use hairpin_model::samples::{COLUMNS, Kind};
+use hairpin_model::samples::{COLUMNS, ColumnKind};
 use hairpin_model::{Column, Flow, FlowSamples, RoundRecord, RoundValue, Samples};
 use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -22,7 +22,7 @@ use parquet::schema::parser::parse_message_type;
 
 use super::error::StoreError;
 use super::folder::Folder;
-use super::pages::{self, BoundedPages, torn};
+use super::pages::{self, BoundedPages, damaged};
 
 /// Maximum values encoded or decoded at once.
 const PART: usize = 1 << 16;
@@ -35,10 +35,10 @@ pub(super) fn schema() -> String {
         RoundValue::Text(_) => format!("REQUIRED BYTE_ARRAY {name} (UTF8);"),
     });
     let of_message = COLUMNS.iter().map(|column| match column.kind {
-        Kind::Number => format!("REQUIRED INT64 {};", column.name),
-        Kind::Nullable => format!("OPTIONAL INT64 {};", column.name),
-        Kind::Flag => format!("REQUIRED BOOLEAN {};", column.name),
-        Kind::Word(_) => format!("REQUIRED BYTE_ARRAY {} (UTF8);", column.name),
+        ColumnKind::Number => format!("REQUIRED INT64 {};", column.name),
+        ColumnKind::Nullable => format!("OPTIONAL INT64 {};", column.name),
+        ColumnKind::Flag => format!("REQUIRED BOOLEAN {};", column.name),
+        ColumnKind::Word(_) => format!("REQUIRED BYTE_ARRAY {} (UTF8);", column.name),
     });
     format!("message samples {{ {} }}", of_round.chain(of_message).collect::<String>())
 }
@@ -82,8 +82,8 @@ fn append(
     let mut to = writer.next_row_group()?;
     for column in group.columns() {
         let close = ColumnCloseResult {
-            bytes_written: u64::try_from(column.compressed_size()).map_err(|_| torn("a size"))?,
-            rows_written: u64::try_from(group.num_rows()).map_err(|_| torn("a number of rows"))?,
+            bytes_written: u64::try_from(column.compressed_size()).map_err(|_| damaged("a size"))?,
+            rows_written: u64::try_from(group.num_rows()).map_err(|_| damaged("a number of rows"))?,
             metadata: column.clone(),
             bloom_filter: None,
             column_index: None,
@@ -154,13 +154,13 @@ fn write_group(
             let part = first..rows.min(first + PART);
             let values = part.clone().filter_map(|row| (column.get)(samples, row));
             match column.kind {
-                Kind::Number => put::<Int64Type>(&mut to, values.map(u64::cast_signed), None)?,
-                Kind::Nullable => {
+                ColumnKind::Number => put::<Int64Type>(&mut to, values.map(u64::cast_signed), None)?,
+                ColumnKind::Nullable => {
                     let levels: Vec<i16> = part.map(|row| (column.get)(samples, row).is_some().into()).collect();
                     put::<Int64Type>(&mut to, values.map(u64::cast_signed), Some(&levels))?;
                 }
-                Kind::Flag => put::<BoolType>(&mut to, values.map(|value| value == 1), None)?,
-                Kind::Word(words) => {
+                ColumnKind::Flag => put::<BoolType>(&mut to, values.map(|value| value == 1), None)?,
+                ColumnKind::Word(words) => {
                     let word = |value: u64| Bytes::from_static(words[value as usize].as_bytes()).into();
                     put::<ByteArrayType>(&mut to, values.map(word), None)?;
                 }
@@ -228,21 +228,21 @@ impl SamplesFile {
 
     /// Finds the row group of each flow of each round by the columns' statistics.
     fn index(&mut self) -> Result<(), ParquetError> {
-        let round_column = place_of(&self.metadata, ROUND).ok_or_else(|| torn("the column round"))?;
+        let round_column = place_of(&self.metadata, ROUND).ok_or_else(|| damaged("the column round"))?;
         let flow_column = place_of(&self.metadata, FLOW);
         for (number, group) in self.metadata.row_groups().iter().enumerate() {
             let statistics = |column: usize| group.columns().get(column).and_then(ColumnChunkMetaData::statistics);
             let Some(Statistics::Int32(round)) = statistics(round_column) else {
-                return Err(torn("a row group's round"));
+                return Err(damaged("a row group's round"));
             };
-            let round = only(round).ok_or_else(|| torn("one round in each row group"))?.cast_unsigned();
+            let round = only(round).ok_or_else(|| damaged("one round in each row group"))?.cast_unsigned();
             let flow = flow_column.map(|column| match statistics(column) {
                 Some(Statistics::ByteArray(flow)) => only(flow).map(|flow| flow.data().to_vec()),
                 _ => None,
             });
-            let flow = flow.map(|flow| flow.ok_or_else(|| torn("one flow in each row group"))).transpose()?;
+            let flow = flow.map(|flow| flow.ok_or_else(|| damaged("one flow in each row group"))).transpose()?;
             if self.groups.insert((round, flow), number).is_some() {
-                return Err(torn("one row group for each flow of a round"));
+                return Err(damaged("one row group for each flow of a round"));
             }
         }
         Ok(())
@@ -278,10 +278,10 @@ impl SamplesFile {
         if rows != Some(kept) {
             return Err(ParquetError::General("the row count differs from rounds.jsonl".to_owned()));
         }
-        let mut samples = Samples::with_rows(usize::try_from(kept).map_err(|_| torn("a number of rows"))?);
+        let mut samples = Samples::with_rows(usize::try_from(kept).map_err(|_| damaged("a number of rows"))?);
         // Whether a value may be null is known once the others have been read.
         let (nullable, required): (Vec<&Column>, Vec<&Column>) =
-            columns.iter().partition(|column| column.kind == Kind::Nullable);
+            columns.iter().partition(|column| column.kind == ColumnKind::Nullable);
         for column in required.into_iter().chain(nullable) {
             let mut rows = Rows { column, samples: &mut samples, next: 0 };
             groups.iter().try_for_each(|group| self.read_column(group, &mut rows))?;
@@ -290,30 +290,31 @@ impl SamplesFile {
     }
 
     fn read_column(&self, group: &RowGroupMetaData, rows: &mut Rows<'_>) -> Result<(), ParquetError> {
-        let count = usize::try_from(group.num_rows()).map_err(|_| torn("a number of rows"))?;
+        let count = usize::try_from(group.num_rows()).map_err(|_| damaged("a number of rows"))?;
         let Column { name, kind, default, .. } = *rows.column;
         let Some(place) = place_of(&self.metadata, name) else {
-            let value = default.ok_or_else(|| torn(&format!("the column {name}")))?;
+            let value = default.ok_or_else(|| damaged(&format!("the column {name}")))?;
             return (0..count).try_for_each(|_| rows.set(value));
         };
-        let metadata = group.columns().get(place).ok_or_else(|| torn("a column of the schema"))?;
+        let metadata = group.columns().get(place).ok_or_else(|| damaged("a column of the schema"))?;
         let description = metadata.column_descr_ptr();
-        if (description.max_def_level(), description.max_rep_level()) != (i16::from(kind == Kind::Nullable), 0) {
-            return Err(torn("a column of the schema"));
+        if (description.max_def_level(), description.max_rep_level()) != (i16::from(kind == ColumnKind::Nullable), 0)
+        {
+            return Err(damaged("a column of the schema"));
         }
         let pages = BoundedPages::new(&self.file, self.file_bytes, metadata, count)?;
         match (get_column_reader(description, Box::new(pages)), kind) {
-            (ColumnReader::Int64ColumnReader(reader), Kind::Number | Kind::Nullable) => {
+            (ColumnReader::Int64ColumnReader(reader), ColumnKind::Number | ColumnKind::Nullable) => {
                 in_parts(reader, count, rows, |value| value.cast_unsigned())
             }
-            (ColumnReader::BoolColumnReader(reader), Kind::Flag) => {
+            (ColumnReader::BoolColumnReader(reader), ColumnKind::Flag) => {
                 in_parts(reader, count, rows, |value| u64::from(*value))
             }
-            (ColumnReader::ByteArrayColumnReader(reader), Kind::Word(words)) => {
+            (ColumnReader::ByteArrayColumnReader(reader), ColumnKind::Word(words)) => {
                 let place = |value: &[u8]| words.iter().position(|word| word.as_bytes() == value);
                 in_parts(reader, count, rows, |value| place(value.data()).map_or(u64::MAX, |place| place as u64))
             }
-            _ => Err(torn(&format!("a column {name} of its type"))),
+            _ => Err(damaged(&format!("a column {name} of its type"))),
         }
     }
 }
@@ -339,14 +340,14 @@ impl Rows<'_> {
     fn set(&mut self, value: u64) -> Result<(), ParquetError> {
         let is_sound = (self.column.set)(self.samples, self.next, value);
         self.next += 1;
-        if is_sound { Ok(()) } else { Err(torn(&format!("sound values of {}", self.column.name))) }
+        if is_sound { Ok(()) } else { Err(damaged(&format!("sound values of {}", self.column.name))) }
     }
 
     /// Sets the value of the next row, which may be null if the column has no value there.
     fn put(&mut self, value: Option<u64>) -> Result<(), ParquetError> {
         let Column { name, get, .. } = self.column;
         if get(self.samples, self.next).is_some() != value.is_some() {
-            return Err(torn(&format!("{name} in each row that has it, and in no other")));
+            return Err(damaged(&format!("{name} in each row that has it, and in no other")));
         }
         self.set(value.unwrap_or_default())
     }
@@ -359,7 +360,7 @@ fn in_parts<T: DataType>(
     rows: &mut Rows<'_>,
     number: impl Fn(&T::T) -> u64,
 ) -> Result<(), ParquetError> {
-    let is_nullable = rows.column.kind == Kind::Nullable;
+    let is_nullable = rows.column.kind == ColumnKind::Nullable;
     let (mut part, mut levels) = (Vec::new(), Vec::new());
     let mut read = 0;
     while read < count {
@@ -369,7 +370,7 @@ fn in_parts<T: DataType>(
             reader.read_records(PART.min(count - read), is_nullable.then_some(&mut levels), None, &mut part)?;
         let has_all = if is_nullable { levels.len() } else { values } == records && part.len() == values;
         if records == 0 || !has_all {
-            return Err(torn("as many values as rows"));
+            return Err(damaged("as many values as rows"));
         }
         let mut values = part.iter();
         for row in 0..records {

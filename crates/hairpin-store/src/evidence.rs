@@ -48,7 +48,7 @@ fn append_with(
             *file = name(CAPTURES, number);
             write(folder, CAPTURES, file, bytes)?;
         }
-        tell(measured, trace);
+        update_capture(measured, trace);
         let json = serde_json::to_vec(trace).expect("a trace has only string keys");
         let file = name(TRACES, number);
         write(folder, TRACES, &file, &json)?;
@@ -76,12 +76,12 @@ fn forget(folder: &Folder, record: &mut RoundRecord, trace: &RoundTrace) {
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
         measured.trace_file = None;
-        tell(measured, trace);
+        update_capture(measured, trace);
     }
 }
 
 /// Copies the outcome of the capture to the record's figures.
-fn tell(measured: &mut Measured, trace: &RoundTrace) {
+fn update_capture(measured: &mut Measured, trace: &RoundTrace) {
     if let Some(traced) = &mut measured.traced {
         traced.capture.clone_from(&trace.capture);
     }

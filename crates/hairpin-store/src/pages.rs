@@ -24,19 +24,21 @@ const PAGE_BYTES: usize = 4 << 20;
 const TAIL_BYTES: usize = 8;
 
 /// The error of a file that lacks what the schema requires.
-pub(super) fn torn(what: &str) -> ParquetError {
+pub(super) fn damaged(what: &str) -> ParquetError {
     ParquetError::General(format!("it lacks {what}"))
 }
 
 /// Reads the metadata of the file, at most `most` bytes.
 pub(super) fn metadata(file: &File, most: usize) -> Result<ParquetMetaData, ParquetError> {
     let length = file.len();
-    let tail_at = length.checked_sub(TAIL_BYTES as u64).ok_or_else(|| torn("an end"))?;
+    let tail_at = length.checked_sub(TAIL_BYTES as u64).ok_or_else(|| damaged("an end"))?;
     let tail = file.get_bytes(tail_at, TAIL_BYTES)?;
-    let Some((size, b"PAR1")) = tail.split_first_chunk::<4>() else { return Err(torn("the end of a Parquet file")) };
+    let Some((size, b"PAR1")) = tail.split_first_chunk::<4>() else {
+        return Err(damaged("the end of a Parquet file"));
+    };
     let size = usize::try_from(u32::from_le_bytes(*size)).expect("32 bits fit");
     let begins_at = tail_at.checked_sub(size as u64).filter(|_| size <= most);
-    let begins_at = begins_at.ok_or_else(|| torn("a sound description of its columns"))?;
+    let begins_at = begins_at.ok_or_else(|| damaged("a sound description of its columns"))?;
     ParquetMetaDataReader::decode_metadata(&file.get_bytes(begins_at, size)?)
 }
 
@@ -60,11 +62,11 @@ impl BoundedPages {
         let range = u64::try_from(start).ok().zip(u64::try_from(column.compressed_size()).ok());
         let is_inside = |(start, size): (u64, u64)| start.checked_add(size).is_some_and(|end| end <= file_bytes);
         if !range.is_some_and(is_inside) {
-            return Err(torn("the pages of a column"));
+            return Err(damaged("the pages of a column"));
         }
         let compression = column.compression();
         if !matches!(compression, Compression::SNAPPY | Compression::UNCOMPRESSED) {
-            return Err(torn("pages packed with Snappy"));
+            return Err(damaged("pages packed with Snappy"));
         }
         let as_stored = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
         let stored = SerializedPageReader::new(Arc::clone(file), &as_stored, rows, None)?;
@@ -77,7 +79,7 @@ impl BoundedPages {
             _ => stored.len(),
         };
         if size > PAGE_BYTES {
-            return Err(torn("pages of at most 4 MiB"));
+            return Err(damaged("pages of at most 4 MiB"));
         }
         match self.compression {
             Compression::SNAPPY if !stored.is_empty() => {
@@ -98,7 +100,7 @@ impl PageReader for BoundedPages {
                     matches!(encoding, Encoding::PLAIN | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
                 let is_sound = is_known && def_level_encoding == Encoding::RLE && num_values > 0;
                 if !is_sound || num_values as usize > self.rows {
-                    return Err(torn("a sound page"));
+                    return Err(damaged("a sound page"));
                 }
                 Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics: None }
             }
@@ -106,11 +108,11 @@ impl PageReader for BoundedPages {
                 let buf = self.unpacked(buf)?;
                 // An entry takes at least the four bytes of a length.
                 if num_values as usize > buf.len() / 4 {
-                    return Err(torn("a sound dictionary"));
+                    return Err(damaged("a sound dictionary"));
                 }
                 Page::DictionaryPage { buf, num_values, encoding, is_sorted }
             }
-            Some(Page::DataPageV2 { .. }) => return Err(torn("pages of version 1")),
+            Some(Page::DataPageV2 { .. }) => return Err(damaged("pages of version 1")),
         };
         Ok(Some(page))
     }

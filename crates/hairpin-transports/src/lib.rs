@@ -30,11 +30,13 @@ pub use wire::{
     Transport, TransportError, Unsupported, Wire, WireError,
 };
 #[cfg(target_os = "linux")]
-pub use wire::{Descriptors, Handed};
+pub use wire::{Descriptors, PassedSocket};
 #[cfg(target_os = "linux")]
 pub use wire_set::{Interest, Ready, WireSet};
 pub use wires::check;
 #[cfg(all(target_os = "linux", any(test, fuzzing)))]
 pub use wires::hello::fuzzing;
 #[cfg(target_os = "linux")]
-pub use wires::hello::{HELLO_BYTES, Nonce, Said, challenge, challenged, confirm, hello_of, is_hello, said};
+pub use wires::hello::{
+    HELLO_BYTES, HelloMessage, Nonce, challenge, challenged, confirm, hello_of, is_hello, parse_hello,
+};

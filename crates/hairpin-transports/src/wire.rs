@@ -12,7 +12,7 @@ use hairpin_model::{Card, Fact, FailureKind, Hint, Hinted, Receipt, SenderState,
 
 use crate::batch::{self, Batch};
 #[cfg(target_os = "linux")]
-pub use crate::linux::descriptors::{Descriptors, Handed};
+pub use crate::linux::descriptors::{Descriptors, PassedSocket};
 pub use crate::setup::{Cookie, ServerAddresses, Setup};
 
 /// A way to carry bytes between two ends.
@@ -39,7 +39,7 @@ pub trait Transport: Sync {
     /// # Errors
     /// [`TransportError::Unsupported`] if the transport takes no such socket, else as [`Transport::listen`].
     #[cfg(target_os = "linux")]
-    fn listen_on(&self, handed: Handed, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, handed: PassedSocket, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         Err(handed.unsupported(self.card().name))
     }
 
@@ -51,7 +51,7 @@ pub trait Transport: Sync {
 }
 
 #[cfg(target_os = "linux")]
-impl Handed {
+impl PassedSocket {
     /// The error of a transport that takes no such socket.
     pub(crate) fn unsupported(&self, transport: &'static str) -> TransportError {
         let what = match self {

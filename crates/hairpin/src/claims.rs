@@ -49,7 +49,7 @@ fn unknown_claim(unknown: UnknownName) -> Refused {
 
 /// A text and the selected claims of it.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct SelectedClaims {
     pub text: &'static Text,
     /// The claims, in the text's order.
     pub claims: Vec<Claim>,
@@ -73,7 +73,7 @@ pub fn between_hosts(words: Vec<String>) -> Vec<String> {
     left
 }
 
-impl Chosen {
+impl SelectedClaims {
     /// Names of the runs that test these claims, each once, in the order of first use.
     #[must_use]
     pub fn runs(&self) -> Vec<&str> {
@@ -99,7 +99,7 @@ impl Chosen {
 ///
 /// # Errors
 /// [`Refused`] names the ids of the text with that letter, or else the nearest id.
-pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, Refused> {
+pub fn choose(asked: &[String]) -> Result<Vec<SelectedClaims>, Refused> {
     let known: Vec<&str> = texts()
         .iter()
         .flat_map(|text| std::iter::once(&text.letter).chain(text.claims.iter().map(|claim| &claim.id)))
@@ -112,7 +112,7 @@ pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, Refused> {
     let is_wanted = |text: &Text, claim: &Claim| {
         wanted.is_empty() || wanted.contains(&text.letter.as_str()) || wanted.contains(&claim.id.as_str())
     };
-    let of_text = |text: &'static Text| Chosen {
+    let of_text = |text: &'static Text| SelectedClaims {
         text,
         claims: text.claims.iter().filter(|claim| is_wanted(text, claim)).cloned().collect(),
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hairpin_engine::control::{Control, ControlError};
 use hairpin_engine::engine::Far;
 use hairpin_hosts::datagram_check::{DatagramCheck, check_datagrams};
-use hairpin_hosts::dial::{Known, NotKnown, dial as dial_ticket};
+use hairpin_hosts::dial::{ControlConnection, NotKnown, dial as dial_ticket};
 use hairpin_hosts::protocol::{Purpose, ServerInfo};
 use hairpin_hosts::ssh::Server;
 use hairpin_hosts::ticket::Ticket;
@@ -17,7 +17,7 @@ const ABOUT: Duration = Duration::from_secs(15);
 /// A connection to `serve` on another host, where the servers of rounds run. Dropping it ends the session there.
 pub struct Remote {
     ticket: Ticket,
-    known: Known,
+    known: ControlConnection,
     /// The server's description of its host and of the ticket.
     pub(crate) about: ServerInfo,
     /// The transport that replaces those over datagrams, and why.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin::claims;
 use hairpin_model::claim::About;
-use hairpin_model::{Case, FarHost, HostCapabilities, Means, shell};
+use hairpin_model::{Case, FarHost, HostCapabilities, TestMethod, shell};
 use serde_json::Value;
 
 use crate::claims_ledger::{between_hosts, capabilities, planned_by, selectors};
@@ -37,7 +37,7 @@ fn every_claim_says_what_it_is_about_and_no_other_is_tested_between_hosts() {
     assert_eq!(paths, expected.split_whitespace().collect::<Vec<_>>());
     assert_eq!(["E3", "E26"].map(|id| about[id]), [About::SetUp; 2]);
     for (_, claim) in between_hosts().iter().filter(|(_, claim)| claim.about != About::Path) {
-        assert!(claim.rows.iter().all(|row| matches!(row.means, Means::Skipped(_))), "{}", claim.id);
+        assert!(claim.rows.iter().all(|row| matches!(row.means, TestMethod::Skipped(_))), "{}", claim.id);
     }
 }
 

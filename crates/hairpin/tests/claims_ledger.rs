@@ -8,8 +8,8 @@ use hairpin::claims::{choose, texts};
 use hairpin_analysis::claims::fits_unit;
 use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
 use hairpin_model::{
-    Candidate, Case, Claim, FigureName, HostCapabilities, LinkCapabilities, Means, Receipt, Row, Rule, Selector,
-    Test, Text, Value, shell,
+    Candidate, Case, Claim, FigureName, HostCapabilities, LinkCapabilities, Receipt, Row, Rule, Selector, Test,
+    TestMethod, Text, Value, shell,
 };
 
 /// Number of claims of each text.
@@ -60,8 +60,8 @@ pub(crate) fn between_hosts() -> Vec<(&'static Text, Claim)> {
 
 fn tests() -> impl Iterator<Item = (&'static Text, &'static Claim, &'static Row, &'static Test)> {
     rows().filter_map(|(text, claim, row)| match &row.means {
-        Means::Test(test) => Some((text, claim, row, &**test)),
-        Means::Missing(_) | Means::Skipped(_) => None,
+        TestMethod::Test(test) => Some((text, claim, row, &**test)),
+        TestMethod::Missing(_) | TestMethod::Skipped(_) => None,
     })
 }
 

@@ -7,7 +7,7 @@ use hairpin::model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
 use hairpin::model::fact::Fact;
 use hairpin::model::options::OptionName;
 use hairpin::transports::{
-    Connection, Handed, Listener, Setup, Transport, TransportError, Wire, WireError, check, find,
+    Connection, Listener, PassedSocket, Setup, Transport, TransportError, Wire, WireError, check, find,
 };
 
 /// `framed`. The built-in TCP opens the connections: with its options, time-outs and ways to wait, also across links
@@ -53,7 +53,7 @@ impl Transport for Framed {
         FramedListener::over(tcp().listen(&self.of_frames(setup)?), setup)
     }
 
-    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         FramedListener::over(tcp().listen_on(handed, &self.of_frames(setup)?), setup)
     }
 

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-use self::trials::{ALL, Kind, Trial};
+use self::trials::{ALL, Trial, TrialKind};
 use crate::process;
 
 /// Time limits of a run, and of one with its counter-experiments.
@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> 
     let mut confirmed = vec![0; chosen.len()];
     for number in 0..runs {
         for (place, trial) in chosen.iter().enumerate() {
-            let first = first_cause(&hairpin, &scratch, trial, prove && trial.kind == Kind::Injection)?;
+            let first = first_cause(&hairpin, &scratch, trial, prove && trial.kind == TrialKind::Injection)?;
             let right = |first: &First| first.code == trial.cause && first.is_confirmed;
             confirmed[place] += usize::from(first.as_ref().is_some_and(right));
             let code = first.map_or_else(|| NOTHING.to_owned(), |first| first.code);
@@ -69,7 +69,8 @@ pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> 
     let (verdicts, holds) = judged(&results, runs);
     println!("{verdicts}");
     let mut all_hold = holds;
-    let injections = results.iter().zip(confirmed).filter(|((trial, _), _)| prove && trial.kind == Kind::Injection);
+    let injections =
+        results.iter().zip(confirmed).filter(|((trial, _), _)| prove && trial.kind == TrialKind::Injection);
     for ((trial, _), count) in injections {
         let is_met = count as f64 >= CONFIRMED * runs as f64;
         all_hold &= is_met;
@@ -124,7 +125,7 @@ fn table(results: &[(&Trial, Named)]) -> String {
     let mut text = format!("{:36}{header}   -   (rows: what is there; columns: what is named first)\n", "");
     for (trial, named) in results {
         let place = causes.iter().position(|cause| *cause == trial.cause).unwrap_or(0);
-        let kind = if trial.kind == Kind::Injection { "injected" } else { "decoy" };
+        let kind = if trial.kind == TrialKind::Injection { "injected" } else { "decoy" };
         let cells: String = columns
             .iter()
             .map(|column| named.get(*column).map_or("   .".to_owned(), |count| format!("{count:>4}")))
@@ -136,10 +137,10 @@ fn table(results: &[(&Trial, Named)]) -> String {
 
 /// Promises and results, a line each, and whether all hold.
 fn judged(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
-    let of_kind = |kind: Kind| results.iter().filter(move |(trial, _)| trial.kind == kind);
+    let of_kind = |kind: TrialKind| results.iter().filter(move |(trial, _)| trial.kind == kind);
     let right = |(trial, named): &(&Trial, Named)| named.get(trial.cause).copied().unwrap_or(0);
     let (injections, named): (usize, usize) =
-        (of_kind(Kind::Injection).count() * runs, of_kind(Kind::Injection).map(right).sum());
+        (of_kind(TrialKind::Injection).count() * runs, of_kind(TrialKind::Injection).map(right).sum());
     let mut lines = Vec::new();
     let mut holds = true;
     let mut judge = |is_met: bool, line: String| {
@@ -151,11 +152,11 @@ fn judged(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
         injections == 0 || share >= POOLED,
         format!("{named} of {injections} injections named first ({:.1} %), at least 95 %", share * 100.0),
     );
-    for result in of_kind(Kind::Injection) {
+    for result in of_kind(TrialKind::Injection) {
         let count = right(result);
         judge(count as f64 >= EACH * runs as f64, format!("{} named first in {count} of {runs}", result.0.cause));
     }
-    for result in of_kind(Kind::Decoy) {
+    for result in of_kind(TrialKind::Decoy) {
         let count = right(result);
         judge(
             count as f64 <= MISTAKEN * runs as f64,
@@ -188,7 +189,7 @@ mod tests {
     fn every_finding_that_names_a_cause_has_an_injection_and_a_decoy_and_no_other_has() {
         let causes = causes_of_the_catalog();
         assert!(causes.len() > 5, "{causes:?}");
-        for kind in [Kind::Injection, Kind::Decoy] {
+        for kind in [TrialKind::Injection, TrialKind::Decoy] {
             let tried: BTreeSet<String> =
                 ALL.iter().filter(|trial| trial.kind == kind).map(|trial| trial.cause.to_owned()).collect();
             assert_eq!(tried, causes, "{kind:?}");
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn one_injection_too_few_or_one_decoy_too_many_is_missed() {
         let trial = |kind| Trial { cause: "echo-stalled", kind, arguments: "round-trip", queue: None };
-        let (injected, decoy) = (trial(Kind::Injection), trial(Kind::Decoy));
+        let (injected, decoy) = (trial(TrialKind::Injection), trial(TrialKind::Decoy));
         let named =
             |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
         let holds = |injected_right: usize, mistaken: usize| {
@@ -236,7 +237,7 @@ mod tests {
     fn a_word_in_quotes_keeps_its_blanks() {
         let trial = Trial {
             cause: "a",
-            kind: Kind::Decoy,
+            kind: TrialKind::Decoy,
             arguments: "round-trip --link 'delay=2ms loss=3%' --count 9",
             queue: None,
         };
@@ -245,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_row_for_each_trial_with_its_counts() {
-        let trial = Trial { cause: "cold-start", kind: Kind::Injection, arguments: "round-trip", queue: None };
+        let trial = Trial { cause: "cold-start", kind: TrialKind::Injection, arguments: "round-trip", queue: None };
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
         let text = table(&[(&trial, named)]);
         let row = text.lines().nth(1).unwrap();

@@ -4,7 +4,7 @@
 pub(crate) struct Trial {
     /// The injected cause, or the one that the decoy imitates: a finding's code.
     pub(crate) cause: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TrialKind,
     /// Arguments of `hairpin`, without where to save the run. A word with blanks is in single quotes.
     pub(crate) arguments: &'static str,
     /// Queue discipline of the loopback (tc(8)), in a network namespace of the trial's own; `None` for the default.
@@ -22,7 +22,7 @@ impl Trial {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TrialKind {
     /// The setting provokes the cause, which must be named first.
     Injection,
     /// It looks the same from outside but has another cause: the imitated one must not be named first.
@@ -30,16 +30,16 @@ pub(crate) enum Kind {
 }
 
 const fn injection(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: Kind::Injection, arguments, queue: None }
+    Trial { cause, kind: TrialKind::Injection, arguments, queue: None }
 }
 
 /// The same with that queue discipline.
 const fn queued(cause: &'static str, queue: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: Kind::Injection, arguments, queue: Some(queue) }
+    Trial { cause, kind: TrialKind::Injection, arguments, queue: Some(queue) }
 }
 
 const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: Kind::Decoy, arguments, queue: None }
+    Trial { cause, kind: TrialKind::Decoy, arguments, queue: None }
 }
 
 /// Every trial; decoys follow the injections of their cause.

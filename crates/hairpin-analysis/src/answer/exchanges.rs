@@ -2,7 +2,7 @@
 //! throughput.
 
 use hairpin_model::finding::Severity;
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::summary::Verdict;
 use hairpin_model::{Answer, BestRemedy, CaseSummary, Comparison, Group, Remedy, Run, Statement, path};
 
@@ -19,7 +19,7 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
                 && row.case.injected_fault.is_some() == injected
         };
         let mut groups = ladder::groups(&run.cases);
-        groups.retain(|group| group.kind == Kind::Exchanges);
+        groups.retain(|group| group.kind == CaseKind::Exchanges);
         groups.iter_mut().for_each(|group| group.rows.retain(speaks));
         groups.retain(|group| !group.rows.is_empty());
         groups

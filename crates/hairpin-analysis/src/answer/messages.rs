@@ -1,7 +1,7 @@
 //! The answer to messages at full rate: the highest rate, the gain of batches, the latency at that rate, and losses.
 
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::distinct;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{Answer, BatchGain, CaseSummary, Comparison, Figure, Load, Pair, Run, Statement};
@@ -12,10 +12,10 @@ use super::statements::single;
 /// The answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
-        let is_measured = Kind::of(&row.case) == Kind::Messages && row.compared(ComparedBy::Rate).is_some();
+        let is_measured = CaseKind::of(&row.case) == CaseKind::Messages && row.compared(ComparedBy::Rate).is_some();
         return is_measured.then(|| Answer::from([vec![single(row)], losses(&[row])].concat()));
     }
-    highest(run, pairs, (Kind::Messages, ComparedBy::Rate), |rows| {
+    highest(run, pairs, (CaseKind::Messages, ComparedBy::Rate), |rows| {
         batches(run, rows).into_iter().chain(latency(rows)).collect()
     })
 }

@@ -1,6 +1,6 @@
 //! The answer to offered loads: the knee of each sweep, the evenness of sends, and the place of losses.
 
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::grouped;
 use hairpin_model::one_way::WHOLE;
 use hairpin_model::{Answer, Arrivals, CaseSummary, Knee, Load, PacingFigures, Pair, Run, Statement};
@@ -13,7 +13,7 @@ use crate::knees::knees;
 /// The answer; `None` if no offered load is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
-        let is_measured = Kind::of(&row.case) == Kind::Offered && row.one_way()?.delivered_share.is_some();
+        let is_measured = CaseKind::of(&row.case) == CaseKind::Offered && row.one_way()?.delivered_share.is_some();
         return is_measured.then(|| Answer::from([vec![single(row)], details(row)].concat()));
     }
     let knees = knees(run);
@@ -54,7 +54,7 @@ fn lost_below(run: &Run, knee: &Knee) -> Option<Statement> {
 
 /// Loads at one rate each: the faster case at the same rate.
 fn of_rates(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
-    let rows = usable(run, Kind::Offered);
+    let rows = usable(run, CaseKind::Offered);
     let rate = |row: &CaseSummary| row.case.primary().load.rate_per_s().unwrap_or(f64::NAN);
     let p50 = |row: &CaseSummary| row.p50_ns().unwrap_or(f64::INFINITY);
     let loads = grouped(rows.iter().map(|row| ((rate(row).to_bits(), &row.case.path.link), *row)));

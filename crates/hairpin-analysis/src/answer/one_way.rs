@@ -2,7 +2,7 @@
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::finding::Severity;
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::grouped;
 use hairpin_model::{Answer, CaseSummary, Finding, Pair, Run, Statement};
 
@@ -10,8 +10,8 @@ use super::ranking::best;
 use super::statements::{ids, of, quoted};
 
 /// The cases of that kind that the answer may use.
-pub(super) fn usable(run: &Run, kind: Kind) -> Vec<&CaseSummary> {
-    run.cases.iter().filter(|row| Kind::of(&row.case) == kind && row.can_be_ranked()).collect()
+pub(super) fn usable(run: &Run, kind: CaseKind) -> Vec<&CaseSummary> {
+    run.cases.iter().filter(|row| CaseKind::of(&row.case) == kind && row.can_be_ranked()).collect()
 }
 
 /// The answer to loads at full speed: over each path the cases with the highest figure, then what `details` says of all
@@ -19,7 +19,7 @@ pub(super) fn usable(run: &Run, kind: Kind) -> Vec<&CaseSummary> {
 pub(super) fn highest(
     run: &Run,
     pairs: &[Pair],
-    (kind, by): (Kind, ComparedBy),
+    (kind, by): (CaseKind, ComparedBy),
     details: impl Fn(&[&CaseSummary]) -> Vec<Statement>,
 ) -> Option<Answer> {
     let value = |row: &CaseSummary| row.compared(by).map_or(f64::NEG_INFINITY, |figure| figure.value);

@@ -3,7 +3,7 @@
 use hairpin_model::answer::BusyCpu;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::flow::Direction;
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::trace::End;
 use hairpin_model::{Answer, CaseSummary, Moment, Pair, Placement, Run, Statement, Waiting};
 
@@ -19,10 +19,10 @@ const BUSY: f64 = 0.98;
 /// The answer; `None` if no stream is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     if let [row] = run.cases.as_slice() {
-        let is_measured = Kind::of(&row.case) == Kind::Streams && row.goodput().is_some();
+        let is_measured = CaseKind::of(&row.case) == CaseKind::Streams && row.goodput().is_some();
         return is_measured.then(|| of_one(run, row).into());
     }
-    highest(run, pairs, (Kind::Streams, ComparedBy::Goodput), |rows| {
+    highest(run, pairs, (CaseKind::Streams, ComparedBy::Goodput), |rows| {
         let of_best = rows.first().into_iter().flat_map(|best| [cpu_time(best), limit(run, best)]).flatten();
         let both_ways = rows.iter().filter_map(|row| both_ways(row));
         of_best.chain(both_ways).chain(rows.iter().filter_map(|row| unfair(row))).collect()

@@ -1,7 +1,7 @@
 //! The answer to probes under load: the latency that the load adds to the median round trip, the load's goodput, and the
 //! probe's losses.
 
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::grouped;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{Answer, CaseSummary, Figure, Pair, Run, Statement};
@@ -14,8 +14,8 @@ use crate::compare::cases::pointwise;
 /// The answer; `None` if no such case is usable.
 pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     let mut rows: Vec<&CaseSummary> = match run.cases.as_slice() {
-        [only] if Kind::of(&only.case) == Kind::UnderLoad => vec![only],
-        _ => usable(run, Kind::UnderLoad),
+        [only] if CaseKind::of(&only.case) == CaseKind::UnderLoad => vec![only],
+        _ => usable(run, CaseKind::UnderLoad),
     };
     rows.retain(|row| row.under_load.is_some());
     let (mut headlines, mut details) = (Vec::new(), Vec::new());

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::distinct;
-use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Means, Reason, Row, Rule, Run, Test};
+use hairpin_model::{Claim, JudgedClaim, JudgedRow, Judgement, Reason, Row, Rule, Run, Test, TestMethod};
 
 use evidence::Evidence;
 use place::{absent, without};
@@ -50,9 +50,9 @@ pub fn judge(claim: &Claim, source: &str, runs: &Runs<'_>) -> JudgedClaim {
 fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Row) -> Judgement) -> JudgedClaim {
     let row = |row: &Row| {
         let (test, missing, skipped) = match &row.means {
-            Means::Test(test) => (Some(test), None, None),
-            Means::Missing(part) => (None, Some(part.clone()), None),
-            Means::Skipped(why) => (None, None, Some(why.clone())),
+            TestMethod::Test(test) => (Some(test), None, None),
+            TestMethod::Missing(part) => (None, Some(part.clone()), None),
+            TestMethod::Skipped(why) => (None, None, Some(why.clone())),
         };
         JudgedRow {
             name: row.name.clone(),
@@ -86,7 +86,7 @@ fn skipped(claim: &Claim) -> Option<String> {
     let reasons: Option<Vec<&str>> = claim
         .counting()
         .map(|row| match &row.means {
-            Means::Skipped(why) => Some(why.as_str()),
+            TestMethod::Skipped(why) => Some(why.as_str()),
             _ => None,
         })
         .collect();
@@ -101,11 +101,11 @@ fn stand_ins(claim: &Claim) -> Option<String> {
 
 fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
     let test = match &row.means {
-        Means::Missing(part) => return without(Verdict::CannotRun, Reason::Missing { part: part.clone() }),
-        Means::Skipped(because) => {
+        TestMethod::Missing(part) => return without(Verdict::CannotRun, Reason::Missing { part: part.clone() }),
+        TestMethod::Skipped(because) => {
             return without(Verdict::CannotRun, Reason::Skipped { because: because.clone() });
         }
-        Means::Test(test) => test,
+        TestMethod::Test(test) => test,
     };
     let made = |name: &str| match runs.get(name) {
         Some(Ok(run)) => Ok(*run),

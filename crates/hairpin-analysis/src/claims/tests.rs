@@ -485,7 +485,7 @@ fn a_substitute_is_reported_and_may_leave_a_claim_undecided() {
     let mut claim =
         claim(&json!({"value": 0.1, "unit": "ms"}), &json!({"kind": "within", "factor": 2, "of": p50("tcp")}));
     let mut change = |stand_in: Option<&str>, undecided: Option<&str>| {
-        if let hairpin_model::claim::Means::Test(test) = &mut claim.rows[0].means {
+        if let hairpin_model::claim::TestMethod::Test(test) = &mut claim.rows[0].means {
             (test.stand_in, test.undecided) = (stand_in.map(str::to_owned), undecided.map(str::to_owned));
         }
         judge_on(&claim, &run)

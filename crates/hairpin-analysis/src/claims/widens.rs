@@ -18,7 +18,7 @@ pub(super) fn judge(
     full: &[Selector; 2],
     evidence: Evidence<'_>,
 ) -> Result<Judgement, Box<Judgement>> {
-    let (low, full) = (Gap::of(name, low, evidence.other)?, Gap::of(name, full, evidence.run)?);
+    let (low, full) = (CasesRatio::of(name, low, evidence.other)?, CasesRatio::of(name, full, evidence.run)?);
     let reason = Reason::Widens { figure: name, full: full.shown(), low: low.shown() };
     let of_low = apart(low.logarithms, evidence.other, evidence.run);
     let wider = times(&of_low, &full.logarithms, low.step.max(full.step), low.second);
@@ -27,7 +27,7 @@ pub(super) fn judge(
 }
 
 /// The ratio between two cases of a run.
-struct Gap<'r> {
+struct CasesRatio<'r> {
     first: OfRun<'r>,
     second: OfRun<'r>,
     ratio: Figure,
@@ -37,9 +37,9 @@ struct Gap<'r> {
     step: f64,
 }
 
-impl<'r> Gap<'r> {
-    fn shown(&self) -> reason::Gap {
-        reason::Gap { cases: [self.first, self.second].map(|(case, _)| case.label.clone()), ratio: self.ratio }
+impl<'r> CasesRatio<'r> {
+    fn shown(&self) -> reason::CaseRatio {
+        reason::CaseRatio { cases: [self.first, self.second].map(|(case, _)| case.label.clone()), ratio: self.ratio }
     }
 
     fn of(name: FigureName, [first, second]: &[Selector; 2], run: &'r Run) -> Result<Self, Box<Judgement>> {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use hairpin_model::flow::{Direction, Pacing, Source};
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::options::OptionName;
 use hairpin_model::summary::Role;
 use hairpin_model::{
@@ -53,7 +53,7 @@ fn judged(case: &CaseSummary) -> Option<f64> {
 /// delivered.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let is_ranked = |case: &CaseSummary| {
-        let stands_for_its_load = Kind::of(&case.case) != Kind::Offered || ladder::is_delivered(case);
+        let stands_for_its_load = CaseKind::of(&case.case) != CaseKind::Offered || ladder::is_delivered(case);
         case.case.replicate == 0 && !is_too_late_to_rank(case) && stands_for_its_load
     };
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();

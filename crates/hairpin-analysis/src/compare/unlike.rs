@@ -10,7 +10,7 @@ use super::choices::Subject;
 use super::keys::{Key, Keys, why_none_in_common};
 
 words! {
-    pub enum Kind: "difference" {
+    pub enum DifferenceKind: "difference" {
         /// The machine or its kernel.
         Machine = "machine",
         Setting = "setting",
@@ -24,7 +24,7 @@ words! {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    pub kind: Kind,
+    pub kind: DifferenceKind,
     /// What differs, for instance `kernel` or `net.ipv4.tcp_congestion_control`.
     pub what: String,
     /// Its value in the baseline; `-` if it has none.
@@ -65,7 +65,8 @@ pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let described = what.into_iter().filter_map(|key| {
         let [baseline, candidate] =
             [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
-        let follows = key.1 == CPUS_USED && keys.ignore(Subject::Placement) || key.0 == Kind::Plan && extents_follow;
+        let follows =
+            key.1 == CPUS_USED && keys.ignore(Subject::Placement) || key.0 == DifferenceKind::Plan && extents_follow;
         let differ = baseline != candidate && !follows;
         differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
     });
@@ -93,7 +94,7 @@ fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, &'r str> {
 }
 
 /// The properties of a run that could affect the figures of the cases `in_common`.
-fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), String> {
+fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind, String), String> {
     let environment = run.environment();
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let numbers = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
@@ -118,18 +119,20 @@ fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), 
         ("commit", word(&run.tool.commit)),
         ("build", run.tool.build.clone()),
     ];
-    let named = |kind: Kind, prefix: &'static str, values: &BTreeMap<String, String>| {
+    let named = |kind: DifferenceKind, prefix: &'static str, values: &BTreeMap<String, String>| {
         values.iter().map(move |(name, value)| ((kind, format!("{prefix}{name}")), value.clone())).collect::<Vec<_>>()
     };
-    let mut all: BTreeMap<(Kind, String), String> = BTreeMap::new();
-    all.extend(machine.map(|(name, value)| ((Kind::Machine, name.to_owned()), value)));
-    all.extend(named(Kind::Machine, "mitigation ", &environment.mitigations));
-    all.extend(named(Kind::Setting, "", &environment.settings));
-    all.extend(named(Kind::Setting, "loopback ", &environment.loopback));
-    all.extend(tool.map(|(name, value)| ((Kind::Tool, name.to_owned()), value)));
-    all.extend(link_ends(run, in_common).map(|ends| ((Kind::Setting, "TCP of the links' ends".to_owned()), ends)));
-    all.extend(orders(run, in_common).map(|(name, value)| ((Kind::Plan, name.to_owned()), value)));
-    all.extend(run.cases.iter().map(|case| ((Kind::Case, case.label.clone()), "measured".to_owned())));
+    let mut all: BTreeMap<(DifferenceKind, String), String> = BTreeMap::new();
+    all.extend(machine.map(|(name, value)| ((DifferenceKind::Machine, name.to_owned()), value)));
+    all.extend(named(DifferenceKind::Machine, "mitigation ", &environment.mitigations));
+    all.extend(named(DifferenceKind::Setting, "", &environment.settings));
+    all.extend(named(DifferenceKind::Setting, "loopback ", &environment.loopback));
+    all.extend(tool.map(|(name, value)| ((DifferenceKind::Tool, name.to_owned()), value)));
+    all.extend(
+        link_ends(run, in_common).map(|ends| ((DifferenceKind::Setting, "TCP of the links' ends".to_owned()), ends)),
+    );
+    all.extend(orders(run, in_common).map(|(name, value)| ((DifferenceKind::Plan, name.to_owned()), value)));
+    all.extend(run.cases.iter().map(|case| ((DifferenceKind::Case, case.label.clone()), "measured".to_owned())));
     all
 }
 
@@ -164,7 +167,7 @@ fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
     let [baseline, candidate] = sides.map(|links| {
         if links.is_empty() { "none".to_owned() } else { links.into_values().collect::<Vec<_>>().join("; ") }
     });
-    differ.then(|| Difference { kind: Kind::Plan, what: "links".to_owned(), baseline, candidate })
+    differ.then(|| Difference { kind: DifferenceKind::Plan, what: "links".to_owned(), baseline, candidate })
 }
 
 /// Every link with its replayed traces, without duplicates, and its description with its name, if any. A name alone
@@ -313,7 +316,7 @@ mod tests {
         let small = LinkEnds { tcp_wmem_bytes: [4096, 16_384, 4_194_304], ..cubic.clone() };
         assert_eq!(unlike(&with(Some(cubic.clone())), &with(Some(cubic.clone()))), []);
         let [one] = &unlike(&with(None), &with(Some(small.clone())))[..] else { panic!("it is one difference") };
-        assert_eq!((one.kind, one.what.as_str()), (Kind::Setting, "TCP of the links' ends"));
+        assert_eq!((one.kind, one.what.as_str()), (DifferenceKind::Setting, "TCP of the links' ends"));
         assert_eq!((one.baseline.as_str(), one.candidate.clone()), ("as on the host", small.settings()));
         assert_eq!(unlike(&with(Some(cubic)), &with(Some(small))).len(), 1);
     }
@@ -333,7 +336,7 @@ mod tests {
             run
         };
         let plan = |one: &Run, other: &Run| {
-            unlike(one, other).into_iter().filter(|one| one.kind == Kind::Plan).collect::<Vec<_>>()
+            unlike(one, other).into_iter().filter(|one| one.kind == DifferenceKind::Plan).collect::<Vec<_>>()
         };
         let one = both(&[("tcp", 500), ("udp", 40)]);
         assert_eq!(plan(&one, &both(&[("tcp", 500)])), []);
@@ -347,7 +350,7 @@ mod tests {
         let mut other = run("tcp");
         other.rounds[0].order.extent = Extent::DurationNs(2_000_000_000);
         let differences = unlike(&run("tcp"), &other);
-        assert_eq!((differences.len(), differences[0].kind), (1, Kind::Plan));
+        assert_eq!((differences.len(), differences[0].kind), (1, DifferenceKind::Plan));
         assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), ("100 messages", "2.00 s"));
     }
 }

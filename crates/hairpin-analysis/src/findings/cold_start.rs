@@ -31,7 +31,7 @@ const MIN_SHARE: f64 = 0.01;
 const MIN_ROUNDS_SHARE: f64 = 0.75;
 const MIN_ROUNDS: usize = 3;
 
-struct Cold {
+struct Slowdown {
     first: Option<Figure>,
     early: Figure,
     steady: Figure,
@@ -56,7 +56,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding { evidence, counter_experiment: Some(experiment), ..hits.finding(&CARD, Severity::Warning) }]
 }
 
-fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
+fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Slowdown)> {
     let rounds = rounds_of(run, &case.id);
     let courses: Vec<_> = rounds
         .iter()
@@ -82,7 +82,7 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     let firsts =
         rounds.iter().filter_map(|(_, measured)| measured.primary().figures.cold_start).map(|start| start.first_ns);
     let first = over(&firsts.collect::<Vec<_>>());
-    (leak >= MIN_FIRST_TENTH_RATIO && share >= MIN_SHARE).then_some((share, Cold { first, early, steady, leak }))
+    (leak >= MIN_FIRST_TENTH_RATIO && share >= MIN_SHARE).then_some((share, Slowdown { first, early, steady, leak }))
 }
 
 /// Ordered warm-up messages per round of the case; 0 if the warm-up was a duration.

@@ -15,7 +15,7 @@ use hairpin_model::{
     CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
 };
 
-use super::support::{Hits, Often, Traced, evidence_of, held_ns, other_remedy, p50_of_exchange};
+use super::support::{Hits, Traced, WaitFrequency, evidence_of, held_ns, other_remedy, p50_of_exchange};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -32,7 +32,7 @@ const CEILING_NS: i64 = 150_000_000;
 
 struct Corked {
     held_ns: Figure,
-    often: Often,
+    often: WaitFrequency,
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {

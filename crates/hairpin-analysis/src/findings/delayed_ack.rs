@@ -13,7 +13,7 @@ use hairpin_model::{
     CaseSummary, Figure, Finding, FindingCard, Remedy, Run, TracedExchange, Wait, finding_keys as keys,
 };
 
-use super::support::{Hits, Often, Traced, evidence_of, other_remedy, pure_acks, stall};
+use super::support::{Hits, Traced, WaitFrequency, evidence_of, other_remedy, pure_acks, stall};
 
 pub(super) const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
@@ -30,7 +30,7 @@ const TOGETHER_NS: u64 = 1_500_000;
 
 struct Late {
     delay_ns: Figure,
-    often: Often,
+    often: WaitFrequency,
     /// The share of all traced exchanges' time in which data was held until such an acknowledgment arrived.
     waited: f64,
 }

@@ -29,7 +29,7 @@ const MIN_RATIO: f64 = 10.0;
 /// Payload that fits any segment: the IPv6 minimum MTU (RFC 8200, 1280 bytes) minus headers.
 const MIN_SEGMENT_BYTES: f64 = 1_220.0;
 
-struct Many {
+struct SegmentCounts {
     segments: Figure,
     needed: f64,
 }
@@ -58,7 +58,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
+fn all_evidence(run: &Run, case: &CaseSummary, many: &SegmentCounts) -> Vec<Evidence> {
     let mut all = vec![
         evidence_of(case, keys::COUNTED_SEGMENTS, many.segments),
         evidence_of(case, keys::NEEDED, many.needed),
@@ -74,7 +74,7 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
     all
 }
 
-fn many(case: &CaseSummary) -> Option<Many> {
+fn many(case: &CaseSummary) -> Option<SegmentCounts> {
     let nodelay = switch(&case.client().effective_options, OptionName::Nodelay);
     let segments = case.primary().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
     let facts = case.client().facts.as_slice();
@@ -82,7 +82,7 @@ fn many(case: &CaseSummary) -> Option<Many> {
     let needed = [case.case.primary().load.size_bytes(), case.case.primary().load.reply_size_bytes()]
         .map(|bytes| (bytes as f64 / most_bytes).ceil());
     let needed: f64 = needed.iter().sum();
-    (case.case.replicate == 0 && segments.value >= MIN_RATIO * needed).then_some(Many { segments, needed })
+    (case.case.replicate == 0 && segments.value >= MIN_RATIO * needed).then_some(SegmentCounts { segments, needed })
 }
 
 #[cfg(test)]

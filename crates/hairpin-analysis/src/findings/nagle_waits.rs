@@ -16,7 +16,7 @@ use hairpin_model::{
     finding_keys as keys,
 };
 
-use super::support::{Hit, Hits, Often, Traced, evidence_of, held_ns, p50_of_exchange, stall, without_nagle};
+use super::support::{Hit, Hits, Traced, WaitFrequency, evidence_of, held_ns, p50_of_exchange, stall, without_nagle};
 use crate::trace::switch;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -31,7 +31,7 @@ const MIN_SHARE: f64 = 0.05;
 
 struct Held {
     held_ns: Figure,
-    often: Often,
+    often: WaitFrequency,
     /// The minimum RTT that TCP measured.
     round_trip_ns: Option<f64>,
 }

@@ -51,7 +51,7 @@ struct Place {
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let hits = Hits::among(run, |case| lottery(run, case));
+    let hits = Hits::among(run, |case| spread(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
     let finding = Finding {
@@ -71,7 +71,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     vec![first.with.iter().fold(finding, |finding, place| finding.with(place.counted, place.rounds as f64))]
 }
 
-fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
+fn spread(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let load = &case.case.primary().load;
     // Two hosts share no CPU.
     if case.case.host().is_some() {

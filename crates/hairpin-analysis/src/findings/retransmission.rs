@@ -39,14 +39,14 @@ const SHAPES_TAIL: f64 = 0.5;
 const SHAPES_TIME: f64 = 0.01;
 
 /// The kernel counters of both ends, over all rounds of a case.
-struct Counted {
+struct Retransmissions {
     segments: f64,
     /// How losses were detected; `None` if the counters of the network namespace were not read.
-    how: Option<How>,
+    how: Option<LossDetection>,
     rto_us: Option<f64>,
 }
 
-struct How {
+struct LossDetection {
     fast: f64,
     probes: f64,
     time_outs: f64,
@@ -55,7 +55,7 @@ struct How {
 
 /// The effect of the drops of all rounds.
 #[derive(Default)]
-struct Hurt {
+struct DropEffect {
     dropped: u64,
     hit: u64,
     hit_ns: Option<f64>,
@@ -70,8 +70,8 @@ struct Hurt {
 }
 
 struct Again {
-    counted: Counted,
-    hurt: Option<Hurt>,
+    counted: Retransmissions,
+    hurt: Option<DropEffect>,
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
@@ -82,7 +82,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let experiment = other.map(|other| other.experiment);
     let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
     let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
-    let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(Hurt::shapes));
+    let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(DropEffect::shapes));
     vec![Finding {
         evidence: all_evidence(first),
         counter_experiment: experiment,
@@ -93,7 +93,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     }]
 }
 
-impl Hurt {
+impl DropEffect {
     fn shapes(&self) -> bool {
         self.share >= SHAPES_TIME || self.shapes_tail()
     }
@@ -122,13 +122,13 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
     let is_laid_over = !case.case.primary().load.is_one_way() && case.case.loads().is_empty();
     let hurt = case.path.relay.as_ref().filter(|_| is_laid_over).map(|_| hurt(run, case));
     let often = counted.segments >= MIN_SEGMENTS && counted.segments >= MIN_SHARE * case.primary().samples as f64;
-    let worth_a_word = often || hurt.as_ref().is_some_and(Hurt::shapes);
-    let share = hurt.as_ref().map_or(0.0, Hurt::explains);
+    let worth_a_word = often || hurt.as_ref().is_some_and(DropEffect::shapes);
+    let share = hurt.as_ref().map_or(0.0, DropEffect::explains);
     worth_a_word.then_some((share, Again { counted, hurt }))
 }
 
 /// Counters of the flow by which the case is judged; `None` if it has no TCP end.
-fn counted(case: &CaseSummary) -> Option<Counted> {
+fn counted(case: &CaseSummary) -> Option<Retransmissions> {
     let is_of_load = |end: &&EndSummary| case.case.is_under_load() && end.flow != case.primary().flow.id;
     let ends: Vec<&EndSummary> = case.ends.iter().filter(|end| !is_of_load(end)).collect();
     let sum = |name: &str| {
@@ -139,17 +139,21 @@ fn counted(case: &CaseSummary) -> Option<Counted> {
     let greatest =
         |name: &str| ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).reduce(f64::max);
     let how = || {
-        Some(How {
+        Some(LossDetection {
             fast: sum(fact_names::FAST_RETRANSMITS)?,
             probes: sum(fact_names::LOSS_PROBES)?,
             time_outs: sum(fact_names::RETRANSMISSION_TIMEOUTS)?,
             after_time_out: sum(fact_names::SLOW_START_RETRANSMITS)?,
         })
     };
-    Some(Counted { segments: sum(fact_names::RETRANSMITS)?, how: how(), rto_us: greatest(fact_names::RTO_US) })
+    Some(Retransmissions {
+        segments: sum(fact_names::RETRANSMITS)?,
+        how: how(),
+        rto_us: greatest(fact_names::RTO_US),
+    })
 }
 
-fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
+fn hurt(run: &Run, case: &CaseSummary) -> DropEffect {
     let rounds = rounds_of(run, &case.id);
     let drops: Vec<DropFigures> =
         rounds.iter().filter_map(|(_, measured)| measured.primary().figures.drops).collect();
@@ -166,7 +170,7 @@ fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
     for drop in links.flat_map(directions).flat_map(|direction| &direction.drops).filter(|drop| drop.carries_data) {
         *by_stage.entry(&drop.stage).or_default() += 1;
     }
-    Hurt {
+    DropEffect {
         dropped: drops.iter().map(|drops| drops.packets_dropped).sum(),
         hit: drops.iter().map(|drops| drops.messages_hit).sum(),
         hit_ns: over(|drops| drops.hit_p50_ns),
@@ -190,7 +194,7 @@ fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
     let Again { counted, hurt } = &first.with;
     let of = |(key, value): (Key, f64)| evidence_of(first.case, key, value);
     let mut all = vec![of((keys::RESENT, counted.segments))];
-    if let Some(How { fast, probes, time_outs, after_time_out }) = &counted.how {
+    if let Some(LossDetection { fast, probes, time_outs, after_time_out }) = &counted.how {
         let how = [
             (keys::BY_FAST, *fast),
             (keys::TIME_OUTS, *time_outs),

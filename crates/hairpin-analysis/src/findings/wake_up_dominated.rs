@@ -32,7 +32,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 const MIN_SHARE: f64 = 0.25;
 
 /// The same case with one change that avoids waking.
-struct Without<'r> {
+struct VariantWithoutWake<'r> {
     /// `awake`, `busy-polling` or `one-cpu`.
     cause: &'static str,
     case: &'r CaseSummary,
@@ -41,8 +41,8 @@ struct Without<'r> {
 
 /// The evidence from the case's siblings in the run.
 struct Waking<'r> {
-    strongest: Without<'r>,
-    others: Vec<Without<'r>>,
+    strongest: VariantWithoutWake<'r>,
+    others: Vec<VariantWithoutWake<'r>>,
     /// The change with the CPUs kept awake, if measured.
     awake: Option<Change>,
     /// The change with both ends spinning, if measured.
@@ -153,9 +153,9 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     let siblings = [("awake", awake(own)), ("busy-polling", spinning(own)), ("one-cpu", together)];
     let changes = siblings.into_iter().filter_map(|(cause, sibling)| {
         let other = run.cases.iter().find(|other| other.case == sibling && other.id != case.id)?;
-        Some(Without { cause, case: other, change: change(run, case, other)? })
+        Some(VariantWithoutWake { cause, case: other, change: change(run, case, other)? })
     });
-    let changes: Vec<Without<'r>> = changes.collect();
+    let changes: Vec<VariantWithoutWake<'r>> = changes.collect();
     let with = |of: &dyn Fn(&Case) -> bool| changes.iter().find(|one| of(&one.case.case)).map(|one| one.change);
     let awake = with(&|case| case.ends.cpu_idle == CpuIdle::Shallow);
     let spinning = with(&|case| case.ends.waiting == Waiting::Spin);

@@ -237,20 +237,21 @@ fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
     let answer = |packet: &Packet| {
         // A packet lost on the link acknowledges nothing.
         let at_ns = if crosses_link { packet.arrived_ns? } else { packet.at_ns };
-        Some(Came {
+        Some(ReceivedAck {
             at_ns,
             left_ns: Some(packet.at_ns),
             end_byte: packet.ack_byte?,
             bare: packet.end_byte == packet.first_byte,
         })
     };
-    let mut answers: Vec<Came> = packets.iter().filter(|packet| packet.from != from).filter_map(answer).collect();
+    let mut answers: Vec<ReceivedAck> =
+        packets.iter().filter(|packet| packet.from != from).filter_map(answer).collect();
     answers.sort_by_key(|came| came.at_ns);
     newest(answers)
 }
 
 /// An acknowledgment as received, including duplicates.
-struct Came {
+struct ReceivedAck {
     at_ns: u64,
     left_ns: Option<u64>,
     end_byte: u64,
@@ -272,7 +273,7 @@ fn stamped_acks(sender: &EndTrace) -> Vec<Ack> {
     let one = stamps.chunk_by(|a, b| b.at_ns - a.at_ns <= ONE_ACK_NS);
     newest(one.filter_map(|stamps| {
         let newest = stamps.iter().map(|stamp| stamp.end_byte).max()?;
-        Some(Came { at_ns: stamps.first()?.at_ns, left_ns: None, end_byte: newest, bare: true })
+        Some(ReceivedAck { at_ns: stamps.first()?.at_ns, left_ns: None, end_byte: newest, bare: true })
     }))
 }
 
@@ -283,10 +284,10 @@ fn in_time(end: &EndTrace, kind: StampKind) -> Vec<&Stamp> {
 }
 
 /// The acknowledgments of new data.
-fn newest(acks: impl IntoIterator<Item = Came>) -> Vec<Ack> {
+fn newest(acks: impl IntoIterator<Item = ReceivedAck>) -> Vec<Ack> {
     let mut first_byte = 0;
     let mut all = Vec::new();
-    for Came { at_ns, left_ns, end_byte, bare } in acks {
+    for ReceivedAck { at_ns, left_ns, end_byte, bare } in acks {
         if end_byte > first_byte {
             all.push(Ack { at_ns, left_ns, first_byte, end_byte, bare });
             first_byte = end_byte;

@@ -48,7 +48,7 @@ fn signed(value: u64) -> i64 {
 
 /// A wait, with times and bytes of the whole connection.
 #[derive(Clone, Debug)]
-pub(super) struct Waited {
+pub(super) struct ConnectionWait {
     cause: WaitCause,
     /// The end at which the bytes or the acknowledgment waited.
     end: End,
@@ -75,7 +75,7 @@ impl Reading<'_> {
         })
     }
 
-    pub(super) fn waits(&self) -> Vec<Waited> {
+    pub(super) fn waits(&self) -> Vec<ConnectionWait> {
         let mut all = Vec::new();
         for ((direction, back), sending) in
             self.directions.iter().zip(self.directions.iter().rev()).zip(&self.sending)
@@ -89,7 +89,7 @@ impl Reading<'_> {
                 if cause == WaitCause::Nagle && self.of_messages {
                     all.extend(releasing_ack(direction, segment, first.ended_ns, back.longest_travel_ns));
                 }
-                all.push(Waited {
+                all.push(ConnectionWait {
                     cause,
                     end: direction.from,
                     from: direction.from,
@@ -111,12 +111,12 @@ impl Reading<'_> {
     }
 
     /// The server program had the whole request but started its answer late.
-    fn server_program(&self, extent: &Extent) -> Option<Waited> {
+    fn server_program(&self, extent: &Extent) -> Option<ConnectionWait> {
         let [out, back] = &self.directions;
         let read = out.reads_with(&extent.request).iter().find(|call| call.end_byte >= extent.request.end)?;
         let answer = back.writes_with(&extent.reply).first()?;
         let waited = answer.began_ns.saturating_sub(read.ended_ns) >= MIN_WAIT_NS;
-        waited.then(|| Waited {
+        waited.then(|| ConnectionWait {
             cause: WaitCause::ServerProgram,
             end: End::Server,
             from: End::Client,
@@ -129,13 +129,13 @@ impl Reading<'_> {
 
     /// The waits of an exchange, the longest first. Held bytes count only in the exchange that wrote them, even if one
     /// segment carried bytes of several exchanges; a late acknowledgment counts in every exchange in progress.
-    pub(super) fn waits_of(&self, extent: &Extent, waits: &[Waited]) -> Vec<Wait> {
+    pub(super) fn waits_of(&self, extent: &Extent, waits: &[ConnectionWait]) -> Vec<Wait> {
         let mut all: Vec<Wait> = waits.iter().filter_map(|waited| self.within(extent, waited)).collect();
         all.sort_by_key(|wait| std::cmp::Reverse(wait.until_ns - wait.from_ns));
         all
     }
 
-    fn within(&self, extent: &Extent, waited: &Waited) -> Option<Wait> {
+    fn within(&self, extent: &Extent, waited: &ConnectionWait) -> Option<Wait> {
         let own = extent.bytes(waited.from);
         let (mut from_ns, mut bytes) = (waited.from_ns, waited.bytes.clone());
         if waited.cause != WaitCause::DelayedAck {
@@ -162,7 +162,7 @@ impl Reading<'_> {
         })
     }
 
-    pub(super) fn traced_exchange(&self, extent: &Extent, waits: &[Waited]) -> TracedExchange {
+    pub(super) fn traced_exchange(&self, extent: &Extent, waits: &[ConnectionWait]) -> TracedExchange {
         let [out, _] = &self.directions;
         let acknowledged = out.acknowledged(extent.request.end).zip(out.left(extent.request.end));
         TracedExchange {
@@ -177,19 +177,24 @@ impl Reading<'_> {
 }
 
 /// Pure acknowledgments that left long after the acknowledged data had arrived.
-fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
+fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<ConnectionWait> {
     let late = |ack: &Ack| delay(direction, ack, travel_ns).filter(|waited| is_late(ack, waited));
     direction.acks.iter().filter_map(late).collect()
 }
 
-fn is_late(ack: &Ack, waited: &Waited) -> bool {
+fn is_late(ack: &Ack, waited: &ConnectionWait) -> bool {
     ack.bare && waited.until_ns.saturating_sub(waited.from_ns) >= LATE_ACK_NS
 }
 
 /// The acknowledgment that released the segment held since `from_ns`, if the receiver delayed it for at least half of
 /// that time. In an open loop it leaves with the next message, long before the delayed-ACK timer ends. Late pure
 /// acknowledgments are in [`late_acks`].
-fn releasing_ack(direction: &Direction<'_>, segment: &Segment, from_ns: u64, travel_ns: u64) -> Option<Waited> {
+fn releasing_ack(
+    direction: &Direction<'_>,
+    segment: &Segment,
+    from_ns: u64,
+    travel_ns: u64,
+) -> Option<ConnectionWait> {
     let ack = direction.acknowledged(segment.first_byte)?;
     let waited = delay(direction, ack, travel_ns).filter(|waited| !is_late(ack, waited))?;
     let kept_ns = waited.until_ns.saturating_sub(waited.from_ns.max(from_ns));
@@ -198,9 +203,9 @@ fn releasing_ack(direction: &Direction<'_>, segment: &Segment, from_ns: u64, tra
 
 /// The time from the arrival of the acknowledged data until the acknowledgment left. If its departure was not seen, it
 /// is estimated as arrival minus `travel_ns`, the longest travel time in that direction.
-fn delay(direction: &Direction<'_>, ack: &Ack, travel_ns: u64) -> Option<Waited> {
+fn delay(direction: &Direction<'_>, ack: &Ack, travel_ns: u64) -> Option<ConnectionWait> {
     let first = direction.left(ack.first_byte + 1)?;
-    Some(Waited {
+    Some(ConnectionWait {
         cause: WaitCause::DelayedAck,
         end: other(direction.from),
         from: direction.from,

@@ -5,7 +5,7 @@ use hairpin_model::trace::{CallKind, End};
 use hairpin_model::{Call, Packet, TimeSequence, TracedExchange};
 
 use super::direction::{Direction, end_of, other};
-use super::exchange::{Extent, Waited};
+use super::exchange::{ConnectionWait, Extent};
 use super::reading::Reading;
 use crate::statistics::location::median;
 
@@ -14,7 +14,7 @@ const TYPICAL: f64 = 0.25;
 
 impl Reading<'_> {
     /// The last typical exchange after the first; `None` if no exchange ended.
-    pub(super) fn sequence(&self, exchanges: &[TracedExchange], waits: &[Waited]) -> Option<TimeSequence> {
+    pub(super) fn sequence(&self, exchanges: &[TracedExchange], waits: &[ConnectionWait]) -> Option<TimeSequence> {
         let place = typical(exchanges)?;
         let extent = self.extents().nth(place)?;
         let mut events = self.handshake(&extent);

@@ -49,14 +49,14 @@ fn case(number: usize) -> Case {
 
 /// The results of a run for a case.
 #[derive(Clone, Copy)]
-struct Told {
+struct Notice {
     probe_ns: f64,
     waking_ns: Option<f64>,
     figures: [Option<Figure>; 2],
 }
 
 /// The results of a run for each case.
-fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
+fn told(rounds: &[Round]) -> BTreeMap<usize, Notice> {
     let mut fixture = Fixture::new();
     let mut blocks = [0_u32; CASES];
     for round in rounds {
@@ -82,7 +82,7 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
         let waking_ns = run.machine.waking_ns.filter(|_| number % 2 == 1);
         Some((
             number,
-            Told {
+            Notice {
                 probe_ns,
                 waking_ns,
                 figures: [summary.primary().latency_ns.p50, summary.primary().latency_ns.p99],
@@ -110,14 +110,14 @@ struct Counts {
     covered: usize,
 }
 
-fn count(of_runs: &[Told], figure: usize) -> Counts {
+fn count(of_runs: &[Notice], figure: usize) -> Counts {
     let mut counts = Counts { runs: of_runs.len(), ..Counts::default() };
     for (place, run) in of_runs.iter().enumerate() {
         let Some((low, high)) = run.figures[figure].and_then(|figure| Some((figure.low?, figure.high?))) else {
             continue;
         };
         counts.with_interval += 1;
-        let alike = |other: &&Told| {
+        let alike = |other: &&Notice| {
             is_near(other.probe_ns, run.probe_ns)
                 && other.waking_ns.zip(run.waking_ns).is_none_or(|(one, other)| is_near(one, other))
         };
@@ -135,7 +135,7 @@ fn count(of_runs: &[Told], figure: usize) -> Counts {
 
 #[test]
 fn intervals_of_recorded_runs_hold_the_figures_of_all_of_them() {
-    let runs: Vec<BTreeMap<usize, Told>> = runs().values().map(|rounds| told(rounds)).collect();
+    let runs: Vec<BTreeMap<usize, Notice>> = runs().values().map(|rounds| told(rounds)).collect();
     assert!(runs.len() >= 100, "{} runs", runs.len());
     let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
     for (figure, name, least) in [(0, "p50", 0.92), (1, "p99", 0.90)] {

@@ -2,8 +2,8 @@
 
 use hairpin_model::case::PathKind;
 use hairpin_model::{
-    Across, Case, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, Measured, PacketCounts,
-    Placement, RelayReport, StageRecord,
+    Case, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, Measured, PacketCounts, Placement,
+    RelayReport, RemotePath, StageRecord,
 };
 
 /// `case` over a link of that line.
@@ -15,7 +15,7 @@ pub fn over(line: &str, case: Case) -> Case {
 pub fn between_hosts(case: Case) -> Case {
     case.with(|changed| {
         changed.ends.placement = Placement::Pinned;
-        changed.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
+        changed.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
     })
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::patience::{Waited, wait};
+use super::patience::{WaitOutcome, wait};
 use super::{Control, ControlError, Message};
 
 /// Longest time to send a message.
@@ -106,9 +106,9 @@ impl<C: Carrier> Frames<C> {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             match wait(left, |at_most| self.carrier.readable(at_most))? {
-                Waited::Ready => self.read_some()?,
-                Waited::GivenUp => return Err(ControlError::GivenUp),
-                Waited::InVain => return Err(ControlError::TimedOut(within)),
+                WaitOutcome::Ready => self.read_some()?,
+                WaitOutcome::GivenUp => return Err(ControlError::GivenUp),
+                WaitOutcome::TimedOut => return Err(ControlError::TimedOut(within)),
             }
         }
     }
@@ -116,9 +116,9 @@ impl<C: Carrier> Frames<C> {
     fn wait_for_room(&mut self, deadline: Instant) -> Result<(), ControlError> {
         let left = deadline.saturating_duration_since(Instant::now());
         match wait(left, |at_most| self.carrier.writable(at_most))? {
-            Waited::Ready => Ok(()),
-            Waited::GivenUp => Err(ControlError::GivenUp),
-            Waited::InVain => Err(ControlError::TimedOut(SENDING)),
+            WaitOutcome::Ready => Ok(()),
+            WaitOutcome::GivenUp => Err(ControlError::GivenUp),
+            WaitOutcome::TimedOut => Err(ControlError::TimedOut(SENDING)),
         }
     }
 

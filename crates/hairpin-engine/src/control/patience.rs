@@ -9,15 +9,15 @@ use hairpin_transports::giving_up::has_given_up;
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     Ready,
     GivenUp,
-    InVain,
+    TimedOut,
 }
 
 /// Waits by calling `look` with a time in ms, until it returns true. Once everything was given up, the current call is
 /// the last: that is the time left for the peer to answer.
-pub(crate) fn wait(patience: Duration, look: impl FnMut(i32) -> io::Result<bool>) -> io::Result<Waited> {
+pub(crate) fn wait(patience: Duration, look: impl FnMut(i32) -> io::Result<bool>) -> io::Result<WaitOutcome> {
     wait_until(patience, look, has_given_up)
 }
 
@@ -25,19 +25,19 @@ fn wait_until(
     patience: Duration,
     mut look: impl FnMut(i32) -> io::Result<bool>,
     has_given_up: impl Fn() -> bool,
-) -> io::Result<Waited> {
+) -> io::Result<WaitOutcome> {
     let deadline = Instant::now() + patience;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let at_most_ms = i32::try_from(left.min(LOOK).as_millis()).expect("at most a second");
         if look(at_most_ms)? {
-            return Ok(Waited::Ready);
+            return Ok(WaitOutcome::Ready);
         }
         if has_given_up() {
-            return Ok(Waited::GivenUp);
+            return Ok(WaitOutcome::GivenUp);
         }
         if left.is_zero() {
-            return Ok(Waited::InVain);
+            return Ok(WaitOutcome::TimedOut);
         }
     }
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     /// Waits for something that never arrives and is given up during the call of that number. Returns the calls.
-    fn looks(given_up_in: usize) -> (Waited, Vec<i32>) {
+    fn looks(given_up_in: usize) -> (WaitOutcome, Vec<i32>) {
         let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
         let look = |at_most_ms| {
             looks.borrow_mut().push(at_most_ms);
@@ -63,13 +63,13 @@ mod tests {
     #[test]
     fn a_silent_peer_gets_at_most_one_short_look_after_giving_up() {
         for given_up_in in [1, 2, 5] {
-            assert_eq!(looks(given_up_in), (Waited::GivenUp, vec![200; given_up_in]));
+            assert_eq!(looks(given_up_in), (WaitOutcome::GivenUp, vec![200; given_up_in]));
         }
         assert_eq!(
             wait_until(Duration::ZERO, |_| Ok(true), || true).unwrap(),
-            Waited::Ready,
+            WaitOutcome::Ready,
             "what is there is taken"
         );
-        assert_eq!(wait_until(Duration::ZERO, |_| Ok(false), || false).unwrap(), Waited::InVain);
+        assert_eq!(wait_until(Duration::ZERO, |_| Ok(false), || false).unwrap(), WaitOutcome::TimedOut);
     }
 }

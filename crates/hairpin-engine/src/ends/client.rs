@@ -17,7 +17,7 @@ use hairpin_model::{
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
-use super::one_way::{self, OneWay, Peer, Ran};
+use super::one_way::{self, EndCounts, OneWay, Peer};
 use super::opening::{
     self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unopened,
 };
@@ -31,7 +31,7 @@ use crate::observer::{Context, Mark, Observations};
 use crate::observers::Observers;
 use crate::path::Link;
 use crate::tracing::Observed;
-use crate::tracing::round::Watched;
+use crate::tracing::round::TraceObservations;
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::marks::ClientMarks;
 use hairpin_loops::shared::{BulkEnd, BulkOrder, load_of};
@@ -71,7 +71,7 @@ pub(crate) struct ClientEnd {
     pub(crate) noise: Noise,
     pub(crate) server: Option<EndReport>,
     /// Observations of the round and the client's own trace, if the round is traced.
-    pub(crate) watched: Option<(Watched, EndTrace)>,
+    pub(crate) watched: Option<(TraceObservations, EndTrace)>,
     /// The results of the path between the ends.
     pub(crate) link: Option<LinkEnd>,
     /// The load on the same connection, if any.
@@ -100,7 +100,7 @@ impl Client<'_> {
         observers.end();
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
-        let Ended { client_result, facts, mut server, seen, link } = self.end(wire, client_result, observers)?;
+        let RoundEnd { client_result, facts, mut server, seen, link } = self.end(wire, client_result, observers)?;
         let Observations { report, noise, watched, .. } = seen;
         let of_both = |((bulk, flow), server): ((BulkEnd, &Flow), &mut EndReport)| -> Result<SharedLoad, Failure> {
             let of_server = one_way::of_server(server, flow)?;
@@ -124,18 +124,18 @@ impl Client<'_> {
         let starts_ns = self.load_at_ns(&started);
         let Some(server) = self.server else { return Err(no_server(card)) };
         while !self.stop.load(Ordering::Relaxed) && clock.now_ns() < starts_ns {
-            server.tell(&Message::Progress(Progress::default()))?;
+            server.send(&Message::Progress(Progress::default()))?;
             wait_until(clock, starts_ns.min(clock.now_ns() + STILL_THERE_NS), self.stop);
         }
-        server.tell(&Message::Begin)?;
+        server.send(&Message::Begin)?;
         let started_ns = clock.now_ns().saturating_sub(started.all_connected_ns);
         observers.mark(Mark::Load(&wires));
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
-        let Ran { streamed, system_calls, warm_up_messages, interrupted } =
+        let EndCounts { streamed, system_calls, warm_up_messages, interrupted } =
             load.run(&mut wires, &mut ServerOfRound(server), &mut observers)?;
         // A server that receives ends when it has everything; one that sends keeps its wires open until told.
         if order.case.primary().direction == Direction::Down {
-            server.tell(&Message::Complete)?;
+            server.send(&Message::Complete)?;
         }
         let mut server = server.report()?;
         observers.end();
@@ -244,7 +244,7 @@ impl Client<'_> {
         wire: Box<dyn Wire>,
         mut client_result: ClientResult,
         observers: Observers,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<RoundEnd, Failure> {
         let Self { host, order, card, mut server, link, .. } = self;
         let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire.effective());
         let link = link.take();
@@ -266,7 +266,7 @@ impl Client<'_> {
         }
         let report = server.map(|server| {
             // It may have ended when the wire closed.
-            drop(server.tell(&Message::Stop));
+            drop(server.send(&Message::Stop));
             server.report()
         });
         let report = report.transpose()?;
@@ -276,7 +276,7 @@ impl Client<'_> {
             client_result.take_late_replies(&host.clock, &mut *wire)?;
             facts = facts_of(&*wire);
         }
-        Ok(Ended { client_result, facts, server: report, seen, link })
+        Ok(RoundEnd { client_result, facts, server: report, seen, link })
     }
 }
 
@@ -366,11 +366,11 @@ fn wait_until(clock: &RealClock, until_ns: u64, stop: &AtomicBool) {
 struct ServerOfRound<'s>(&'s mut Server);
 
 impl Peer for ServerOfRound<'_> {
-    fn tell(&mut self, message: &Message) -> Result<(), Failure> {
-        self.0.tell(message)
+    fn send(&mut self, message: &Message) -> Result<(), Failure> {
+        self.0.send(message)
     }
 
-    fn heard(&mut self) -> Result<Option<Message>, Failure> {
+    fn try_receive(&mut self) -> Result<Option<Message>, Failure> {
         if self.0.is_ready() { self.0.receive().map(Some) } else { Ok(None) }
     }
 
@@ -379,7 +379,7 @@ impl Peer for ServerOfRound<'_> {
     }
 }
 
-struct Ended {
+struct RoundEnd {
     client_result: ClientResult,
     facts: Vec<Fact>,
     server: Option<EndReport>,
@@ -416,7 +416,7 @@ impl Leaving<'_> {
             let Some(server) = this.server.as_deref_mut() else { return true };
             // The farewell may be lost, so control repeats it, but not before the last message must have arrived.
             if !is_told && now_ns - said_ns >= arrives_ns {
-                drop(server.tell(&Message::Stop));
+                drop(server.send(&Message::Stop));
                 is_told = true;
             }
             server.is_ready() || now_ns - said_ns >= arrives_ns.saturating_add(MAX_ENDING_NS)
@@ -451,7 +451,7 @@ impl ClientMarks for Marks<'_> {
     fn may_measure(&mut self, waits: bool) -> Result<bool, Failure> {
         if let Some(server) = &mut self.server {
             if !self.has_asked {
-                server.tell(&Message::Measure)?;
+                server.send(&Message::Measure)?;
                 self.has_asked = true;
             }
             if !waits && !server.is_ready() {

@@ -31,7 +31,7 @@ pub struct EndOrder {
     /// The server also reports progress during round-trip loads, for `hairpin serve` to enforce its limits. During
     /// one-way loads it always does.
     #[serde(default)]
-    pub tells_moved: bool,
+    pub reports_progress: bool,
 }
 
 /// The machine that an end runs on: everything that its order leaves open.

@@ -29,7 +29,9 @@ use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::driver::states::MAX_READINGS as MAX_STATES;
 use hairpin_loops::driver::time_line::MAX_INTERVALS;
 use hairpin_loops::driver::times::MAX_ROWS;
-use hairpin_loops::driver::{Amount, Counts, Ended, Marks, Offering, Outcome, Receiving, Sending, Totals, Transfer};
+use hairpin_loops::driver::{
+    Amount, Counts, Marks, Offering, Outcome, Receiving, Sending, StreamEnd, Totals, Transfer,
+};
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
 /// After this silence missing messages are lost, in ns. Links extend it by their delays.
@@ -52,10 +54,10 @@ const MAX_MESSAGES_PER_READ: usize = 64;
 
 /// The other end, over control.
 pub(super) trait Peer {
-    fn tell(&mut self, message: &Message) -> Result<(), Failure>;
+    fn send(&mut self, message: &Message) -> Result<(), Failure>;
 
     /// The next message; `None` if none has begun to arrive. Does not wait for one to begin.
-    fn heard(&mut self) -> Result<Option<Message>, Failure>;
+    fn try_receive(&mut self) -> Result<Option<Message>, Failure>;
 
     /// Its name in error messages.
     fn name(&self) -> &'static str;
@@ -72,7 +74,7 @@ pub(super) struct OneWay<'a> {
 }
 
 /// The counts of one end.
-pub(super) struct Ran {
+pub(super) struct EndCounts {
     pub(super) streamed: Streamed,
     pub(super) system_calls: Option<u64>,
     pub(super) warm_up_messages: u64,
@@ -181,15 +183,15 @@ impl OneWay<'_> {
         wires: &mut [Box<dyn Wire>],
         peer: &mut dyn Peer,
         observers: &mut Observers,
-    ) -> Result<Ran, Failure> {
+    ) -> Result<EndCounts, Failure> {
         let ended = AtomicBool::new(false);
         let is_client = self.end == End::Client;
-        let mut marks = Told {
+        let mut marks = ControlMarks {
             peer,
             user: self.stop,
             ended: &ended,
-            tells_of_the_user: is_client && !self.sends(),
-            stops_with_the_user: is_client && self.sends(),
+            reports_interrupt: is_client && !self.sends(),
+            stops_on_interrupt: is_client && self.sends(),
             observers,
             sender_measures: false,
             sent: None,
@@ -218,7 +220,7 @@ impl OneWay<'_> {
         let no_feedback_ns = marks.no_feedback_ns;
         let outcome = outcome?;
         if self.sends() {
-            marks.peer.tell(&Message::Sent(progress(&outcome.total.all())))?;
+            marks.peer.send(&Message::Sent(progress(&outcome.total.all())))?;
         }
         let calls: Option<u64> = wires.iter().map(|wire| wire.system_calls()).sum();
         let system_calls = calls.map(|calls| calls + outcome.waits);
@@ -229,10 +231,15 @@ impl OneWay<'_> {
             sent.no_feedback_ns = no_feedback_ns;
         }
         let interrupted = self.stop.load(Ordering::Relaxed);
-        Ok(Ran { interrupted, streamed, system_calls, warm_up_messages })
+        Ok(EndCounts { interrupted, streamed, system_calls, warm_up_messages })
     }
 
-    fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+    fn send(
+        &self,
+        wires: &mut [Box<dyn Wire>],
+        marks: &mut ControlMarks<'_>,
+        stop: &AtomicBool,
+    ) -> Result<Outcome, Failure> {
         let (order, boundaries) = (self.order, self.card.boundaries);
         let (warm_up, amount) = (amount(order.warm_up), amount(order.extent));
         if let Load::Offered { offered_per_s, arrivals, pacing, .. } = order.case.primary().load
@@ -276,7 +283,7 @@ impl OneWay<'_> {
     fn receive(
         &self,
         wires: &mut [Box<dyn Wire>],
-        marks: &mut Told<'_>,
+        marks: &mut ControlMarks<'_>,
         stop: &AtomicBool,
     ) -> Result<Outcome, Failure> {
         let load = &self.order.case.primary().load;
@@ -328,8 +335,8 @@ impl OneWay<'_> {
             failed((&error).into(), error.to_string(), "is the limit of open files too low (ulimit -n)?")
         })?;
         match &outcome.ended {
-            Ended::Complete | Ended::Quiet | Ended::Stopped => Ok(outcome),
-            Ended::DeadlinePassed => Err(failed(
+            StreamEnd::Complete | StreamEnd::Quiet | StreamEnd::Stopped => Ok(outcome),
+            StreamEnd::DeadlinePassed => Err(failed(
                 FailureKind::TimedOut,
                 format!(
                     "the load did not finish before the deadline of the round, {} s",
@@ -337,7 +344,7 @@ impl OneWay<'_> {
                 ),
                 "is the path slower than expected? measure less per round",
             )),
-            Ended::Failed(error) => {
+            StreamEnd::Failed(error) => {
                 Err(failed(error.into(), error.to_string(), "the other end ended early; see its own cause, if any"))
             }
         }
@@ -362,16 +369,16 @@ fn progress(counts: &Counts) -> Progress {
 }
 
 /// Communication over control.
-struct Told<'a> {
+struct ControlMarks<'a> {
     peer: &'a mut dyn Peer,
     /// Set when the user ends the run.
     user: &'a AtomicBool,
     /// Set to end the load at this end.
     ended: &'a AtomicBool,
     /// This end receives and is the client: it reports to the sender that the user ended the run.
-    tells_of_the_user: bool,
+    reports_interrupt: bool,
     /// This end sends and is the client.
-    stops_with_the_user: bool,
+    stops_on_interrupt: bool,
     observers: &'a mut Observers,
     sender_measures: bool,
     sent: Option<Totals>,
@@ -393,17 +400,17 @@ fn random_number() -> io::Result<u64> {
     Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]).max(1))
 }
 
-impl Told<'_> {
+impl ControlMarks<'_> {
     fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
         self.ended.store(true, Ordering::Relaxed);
     }
 
     fn attend(&mut self) {
-        if let Err(failure) = self.hear() {
+        if let Err(failure) = self.read_messages() {
             self.fail(failure);
         }
-        if has_given_up() || self.stops_with_the_user && self.user.load(Ordering::Relaxed) {
+        if has_given_up() || self.stops_on_interrupt && self.user.load(Ordering::Relaxed) {
             self.ended.store(true, Ordering::Relaxed);
         }
     }
@@ -426,14 +433,14 @@ impl Told<'_> {
         }
     }
 
-    fn hear(&mut self) -> Result<(), Failure> {
-        if self.tells_of_the_user && self.user.load(Ordering::Relaxed) {
-            self.tells_of_the_user = false;
-            self.peer.tell(&Message::Stop)?;
+    fn read_messages(&mut self) -> Result<(), Failure> {
+        if self.reports_interrupt && self.user.load(Ordering::Relaxed) {
+            self.reports_interrupt = false;
+            self.peer.send(&Message::Stop)?;
         }
         // Further messages are handled at the next check.
         for _ in 0..MAX_MESSAGES_PER_READ {
-            let Some(message) = self.peer.heard()? else { return Ok(()) };
+            let Some(message) = self.peer.try_receive()? else { return Ok(()) };
             self.stalled.heard_ns = self.stalled.clock.now_ns();
             match message {
                 Message::Progress(told) => {
@@ -454,10 +461,10 @@ impl Told<'_> {
     }
 }
 
-impl Marks for Told<'_> {
+impl Marks for ControlMarks<'_> {
     fn begin(&mut self) {
         if self.sends
-            && let Err(failure) = self.peer.tell(&Message::Measuring)
+            && let Err(failure) = self.peer.send(&Message::Measuring)
         {
             self.fail(failure);
         }
@@ -483,7 +490,7 @@ impl Marks for Told<'_> {
     fn progress(&mut self, so_far: &Transfer, nonce: u64) {
         let quoted = if self.sends { 0 } else { nonce };
         if let Err(failure) =
-            self.peer.tell(&Message::Progress(Progress { nonce: quoted, ..progress(&so_far.all()) }))
+            self.peer.send(&Message::Progress(Progress { nonce: quoted, ..progress(&so_far.all()) }))
         {
             self.fail(failure);
         }

@@ -26,7 +26,7 @@ use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::connecting;
 use hairpin_loops::driver::PROGRESS_NS;
 use hairpin_loops::echo::{Answered, Echo};
-use hairpin_loops::marks::{ServerMarks, Told};
+use hairpin_loops::marks::{Notice, ServerMarks};
 use hairpin_loops::shared::{self, BulkOrder};
 use hairpin_loops::undamaged::{Filtered, is_whole, may_be_damaged};
 
@@ -55,8 +55,8 @@ pub fn run(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) {
 }
 
 fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> Result<EndReport, Failure> {
-    let order = heard_order(control).map_err(|error| error.failure("the client"))?;
-    let EndOrder { round, cookie, tells_moved } = order;
+    let order = receive_order(control).map_err(|error| error.failure("the client"))?;
+    let EndOrder { round, cookie, reports_progress } = order;
     let case = &round.case;
     // Orders may come from anywhere, so they are checked against this end's limits.
     let flow = case.primary();
@@ -84,7 +84,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
         None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
         Some(sockets) => Box::new(PassedListener::new(transport, setup, sockets)),
     };
-    tell(control, &Message::Listening(listener.address()))?;
+    send(control, &Message::Listening(listener.address()))?;
     let wires = accept(&mut *listener, control, flow)?;
     let before = facts_of_each(&wires);
     check_options(End::Server, &card, &round, &before)?;
@@ -92,7 +92,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
         return one_way(control, host, &round, &card, Opened { wires, before, observers });
     }
     let opened = Opened { wires, before, observers };
-    answer(control, host, &round, opened, (&mut *listener, tells_moved))
+    answer(control, host, &round, opened, (&mut *listener, reports_progress))
 }
 
 /// Answers messages, on the one connection or on a new one for each.
@@ -101,7 +101,7 @@ fn answer(
     host: &Host,
     round: &RoundOrder,
     opened: Opened,
-    (listener, tells_moved): (&mut dyn Listener, bool),
+    (listener, reports_progress): (&mut dyn Listener, bool),
 ) -> Result<EndReport, Failure> {
     let Opened { wires, before, mut observers } = opened;
     let (case, flow) = (&round.case, round.case.primary());
@@ -109,7 +109,7 @@ fn answer(
     observers.mark(Mark::Load(&wires));
     let mut wire = opening::only_wire(End::Server, wires)?;
     let mut observed = Observed::begin(round, End::Server, &mut *wire, &host.clock);
-    tell(control, &Message::Ready)?;
+    send(control, &Message::Ready)?;
     if is_woken(case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
@@ -121,8 +121,8 @@ fn answer(
         clock: &host.clock,
         until_ns,
         observers: &mut observers,
-        told: Told::Nothing,
-        tells_at_ns: tells_moved.then(|| host.clock.now_ns()),
+        told: Notice::Nothing,
+        next_report_ns: reports_progress.then(|| host.clock.now_ns()),
         came_bytes: 0,
         silence: Silence { longest_ns: longest_silence_ns(round), since_ns: None },
     };
@@ -203,7 +203,7 @@ fn longest_silence_ns(round: &RoundOrder) -> u64 {
     MAX_SILENCE_NS.saturating_add(own_ns.saturating_mul(2))
 }
 
-fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
+fn receive_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
     agree(control, PATIENCE)?;
     match control.receive(PATIENCE)? {
         Message::Order(order) => Ok(*order),
@@ -267,7 +267,7 @@ fn one_way(
     opened: Opened,
 ) -> Result<EndReport, Failure> {
     let Opened { mut wires, before, mut observers } = opened;
-    tell(control, &Message::Ready)?;
+    send(control, &Message::Ready)?;
     if is_woken(&round.case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
@@ -345,11 +345,11 @@ struct ClientOfRound<'c> {
 }
 
 impl Peer for ClientOfRound<'_> {
-    fn tell(&mut self, message: &Message) -> Result<(), Failure> {
-        tell(self.control, message)
+    fn send(&mut self, message: &Message) -> Result<(), Failure> {
+        send(self.control, message)
     }
 
-    fn heard(&mut self) -> Result<Option<Message>, Failure> {
+    fn try_receive(&mut self) -> Result<Option<Message>, Failure> {
         if self.is_gone || !self.control.is_ready() {
             return Ok(None);
         }
@@ -385,7 +385,7 @@ fn why_ended(control: &mut dyn Control) -> Option<Failure> {
     })
 }
 
-fn tell(control: &mut dyn Control, message: &Message) -> Result<(), Failure> {
+fn send(control: &mut dyn Control, message: &Message) -> Result<(), Failure> {
     control.send(message).map_err(|error| error.failure("the client"))
 }
 
@@ -406,9 +406,9 @@ struct Marks<'c> {
     /// When to give up on a silent client.
     until_ns: u64,
     observers: &'c mut Observers,
-    told: Told,
+    told: Notice,
     /// When to report progress next; `None` if it is not requested.
-    tells_at_ns: Option<u64>,
+    next_report_ns: Option<u64>,
     came_bytes: u64,
     silence: Silence,
 }
@@ -423,10 +423,10 @@ struct Silence {
 }
 
 impl Marks<'_> {
-    fn hear(&mut self, within: Duration) -> Result<Told, Failure> {
+    fn receive_notice(&mut self, within: Duration) -> Result<Notice, Failure> {
         self.told = match self.control.receive(within) {
-            Ok(Message::Measure) => Told::Measure,
-            Ok(Message::Stop) | Err(ControlError::Closed) => Told::Stop,
+            Ok(Message::Measure) => Notice::Measure,
+            Ok(Message::Stop) | Err(ControlError::Closed) => Notice::Stop,
             Ok(other) => return Err(ControlError::Unexpected(other.name()).failure("the client")),
             Err(error) => return Err(error.failure("the client")),
         };
@@ -435,10 +435,10 @@ impl Marks<'_> {
 }
 
 impl ServerMarks for Marks<'_> {
-    fn look(&mut self) -> Result<Told, Failure> {
+    fn look(&mut self) -> Result<Notice, Failure> {
         // A request that was not acted on yet is returned again.
-        if self.told == Told::Nothing && self.control.is_ready() {
-            return self.hear(PART);
+        if self.told == Notice::Nothing && self.control.is_ready() {
+            return self.receive_notice(PART);
         }
         let now_ns = self.clock.now_ns();
         if now_ns > self.until_ns {
@@ -459,13 +459,13 @@ impl ServerMarks for Marks<'_> {
         Ok(self.told)
     }
 
-    fn wait(&mut self) -> Result<Told, Failure> {
-        self.hear(PATIENCE)
+    fn wait(&mut self) -> Result<Notice, Failure> {
+        self.receive_notice(PATIENCE)
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        self.told = Told::Nothing;
-        tell(self.control, &Message::Measuring)?;
+        self.told = Notice::Nothing;
+        send(self.control, &Message::Measuring)?;
         // Last before the first measured message, as at the client.
         self.observers.mark(Mark::First);
         Ok(())
@@ -477,13 +477,13 @@ impl ServerMarks for Marks<'_> {
             self.came_bytes = up_bytes;
             self.silence.since_ns = None;
         }
-        let Some(tells_at_ns) = &mut self.tells_at_ns else { return Ok(()) };
+        let Some(next_report_ns) = &mut self.next_report_ns else { return Ok(()) };
         let now_ns = self.clock.now_ns();
-        if now_ns < *tells_at_ns {
+        if now_ns < *next_report_ns {
             return Ok(());
         }
-        *tells_at_ns = now_ns + PROGRESS_NS;
+        *next_report_ns = now_ns + PROGRESS_NS;
         let progress = Progress { bytes_received: up_bytes, bytes_sent: down_bytes, ..Progress::default() };
-        tell(self.control, &Message::Progress(progress))
+        send(self.control, &Message::Progress(progress))
     }
 }

@@ -82,10 +82,10 @@ impl Server {
         let patience = self.patience;
         let agreed = agree(self.channel()?, patience);
         agreed.map_err(|error| self.explained(&error))?;
-        self.tell(&Message::Order(Box::new(EndOrder {
+        self.send(&Message::Order(Box::new(EndOrder {
             round: round.clone(),
             cookie: cookie.0,
-            tells_moved: false,
+            reports_progress: false,
         })))?;
         match self.receive()? {
             Message::Listening(address) => Ok(address),
@@ -106,7 +106,7 @@ impl Server {
         let mut took_ns = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
             let began_ns = clock.now_ns();
-            self.tell(&Message::Ping)?;
+            self.send(&Message::Ping)?;
             self.expect(&Message::Ping)?;
             took_ns.push(clock.now_ns().saturating_sub(began_ns));
         }
@@ -120,7 +120,7 @@ impl Server {
         let patience = self.patience;
         // It may have begun to measure after the client gave up waiting for that.
         let heard = receive_past(self.channel()?, patience, is_of_the_load);
-        match self.said(heard)? {
+        match self.checked(heard)? {
             Message::Report(report) => Ok(*report),
             other => Err(unexpected(&other)),
         }
@@ -132,7 +132,7 @@ impl Server {
     }
 
     /// Sends a message.
-    pub fn tell(&mut self, message: &Message) -> Result<(), Failure> {
+    pub fn send(&mut self, message: &Message) -> Result<(), Failure> {
         let told = self.channel()?.send(message);
         told.map_err(|error| self.explained(&error))
     }
@@ -145,10 +145,10 @@ impl Server {
 
     fn receive_within(&mut self, patience: Duration) -> Result<Message, Failure> {
         let heard = self.channel()?.receive(patience);
-        self.said(heard)
+        self.checked(heard)
     }
 
-    fn said(&mut self, heard: Result<Message, ControlError>) -> Result<Message, Failure> {
+    fn checked(&mut self, heard: Result<Message, ControlError>) -> Result<Message, Failure> {
         // Messages are in order: nothing follows the cause of a failure or an unreadable message.
         self.has_failed |= match &heard {
             Ok(message) => matches!(message, Message::Failed(_)),

@@ -11,7 +11,7 @@ use hairpin_model::{Failure, FailureKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::control::patience::{Waited, wait};
+use crate::control::patience::{WaitOutcome, wait};
 use crate::exit_status::exit_status;
 use crate::system::process;
 
@@ -98,9 +98,9 @@ impl TalkingChild {
     fn wait_within(&self, patience: Duration) -> Result<(), Failure> {
         let look = |at_most_ms| process::readable(self.words.get_ref().as_fd(), at_most_ms);
         match wait(patience, look) {
-            Ok(Waited::Ready) => Ok(()),
-            Ok(Waited::GivenUp) => Err(self.gone(FailureKind::Interrupted, "cannot be waited for")),
-            Ok(Waited::InVain) => {
+            Ok(WaitOutcome::Ready) => Ok(()),
+            Ok(WaitOutcome::GivenUp) => Err(self.gone(FailureKind::Interrupted, "cannot be waited for")),
+            Ok(WaitOutcome::TimedOut) => {
                 Err(self.gone(FailureKind::TimedOut, &format!("sent nothing for {} ms", patience.as_millis())))
             }
             Err(error) => Err(unheard(self.name, &error)),
@@ -156,14 +156,14 @@ pub(crate) fn limit(error: &io::Error) -> &'static str {
 }
 
 /// Receives the order, in the child.
-pub(crate) fn hear_order<Order: DeserializeOwned>() -> Result<Order, String> {
+pub(crate) fn receive_order<Order: DeserializeOwned>() -> Result<Order, String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|error| format!("cannot read the order: {error}"))?;
     serde_json::from_str(&line).map_err(|error| format!("cannot read the order: {error}"))
 }
 
 /// Sends a message, in the child.
-pub(crate) fn say(word: &impl Serialize) {
+pub(crate) fn send(word: &impl Serialize) {
     let mut line = serde_json::to_string(word).expect("a word has only string keys");
     line.push('\n');
     let mut output = io::stdout().lock();

@@ -22,14 +22,14 @@ pub(crate) struct Drops {
     is_emulated: bool,
     is_across: bool,
     /// `None` if an interface is unknown.
-    watched: Option<Watched>,
+    watched: Option<InterfaceFilter>,
     before: Reading,
     after: Reading,
 }
 
 /// The interfaces that count.
 #[derive(Clone, Debug, PartialEq)]
-enum Watched {
+enum InterfaceFilter {
     All,
     /// These, by index and name.
     These(BTreeMap<u32, String>),
@@ -49,11 +49,11 @@ impl Observer for Drops {
     fn mark(&mut self, mark: Mark<'_>) {
         let Mark::Load(wires) = mark else { return };
         self.watched = if self.is_emulated {
-            Some(Watched::All)
+            Some(InterfaceFilter::All)
         } else if self.is_across {
             interfaces_of(wires)
         } else {
-            Some(Watched::These([(LOOPBACK_INDEX, "lo".to_owned())].into()))
+            Some(InterfaceFilter::These([(LOOPBACK_INDEX, "lo".to_owned())].into()))
         };
         self.before = read(self.watched.as_ref());
     }
@@ -74,11 +74,11 @@ impl Observer for Drops {
 }
 
 /// Reads the counters of the calling thread's network namespace.
-fn read(watched: Option<&Watched>) -> Reading {
+fn read(watched: Option<&InterfaceFilter>) -> Reading {
     let interfaces: Vec<_> = match watched {
         None => return [None; 2],
-        Some(Watched::All) => vec![(None, None)],
-        Some(Watched::These(these)) => {
+        Some(InterfaceFilter::All) => vec![(None, None)],
+        Some(InterfaceFilter::These(these)) => {
             these.iter().map(|(index, name)| (Some(*index), Some(name.as_str()))).collect()
         }
     };
@@ -88,13 +88,13 @@ fn read(watched: Option<&Watched>) -> Reading {
     [by_qdiscs.ok(), interfaces.iter().map(|(_, name)| netstat::received_and_dropped(*name)).sum()]
 }
 
-fn interfaces_of(wires: &[Box<dyn Wire>]) -> Option<Watched> {
+fn interfaces_of(wires: &[Box<dyn Wire>]) -> Option<InterfaceFilter> {
     let addresses: BTreeSet<IpAddr> = wires.iter().map(|wire| own_address(&**wire)).collect::<Option<_>>()?;
     let interface = |address: IpAddr| {
         let name = interface::name_of(address)?;
         Some((u32::try_from(Interface::named(&name).ok()?.index).ok()?, name))
     };
-    addresses.into_iter().map(interface).collect::<Option<_>>().map(Watched::These)
+    addresses.into_iter().map(interface).collect::<Option<_>>().map(InterfaceFilter::These)
 }
 
 fn own_address(wire: &dyn Wire) -> Option<IpAddr> {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn this_kernel_counts_both() {
-        let read = read(Some(&Watched::All));
+        let read = read(Some(&InterfaceFilter::All));
         assert!(read.iter().all(Option::is_some), "{read:?}");
     }
 
@@ -139,7 +139,7 @@ mod tests {
             let wires = addresses.iter().map(|address| Box::new(At(address)) as Box<dyn Wire>);
             interfaces_of(&wires.collect::<Vec<_>>())
         };
-        let loopback = Some(Watched::These([(LOOPBACK_INDEX, "lo".to_owned())].into()));
+        let loopback = Some(InterfaceFilter::These([(LOOPBACK_INDEX, "lo".to_owned())].into()));
         assert_eq!([of(&["127.0.0.1:7"]), of(&["127.0.0.1:7", "127.0.0.1:9"])], [loopback.clone(), loopback]);
         assert_eq!(
             [of(&["203.0.113.9:7"]), of(&["@unix"]), of(&["127.0.0.1:7", "203.0.113.9:7"])],

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use hairpin_transports::received::IpHeader;
-use hairpin_transports::{Connection, Handed, Listener, Setup, Transport, TransportError};
+use hairpin_transports::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -23,9 +23,9 @@ pub type Sockets = OwnedFd;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// See [`Handed::Accepted`].
+    /// See [`PassedSocket::Accepted`].
     Accepted,
-    /// See [`Handed::Confirmed`].
+    /// See [`PassedSocket::Confirmed`].
     Confirmed(Option<IpHeader>),
 }
 
@@ -63,7 +63,7 @@ pub fn hand(to: &UnixStream, sort: Sort, socket: BorrowedFd<'_>) -> io::Result<(
 }
 
 /// Receives the next socket, which must be available; `None` if the other process is gone.
-fn taken(from: &UnixStream) -> io::Result<Option<Handed>> {
+fn taken(from: &UnixStream) -> io::Result<Option<PassedSocket>> {
     let (mut message, mut socket) = ([0; MESSAGE_BYTES], None::<OwnedFd>);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -75,8 +75,10 @@ fn taken(from: &UnixStream) -> io::Result<Option<Handed>> {
     }
     match (received.bytes, Sort::of(message), socket) {
         (0, ..) => Ok(None),
-        (MESSAGE_BYTES, Some(Sort::Accepted), Some(socket)) => Ok(Some(Handed::Accepted(socket))),
-        (MESSAGE_BYTES, Some(Sort::Confirmed(header)), Some(socket)) => Ok(Some(Handed::Confirmed(socket, header))),
+        (MESSAGE_BYTES, Some(Sort::Accepted), Some(socket)) => Ok(Some(PassedSocket::Accepted(socket))),
+        (MESSAGE_BYTES, Some(Sort::Confirmed(header)), Some(socket)) => {
+            Ok(Some(PassedSocket::Confirmed(socket, header)))
+        }
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no socket came with the message")),
     }
 }
@@ -136,14 +138,16 @@ mod tests {
         let [(near, far), (mut one, other)] = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
         hand(&near, Sort::Accepted, other.as_fd()).unwrap();
         drop(other);
-        let Some(Handed::Accepted(socket)) = taken(&far).unwrap() else { panic!("it is an accepted one") };
+        let Some(PassedSocket::Accepted(socket)) = taken(&far).unwrap() else { panic!("it is an accepted one") };
         one.write_all(b"x").unwrap();
         let mut byte = [0];
         UnixStream::from(socket).read_exact(&mut byte).unwrap();
         assert_eq!(byte, *b"x");
         for header in [None, Some(IpHeader { ttl: 57, traffic_class: 0xb9 })] {
             hand(&near, Sort::Confirmed(header), one.as_fd()).unwrap();
-            let Some(Handed::Confirmed(_, came)) = taken(&far).unwrap() else { panic!("it is a confirmed one") };
+            let Some(PassedSocket::Confirmed(_, came)) = taken(&far).unwrap() else {
+                panic!("it is a confirmed one")
+            };
             assert_eq!(came, header);
         }
         (&near).write_all(&[1, 0, 0, 0]).unwrap();

@@ -4,7 +4,7 @@ use hairpin_model::round::Purpose;
 use hairpin_model::trace::End;
 use hairpin_model::{Binding, Card, Case};
 
-use super::round::{OwnClock, Watch};
+use super::round::{OwnClock, TraceObserver};
 use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::RealClock;
 
@@ -16,7 +16,7 @@ pub(crate) struct TracedRound {
     case: Case,
     binding: Binding,
     has_own_clock: bool,
-    watch: Option<Watch>,
+    watch: Option<TraceObserver>,
     own_clock: Option<OwnClock>,
 }
 
@@ -32,7 +32,7 @@ impl Observer for TracedRound {
         match mark {
             Mark::Opening { address: Some(address), server_namespace, .. } => {
                 let to = (address, self.binding);
-                self.watch = Some(Watch::begin(self.clock, &self.card, &self.case, to, server_namespace));
+                self.watch = Some(TraceObserver::begin(self.clock, &self.card, &self.case, to, server_namespace));
             }
             Mark::Load(_) if self.has_own_clock => self.own_clock = Some(OwnClock::begin(self.clock)),
             _ => {}
@@ -40,7 +40,7 @@ impl Observer for TracedRound {
     }
 
     fn report(self: Box<Self>, Observations { report, watched, .. }: &mut Observations) {
-        *watched = self.watch.map(Watch::end);
+        *watched = self.watch.map(TraceObserver::end);
         if let Some(own_clock) = self.own_clock {
             report.trace = report.trace.take().map(|trace| Box::new(own_clock.place(*trace)));
         }

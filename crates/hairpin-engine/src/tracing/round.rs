@@ -39,7 +39,7 @@ impl OwnClock {
 const LOOPBACK: &str = "lo";
 
 /// Observes a round from before its connection opens until after it is closed.
-pub struct Watch {
+pub struct TraceObserver {
     clock: RealClock,
     before: Bracket,
     origin_ns: u64,
@@ -53,7 +53,7 @@ enum Capturing {
     BothEnds(Live, Live),
 }
 
-impl Watch {
+impl TraceObserver {
     /// Begins just before the case's connect call to `address` with that binding; the trace's times count from the
     /// return of this call. With a link the calling thread is in the client's network namespace, and `server` is the
     /// server's.
@@ -72,21 +72,21 @@ impl Watch {
     }
 
     /// Ends after the connection is closed at both ends, and before the link between them ends.
-    pub fn end(self) -> Watched {
+    pub fn end(self) -> TraceObservations {
         let captured = self.capture.and_then(Capturing::finish);
         let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
-        Watched { origin_ns: self.origin_ns, captured, map }
+        TraceObservations { origin_ns: self.origin_ns, captured, map }
     }
 }
 
 /// The observations of a round.
-pub struct Watched {
+pub struct TraceObservations {
     origin_ns: u64,
     captured: Result<(Captured, Option<Captured>), WhyNot>,
     map: RealtimeMap,
 }
 
-impl Watched {
+impl TraceObservations {
     /// Assembles the trace; `client` and `server` are the results of [`super::wire::TracingWire::finish`]. Returns the
     /// trace, and the packets as a pcapng file if they were captured.
     pub fn trace(self, client: EndTrace, server: EndTrace, about: &TraceInput<'_>) -> (RoundTrace, Option<Vec<u8>>) {

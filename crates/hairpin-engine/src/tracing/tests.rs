@@ -14,7 +14,7 @@ use super::Observed;
 use super::wire::TracingWire;
 use hairpin_loops::clock::{Clock, ManualClock};
 use hairpin_loops::marks::Alone;
-use hairpin_loops::scripted::{Act, Made, ScriptedWire};
+use hairpin_loops::scripted::{Act, ScriptedCall, ScriptedWire};
 use hairpin_loops::{Client, ClientResult, run_client};
 
 const TIMEOUT_NS: u64 = 1_000_000;
@@ -31,7 +31,7 @@ fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
 }
 
 /// A round over a scripted wire whose calls take 10 ns.
-fn travel(order: &RoundOrder) -> (ClientResult, Option<EndTrace>, Vec<Made>) {
+fn travel(order: &RoundOrder) -> (ClientResult, Option<EndTrace>, Vec<ScriptedCall>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let request = usize::try_from(order.case.primary().load.size_bytes()).unwrap();
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);

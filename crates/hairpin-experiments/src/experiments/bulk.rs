@@ -90,7 +90,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         asked.streams.len(),
     ];
     asked.circumstances.refuse_too_many(&own)?;
-    selection::sieved(&candidates, capabilities, |card| {
+    selection::possible_cases(&candidates, capabilities, |card| {
         let cases = asked.cases(card).into_iter();
         cases.map(|case| asked.lengths_of(&case).planned(case, knobs, capabilities)).collect()
     })

@@ -69,7 +69,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let own =
         [candidates.len(), asked.directions.len(), asked.sizes.len(), asked.batches.len(), asked.connections.len()];
     asked.circumstances.refuse_too_many(&own)?;
-    selection::sieved(&candidates, capabilities, |card| {
+    selection::possible_cases(&candidates, capabilities, |card| {
         let cases = asked.cases(card).into_iter();
         cases.map(|case| asked.lengths.planned(case, knobs, capabilities)).collect()
     })

@@ -103,7 +103,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         rates,
     ];
     asked.circumstances.refuse_too_many(&own)?;
-    selection::sieved(&candidates, capabilities, |card| {
+    selection::possible_cases(&candidates, capabilities, |card| {
         let cases = asked.cases(card, capabilities).into_iter();
         cases.map(|case| asked.lengths.planned(case, knobs, capabilities)).collect()
     })

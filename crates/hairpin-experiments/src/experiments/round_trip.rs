@@ -102,7 +102,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let (replies, rates) = (asked.reply_sizes.len().max(1), asked.rates_per_s.len().max(1));
     asked.circumstances.refuse_too_many(&[candidates.len(), asked.sizes.len(), replies, rates])?;
-    selection::sieved(&candidates, capabilities, |card| {
+    selection::possible_cases(&candidates, capabilities, |card| {
         asked.cases(card).into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
     })
 }

@@ -110,7 +110,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         candidates = selection::reaching(candidates, capabilities);
     }
     asked.circumstances.refuse_too_many(&[candidates.len(), asked.writes.len(), asked.remedies.len()])?;
-    let (planned, skipped) = selection::sieved(&candidates, capabilities, |card| {
+    let (planned, skipped) = selection::possible_cases(&candidates, capabilities, |card| {
         let cases = asked.cases(card, &asked.remedies_for(card, knobs));
         cases.into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
     })?;

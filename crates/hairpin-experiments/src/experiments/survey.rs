@@ -20,7 +20,7 @@ use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::links;
-use crate::selection::{self, Sieve};
+use crate::selection::{self, CaseCollector};
 use crate::sequence::Planned;
 use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED, TIMEOUT, refuse_across_hosts};
 use crate::warm_up::WARM_UP_NS;
@@ -48,7 +48,7 @@ pub enum Over {
 
 /// One line of the survey's table: the same case over some transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct SurveyLine {
     pub name: &'static str,
     pub over: Over,
     pub waiting: Waiting,
@@ -63,7 +63,7 @@ pub struct Line {
     pub why: &'static str,
 }
 
-const TOGETHER: Line = Line {
+const TOGETHER: SurveyLine = SurveyLine {
     name: "path",
     over: Over::All,
     waiting: Waiting::Block,
@@ -75,7 +75,7 @@ const TOGETHER: Line = Line {
     why: "the cost of the path itself, without waking a CPU",
 };
 
-const WAKING: Line = Line {
+const WAKING: SurveyLine = SurveyLine {
     name: "waking",
     over: Over::EchoHalves,
     placement: Placement::CrossCpu,
@@ -85,7 +85,7 @@ const WAKING: Line = Line {
     ..TOGETHER
 };
 
-const SPINNING: Line = Line {
+const SPINNING: SurveyLine = SurveyLine {
     name: "spinning",
     over: Over::EchoHalves,
     waiting: Waiting::Spin,
@@ -97,19 +97,19 @@ const SPINNING: Line = Line {
 };
 
 /// The survey's table.
-pub const LINES: &[Line] = &[
+pub const LINES: &[SurveyLine] = &[
     TOGETHER,
     WAKING,
     SPINNING,
-    Line { name: "spinning-kernel", over: Over::Kernel, placement: Placement::SameCpu, ..SPINNING },
-    Line {
+    SurveyLine { name: "spinning-kernel", over: Over::Kernel, placement: Placement::SameCpu, ..SPINNING },
+    SurveyLine {
         name: "kept-awake",
         over: Over::One,
         cpu_idle: CpuIdle::Shallow,
         why: "counter-experiment to `waking`: only the sleep of the CPUs is changed",
         ..WAKING
     },
-    Line {
+    SurveyLine {
         name: "again",
         over: Over::One,
         replicate: 1,
@@ -139,7 +139,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     refuse_across_hosts(knobs, capabilities)?;
     let (injected_fault, fault_in_replicate) =
         (knobs.value("injected-fault"), knobs.value::<InjectedFault>("replicate-fault"));
-    let mut sieve = Sieve::new(capabilities);
+    let mut sieve = CaseCollector::new(capabilities);
     let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
     candidates.retain(|candidate| candidate.card.in_survey);
     let runnable = sieve.runnable(&candidates);
@@ -158,7 +158,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 }
 
 /// The transports of a line. Those without its waiting mode are omitted silently; `hairpin list` shows them.
-fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
+fn over<'g>(line: &SurveyLine, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
     let ours = |candidate: &Candidate| candidate.card.answered_by == AnsweredBy::Server;
     let mut chosen: Vec<&Candidate> = match line.over {
         Over::All => runnable.to_vec(),
@@ -173,7 +173,7 @@ fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
     chosen
 }
 
-fn case(line: &Line, candidate: &Candidate, link: KnownLink, far: Option<&FarHost>) -> Case {
+fn case(line: &SurveyLine, candidate: &Candidate, link: KnownLink, far: Option<&FarHost>) -> Case {
     let mut case = Case::ping_pong(candidate.card.name).with(|changed| {
         changed.ends.waiting = line.waiting;
         changed.ends.placement = line.placement;
@@ -185,7 +185,7 @@ fn case(line: &Line, candidate: &Candidate, link: KnownLink, far: Option<&FarHos
     case
 }
 
-fn planned(line: &Line, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
+fn planned(line: &SurveyLine, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
     let travel_ns = links::travel_ns(&case, capabilities);
     let over_a_link = Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns));
     let extent = Extent::Count(links::count(line.count, travel_ns));

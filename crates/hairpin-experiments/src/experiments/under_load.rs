@@ -215,7 +215,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let own =
         [probes.len(), asked.sizes.len(), asked.rates.len().max(1), asked.loads.len(), asked.which_cpus.len().max(1)];
     asked.circumstances.refuse_too_many(&own)?;
-    selection::sieved(&probes, capabilities, |card| {
+    selection::possible_cases(&probes, capabilities, |card| {
         asked.cases(card, capabilities).into_iter().map(|case| asked.planned(case, knobs, capabilities)).collect()
     })
 }

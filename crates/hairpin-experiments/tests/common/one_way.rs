@@ -36,7 +36,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let circumstances = Circumstances::read(knobs, capabilities, |_| true)?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
     let planned = |case| Planned::of(case, Extent::Count(2), Extent::Count(20), knobs, capabilities);
-    selection::sieved(&candidates, capabilities, |card: &Card| {
+    selection::possible_cases(&candidates, capabilities, |card: &Card| {
         let case = Case::of(Flow::stream(card.name, 100, Direction::Down));
         circumstances.at_their_places(&[case], card).into_iter().map(planned).collect()
     })

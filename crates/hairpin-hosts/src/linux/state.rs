@@ -13,7 +13,7 @@ use crate::dial::now_unix_s;
 use crate::identity::Identity;
 use crate::proof::ticket_id;
 use crate::protocol::Base64;
-use crate::serve::Taken;
+use crate::serve::AcceptedTicket;
 use crate::ticket::Secret;
 
 const KEY: &str = "server-key.json";
@@ -84,14 +84,14 @@ impl State {
     ///
     /// # Errors
     /// There are no random bytes, or the ticket cannot be written.
-    pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<Taken> {
+    pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<AcceptedTicket> {
         let mut secret = [0; 16];
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let secret = Secret(secret);
         let id = ticket_id(&secret);
         let kept = Kept { secret: Base64(secret.0.to_vec()), expires_unix_s, limits };
         write(&self.ticket(&id), &serde_json::to_string(&kept).expect("it has only string keys"))?;
-        Ok(Taken { id, secret, expires_unix_s, limits })
+        Ok(AcceptedTicket { id, secret, expires_unix_s, limits })
     }
 
     /// The tickets that have not expired. Removes the files of those that expired long ago; recent ones stay, since the
@@ -99,11 +99,11 @@ impl State {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn tickets(&self) -> io::Result<Vec<Taken>> {
+    pub fn tickets(&self) -> io::Result<Vec<AcceptedTicket>> {
         self.tickets_at(now_unix_s())
     }
 
-    fn tickets_at(&self, now: u64) -> io::Result<Vec<Taken>> {
+    fn tickets_at(&self, now: u64) -> io::Result<Vec<AcceptedTicket>> {
         let mut tickets = Vec::new();
         for entry in fs::read_dir(self.0.join(TICKETS))?.take(MAX_TICKETS) {
             let path = entry?.path();
@@ -122,7 +122,7 @@ impl State {
     ///
     /// # Errors
     /// Its file cannot be read.
-    pub fn taken(&self, id: &str) -> io::Result<Option<Taken>> {
+    pub fn taken(&self, id: &str) -> io::Result<Option<AcceptedTicket>> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -159,10 +159,10 @@ fn is_id(id: &str) -> bool {
 }
 
 /// Parses the file of a ticket.
-fn taken(text: &str) -> Option<Taken> {
+fn taken(text: &str) -> Option<AcceptedTicket> {
     let Kept { secret, expires_unix_s, limits } = serde_json::from_str(text).ok()?;
     let secret = Secret(<[u8; 16]>::try_from(secret.0.as_slice()).ok()?);
-    Some(Taken { id: ticket_id(&secret), secret, expires_unix_s, limits })
+    Some(AcceptedTicket { id: ticket_id(&secret), secret, expires_unix_s, limits })
 }
 
 /// Creates a folder for its user alone, if missing.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wants {
+pub(crate) enum WaitFor {
     /// Only closing and errors, which are always reported.
     Nothing,
     Input,
@@ -16,20 +16,20 @@ pub(crate) enum Wants {
 }
 
 /// Waits for one descriptor, at most `at_most`. Returns whether it is ready. A signal ends the wait early.
-pub(crate) fn wait_for(file: &impl AsFd, wants: Wants, at_most: Duration) -> io::Result<bool> {
+pub(crate) fn wait_for(file: &impl AsFd, wants: WaitFor, at_most: Duration) -> io::Result<bool> {
     Ok(wait_any([(file.as_fd(), wants)].into_iter(), at_most)?.contains(&true))
 }
 
 /// Like [`wait_for`], for several. Returns which are ready.
 pub(crate) fn wait_any<'f>(
-    watched: impl Iterator<Item = (BorrowedFd<'f>, Wants)>,
+    watched: impl Iterator<Item = (BorrowedFd<'f>, WaitFor)>,
     at_most: Duration,
 ) -> io::Result<Vec<bool>> {
     let flags = |wants| match wants {
-        Wants::Nothing => PollFlags::empty(),
-        Wants::Input => PollFlags::IN,
-        Wants::Output => PollFlags::OUT,
-        Wants::Both => PollFlags::IN | PollFlags::OUT,
+        WaitFor::Nothing => PollFlags::empty(),
+        WaitFor::Input => PollFlags::IN,
+        WaitFor::Output => PollFlags::OUT,
+        WaitFor::Both => PollFlags::IN | PollFlags::OUT,
     };
     let mut watched: Vec<PollFd<'f>> =
         watched.map(|(file, wants)| PollFd::from_borrowed_fd(file, flags(wants))).collect();

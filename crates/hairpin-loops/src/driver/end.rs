@@ -9,7 +9,7 @@ use hairpin_transports::{Interest, Ready, Wire, WireSet};
 use super::states::SenderStates;
 use super::time_line::TimeLine;
 use super::times::TimesOfMessages;
-use super::{Counts, DriverError, Ended, LOOK_NS, Marks, Outcome, PROGRESS_NS, Transfer};
+use super::{Counts, DriverError, LOOK_NS, Marks, Outcome, PROGRESS_NS, StreamEnd, Transfer};
 use crate::clock::Clock;
 
 /// Calls on one wire before the clock is read and the other wires get a turn.
@@ -112,7 +112,7 @@ impl<'a, C: Clock> End<'a, C> {
             turn_began_ns: now_ns,
             time_line: TimeLine::default(),
             nonce,
-            states: SenderStates::begun(now_ns, keep_states),
+            states: SenderStates::new(now_ns, keep_states),
             pending: Pending::default(),
         })
     }
@@ -123,7 +123,7 @@ impl<'a, C: Clock> End<'a, C> {
         ready: &mut Vec<Ready>,
         until_ns: u64,
         marks: &mut dyn Marks,
-    ) -> Result<Option<Ended>, DriverError> {
+    ) -> Result<Option<StreamEnd>, DriverError> {
         match &mut self.waits {
             Waits::Together(set) => {
                 let left_ns = until_ns.saturating_sub(self.now_ns).min(LOOK_NS);
@@ -142,7 +142,7 @@ impl<'a, C: Clock> End<'a, C> {
     }
 
     /// Reports progress when it is due. Returns the reason to end, if any.
-    pub(super) fn attend(&mut self, marks: &mut dyn Marks) -> Option<Ended> {
+    pub(super) fn attend(&mut self, marks: &mut dyn Marks) -> Option<StreamEnd> {
         if self.now_ns >= self.next_look_ns {
             self.next_look_ns = self.now_ns.saturating_add(LOOK_NS);
             marks.look(self.now_ns);
@@ -155,9 +155,9 @@ impl<'a, C: Clock> End<'a, C> {
             }
         }
         if self.stop.load(Ordering::Relaxed) {
-            Some(Ended::Stopped)
+            Some(StreamEnd::Stopped)
         } else {
-            (self.now_ns >= self.deadline_ns).then_some(Ended::DeadlinePassed)
+            (self.now_ns >= self.deadline_ns).then_some(StreamEnd::DeadlinePassed)
         }
     }
 
@@ -230,7 +230,7 @@ impl<'a, C: Clock> End<'a, C> {
         Ok(())
     }
 
-    pub(super) fn outcome(mut self, ended: Ended) -> Outcome {
+    pub(super) fn outcome(mut self, ended: StreamEnd) -> Outcome {
         self.settle();
         let Self { wires, total, time_line, times, waits, states, .. } = self;
         let waits = if let Waits::Together(set) = waits { set.system_calls() } else { 0 };

@@ -139,11 +139,11 @@ pub struct Outcome {
     pub waits: u64,
     /// The state of a sender's first wire over time; empty if not requested.
     pub states: Vec<SenderState>,
-    pub ended: Ended,
+    pub ended: StreamEnd,
 }
 
 #[derive(Debug)]
-pub enum Ended {
+pub enum StreamEnd {
     /// Everything was sent; or everything that was sent arrived.
     Complete,
     /// Part of what was sent is lost: nothing arrived during the quiet time.

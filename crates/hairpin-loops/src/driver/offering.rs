@@ -14,7 +14,7 @@ use super::gaps::Gaps;
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
 use super::schedule::{Due, Schedule};
-use super::{Amount, Counts, DriverError, Ended, LOOK_NS, Marks, Outcome};
+use super::{Amount, Counts, DriverError, LOOK_NS, Marks, Outcome, StreamEnd};
 use crate::clock::Clock;
 
 /// The parameters of an end that sends at a rate.
@@ -93,12 +93,12 @@ impl<C: Clock> Offering<'_, C> {
         };
         let mut turns = (0..wires.len()).cycle();
         let ended = loop {
-            let Some(wire) = turns.next() else { break Ended::Complete };
+            let Some(wire) = turns.next() else { break StreamEnd::Complete };
             run.end.states.look(run.end.now_ns, &mut *wires[0]);
             match run.offer(schedule.next(), wire, &mut *wires[wire], marks) {
                 Ok(None) => {}
                 Ok(Some(ended)) => break ended,
-                Err(error) => break Ended::Failed(error),
+                Err(error) => break StreamEnd::Failed(error),
             }
         };
         let pacing = Some(run.gaps.error());
@@ -114,7 +114,7 @@ impl<C: Clock> Run<'_, C> {
         wire: usize,
         opened: &mut dyn Wire,
         marks: &mut dyn Marks,
-    ) -> Result<Option<Ended>, DriverError> {
+    ) -> Result<Option<StreamEnd>, DriverError> {
         let mut due_ns = self.began_ns.saturating_add(due.at_ns);
         let warm_up_ns = due_ns.max(self.end.now_ns);
         if self.phase == Phase::WarmUp && self.is_over(warm_up_ns, self.began_ns, self.order.warm_up) {
@@ -131,7 +131,7 @@ impl<C: Clock> Run<'_, C> {
         // A message that is late when the time is over is not sent.
         let latest_ns = due_ns.max(self.end.now_ns);
         if self.phase == Phase::Measured && self.is_over(latest_ns, self.measured_ns, self.order.amount) {
-            return Ok(Some(Ended::Complete));
+            return Ok(Some(StreamEnd::Complete));
         }
         if let Some(ended) = self.wait_until(due_ns, marks) {
             return Ok(Some(ended));
@@ -156,7 +156,7 @@ impl<C: Clock> Run<'_, C> {
     }
 
     /// Waits until a message is due. Returns the reason to end, if any.
-    fn wait_until(&mut self, due_ns: u64, marks: &mut dyn Marks) -> Option<Ended> {
+    fn wait_until(&mut self, due_ns: u64, marks: &mut dyn Marks) -> Option<StreamEnd> {
         loop {
             self.end.look();
             if let Some(ended) = self.end.attend(marks) {
@@ -180,7 +180,7 @@ impl<C: Clock> Run<'_, C> {
         wire: usize,
         opened: &mut dyn Wire,
         marks: &mut dyn Marks,
-    ) -> Result<Option<Ended>, DriverError> {
+    ) -> Result<Option<StreamEnd>, DriverError> {
         let size = self.order.size_bytes;
         let first = self.sequences[wire];
         let offer = Offer { phase: self.phase, first, count: 1, next_stamp: first, begun_at_ns: None };

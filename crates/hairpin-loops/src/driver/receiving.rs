@@ -10,7 +10,7 @@ use super::gaps::Gaps;
 use super::messages::{NEVER, nonce_of, stamp_every};
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, read, read_stamp, warm_up_bytes};
 use super::window::{Arrival, Window};
-use super::{Counts, DriverError, Ended, Marks, Outcome, Totals};
+use super::{Counts, DriverError, Marks, Outcome, StreamEnd, Totals};
 use crate::clock::Clock;
 
 pub struct Receiving<'a, C> {
@@ -42,7 +42,7 @@ pub struct Receiving<'a, C> {
 }
 
 /// The state of a wire between two receives.
-struct Lane {
+struct WireState {
     phase: Phase,
     /// Bytes received in this phase, for a byte stream.
     bytes: u64,
@@ -58,7 +58,7 @@ struct Lane {
 struct Run<'a, C> {
     order: &'a Receiving<'a, C>,
     end: End<'a, C>,
-    lanes: Vec<Lane>,
+    lanes: Vec<WireState>,
     open: usize,
     /// See [`stamp_every`]; [`NEVER`] if no message is stamped.
     stamp_every: u64,
@@ -90,7 +90,7 @@ impl<C: Clock> Receiving<'_, C> {
         };
         let end = End::new(about, wires)?;
         let last_news_ns = end.now_ns;
-        let lane = || Lane {
+        let lane = || WireState {
             phase: Phase::WarmUp,
             bytes: 0,
             next_stamp: 0,
@@ -126,7 +126,7 @@ impl<C: Clock> Receiving<'_, C> {
             let turns =
                 ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], &mut batch, marks));
             if let Err(error) = turns {
-                break Ended::Failed(error);
+                break StreamEnd::Failed(error);
             }
         };
         let pacing = run.gaps.take().map(Gaps::error);
@@ -136,7 +136,7 @@ impl<C: Clock> Receiving<'_, C> {
 
 impl<C: Clock> Run<'_, C> {
     /// Returns the reason to end if everything has arrived, or nothing more will.
-    fn is_over(&mut self, marks: &mut dyn Marks) -> Option<Ended> {
+    fn is_over(&mut self, marks: &mut dyn Marks) -> Option<StreamEnd> {
         if self.sent.is_none() {
             self.sent = marks.sent();
             if self.sent.is_some() {
@@ -153,7 +153,7 @@ impl<C: Clock> Run<'_, C> {
         let came = self.end.total.all();
         let all = |sent: Totals| came.messages_received >= sent.messages && came.bytes_received >= sent.bytes;
         if self.sent.is_some_and(all) {
-            return Some(Ended::Complete);
+            return Some(StreamEnd::Complete);
         }
         let is_quiet = self.end.now_ns.saturating_sub(self.last_news_ns) >= self.order.quiet_ns;
         let is_known = self.sent.is_some();
@@ -161,9 +161,9 @@ impl<C: Clock> Run<'_, C> {
             // The other end may close its wires before it is known how much it sent.
             Some(wire) if self.open == 0 && is_known || is_quiet && (is_known || self.open == 0) => {
                 let closed = DriverError::Wire { wire, source: WireError::Closed };
-                Some(if self.order.reliable || !is_known { Ended::Failed(closed) } else { Ended::Quiet })
+                Some(if self.order.reliable || !is_known { StreamEnd::Failed(closed) } else { StreamEnd::Quiet })
             }
-            _ => (is_quiet && is_known && !self.order.reliable).then_some(Ended::Quiet),
+            _ => (is_quiet && is_known && !self.order.reliable).then_some(StreamEnd::Quiet),
         }
     }
 

@@ -10,7 +10,7 @@ use hairpin_transports::{Interest, Repeated, Wire, WireError};
 use super::end::{End, EndParams, room_for};
 use super::messages::{Messages, Offer};
 use super::phase::Phase;
-use super::{Amount, Counts, DriverError, Ended, Marks, Outcome};
+use super::{Amount, Counts, DriverError, Marks, Outcome, StreamEnd};
 use crate::clock::Clock;
 
 pub struct Sending<'a, C> {
@@ -40,7 +40,7 @@ pub struct Sending<'a, C> {
 
 /// The state of a wire between two sends.
 #[derive(Clone, Copy)]
-struct Lane {
+struct WireState {
     phase: Phase,
     /// Messages completely sent in this phase. Never divided: a division costs a tenth of a small send.
     messages: u64,
@@ -53,7 +53,7 @@ struct Lane {
     is_done: bool,
 }
 
-impl Lane {
+impl WireState {
     const fn of(phase: Phase) -> Self {
         Self { phase, messages: 0, begun: 0, begun_at_ns: None, next_stamp: 0, is_done: false }
     }
@@ -64,7 +64,7 @@ struct Run<'a, C> {
     order: &'a Sending<'a, C>,
     size: u64,
     end: End<'a, C>,
-    lanes: Vec<Lane>,
+    lanes: Vec<WireState>,
     left: usize,
     messages: Messages,
     began_ns: u64,
@@ -93,7 +93,7 @@ impl<C: Clock> Sending<'_, C> {
             order: self,
             size: self.write_size_bytes as u64,
             end,
-            lanes: vec![Lane::of(Phase::WarmUp); wires.len()],
+            lanes: vec![WireState::of(Phase::WarmUp); wires.len()],
             left: wires.len(),
             messages,
             began_ns,
@@ -105,7 +105,7 @@ impl<C: Clock> Sending<'_, C> {
         }
         let ended = loop {
             if run.left == 0 {
-                break Ended::Complete;
+                break StreamEnd::Complete;
             }
             if let Some(ended) = run.end.wait(&mut ready, run.next_change_ns(), marks)? {
                 break ended;
@@ -116,7 +116,7 @@ impl<C: Clock> Sending<'_, C> {
             // A wire without room gets no turn, and may have nothing left to send.
             let turns = turns.and_then(|()| if run.is_time_over() { run.retire(wires, marks) } else { Ok(()) });
             if let Err(error) = turns {
-                break Ended::Failed(error);
+                break StreamEnd::Failed(error);
             }
         };
         if self.unchanging && !has_landed(wires) {
@@ -294,7 +294,7 @@ impl<C: Clock> Run<'_, C> {
             if lane.phase == Phase::Measured {
                 return Ok(false);
             }
-            self.lanes[wire] = Lane::of(Phase::Measured);
+            self.lanes[wire] = WireState::of(Phase::Measured);
             if self.order.source == Source::File {
                 self.load_file(wire, opened)?;
             }
@@ -313,7 +313,7 @@ impl<C: Clock> Run<'_, C> {
     }
 
     #[inline]
-    fn is_over(&self, lane: Lane) -> bool {
+    fn is_over(&self, lane: WireState) -> bool {
         let (amount, began_ns) = match lane.phase {
             Phase::WarmUp => (self.order.warm_up, self.began_ns),
             Phase::Measured => (self.order.amount, self.measured_ns.unwrap_or(self.end.now_ns)),

@@ -19,7 +19,7 @@ pub struct SenderStates {
 
 impl SenderStates {
     /// Starts with a load at `now_ns`; without `wanted` there will be no readings.
-    pub fn begun(now_ns: u64, wanted: bool) -> Self {
+    pub fn new(now_ns: u64, wanted: bool) -> Self {
         let states = Vec::with_capacity(if wanted { MAX_READINGS } else { 0 });
         let next_ns = if wanted { now_ns } else { u64::MAX };
         Self { began_ns: now_ns, next_ns, apart_ns: FIRST_APART_NS, states }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn readings_are_bounded_and_stay_even() {
-        let mut states = SenderStates::begun(1_000, true);
+        let mut states = SenderStates::new(1_000, true);
         for number in 0..=MAX_READINGS as u64 {
             states.note(SenderState { at_ns: number, ..SenderState::default() });
         }

@@ -145,7 +145,7 @@ fn a_message_that_finds_no_room_is_sent_in_parts_and_in_order() {
     let (outcome, bytes) =
         offered(Arrivals::Fixed, Amount::Count(2), Scripted { sends, ..Scripted::default() }, false);
     assert_eq!((outcome.total.measured.full, outcome.total.measured.bytes_sent), (3, 64));
-    assert!(matches!(outcome.ended, Ended::Complete));
+    assert!(matches!(outcome.ended, StreamEnd::Complete));
     let stamps: Vec<u64> =
         bytes.chunks(32).map(|message| phase::read_stamp(message[..8].try_into().unwrap())).collect();
     assert_eq!(stamps, [0, 1000, 2000, 3000]);
@@ -180,7 +180,7 @@ fn an_open_loop_by_time_ends_with_the_time_and_sends_nothing_after_it() {
     let (outcome, _) = offered(Arrivals::Fixed, Amount::DurationNs(10_000), slow, true);
     // The warm-up ends at 8 us, late; measured are 8 us to 18 us, and calls end at 12, 16 and 20 us.
     assert_eq!(outcome.total.measured.messages_sent, 3);
-    assert!(matches!(outcome.ended, Ended::Complete));
+    assert!(matches!(outcome.ended, StreamEnd::Complete));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn refused_messages_count_as_sent_and_as_refused() {
     assert_eq!((all.messages_sent, all.refused, bytes.len()), (5, 2, 3 * 32));
     let refused = Scripted { refuses: VecDeque::from([true]), ..Scripted::default() };
     let (outcome, _) = offered(Arrivals::Fixed, Amount::Count(1), refused, false);
-    let failed = matches!(outcome.ended, Ended::Failed(DriverError::Wire { source: WireError::Refused, .. }));
+    let failed = matches!(outcome.ended, StreamEnd::Failed(DriverError::Wire { source: WireError::Refused, .. }));
     assert!(failed, "a stream loses nothing: {:?}", outcome.ended);
 }
 
@@ -215,7 +215,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
         stop: &AtomicBool::new(false),
     };
     let outcome = sending.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
-    assert!(matches!(outcome.ended, Ended::Complete), "{:?}", outcome.ended);
+    assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
     assert_eq!(outcome.total.measured.messages_sent, 200);
     let bytes = taken.lock().unwrap().clone();
     assert_eq!(bytes.len(), 210 * size);
@@ -284,7 +284,7 @@ fn received(size: usize, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> 
     };
     let totals = Totals { messages: 210, bytes: bytes.len() as u64 };
     let outcome = receiving.run(&mut [Box::new(wire)], &mut Quiet(Some(totals))).unwrap();
-    assert!(matches!(outcome.ended, Ended::Complete), "{:?}", outcome.ended);
+    assert!(matches!(outcome.ended, StreamEnd::Complete), "{:?}", outcome.ended);
     outcome.times.reported()
 }
 

@@ -7,7 +7,7 @@ use super::BulkOrder;
 use crate::driver::states::SenderStates;
 use crate::driver::time_line::TimeLine;
 use crate::driver::times::TimesOfMessages;
-use crate::driver::{Counts, Ended, Outcome, Transfer};
+use crate::driver::{Counts, Outcome, StreamEnd, Transfer};
 
 /// The load at its sender or receiver.
 pub(super) struct Bulk {
@@ -23,7 +23,7 @@ pub(super) struct Bulk {
 
 impl Bulk {
     pub(super) fn new(order: BulkOrder, sends: bool) -> Self {
-        let (total, time_line, states) = (Transfer::default(), TimeLine::default(), SenderStates::begun(0, false));
+        let (total, time_line, states) = (Transfer::default(), TimeLine::default(), SenderStates::new(0, false));
         Self { order, sends, began_ns: None, has_ended: false, total, time_line, states }
     }
 
@@ -32,7 +32,7 @@ impl Bulk {
         let begins = self.began_ns.is_none();
         if begins {
             self.began_ns = Some(now_ns);
-            self.states = SenderStates::begun(now_ns, self.sends);
+            self.states = SenderStates::new(now_ns, self.sends);
         }
         begins
     }
@@ -60,7 +60,7 @@ impl Bulk {
         }
     }
 
-    pub(super) fn came(&mut self, is_measured: bool, bytes: u64, now_ns: u64) {
+    pub(super) fn on_bytes(&mut self, is_measured: bool, bytes: u64, now_ns: u64) {
         self.count(is_measured, Counts { bytes_received: bytes, ..Counts::default() }, now_ns);
     }
 
@@ -99,7 +99,7 @@ impl Bulk {
             pacing: None,
             waits: 0,
             states: states.ended(),
-            ended: Ended::Complete,
+            ended: StreamEnd::Complete,
         };
         outcome.streamed(sends)
     }

@@ -8,7 +8,7 @@ use hairpin_model::{Failure, FailureKind};
 use hairpin_transports::{Wire, WireError};
 
 use super::bulk::Bulk;
-use super::frames::{Came, Incoming, Kind, Outgoing, ReadError};
+use super::frames::{FrameKind, Incoming, Outgoing, ReadError, ReceivedFrame};
 use super::{BulkEnd, BulkOrder, LOOK_NS, Waits, broken};
 use crate::client::{Client, is_done, recorder};
 use crate::client_result::ClientResult;
@@ -22,7 +22,7 @@ use crate::recorder::{Recorder, Stamps};
 use crate::tally::Tally;
 
 #[derive(Clone, Copy, Debug)]
-struct Flying {
+struct InFlight {
     sequence: u64,
     due_ns: u64,
     /// When the kernel took its first byte; `None` before that.
@@ -35,7 +35,7 @@ struct Shared<'a, C> {
     message: Message,
     recorder: Recorder,
     tally: Tally,
-    flying: VecDeque<Flying>,
+    flying: VecDeque<InFlight>,
     out: Outgoing,
     bulk: Bulk,
     answers: Vec<Vec<u8>>,
@@ -131,18 +131,18 @@ impl<'a, C: Clock> Shared<'a, C> {
 
     fn due(&mut self, sequence: u64, due_ns: u64, measured: bool) {
         self.message.number(sequence);
-        self.out.push(Kind::Message, self.message.request(), Some(sequence));
-        self.flying.push_back(Flying { sequence, due_ns, sent_ns: None, measured });
+        self.out.push(FrameKind::Message, self.message.request(), Some(sequence));
+        self.flying.push_back(InFlight { sequence, due_ns, sent_ns: None, measured });
         *(if measured { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
     }
 
     /// Begins the load once, here or at the server, and announces its end here.
     fn begin_load(&mut self, now_ns: u64) {
         if self.bulk.begin(now_ns) && !self.bulk.sends {
-            self.out.push(Kind::Begin, &[], None);
+            self.out.push(FrameKind::Begin, &[], None);
         }
         if self.bulk.ends(now_ns) {
-            self.out.push(Kind::End, &[], None);
+            self.out.push(FrameKind::End, &[], None);
         }
     }
 
@@ -164,10 +164,10 @@ impl<'a, C: Clock> Shared<'a, C> {
         let Self { answers, bulk, client, .. } = self;
         let mut unexpected = None;
         let read = incoming.read(wire, &mut |came| match came {
-            Came::Bulk { measured, bytes } => bulk.came(measured, bytes, client.clock.now_ns()),
-            Came::Whole(Kind::Answer, bytes) => answers.push(bytes.to_vec()),
-            Came::Whole(Kind::End, _) if !bulk.sends => bulk.has_ended = true,
-            Came::Whole(kind, _) => unexpected = Some(kind),
+            ReceivedFrame::Bulk { measured, bytes } => bulk.on_bytes(measured, bytes, client.clock.now_ns()),
+            ReceivedFrame::Whole(FrameKind::Answer, bytes) => answers.push(bytes.to_vec()),
+            ReceivedFrame::Whole(FrameKind::End, _) if !bulk.sends => bulk.has_ended = true,
+            ReceivedFrame::Whole(kind, _) => unexpected = Some(kind),
         });
         let came = read.map_err(|error| unreadable(&error))?;
         if let Some(kind) = unexpected {
@@ -186,7 +186,7 @@ impl<'a, C: Clock> Shared<'a, C> {
 
     /// Answers arrive in the order of their messages.
     fn answered(&mut self, reply: &[u8], received_ns: u64) -> Result<(), Failure> {
-        let Some(Flying { sequence, due_ns, sent_ns, measured }) = self.flying.pop_front() else {
+        let Some(InFlight { sequence, due_ns, sent_ns, measured }) = self.flying.pop_front() else {
             return garbage(0, "there was no such message", true);
         };
         self.message.number(sequence);
@@ -204,7 +204,7 @@ impl<'a, C: Clock> Shared<'a, C> {
 
     /// Records the unanswered messages as lost.
     fn give_up(&mut self) {
-        for Flying { sequence, due_ns, sent_ns, measured } in self.flying.drain(..) {
+        for InFlight { sequence, due_ns, sent_ns, measured } in self.flying.drain(..) {
             let sent_ns = sent_ns.unwrap_or(due_ns);
             let lost = Stamps { sequence, due_ns, sent_ns, received_ns: 0, fate: Fate::Lost };
             self.recorder.record_as(lost, measured);

@@ -16,7 +16,7 @@ const MAX_BULK_BYTES: usize = 16 << 20;
 const READ_BYTES: usize = 256 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     Message = 1,
     Answer = 2,
     RampData = 3,
@@ -28,7 +28,7 @@ pub enum Kind {
     End = 6,
 }
 
-impl Kind {
+impl FrameKind {
     const ALL: [Self; 6] = [Self::Message, Self::Answer, Self::RampData, Self::Data, Self::Begin, Self::End];
 
     pub fn is_bulk(self) -> bool {
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-pub fn frame(kind: Kind, bytes: &[u8]) -> Vec<u8> {
+pub fn frame(kind: FrameKind, bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("frames are at most 16 MiB");
     let mut frame = vec![kind as u8, 0, 0, 0];
     frame.extend(length.to_le_bytes());
@@ -81,13 +81,13 @@ impl Outgoing {
         let bytes = patterned(write_size_bytes);
         Self {
             messages: VecDeque::with_capacity(1024),
-            bulk: [Kind::RampData, Kind::Data].map(|kind| frame(kind, &bytes)),
+            bulk: [FrameKind::RampData, FrameKind::Data].map(|kind| frame(kind, &bytes)),
             begun: None,
         }
     }
 
     /// Queues a frame; that of a message has its number.
-    pub fn push(&mut self, kind: Kind, bytes: &[u8], number: Option<u64>) {
+    pub fn push(&mut self, kind: FrameKind, bytes: &[u8], number: Option<u64>) {
         self.messages.push_back((frame(kind, bytes), number));
     }
 
@@ -136,7 +136,7 @@ impl Outgoing {
 
 /// Received frames.
 #[derive(Debug)]
-pub enum Came<'b> {
+pub enum ReceivedFrame<'b> {
     /// Bytes of bulk data, measured or of the ramp.
     Bulk {
         measured: bool,
@@ -144,7 +144,7 @@ pub enum Came<'b> {
         bytes: u64,
     },
     /// A whole frame of another kind.
-    Whole(Kind, &'b [u8]),
+    Whole(FrameKind, &'b [u8]),
 }
 
 /// Frames being read, one at a time.
@@ -152,7 +152,7 @@ pub struct Incoming {
     buffer: Vec<u8>,
     head: Vec<u8>,
     /// The kind of the frame whose head has arrived, and the number of its missing bytes.
-    open: Option<(Kind, usize)>,
+    open: Option<(FrameKind, usize)>,
     body: Vec<u8>,
 }
 
@@ -175,7 +175,7 @@ pub enum ReadError {
 
 impl Incoming {
     /// Reads with one call; false if there is nothing.
-    pub fn read(&mut self, wire: &mut dyn Wire, each: &mut dyn FnMut(Came<'_>)) -> Result<bool, ReadError> {
+    pub fn read(&mut self, wire: &mut dyn Wire, each: &mut dyn FnMut(ReceivedFrame<'_>)) -> Result<bool, ReadError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let answer = match wire.try_receive(&mut buffer) {
             Ok(Some(length)) => self.take(&buffer[..length], each).map(|()| true).map_err(ReadError::from),
@@ -187,7 +187,7 @@ impl Incoming {
     }
 
     /// Parses received bytes.
-    pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Came<'_>)) -> Result<(), NoFrame> {
+    pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(ReceivedFrame<'_>)) -> Result<(), NoFrame> {
         while !bytes.is_empty() {
             let Some((kind, left)) = self.open else {
                 let (head, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES - self.head.len()));
@@ -204,7 +204,7 @@ impl Incoming {
             bytes = rest;
             self.open = Some((kind, left - own.len()));
             if kind.is_bulk() {
-                each(Came::Bulk { measured: kind == Kind::Data, bytes: own.len() as u64 });
+                each(ReceivedFrame::Bulk { measured: kind == FrameKind::Data, bytes: own.len() as u64 });
             } else {
                 self.body.extend_from_slice(own);
             }
@@ -213,18 +213,18 @@ impl Incoming {
         Ok(())
     }
 
-    fn close_if_whole(&mut self, each: &mut dyn FnMut(Came<'_>)) {
+    fn close_if_whole(&mut self, each: &mut dyn FnMut(ReceivedFrame<'_>)) {
         let Some((kind, 0)) = self.open else { return };
         if !kind.is_bulk() {
-            each(Came::Whole(kind, &self.body));
+            each(ReceivedFrame::Whole(kind, &self.body));
         }
         self.body.clear();
         self.open = None;
     }
 }
 
-fn opened(head: &[u8]) -> Result<(Kind, usize), NoFrame> {
-    let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == head[0]).ok_or(NoFrame("an unknown kind"))?;
+fn opened(head: &[u8]) -> Result<(FrameKind, usize), NoFrame> {
+    let kind = FrameKind::ALL.into_iter().find(|kind| *kind as u8 == head[0]).ok_or(NoFrame("an unknown kind"))?;
     if head[1..4] != [0, 0, 0] {
         return Err(NoFrame("a head with bytes that are not zero"));
     }

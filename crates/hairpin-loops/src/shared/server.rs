@@ -5,10 +5,10 @@ use hairpin_transports::Wire;
 
 use super::bulk::Bulk;
 use super::client::{is_closed, unreadable};
-use super::frames::{Came, Incoming, Kind, Outgoing};
+use super::frames::{FrameKind, Incoming, Outgoing, ReceivedFrame};
 use super::{BulkOrder, LOOK_NS, Waits, broken};
 use crate::clock::Clock;
-use crate::marks::{ServerMarks, Told};
+use crate::marks::{Notice, ServerMarks};
 use crate::message::patterned;
 
 /// Maximum number and bytes of answers that wait for a client that does not read them.
@@ -35,27 +35,27 @@ pub fn run<C: Clock>(
             let (came_bytes, sent_bytes) = bulk.moved_bytes();
             marks.moved(came_bytes + messages_bytes, sent_bytes + answers * reply_size as u64)?;
             match marks.look()? {
-                Told::Stop => break,
-                Told::Measure if !measuring => {
+                Notice::Stop => break,
+                Notice::Measure if !measuring => {
                     marks.begin()?;
                     measuring = true;
                 }
-                Told::Measure | Told::Nothing => {}
+                Notice::Measure | Notice::Nothing => {}
             }
         }
         let mut unexpected = None;
         let read = incoming.read(wire, &mut |came| match came {
-            Came::Bulk { measured, bytes } => bulk.came(measured, bytes, clock.now_ns()),
-            Came::Whole(Kind::Message, bytes) => {
+            ReceivedFrame::Bulk { measured, bytes } => bulk.on_bytes(measured, bytes, clock.now_ns()),
+            ReceivedFrame::Whole(FrameKind::Message, bytes) => {
                 let common = bytes.len().min(reply.len());
                 reply[..common].copy_from_slice(&bytes[..common]);
                 messages_bytes += bytes.len() as u64;
                 answers += 1;
-                out.push(Kind::Answer, &reply, None);
+                out.push(FrameKind::Answer, &reply, None);
             }
-            Came::Whole(Kind::Begin, _) if bulk.sends && bulk.begin(now_ns) => {}
-            Came::Whole(Kind::End, _) if !bulk.sends => bulk.has_ended = true,
-            Came::Whole(kind, _) => unexpected = Some(kind),
+            ReceivedFrame::Whole(FrameKind::Begin, _) if bulk.sends && bulk.begin(now_ns) => {}
+            ReceivedFrame::Whole(FrameKind::End, _) if !bulk.sends => bulk.has_ended = true,
+            ReceivedFrame::Whole(kind, _) => unexpected = Some(kind),
         });
         let came = match read {
             Ok(came) => came,
@@ -77,7 +77,7 @@ pub fn run<C: Clock>(
             ));
         }
         if bulk.ends(now_ns) {
-            out.push(Kind::End, &[], None);
+            out.push(FrameKind::End, &[], None);
         }
         let written = out.write(wire, bulk.phase(now_ns)).map_err(|error| broken("write to", &error))?;
         bulk.wrote(written.bulk_frames, clock.now_ns());

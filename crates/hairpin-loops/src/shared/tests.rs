@@ -4,13 +4,13 @@ use hairpin_model::Received;
 use proptest::prelude::*;
 
 use super::bulk::Bulk;
-use super::frames::{Came, HEAD_BYTES, Incoming, Kind, frame};
+use super::frames::{FrameKind, HEAD_BYTES, Incoming, ReceivedFrame, frame};
 use super::{BulkOrder, frames};
 
 const ORDER: BulkOrder = BulkOrder { write_size_bytes: 100, goes_up: true, ramp_ns: 10, loaded_ns: 20 };
 
 /// Bulk bytes of the ramp and measured, and the whole frames.
-type Taken = ([u64; 2], Vec<(Kind, Vec<u8>)>);
+type Taken = ([u64; 2], Vec<(FrameKind, Vec<u8>)>);
 
 /// The result of these bytes, received in pieces of that size.
 fn taken(bytes: &[u8], piece: usize) -> Result<Taken, frames::NoFrame> {
@@ -18,8 +18,8 @@ fn taken(bytes: &[u8], piece: usize) -> Result<Taken, frames::NoFrame> {
     let (mut bulk, mut whole) = ([0; 2], Vec::new());
     for piece in bytes.chunks(piece) {
         incoming.take(piece, &mut |came| match came {
-            Came::Bulk { measured, bytes } => bulk[usize::from(measured)] += bytes,
-            Came::Whole(kind, body) => whole.push((kind, body.to_vec())),
+            ReceivedFrame::Bulk { measured, bytes } => bulk[usize::from(measured)] += bytes,
+            ReceivedFrame::Whole(kind, body) => whole.push((kind, body.to_vec())),
         })?;
     }
     Ok((bulk, whole))
@@ -28,16 +28,20 @@ fn taken(bytes: &[u8], piece: usize) -> Result<Taken, frames::NoFrame> {
 #[test]
 fn frames_are_read_wherever_they_are_split() {
     let all = [
-        frame(Kind::RampData, &[7; 30]),
-        frame(Kind::Message, b"number"),
-        frame(Kind::Data, &[7; 50]),
-        frame(Kind::End, &[]),
-        frame(Kind::Answer, b"answer"),
+        frame(FrameKind::RampData, &[7; 30]),
+        frame(FrameKind::Message, b"number"),
+        frame(FrameKind::Data, &[7; 50]),
+        frame(FrameKind::End, &[]),
+        frame(FrameKind::Answer, b"answer"),
     ]
     .concat();
     let expected = (
         [30, 50],
-        vec![(Kind::Message, b"number".to_vec()), (Kind::End, Vec::new()), (Kind::Answer, b"answer".to_vec())],
+        vec![
+            (FrameKind::Message, b"number".to_vec()),
+            (FrameKind::End, Vec::new()),
+            (FrameKind::Answer, b"answer".to_vec()),
+        ],
     );
     for piece in 1..=all.len() {
         assert_eq!(taken(&all, piece).unwrap(), expected, "pieces of {piece}");
@@ -48,9 +52,9 @@ fn frames_are_read_wherever_they_are_split() {
 fn bytes_that_are_not_frames_are_refused() {
     let head = |kind: u8, length: u32| [&[kind, 0, 0, 0][..], &length.to_le_bytes()].concat();
     assert!(taken(&head(0, 1), 1).is_err() && taken(&head(7, 1), 1).is_err());
-    assert!(taken(&head(Kind::Message as u8, (1 << 20) + 1), 8).is_err());
-    assert!(taken(&head(Kind::Data as u8, (16 << 20) + 1), 8).is_err());
-    assert!(taken(&[Kind::End as u8, 1, 0, 0, 0, 0, 0, 0], 8).is_err());
+    assert!(taken(&head(FrameKind::Message as u8, (1 << 20) + 1), 8).is_err());
+    assert!(taken(&head(FrameKind::Data as u8, (16 << 20) + 1), 8).is_err());
+    assert!(taken(&[FrameKind::End as u8, 1, 0, 0, 0, 0, 0, 0], 8).is_err());
 }
 
 proptest! {
@@ -86,9 +90,9 @@ fn a_load_has_a_ramp_and_a_measured_part_and_ends_once() {
 #[test]
 fn a_receiver_counts_what_came_after_the_first_measured_bytes() {
     let mut received = Bulk::new(ORDER, false);
-    received.came(false, 300, 1_000_000);
-    received.came(true, 150, 4_000_000);
-    received.came(true, 250, 6_500_000);
+    received.on_bytes(false, 300, 1_000_000);
+    received.on_bytes(true, 150, 4_000_000);
+    received.on_bytes(true, 250, 6_500_000);
     let end = received.ended();
     assert_eq!((end.received, end.warm_up_received), (4, 3));
     let Received { bytes, bytes_after_first, over_ns, warm_up_intervals, interval_bytes, .. } = end.arrivals.unwrap();

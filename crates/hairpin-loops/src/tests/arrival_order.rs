@@ -1,7 +1,7 @@
 //! Duplicates and order of datagrams between two hosts, at either end.
 
 use hairpin_model::case::PathKind;
-use hairpin_model::{Across, Case, Extent, Load, RoundOrder};
+use hairpin_model::{Case, Extent, Load, RemotePath, RoundOrder};
 
 use super::super::arrival_order::ArrivalOrder;
 use super::super::echo::Echo;
@@ -13,7 +13,7 @@ use super::{TIMEOUT_NS, order, travel};
 use crate::clock::ManualClock;
 
 fn across(case: &mut Case) {
-    case.path.across = Some(Across { kind: PathKind::Hosts, host: "far".to_owned(), fallback: None });
+    case.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "far".to_owned(), fallback: None });
 }
 
 fn between_hosts(load: Load, count: u64, warm_up: u64) -> RoundOrder {

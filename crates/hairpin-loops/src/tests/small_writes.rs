@@ -11,7 +11,7 @@ use hairpin_transports::{Segments, Stream, Wire, WireError};
 
 use super::super::echo::Echo;
 use super::super::marks::Alone;
-use super::super::scripted::{Act, Made, ScriptedWire};
+use super::super::scripted::{Act, ScriptedCall, ScriptedWire};
 use super::super::{Client, ClientResult, run_client};
 use super::TIMEOUT_NS;
 use crate::clock::{Clock, ManualClock};
@@ -36,7 +36,7 @@ fn wire(order: &RoundOrder, clock: &ManualClock, acts: &[Act]) -> ScriptedWire {
     wire.in_pieces(size(order.case.primary().load.size_bytes()), size(order.case.primary().load.reply_size_bytes()))
 }
 
-fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<ClientResult, Failure>, Vec<(u64, Made)>) {
+fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<ClientResult, Failure>, Vec<(u64, ScriptedCall)>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = wire(order, &clock, acts);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, phases: None, stop: &stop };
@@ -44,7 +44,7 @@ fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<ClientResult, Failure>, V
     (client_result, wire.made().to_vec())
 }
 
-fn calls(exchange: Exchange) -> Vec<Made> {
+fn calls(exchange: Exchange) -> Vec<ScriptedCall> {
     let (client_result, made) = travel(&order(exchange, 1, 0), &[Act::After(100)]);
     assert_eq!(client_result.unwrap().tally.received, 1);
     made.into_iter().map(|(_, made)| made).collect()
@@ -52,7 +52,7 @@ fn calls(exchange: Exchange) -> Vec<Made> {
 
 #[test]
 fn every_remedy_makes_its_own_calls_and_no_other() {
-    use Made::{More, Receive, Send, Set, Vectored};
+    use ScriptedCall::{More, Receive, Send, Set, Vectored};
     let cork = |on| Set(OptionName::Cork, on);
     let of = |remedy| calls(exchange("1,3,2x4", remedy));
     let plain = [Send(1), Send(3), Send(4), Send(4), Receive(4)];
@@ -78,7 +78,7 @@ fn copied_writes_have_the_sizes_of_the_model() {
         let exchange = exchange("1,3,2x4,2", Remedy::Batch(together));
         let written: Vec<u64> = calls(exchange.clone())
             .into_iter()
-            .filter_map(|made| if let Made::Send(size) = made { Some(size as u64) } else { None })
+            .filter_map(|made| if let ScriptedCall::Send(size) = made { Some(size as u64) } else { None })
             .collect();
         assert_eq!(written, exchange.sizes_written());
     }
@@ -138,11 +138,11 @@ fn gaps_are_no_lateness_of_the_answer() {
 
 #[test]
 fn requests_in_flight_are_all_written_before_an_answer_is_read() {
-    use Made::{Receive, Send};
+    use ScriptedCall::{Receive, Send};
     let exchange = Exchange { pipeline: 3, ..exchange("2x2", Remedy::Default) };
     let (client_result, made) = travel(&order(exchange, 4, 2), &[Act::After(100)]);
     let client_result = client_result.unwrap();
-    let made: Vec<Made> = made.into_iter().map(|(_, made)| made).collect();
+    let made: Vec<ScriptedCall> = made.into_iter().map(|(_, made)| made).collect();
     let window = |requests: usize| [vec![Send(2); 2 * requests], vec![Receive(4); requests]].concat();
     // A window is never longer than the rest of its phase.
     assert_eq!(made, [window(2), window(3), window(1)].concat());
@@ -225,20 +225,20 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
 
 /// A server's wire: its request arrives in two pieces, twice, and then the client closes.
 #[derive(Default)]
-struct InPieces(Vec<Made>);
+struct InPieces(Vec<ScriptedCall>);
 
 impl Wire for InPieces {
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
-        self.0.push(Made::Send(message.len()));
+        self.0.push(ScriptedCall::Send(message.len()));
         Ok(())
     }
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
-        let reads = self.0.iter().filter(|made| matches!(made, Made::Receive(_))).count();
+        let reads = self.0.iter().filter(|made| matches!(made, ScriptedCall::Receive(_))).count();
         if reads == 4 {
             return Err(WireError::Closed);
         }
         let bytes = into.len().min(5);
-        self.0.push(Made::Receive(bytes));
+        self.0.push(ScriptedCall::Receive(bytes));
         Ok(bytes)
     }
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
@@ -263,7 +263,7 @@ impl Stream for InPieces {
         parts.iter().try_for_each(|part| self.send(part))
     }
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
-        self.0.push(Made::Set(option, on));
+        self.0.push(ScriptedCall::Set(option, on));
         Ok(())
     }
     fn segments(&self) -> Option<Segments> {
@@ -273,7 +273,7 @@ impl Stream for InPieces {
 
 #[test]
 fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_each() {
-    use Made::{Receive, Send, Set};
+    use ScriptedCall::{Receive, Send, Set};
     let made = |remedy| {
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
         let clock = ManualClock::default();

@@ -51,7 +51,7 @@ const STEPS: &[Upgrade] =
     &[Upgrade { run: from_1::run, round: from_1::round }, Upgrade { run: from_2::run, round: from_2::round }];
 
 /// Parses a text of that format; `lift` selects the part of each step.
-fn lifted<T: DeserializeOwned>(
+fn upgraded<T: DeserializeOwned>(
     text: &[u8],
     format: u32,
     lift: fn(&Upgrade) -> fn(&mut Value),
@@ -77,7 +77,7 @@ const NOT_OF_ITS_CASE: &str = "the results are not those of the flows of their c
 /// # Errors
 /// It is not a round of that format.
 pub fn round(line: &[u8], format: u32) -> serde_json::Result<RoundRecord> {
-    let record: RoundRecord = lifted(line, format, |step| step.round)?;
+    let record: RoundRecord = upgraded(line, format, |step| step.round)?;
     if record.is_of_its_case() { Ok(record) } else { Err(serde_json::Error::custom(NOT_OF_ITS_CASE)) }
 }
 
@@ -92,7 +92,7 @@ pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
         return Err(LoadError::Newer(format));
     }
     let shape = |source| LoadError::Shape { format, source };
-    let mut run: Run = lifted(text.as_bytes(), format, |step| step.run).map_err(shape)?;
+    let mut run: Run = upgraded(text.as_bytes(), format, |step| step.run).map_err(shape)?;
     if !run.cases.iter().all(CaseSummary::is_of_its_case) {
         return Err(shape(serde_json::Error::custom(NOT_OF_ITS_CASE)));
     }

@@ -6,12 +6,12 @@ use hairpin_model::{CaseSummary, quantities};
 
 use super::plot::{Frame, Place, Point, legend, log_scale, measured_scale, side_by_side};
 use super::quantity::Quantity;
-use super::series::Looks;
+use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Series, varied};
 use crate::page_text::tied;
 
 /// `None` if no series has two sizes.
-pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let places = blocks.rows().filter_map(place).flat_map(Place::values);
     let y = log_scale(places, "goodput (log scale)", 8, |value| Quantity::Goodput.tick(value))?;
     let label = |bytes: f64| tied(&quantities::bytes(bytes));

@@ -6,14 +6,14 @@ use hairpin_model::CaseSummary;
 
 use super::plot::{Frame, Place, Point, legend, log_scale, side_by_side};
 use super::quantity::Quantity;
-use super::series::Looks;
-use crate::one_way::{Blocks, Series, Stand};
+use super::series::SeriesStyle;
+use crate::one_way::{Blocks, Panel, Series};
 
 /// Maximum points of a plot with labels.
 const MAX_LABELS: usize = 12;
 
 /// `None` if no series has two batches with a latency.
-pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let both: Vec<(Place, Place)> = blocks.rows().filter_map(places).collect();
     let rate_title = "messages received per second (log scale)";
     let rates = both.iter().flat_map(|(x, _)| x.values());
@@ -21,7 +21,7 @@ pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Opt
     let latencies = both.iter().flat_map(|(_, y)| y.values());
     let y = log_scale(latencies, "one-way latency, p50 (log scale)", 8, |value| Quantity::Latency.tick(value))?;
     let frame = Frame { blocks, looks, x: &x, y: &y };
-    let point = |stand: &Stand<'_>, series: &Series<'_>, row: &CaseSummary| {
+    let point = |stand: &Panel<'_>, series: &Series<'_>, row: &CaseSummary| {
         let (x, y) = places(row)?;
         let batch = row.case.primary().load.batch();
         let words = format!(

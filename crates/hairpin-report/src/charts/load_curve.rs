@@ -6,14 +6,14 @@ use hairpin_model::{CaseSummary, Figure, Knee};
 
 use super::plot::{Curve, Frame, Place, Point, legend, log_scale, side_by_side};
 use super::quantity::Quantity;
-use super::series::Looks;
+use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Series, varied};
 
 /// The two charts; `None` if no series has two rates.
 pub(crate) fn charts(
     knees: &[Knee],
     blocks: &Blocks<'_>,
-    looks: &BTreeMap<String, Looks>,
+    looks: &BTreeMap<String, SeriesStyle>,
 ) -> Option<(String, Option<String>)> {
     let rate = |value: f64| Quantity::Rate.tick(value);
     let valid = || blocks.rows().filter(|row| row.valid);
@@ -82,7 +82,7 @@ fn latency_plots(frame: &Frame<'_>) -> Vec<(String, String)> {
             let words = format!("{}: one-way {name} {figure}", offered_words(series, row));
             Some(Point { x: Place::bare(varied(row)), y, words, label: String::new(), ring: false })
         });
-        Curve { looks: Looks { dash, ..curve.looks }, ..curve }
+        Curve { looks: SeriesStyle { dash, ..curve.looks }, ..curve }
     };
     frame.plots("One-way latency, p50 and p99, by messages offered per second", &[], |_, series| {
         vec![

@@ -7,7 +7,7 @@ use hairpin_model::{FlowSummary, Ledger, quantities};
 
 use super::over_time::legend;
 use super::svg::{escape, percent};
-use crate::one_way::{Blocks, Stand};
+use crate::one_way::{Blocks, Panel};
 use crate::page_text::tied;
 
 /// Known causes and their colours; unknown ones follow.
@@ -18,7 +18,7 @@ const UNEXPLAINED: &str = "unexplained";
 
 /// `None` if fewer than two cases sent anything, or none lost anything.
 pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
-    let flows = |stand: &Stand<'_>| -> Vec<Lane> {
+    let flows = |stand: &Panel<'_>| -> Vec<Lane> {
         let rows = stand.series.iter().flat_map(|series| &series.rows);
         let lanes = rows.flat_map(|row| {
             let lane =

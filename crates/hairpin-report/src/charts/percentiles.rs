@@ -8,7 +8,7 @@ use hairpin_model::ladder::{self};
 use hairpin_model::{CaseSummary, CurvePoint, Group, Run, quantities};
 
 use super::axis::{Axis, Nines, Tick};
-use super::series::Looks;
+use super::series::SeriesStyle;
 use super::svg::{down, escape, invalid_not_drawn, percent, trimmed};
 use crate::one_way::Shared;
 use crate::page_text::tied;
@@ -24,7 +24,7 @@ const STEPS: f64 = 2000.0;
 /// the scale for all others.
 ///
 /// Few curves are shown at first (see [`shown_at_first`]); the legend shows the others.
-pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Run) -> Option<String> {
+pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, run: &Run) -> Option<String> {
     let (rows, invalid): (Vec<&CaseSummary>, Vec<&CaseSummary>) = group
         .rows
         .iter()
@@ -35,7 +35,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     let name = |row: &CaseSummary| shared.row_words(row).join(" ");
     let shown = shown_at_first(&rows, run);
     let lines = rows.iter().zip(&shown).flat_map(|(row, shown)| {
-        let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
+        let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(SeriesStyle { colour: 0, dash: 0 });
         lines(row, &name(row), looks, *shown)
     });
     let lines: Vec<Curve<'_>> = lines.collect();
@@ -71,19 +71,19 @@ struct Curve<'r> {
     phase: &'static str,
     points: &'r [CurvePoint],
     samples: u64,
-    looks: Looks,
+    looks: SeriesStyle,
     shown: bool,
 }
 
 /// The curve of a case; under load also that of its idle phase.
-fn lines<'r>(row: &'r CaseSummary, name: &str, looks: Looks, shown: bool) -> Vec<Curve<'r>> {
+fn lines<'r>(row: &'r CaseSummary, name: &str, looks: SeriesStyle, shown: bool) -> Vec<Curve<'r>> {
     let flow = row.primary();
     let line = |phase, points, samples, looks| Curve { name: name.to_owned(), phase, points, samples, looks, shown };
     let Some(under_load) = &row.under_load else { return vec![line("", &flow.curve, flow.samples, looks)] };
     let idle = &under_load.phases.idle.probe;
     let all = [
         line(", loaded", &flow.curve, flow.samples, looks),
-        line(", idle", &idle.curve, idle.samples, Looks { dash: IDLE_DASH, ..looks }),
+        line(", idle", &idle.curve, idle.samples, SeriesStyle { dash: IDLE_DASH, ..looks }),
     ];
     all.into_iter().filter(|line| points(line.points).next().is_some()).collect()
 }
@@ -226,13 +226,13 @@ impl Curve<'_> {
 pub(crate) fn legend(
     rows: &[&CaseSummary],
     shown: &[bool],
-    looks: &BTreeMap<String, Looks>,
+    looks: &BTreeMap<String, SeriesStyle>,
     names: &Shared,
 ) -> String {
     let mut html = String::from("<ul class=\"legend\">");
     for (row, pressed) in rows.iter().zip(shown) {
         let name = ladder::row_name(row);
-        let looks = looks.get(&name).copied().unwrap_or(Looks { colour: 0, dash: 0 });
+        let looks = looks.get(&name).copied().unwrap_or(SeriesStyle { colour: 0, dash: 0 });
         let shown = escape(&names.row_words(row).join(" "));
         let _ = write!(
             html,
@@ -247,7 +247,7 @@ pub(crate) fn legend(
 }
 
 /// A short piece of the curve with its mark.
-pub(crate) fn swatch(looks: Looks) -> String {
+pub(crate) fn swatch(looks: SeriesStyle) -> String {
     format!(
         "<svg class=\"swatch\" width=\"26\" height=\"12\" aria-hidden=\"true\"><line x1=\"0\" x2=\"26\" y1=\"6\" \
          y2=\"6\"/><use href=\"#m{}\" x=\"13\" y=\"6\"/></svg>",

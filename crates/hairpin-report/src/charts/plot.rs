@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::{CaseSummary, Figure, Run};
 
 use super::axis::{Axis, Tick};
 use super::percentiles::swatch;
-use super::series::Looks;
+use super::series::SeriesStyle;
 use super::svg::{down, escape, percent, trimmed};
-use crate::one_way::{Blocks, Series, Stand};
+use crate::one_way::{Blocks, Panel, Series};
 
 /// Height of a plot, in pixels.
 const HEIGHT: f64 = 260.0;
@@ -41,7 +41,7 @@ pub(super) struct Point {
 }
 
 pub(super) struct Curve {
-    pub(super) looks: Looks,
+    pub(super) looks: SeriesStyle,
     pub(super) points: Vec<Point>,
 }
 
@@ -58,7 +58,7 @@ struct Plot<'p> {
 /// The frame of plots side by side, one per stand.
 pub(super) struct Frame<'p> {
     pub(super) blocks: &'p Blocks<'p>,
-    pub(super) looks: &'p BTreeMap<String, Looks>,
+    pub(super) looks: &'p BTreeMap<String, SeriesStyle>,
     pub(super) x: &'p Scale,
     pub(super) y: &'p Scale,
 }
@@ -74,9 +74,9 @@ impl Frame<'_> {
         &self,
         described: &str,
         behind: &[(f64, f64)],
-        curves: impl Fn(&Stand<'_>, &Series<'_>) -> Vec<Curve>,
+        curves: impl Fn(&Panel<'_>, &Series<'_>) -> Vec<Curve>,
     ) -> Vec<(String, String)> {
-        let plot = |stand: &Stand<'_>| {
+        let plot = |stand: &Panel<'_>| {
             let curves: Vec<Curve> = stand.series.iter().flat_map(|series| curves(stand, series)).collect();
             let described = format!("{described}, {}", stand.title);
             let plot = Plot { described, x: self.x, y: self.y, curves, behind };
@@ -146,7 +146,7 @@ impl Plot<'_> {
         format!("{},{}", trimmed(self.x.axis.place(x) * STEPS), trimmed((1.0 - self.y.axis.place(y)) * STEPS))
     }
 
-    fn point(&self, html: &mut String, point: &Point, looks: Looks) {
+    fn point(&self, html: &mut String, point: &Point, looks: SeriesStyle) {
         let across = |value: f64| percent(self.x.axis.place(value));
         let up = |value: f64| down(self.y.axis.place(value), HEIGHT);
         let (x, y) = (across(point.x.value), up(point.y.value));
@@ -233,21 +233,25 @@ pub(super) fn log_scale(
 }
 
 /// The looks of each series of the blocks, by its words, in plan order as on the other charts.
-pub(crate) fn looks_of(run: &Run, blocks: &Blocks<'_>) -> BTreeMap<String, Looks> {
+pub(crate) fn looks_of(run: &Run, blocks: &Blocks<'_>) -> BTreeMap<String, SeriesStyle> {
     let mut looks = BTreeMap::new();
-    for row in run.cases.iter().filter(|row| Kind::of(&row.case) == blocks.kind && row.case.replicate == 0) {
+    for row in run.cases.iter().filter(|row| CaseKind::of(&row.case) == blocks.kind && row.case.replicate == 0) {
         let next = looks.len();
-        looks.entry(blocks.shared.series(row).join(" ")).or_insert_with(|| Looks::numbered(next));
+        looks.entry(blocks.shared.series(row).join(" ")).or_insert_with(|| SeriesStyle::numbered(next));
     }
     looks
 }
 
-pub(super) fn looks_in(looks: &BTreeMap<String, Looks>, series: &Series<'_>) -> Looks {
-    looks.get(&series.words.join(" ")).copied().unwrap_or(Looks::numbered(0))
+pub(super) fn looks_in(looks: &BTreeMap<String, SeriesStyle>, series: &Series<'_>) -> SeriesStyle {
+    looks.get(&series.words.join(" ")).copied().unwrap_or(SeriesStyle::numbered(0))
 }
 
-pub(crate) fn legend(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>, more: &[(String, String)]) -> String {
-    let mut names: Vec<(&String, &Looks)> = looks.iter().collect();
+pub(crate) fn legend(
+    blocks: &Blocks<'_>,
+    looks: &BTreeMap<String, SeriesStyle>,
+    more: &[(String, String)],
+) -> String {
+    let mut names: Vec<(&String, &SeriesStyle)> = looks.iter().collect();
     names.sort_by_key(|(_, looks)| (looks.dash, looks.colour));
     let is_drawn = |name: &str| {
         let mut all = blocks.all.iter().flat_map(|stand| &stand.series);

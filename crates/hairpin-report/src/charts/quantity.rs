@@ -1,6 +1,6 @@
 //! The quantity that ranks a case: latency; for message rates messages per second; for streams goodput.
 
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::{CaseSummary, Figure, RoundPoint, quantities};
 
 use crate::page_text::tied;
@@ -16,12 +16,12 @@ pub(crate) enum Quantity {
 }
 
 impl Quantity {
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn of(kind: CaseKind) -> Self {
         match kind {
             // The offered rate is given; the latency is measured.
-            Kind::RoundTrips | Kind::Exchanges | Kind::Offered | Kind::UnderLoad => Self::Latency,
-            Kind::Messages => Self::Rate,
-            Kind::Streams => Self::Goodput,
+            CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Offered | CaseKind::UnderLoad => Self::Latency,
+            CaseKind::Messages => Self::Rate,
+            CaseKind::Streams => Self::Goodput,
         }
     }
 

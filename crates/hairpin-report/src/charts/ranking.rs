@@ -4,20 +4,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::{CaseSummary, Figure, Group, Run};
 
 use super::axis::{Axis, Tick};
 use super::quantity::Quantity;
-use super::series::Looks;
+use super::series::SeriesStyle;
 use super::svg::{escape, percent};
 use crate::one_way::Shared;
 
 /// The chart of all groups of that quantity; `None` if no case has a figure of it.
-pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<String> {
+pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, SeriesStyle>, quantity: Quantity) -> Option<String> {
     let groups = ladder::groups(&run.cases);
     // Latencies at different offered rates are not ranked: the load curve has them.
-    let is_ranked = |kind: Kind| Quantity::of(kind) == quantity && kind != Kind::Offered;
+    let is_ranked = |kind: CaseKind| Quantity::of(kind) == quantity && kind != CaseKind::Offered;
     let groups = || groups.iter().filter(|group| is_ranked(group.kind));
     let rows = groups().flat_map(|group| &group.rows).filter(|row| value_of(quantity, row).is_some());
     let axis = Axis::log(rows.flat_map(|row| marks(quantity, row)))?;
@@ -48,7 +48,7 @@ struct Lanes<'l> {
     quantity: Quantity,
     axis: Axis,
     grid: String,
-    looks: &'l BTreeMap<String, Looks>,
+    looks: &'l BTreeMap<String, SeriesStyle>,
     shared: Shared,
 }
 

@@ -6,11 +6,11 @@ use hairpin_model::{CaseSummary, quantities};
 
 use super::plot::{Frame, Place, Point, legend, log_scale, measured_scale, side_by_side};
 use super::quantity::Quantity;
-use super::series::Looks;
+use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Series, varied};
 
 /// `None` if no series has two batches.
-pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let places = blocks.rows().filter_map(place).flat_map(Place::values);
     let y = log_scale(places, "messages received per second (log scale)", 8, |value| Quantity::Rate.tick(value))?;
     let x = measured_scale(&blocks.varied(), "messages per call (log scale)", |batch| batch.to_string())?;

@@ -12,7 +12,7 @@ use hairpin_model::{CaseSummary, Figure, Group, RoundPoint};
 use super::axis::Axis;
 use super::percentiles::swatch;
 use super::quantity::Quantity;
-use super::series::Looks;
+use super::series::SeriesStyle;
 use super::svg::{down, escape, percent, trimmed};
 use crate::one_way::Shared;
 use crate::page_text::tied;
@@ -29,18 +29,18 @@ const INSIDE: f64 = 7.0;
 const SLOWED: usize = 1;
 
 /// Shared by the panels of a group: the quantity, the time axis, and the blocks.
-struct Course {
+struct PanelAxes {
     quantity: Quantity,
     time: Axis,
     bands: String,
 }
 
 /// The panels of one group and their legend; `None` if no case has a round.
-pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, shared: &Shared) -> Option<String> {
-    let course = Course::of(group)?;
+pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, shared: &Shared) -> Option<String> {
+    let course = PanelAxes::of(group)?;
     let mut html = String::from("<div class=\"panels\">");
     for row in &group.rows {
-        let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
+        let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(SeriesStyle { colour: 0, dash: 0 });
         html.push_str(&course.panel(row, &shared.row_words(row).join(" "), looks).unwrap_or_default());
     }
     html.push_str("</div>");
@@ -48,7 +48,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, shared: 
     Some(html)
 }
 
-impl Course {
+impl PanelAxes {
     /// The time axis begins with the first round of the group and ends with its last.
     fn of(group: &Group<'_>) -> Option<Self> {
         let quantity = Quantity::of(group.kind);
@@ -64,7 +64,7 @@ impl Course {
         Some(Self { quantity, bands: bands(&begins, &time), time })
     }
 
-    fn panel(&self, row: &CaseSummary, name: &str, looks: Looks) -> Option<String> {
+    fn panel(&self, row: &CaseSummary, name: &str, looks: SeriesStyle) -> Option<String> {
         let value = |point: &RoundPoint| self.quantity.of_round(point);
         let centre = self
             .quantity
@@ -134,7 +134,7 @@ impl Course {
     }
 
     /// The mark of a round: with a ring if the machine was slowed, and with a cross at the top if messages were lost.
-    fn mark(&self, point: &RoundPoint, axis: &Axis, looks: Looks) -> String {
+    fn mark(&self, point: &RoundPoint, axis: &Axis, looks: SeriesStyle) -> String {
         let Some(value) = self.quantity.of_round(point) else { return String::new() };
         let at = tied(&quantities::duration(point.started_ns as f64));
         let mut words = format!("round {}, block {}, at {at}: ", point.number, point.block);

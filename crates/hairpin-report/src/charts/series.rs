@@ -13,14 +13,14 @@ pub(crate) const DASHES: usize = 4;
 
 /// The appearance of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Looks {
+pub(crate) struct SeriesStyle {
     /// Colour and mark, from 0.
     pub(crate) colour: usize,
     /// Dash, from 0 (solid); marks of dashed series are hollow.
     pub(crate) dash: usize,
 }
 
-impl Looks {
+impl SeriesStyle {
     /// Colours first, then dashes.
     pub(crate) fn numbered(number: usize) -> Self {
         Self { colour: number % COLOURS, dash: number / COLOURS % DASHES }
@@ -35,7 +35,7 @@ impl Looks {
 /// Looks by [`ladder::row_name`]. Up to eight names have a colour each. Beyond that, related transports share a colour
 /// and differ by dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`; if too many are related, colours repeat.
 /// Cases of one series of one-way loads always share the colour that the series has on its own charts.
-pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
+pub(crate) fn assign(run: &Run) -> BTreeMap<String, SeriesStyle> {
     let shared = Shared::of(run.cases.iter());
     let is_one_way = run.cases.iter().any(|row| row.case.primary().load.is_one_way());
     let mut names: Vec<(String, String)> = Vec::new();
@@ -43,7 +43,7 @@ pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
         let name = ladder::row_name(row);
         if !names.iter().any(|(known, _)| *known == name) {
             let of_series = row.case.primary().load.is_one_way().then(|| shared.series(row).join(" "));
-            names.push((name, of_series.unwrap_or_else(|| kin(&row.case.primary().transport))));
+            names.push((name, of_series.unwrap_or_else(|| family(&row.case.primary().transport))));
         }
     }
     let mut members: Vec<(String, usize)> = Vec::new();
@@ -53,23 +53,23 @@ pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
             members.push((kin.clone(), 0));
             members.len() - 1
         });
-        by_kin.push(Looks { colour: place, dash: members[place].1 });
+        by_kin.push(SeriesStyle { colour: place, dash: members[place].1 });
         members[place].1 += 1;
     }
     let kin_suffice = members.len() <= COLOURS && members.iter().all(|(_, count)| *count <= DASHES);
     let looks = |(place, (name, _)): (usize, (String, String))| {
         if is_one_way {
-            let Looks { colour, dash } = by_kin[place];
-            return (name, Looks { colour: colour % COLOURS, dash: dash % DASHES });
+            let SeriesStyle { colour, dash } = by_kin[place];
+            return (name, SeriesStyle { colour: colour % COLOURS, dash: dash % DASHES });
         }
-        let each = Looks::numbered(place);
+        let each = SeriesStyle::numbered(place);
         (name, if by_kin.len() > COLOURS && kin_suffice { by_kin[place] } else { each })
     };
     names.into_iter().enumerate().map(looks).collect()
 }
 
 /// `unix` of `unix-stream`, `tcp` of `tcp6`.
-fn kin(transport: &str) -> String {
+fn family(transport: &str) -> String {
     let first = transport.split('-').next().unwrap_or(transport);
     first.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned()
 }

@@ -13,7 +13,7 @@ use hairpin_model::{CaseSummary, TimeSequence, Wait};
 
 use super::svg::{escape, trimmed};
 use crate::page_text::{filled, tied};
-use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
+use crate::time_sequence::lines::{self, Events, SequenceGap, SequenceLine, is_packet};
 use crate::time_sequence::words::{self, Clock};
 
 const TOP: f64 = 30.0;
@@ -39,9 +39,9 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let mut drawing = Drawing::new(&lines.lines, sequence, clock);
     for line in &lines.lines {
         match line {
-            Line::Events(events) if is_packet(events.kind) => drawing.packet(events),
-            Line::Events(events) => drawing.call(events),
-            Line::Gap(gap) => drawing.gap(gap),
+            SequenceLine::Events(events) if is_packet(events.kind) => drawing.packet(events),
+            SequenceLine::Events(events) => drawing.call(events),
+            SequenceLine::Gap(gap) => drawing.gap(gap),
         }
     }
     let title = escape(&format!("Time sequence of an exchange, {}", row.label));
@@ -55,18 +55,18 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
     )
 }
 
-fn described(lines: &[Line], sequence: &TimeSequence, clock: &Clock) -> String {
+fn described(lines: &[SequenceLine], sequence: &TimeSequence, clock: &Clock) -> String {
     let mut said = Vec::with_capacity(lines.len());
     for line in lines {
         match line {
-            Line::Events(events) => said.push(format!(
+            SequenceLine::Events(events) => said.push(format!(
                 "{} {} {}: {}",
                 clock.time(events.at_ns),
                 clock.unit.name,
                 words::end(events.end),
                 words::events(events, clock)
             )),
-            Line::Gap(gap) => {
+            SequenceLine::Gap(gap) => {
                 said.extend(words::left_out(gap).map(|text| tied(&text)));
                 let waits = gap.waits.iter();
                 said.extend(
@@ -78,15 +78,15 @@ fn described(lines: &[Line], sequence: &TimeSequence, clock: &Clock) -> String {
     said.join("; ")
 }
 
-fn waits(lines: &[Line]) -> impl Iterator<Item = &Wait> {
+fn waits(lines: &[SequenceLine]) -> impl Iterator<Item = &Wait> {
     lines.iter().flat_map(|line| match line {
-        Line::Gap(gap) => gap.waits.as_slice(),
-        Line::Events(_) => &[],
+        SequenceLine::Gap(gap) => gap.waits.as_slice(),
+        SequenceLine::Events(_) => &[],
     })
 }
 
 /// Explains shades and strokes.
-fn legend(lines: &[Line]) -> String {
+fn legend(lines: &[SequenceLine]) -> String {
     let mut html = String::from("<ul class=\"sequence-legend\">");
     let item = |html: &mut String, class: &str, text: &str| {
         let _ = write!(html, "<li><i class=\"{class}\" aria-hidden=\"true\"></i>{text}</li>");
@@ -118,7 +118,7 @@ struct Drawing<'s> {
 }
 
 impl<'s> Drawing<'s> {
-    fn new(lines: &[Line], sequence: &'s TimeSequence, clock: Clock) -> Self {
+    fn new(lines: &[SequenceLine], sequence: &'s TimeSequence, clock: Clock) -> Self {
         let mut bars: Vec<(Wait, usize)> = Vec::new();
         for wait in waits(lines) {
             let track = bars.iter().filter(|(known, _)| known.end == wait.end).count();
@@ -233,7 +233,7 @@ impl<'s> Drawing<'s> {
         self.y += PACKET;
     }
 
-    fn gap(&mut self, gap: &Gap) {
+    fn gap(&mut self, gap: &SequenceGap) {
         let left_out = words::left_out(gap).map(|text| tied(&text));
         let texts: Vec<(End, Vec<String>)> = gap
             .waits

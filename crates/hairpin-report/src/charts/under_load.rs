@@ -12,9 +12,9 @@ use super::over_time::{Frame, Span, legend};
 use super::plot::looks_in;
 use super::quantity::Quantity;
 use super::queue_depth;
-use super::series::Looks;
+use super::series::SeriesStyle;
 use super::svg::{invalid_not_drawn, percent};
-use crate::one_way::Stand;
+use crate::one_way::Panel;
 use crate::page_text::tied;
 
 /// Heights of the plot of latency and of those below it, in pixels.
@@ -23,12 +23,12 @@ const HEIGHTS: [f64; 2] = [170.0, 84.0];
 const TIMES: usize = 7;
 
 /// The charts of the cases with one probe over one path; `None` if no case has a time line.
-pub(crate) fn chart(stand: &Stand<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+pub(crate) fn chart(stand: &Panel<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let all = stand.series.iter().flat_map(|series| {
         let looks = looks_in(looks, series);
         series.rows.iter().filter_map(move |row| Some((series.words.join(" "), looks, moments(row)?)))
     });
-    let all: Vec<(String, Looks, &LoadedOverTime)> = all.collect();
+    let all: Vec<(String, SeriesStyle, &LoadedOverTime)> = all.collect();
     let (.., longest) = all.iter().max_by_key(|(.., over_time)| over_time.until_ns)?;
     let lines = all.iter().filter_map(|(name, looks, over_time)| {
         let span = Span::until(over_time.moments[0].at_ns, longest.until_ns)?;

@@ -23,7 +23,7 @@ use hairpin_model::quantities::{self, counted};
 use hairpin_model::{ClaimsReport, Finding, Run, ladder};
 
 use crate::charts::quantity::Quantity;
-use crate::charts::series::Looks;
+use crate::charts::series::SeriesStyle;
 use crate::charts::{percentiles, ranking, rounds, series, svg};
 use crate::one_way::Shared;
 use crate::orders::{self, orders};
@@ -80,13 +80,13 @@ fn view(run: &Run) -> Value {
         rest,
         cautions => cautions(run),
         calibrations => calibrations(run),
-        by_bytes => groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
+        by_bytes => groups.iter().any(|group| group.kind == ladder::CaseKind::Exchanges),
         rankings,
         shared_link => crate::links::shared(run),
         links => Serde(links::of(run)),
         has_latency,
         has_goodput => has(Quantity::Goodput),
-        draft => groups.iter().any(|group| group.kind == ladder::Kind::UnderLoad).then_some(RESPONSIVENESS_DRAFT),
+        draft => groups.iter().any(|group| group.kind == ladder::CaseKind::UnderLoad).then_some(RESPONSIVENESS_DRAFT),
         judged => judged(&groups),
         pictures => one_way::pictures(run, &groups),
         under_load => one_way::under_load(run, &groups),
@@ -170,7 +170,7 @@ fn answer(run: &Run) -> (String, Vec<String>, Vec<String>) {
 const QUANTITIES: [Quantity; 3] = [Quantity::Latency, Quantity::Rate, Quantity::Goodput];
 
 /// The ranking by a quantity; `None` if no case has a figure of it.
-fn ranking_of(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quantity) -> Option<Value> {
+fn ranking_of(run: &Run, looks: &BTreeMap<String, SeriesStyle>, quantity: Quantity) -> Option<Value> {
     let chart_html = ranking::chart(run, looks, quantity)?;
     let is_latency = quantity == Quantity::Latency;
     let things = ladder::things_with_latency(&run.cases);
@@ -243,7 +243,7 @@ fn evidence(run: &Run) -> Vec<(bool, String)> {
 /// The cases of exchanges that the table of first exchanges omits.
 fn first_left_out(groups: &[ladder::Group<'_>]) -> Option<String> {
     let of_exchanges: Vec<&ladder::Group<'_>> =
-        groups.iter().filter(|group| group.kind == ladder::Kind::Exchanges).collect();
+        groups.iter().filter(|group| group.kind == ladder::CaseKind::Exchanges).collect();
     exchanges::first_left_out(&of_exchanges).map(|text| tied(&text))
 }
 

@@ -2,26 +2,29 @@
 
 use minijinja::{Value, context};
 
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::{FlowSummary, Group, Run};
 
 use crate::charts::{
     goodput_by_write, goodput_over_time, latency_by_rate, load_curve, losses, plot, rate_by_batch, under_load,
 };
-use crate::one_way::{Blocks, Stand};
+use crate::one_way::{Blocks, Panel};
 use crate::page_text::tied;
 
 const INTERVALS: &str = "Bars: 95\u{a0}% intervals over rounds, where there are any. Invalid cases are not drawn.";
 
 pub(super) fn pictures(run: &Run, groups: &[Group<'_>]) -> Value {
-    [Kind::Messages, Kind::Streams, Kind::Offered].into_iter().flat_map(|kind| of_kind(run, kind, groups)).collect()
+    [CaseKind::Messages, CaseKind::Streams, CaseKind::Offered]
+        .into_iter()
+        .flat_map(|kind| of_kind(run, kind, groups))
+        .collect()
 }
 
 /// Latency, goodput and queue over the time of a round: one chart per probe and path.
 pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Value {
-    let blocks = Blocks::of(Kind::UnderLoad, groups, false);
+    let blocks = Blocks::of(CaseKind::UnderLoad, groups, false);
     let looks = plot::looks_of(run, &blocks);
-    let of_stand = |stand: &Stand<'_>| {
+    let of_stand = |stand: &Panel<'_>| {
         let chart_html = under_load::chart(stand, &looks)?;
         Some(context! { title => tied(&stand.title), chart_html })
     };
@@ -35,7 +38,7 @@ pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Value {
     }
 }
 
-fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
+fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
     let blocks = Blocks::of(kind, groups, false);
     if blocks.all.is_empty() {
         return Vec::new();
@@ -46,7 +49,7 @@ fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
     };
     let mut pictures = Vec::new();
     match kind {
-        Kind::Messages => {
+        CaseKind::Messages => {
             pictures.push(picture(
                 "Message rate by batch",
                 format!("A batch is the number of messages that one call sends. {INTERVALS}"),
@@ -61,12 +64,12 @@ fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
                 latency_by_rate::chart(&blocks, &looks),
             ));
         }
-        Kind::Streams => pictures.push(picture(
+        CaseKind::Streams => pictures.push(picture(
             "Goodput by write size",
             INTERVALS.to_owned(),
             goodput_by_write::chart(&blocks, &looks),
         )),
-        Kind::Offered => {
+        CaseKind::Offered => {
             let (delivered, latency) = load_curve::charts(&run.answer.knees, &blocks, &looks)
                 .map_or((None, None), |(above, below)| (Some(above), below));
             pictures.push(picture(
@@ -76,7 +79,7 @@ fn of_kind(run: &Run, kind: Kind, groups: &[Group<'_>]) -> Vec<Value> {
             ));
             pictures.push(picture("Latency against offered load", INTERVALS.to_owned(), latency));
         }
-        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => {}
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::UnderLoad => {}
     }
     pictures.push(picture(
         "Losses by cause",
@@ -96,7 +99,7 @@ pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
             Some(format!("<div class=\"of-case\">{html}</div>"))
         };
         // The load of a probe is shown below the latency instead.
-        let rows = group.rows.iter().filter(|row| row.case.replicate == 0 && group.kind != Kind::UnderLoad);
+        let rows = group.rows.iter().filter(|row| row.case.replicate == 0 && group.kind != CaseKind::UnderLoad);
         let charts: String = rows.flat_map(|row| blocks.shared.flows(row)).filter_map(chart).collect();
         let chart_html = format!("{}<div class=\"link-charts\">{charts}</div>", goodput_over_time::key());
         (!charts.is_empty()).then(|| context! { group => &group.name, chart_html })

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::{CaseSummary, Figure, Group, OtherState, quantities};
 
 use crate::columns::{self, Column, Unit};
@@ -39,33 +39,33 @@ struct Cell {
 }
 
 /// Names of the columns.
-fn columns(kind: Kind) -> &'static str {
+fn columns(kind: CaseKind) -> &'static str {
     match kind {
-        Kind::RoundTrips => {
+        CaseKind::RoundTrips => {
             "latency_p50_ns latency_p90_ns latency_p99_ns latency_p999_ns latency_max_ns latency_mean_ns \
              rate_per_s lost_with_unexplained cpu_ns_per_message setup_ns first_message_ns rounds samples"
         }
-        Kind::Exchanges => {
+        CaseKind::Exchanges => {
             "latency_p50_ns latency_p90_ns latency_p99_ns latency_max_ns request_bytes_per_s \
              speed_up_against_default segments_per_exchange pure_acks_per_exchange system_calls_per_exchange \
              first_exchange_ns cpu_ns_per_exchange setup_ns rounds samples"
         }
-        Kind::Messages => {
+        CaseKind::Messages => {
             "batch received_per_s sent_per_s latency_p50_ns latency_p99_ns latency_max_ns lost_share \
              system_calls_per_message_client system_calls_per_message_server context_switches_per_message_client \
              context_switches_per_message_server cpu_seconds_per_million_client cpu_seconds_per_million_server \
              fairness rounds"
         }
-        Kind::Offered => {
+        CaseKind::Offered => {
             "offered_per_s delivered_per_s lost_share latency_p50_ns latency_p99_ns latency_p999_ns \
              latency_max_ns nominal_gap_ns gap_p50_ns gap_p99_ns gap_p999_ns gaps_below_half_share rounds"
         }
-        Kind::Streams => {
+        CaseKind::Streams => {
             "write_size_bytes goodput_bytes_per_s warm_up_goodput_bytes_per_s received_per_s lost_share \
              system_calls_per_message_client system_calls_per_message_server cpu_seconds_per_gb_client \
              cpu_seconds_per_gb_server fairness setup_ns rounds"
         }
-        Kind::UnderLoad => {
+        CaseKind::UnderLoad => {
             "idle_p50_ns idle_p99_ns loaded_p50_ns loaded_p99_ns added_p50_ns added_p99_ns loaded_lost_share \
              load_goodput_bytes_per_s queue_p50_bytes queue_max_bytes responsiveness_rpm recovering_p50_ns \
              recovered_after_ns loaded_cpus_used loaded_probe_waited_ns rounds"
@@ -75,9 +75,9 @@ fn columns(kind: Kind) -> &'static str {
 
 /// One table per kind in the run, rows in the order of the ladder.
 pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
-    let of_kind = |kind: Kind| {
+    let of_kind = |kind: CaseKind| {
         let cases = || groups.iter().filter(|group| group.kind == kind).flat_map(|group| &group.rows);
-        let is_optional = !matches!(kind, Kind::RoundTrips | Kind::Exchanges);
+        let is_optional = !matches!(kind, CaseKind::RoundTrips | CaseKind::Exchanges);
         let is_shown = |column: &&Column| !is_optional || cases().any(|row| column.number_of(row).is_some());
         let columns: Vec<&Column> = columns(kind).split_whitespace().map(columns::named).filter(is_shown).collect();
         let rows: Vec<Row> = groups
@@ -91,7 +91,7 @@ pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
         let titles = columns.iter().map(|column| column.title.to_owned()).collect();
         SummaryTable { title: kind.title(), titles, rows }
     };
-    Kind::ALL.map(of_kind).into_iter().filter(|table| !table.rows.is_empty()).collect()
+    CaseKind::ALL.map(of_kind).into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// The first exchanges of a connection, if one of them differs from the steady state.
@@ -133,7 +133,7 @@ fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<C
     if let Some(exchange) = case.primary().load.exchange() {
         words.insert(0, format!("{} {}", case.primary().transport, ladder::request(case, exchange)));
     }
-    if group.kind == Kind::UnderLoad {
+    if group.kind == CaseKind::UnderLoad {
         words.push(format!("probe {}", group.subject));
     }
     words.extend(group.path.clone());

@@ -1,7 +1,7 @@
 //! The table of the first screen: one row per transport or remedy, with one CPU and two, blocking and busy-polling in
 //! columns.
 
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::DASH;
 use hairpin_model::{CaseSummary, Group, Placement, Run, Waiting};
@@ -11,9 +11,9 @@ use super::tables::{GAP, Shown, link, name_lines, without_spare};
 use crate::wording;
 
 /// The columns of a kind of case, for each waiting mode and placement.
-fn columns(kind: Kind) -> Vec<Shown> {
+fn columns(kind: CaseKind) -> Vec<Shown> {
     Shown::list(match kind {
-        Kind::Exchanges => {
+        CaseKind::Exchanges => {
             "latency_p50_ns latency_p50_ns~/3 latency_p99_ns/4 speed_up_against_default segments_per_exchange/1 \
              pure_acks_per_exchange/1 system_calls_per_exchange/2"
         }
@@ -24,7 +24,7 @@ fn columns(kind: Kind) -> Vec<Shown> {
     })
 }
 
-type Stand = (Waiting, Placement);
+type Conditions = (Waiting, Placement);
 
 /// Rows with the same path and subject.
 struct Block<'r> {
@@ -35,7 +35,7 @@ struct Block<'r> {
 struct Row<'r> {
     /// Any of its cases, for the name.
     any: &'r CaseSummary,
-    /// One per stand; `None` if not measured.
+    /// One per conditions; `None` if not measured.
     cases: Vec<Option<&'r CaseSummary>>,
 }
 
@@ -43,7 +43,7 @@ struct Row<'r> {
 pub(super) fn tables(page: &mut Page, run: &Run) {
     link(page, run);
     let groups = ladder::groups(&run.cases);
-    for kind in [Kind::RoundTrips, Kind::Exchanges] {
+    for kind in [CaseKind::RoundTrips, CaseKind::Exchanges] {
         let groups: Vec<&Group<'_>> = groups.iter().filter(|group| group.kind == kind).collect();
         if !groups.is_empty() {
             show(page, kind, &groups);
@@ -51,11 +51,11 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
     }
 }
 
-fn show(page: &mut Page, kind: Kind, groups: &[&Group<'_>]) {
+fn show(page: &mut Page, kind: CaseKind, groups: &[&Group<'_>]) {
     let of_processes = |group: &&&Group<'_>| !group.rows.iter().all(|row| is_kernels(row));
-    let mut stands: Vec<Stand> = distinct(groups.iter().filter(of_processes).map(stand));
+    let mut stands: Vec<Conditions> = distinct(groups.iter().filter(of_processes).map(conditions));
     if stands.is_empty() {
-        stands = distinct(groups.iter().map(stand));
+        stands = distinct(groups.iter().map(conditions));
     }
     let blocks = blocks(groups, &stands);
     let only = match stands.as_slice() {
@@ -82,12 +82,12 @@ const FIGURE: usize = 7;
 /// Minimum width of names.
 const NAME: usize = 16;
 
-fn stand(group: &&Group<'_>) -> Stand {
+fn conditions(group: &&Group<'_>) -> Conditions {
     (group.waiting, group.placement)
 }
 
 /// By path and subject; rows in the order of the largest group, those that the kernel answers last.
-fn blocks<'r>(groups: &[&Group<'r>], stands: &[Stand]) -> Vec<Block<'r>> {
+fn blocks<'r>(groups: &[&Group<'r>], stands: &[Conditions]) -> Vec<Block<'r>> {
     let keys = distinct(groups.iter().map(|group| (&group.path, &group.subject)));
     let of_key = |(path, subject): (&Option<String>, &String)| {
         let mut own: Vec<&&Group<'r>> =
@@ -106,8 +106,8 @@ fn blocks<'r>(groups: &[&Group<'r>], stands: &[Stand]) -> Vec<Block<'r>> {
     keys.into_iter().map(of_key).filter(|block| !block.rows.is_empty()).collect()
 }
 
-fn row<'r>(name: &str, groups: &[&&Group<'r>], stands: &[Stand]) -> Option<Row<'r>> {
-    let case = |at: &Stand| {
+fn row<'r>(name: &str, groups: &[&&Group<'r>], stands: &[Conditions]) -> Option<Row<'r>> {
+    let case = |at: &Conditions| {
         let group = groups.iter().find(|group| (group.waiting, group.placement) == *at)?;
         group.rows.iter().copied().find(|row| row.case.replicate == 0 && ladder::row_name(row) == name)
     };
@@ -134,7 +134,7 @@ fn name(row: &Row<'_>, room: usize) -> Vec<String> {
 fn table(
     page: &mut Page,
     columns: &[Shown],
-    stands: &[Stand],
+    stands: &[Conditions],
     blocks: &[Block<'_>],
     first: usize,
     name_width: usize,
@@ -180,7 +180,7 @@ fn table(
     }
 }
 
-/// Lines with a name and the figures of each stand.
+/// Lines with a name and the figures of each conditions.
 struct RowWriter<'p, 's> {
     page: &'p mut Page,
     name_width: usize,
@@ -188,7 +188,7 @@ struct RowWriter<'p, 's> {
 }
 
 impl RowWriter<'_, '_> {
-    /// The width of a stand's figures, at least that of its titles.
+    /// The width of a conditions's figures, at least that of its titles.
     fn stand_width(&self) -> usize {
         self.chosen.iter().map(|(_, width)| GAP + width).sum::<usize>().max(GAP + WIDEST_TITLE)
     }

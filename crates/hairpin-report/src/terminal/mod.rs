@@ -199,7 +199,7 @@ fn neighbours(page: &mut Page, run: &Run) {
             page.paragraph(0, LEAD, title);
         }
         let room = page.look.width - label.chars().count();
-        let places: Vec<String> = chain.places().iter().map(|place| fitting(place.told(), room)).collect();
+        let places: Vec<String> = chain.places().iter().map(|place| fitting(place.text(), room)).collect();
         page.item(&label, page::PLAIN, &places.join("; "));
         if let Some(note) = chain.beyond_p50() {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);

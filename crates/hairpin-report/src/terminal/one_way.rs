@@ -1,13 +1,13 @@
 //! Tables of one-way loads, and of probes under load: one row per case in the order of the varied quantity, below the
 //! name of its series. For many cases of message rates, batches are columns.
 
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::quantities::DASH;
 use hairpin_model::{CaseSummary, Group, Run};
 
 use super::page::{BAD, DIM, PLAIN, Page};
 use super::tables::{Block, GAP, Shown, fitting, lines_of, width_of};
-use crate::one_way::{self, Blocks, Stand, varied};
+use crate::one_way::{self, Blocks, Panel, varied};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
@@ -18,8 +18,8 @@ pub(super) enum Extent {
     All,
 }
 
-struct Sheet {
-    kind: Kind,
+struct TableSpec {
+    kind: CaseKind,
     /// Appended to the title of the kind.
     title: &'static str,
     extents: &'static [Extent],
@@ -30,82 +30,82 @@ struct Sheet {
 const FIRST: &[Extent] = &[Extent::Brief, Extent::More];
 const EVERY: &[Extent] = &[Extent::Brief, Extent::More, Extent::All];
 
-const SHEETS: &[Sheet] = &[
-    Sheet {
-        kind: Kind::Messages,
+const SHEETS: &[TableSpec] = &[
+    TableSpec {
+        kind: CaseKind::Messages,
         title: "",
         extents: FIRST,
         columns: "batch received_per_s received_per_s~/2 latency_p50_ns latency_p99_ns/4 lost_share/1 \
                   cpu_seconds_per_million_client/3 cpu_seconds_per_million_server/3 \
                   system_calls_per_message_client/5 system_calls_per_message_server/5",
     },
-    Sheet {
-        kind: Kind::Messages,
+    TableSpec {
+        kind: CaseKind::Messages,
         title: "",
         extents: &[Extent::All],
         columns: "batch received_per_s received_per_s~/2 latency_p50_ns latency_p90_ns/5 latency_p99_ns \
                   latency_p999_ns/4 latency_max_ns/3 lost_share/1 sent_per_s/6",
     },
-    Sheet {
-        kind: Kind::Messages,
+    TableSpec {
+        kind: CaseKind::Messages,
         title: ", what a message takes",
         extents: &[Extent::All],
         columns: "batch system_calls_per_message_client system_calls_per_message_server \
                   context_switches_per_message_client/1 context_switches_per_message_server/1 \
                   cpu_seconds_per_million_client cpu_seconds_per_million_server fairness/2 setup_ns/3",
     },
-    Sheet {
-        kind: Kind::Streams,
+    TableSpec {
+        kind: CaseKind::Streams,
         title: "",
         extents: &[Extent::Brief],
         columns: "write_size_bytes goodput_bytes_per_s goodput_bytes_per_s~/1 lost_share/2 \
                   cpu_seconds_per_gb_client/3 cpu_seconds_per_gb_server/3 fairness/1",
     },
-    Sheet {
-        kind: Kind::Streams,
+    TableSpec {
+        kind: CaseKind::Streams,
         title: "",
         extents: &[Extent::More, Extent::All],
         columns: "write_size_bytes goodput_bytes_per_s goodput_bytes_per_s~/2 warm_up_goodput_bytes_per_s/1 \
                   lost_share/3 cpu_seconds_per_gb_client/4 cpu_seconds_per_gb_server/4 fairness/2",
     },
-    Sheet {
-        kind: Kind::Streams,
+    TableSpec {
+        kind: CaseKind::Streams,
         title: ", what a write takes",
         extents: &[Extent::All],
         columns: "write_size_bytes received_per_s system_calls_per_message_client/1 \
                   system_calls_per_message_server/1 context_switches_per_message_client/2 \
                   context_switches_per_message_server/2 setup_ns/3",
     },
-    Sheet {
-        kind: Kind::Offered,
+    TableSpec {
+        kind: CaseKind::Offered,
         title: "",
         extents: FIRST,
         columns: "offered_per_s delivered_per_s delivered_per_s~/3 lost_share latency_p50_ns latency_p99_ns/1 \
                   gaps_below_half_share/2",
     },
-    Sheet {
-        kind: Kind::Offered,
+    TableSpec {
+        kind: CaseKind::Offered,
         title: "",
         extents: &[Extent::All],
         columns: "offered_per_s delivered_per_s delivered_per_s~/2 lost_share latency_p50_ns latency_p50_ns~/4 \
                   latency_p99_ns/1 latency_p999_ns/3 latency_max_ns/3",
     },
-    Sheet {
-        kind: Kind::Offered,
+    TableSpec {
+        kind: CaseKind::Offered,
         title: ", pacing",
         extents: &[Extent::All],
         columns: "offered_per_s sent_per_s/2 nominal_gap_ns gap_p50_ns gap_p99_ns gap_p999_ns/1 \
                   gaps_below_half_share lateness_p50_ns/3 lateness_p99_ns/3",
     },
-    Sheet {
-        kind: Kind::UnderLoad,
+    TableSpec {
+        kind: CaseKind::UnderLoad,
         title: "",
         extents: EVERY,
         columns: "idle_p50_ns loaded_p50_ns loaded_p99_ns/5 added_p50_ns added_p50_ns~/2 loaded_lost_share/4 \
                   load_goodput_bytes_per_s queue_p50_bytes/1 responsiveness_rpm/3 recovered_after_ns/6",
     },
-    Sheet {
-        kind: Kind::UnderLoad,
+    TableSpec {
+        kind: CaseKind::UnderLoad,
         title: ", by phase",
         extents: &[Extent::All],
         columns: "idle_p99_ns/1 loaded_p99_ns recovering_p50_ns recovered_after_ns responsiveness_rpm/1 \
@@ -151,7 +151,10 @@ pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
         if table.blocks.all.is_empty() {
             continue;
         }
-        if extent != Extent::All && sheet.kind == Kind::Messages && table.blocks.rows().count() > MAX_ROWS_BY_BATCH {
+        if extent != Extent::All
+            && sheet.kind == CaseKind::Messages
+            && table.blocks.rows().count() > MAX_ROWS_BY_BATCH
+        {
             let batches = table.blocks.varied();
             if batches.len() > 1 {
                 table.beside(page, &batches);
@@ -173,7 +176,7 @@ struct Table<'r> {
 }
 
 impl<'r> Table<'r> {
-    fn of(kind: Kind, groups: &[Group<'r>], extent: Extent) -> Self {
+    fn of(kind: CaseKind, groups: &[Group<'r>], extent: Extent) -> Self {
         let mut blocks = Blocks::of(kind, groups, extent == Extent::All);
         let mut words = vec![blocks.shared.in_words()];
         if let [block] = blocks.all.as_mut_slice() {
@@ -184,7 +187,7 @@ impl<'r> Table<'r> {
     }
 
     /// One row per case.
-    fn show(&self, page: &mut Page, sheet: &Sheet, extent: Extent) {
+    fn show(&self, page: &mut Page, sheet: &TableSpec, extent: Extent) {
         let columns = Shown::list(sheet.columns);
         let texts = |row: &CaseSummary| columns.iter().map(|column| column.text(row)).collect::<Vec<_>>();
         let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
@@ -197,12 +200,12 @@ impl<'r> Table<'r> {
         let room = page.look.width.saturating_sub(taken).max(NAME);
         page.heading(&format!("{}{}", self.blocks.kind.title(), sheet.title), &self.shared);
         let hidden = |column: usize| !chosen.contains(&column) && cells.iter().any(|texts| texts[column] != DASH);
-        let is_cut = self.blocks.kind == Kind::UnderLoad && (0..columns.len()).any(hidden);
+        let is_cut = self.blocks.kind == CaseKind::UnderLoad && (0..columns.len()).any(hidden);
         let more = if is_cut && extent != Extent::All { "; --all: more columns" } else { "" };
         page.paragraph(0, DIM, &format!("{}{more}", legend(&columns, &chosen)));
         let mut block = Block::new(chosen.iter().map(|column| columns[*column].title().to_owned()));
         let mut cells = cells.iter();
-        for Stand { title, series } in &self.blocks.all {
+        for Panel { title, series } in &self.blocks.all {
             block.title(title);
             for series in series {
                 for (place, row) in series.rows.iter().enumerate() {
@@ -233,7 +236,7 @@ impl<'r> Table<'r> {
                 titles.into_iter().take(columns)
             });
             let mut block = Block::new(titles);
-            for Stand { title, series } in &self.blocks.all {
+            for Panel { title, series } in &self.blocks.all {
                 block.title(title);
                 for series in series {
                     let of = |batch: &f64| series.rows.iter().find(|row| varied(row) == *batch).copied();

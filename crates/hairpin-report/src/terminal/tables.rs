@@ -3,7 +3,7 @@
 use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use hairpin_model::ladder::{self, Kind};
+use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::distinct;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::{CaseSummary, Figure, Group, Run};
@@ -13,8 +13,8 @@ use crate::columns::{self, Unit, Value};
 use crate::{exchanges, links, wording};
 
 /// A table over all groups of a kind.
-struct Sheet {
-    of: Kind,
+struct TableSpec {
+    of: CaseKind,
     title: &'static str,
     remark: &'static str,
     /// For [`Shown::list`].
@@ -61,9 +61,9 @@ impl Shown {
     }
 }
 
-const SHEETS: &[Sheet] = &[
-    Sheet {
-        of: Kind::Exchanges,
+const SHEETS: &[TableSpec] = &[
+    TableSpec {
+        of: CaseKind::Exchanges,
         title: "Exchanges",
         remark: "time of an exchange; requests: their bytes per second; speed-up: over default options, median of \
                  ratios paired round by round; 95 %: interval over rounds",
@@ -75,8 +75,8 @@ const SHEETS: &[Sheet] = &[
             }
         },
     },
-    Sheet {
-        of: Kind::Exchanges,
+    TableSpec {
+        of: CaseKind::Exchanges,
         title: "What an exchange takes",
         remark: "per exchange: segments and pure ACKs of both directions, system calls of the client; first: the \
                  first exchange of a connection; medians over rounds",
@@ -84,8 +84,8 @@ const SHEETS: &[Sheet] = &[
                   cpu_ns_per_exchange/2 setup_ns/3 samples/1",
         below: |page, groups, _| first_exchanges(page, groups),
     },
-    Sheet {
-        of: Kind::RoundTrips,
+    TableSpec {
+        of: CaseKind::RoundTrips,
         title: "Round trips",
         remark: "latency of a round trip; 95 %: interval of p50 over rounds; CPU of both ends",
         columns: "latency_p50_ns latency_p50_ns~/2 latency_p90_ns/4 latency_p99_ns latency_p999_ns/1 latency_max_ns \
@@ -116,7 +116,7 @@ pub(super) fn link(page: &mut Page, run: &Run) {
 pub(super) fn tables(page: &mut Page, run: &Run) {
     link(page, run);
     let groups = ladder::groups(&run.cases);
-    let of = |kind: Kind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
+    let of = |kind: CaseKind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
     for sheet in SHEETS {
         let groups = of(sheet.of);
         if !groups.is_empty() {
@@ -126,7 +126,7 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
     }
 }
 
-impl Sheet {
+impl TableSpec {
     /// Shows one block per group; returns the titles of the columns that fit.
     fn show(&self, page: &mut Page, groups: &[&Group<'_>]) -> Vec<&'static str> {
         page.heading(self.title, self.remark);

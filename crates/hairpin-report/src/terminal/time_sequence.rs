@@ -8,7 +8,7 @@ use anstyle::Style;
 
 use super::look::Look;
 use super::page::{CODE, DIM, PLAIN, Page, WARN, clean, wrapped};
-use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
+use crate::time_sequence::lines::{self, Events, SequenceGap, SequenceLine, is_packet};
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{chosen, traced};
 
@@ -66,9 +66,9 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
     page.paragraph(0, DIM, &words::about(sequence));
     page.paragraph(0, DIM, &words::how_to_read(sequence, &clock));
     page.gap();
-    let time_width = |line: &Line| match line {
-        Line::Events(events) => clock.time(events.at_ns).len(),
-        Line::Gap(gap) => clock.time(gap.until_ns.saturating_sub(gap.from_ns)).len() + 1,
+    let time_width = |line: &SequenceLine| match line {
+        SequenceLine::Events(events) => clock.time(events.at_ns).len(),
+        SequenceLine::Gap(gap) => clock.time(gap.until_ns.saturating_sub(gap.from_ns)).len() + 1,
     };
     let times = lines.lines.iter().map(time_width).max().unwrap_or(0).max(6);
     let between = page.look.width.min(WIDEST).saturating_sub(times + 3).max(24);
@@ -76,9 +76,9 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
     canvas.ends();
     for line in &lines.lines {
         match line {
-            Line::Events(events) if is_packet(events.kind) => canvas.arrow(events),
-            Line::Events(events) => canvas.call(events),
-            Line::Gap(gap) => canvas.gap(gap),
+            SequenceLine::Events(events) if is_packet(events.kind) => canvas.arrow(events),
+            SequenceLine::Events(events) => canvas.call(events),
+            SequenceLine::Gap(gap) => canvas.gap(gap),
         }
     }
     canvas.line("", '|', &blanks(between), '|', PLAIN);
@@ -130,7 +130,7 @@ impl Canvas<'_> {
     }
 
     /// A pause breaks both lines and shows its length; waits are written on the side of their end.
-    fn gap(&mut self, gap: &Gap) {
+    fn gap(&mut self, gap: &SequenceGap) {
         let side = if gap.pause { ':' } else { '|' };
         let length = self.clock.time(gap.until_ns.saturating_sub(gap.from_ns));
         let mut time = if gap.pause { format!("+{length}") } else { String::new() };

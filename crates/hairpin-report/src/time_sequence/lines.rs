@@ -10,11 +10,11 @@ use super::waited_ns;
 
 /// One line of the ladder, in time order.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Line {
+pub(crate) enum SequenceLine {
     /// One event, or several similar ones.
     Events(Events),
     /// Waiting until the next line.
-    Gap(Gap),
+    Gap(SequenceGap),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) struct Events {
 
 /// The time between two lines.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Gap {
+pub(crate) struct SequenceGap {
     pub(crate) from_ns: i64,
     pub(crate) until_ns: i64,
     /// The time axis is broken here.
@@ -48,7 +48,7 @@ pub(crate) struct Gap {
 /// The lines, and the number of omitted waits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lines {
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<SequenceLine>,
     pub(crate) waits_left_out: usize,
 }
 
@@ -196,14 +196,14 @@ impl Events {
 }
 
 /// The lines of all stretches, with a pause between them.
-fn joined(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn joined(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<SequenceLine> {
+    let mut lines: Vec<SequenceLine> = Vec::new();
     let mut over_ns = i64::MIN;
     for stretch in stretches {
         let Some(from) = stretch.iter().map(|events| events.at_ns).min() else { continue };
         if !lines.is_empty() {
             let earlier = over_ns < 0 && from >= 0 && exchange > 1;
-            lines.push(Line::Gap(Gap {
+            lines.push(SequenceLine::Gap(SequenceGap {
                 from_ns: over_ns,
                 until_ns: from,
                 pause: true,
@@ -212,29 +212,29 @@ fn joined(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<Line> {
             }));
         }
         over_ns = stretch.iter().map(|events| events.until_ns).max().unwrap_or(from).max(over_ns);
-        lines.extend(stretch.into_iter().map(Line::Events));
+        lines.extend(stretch.into_iter().map(SequenceLine::Events));
     }
     lines
 }
 
 /// Inserts a wait between the two lines of events that most of it overlaps.
-fn place(lines: &mut Vec<Line>, wait: &Wait) {
+fn place(lines: &mut Vec<SequenceLine>, wait: &Wait) {
     let begins: Vec<(usize, i64)> = lines
         .iter()
         .enumerate()
         .filter_map(|(place, line)| match line {
-            Line::Events(events) => Some((place, events.at_ns)),
-            Line::Gap(_) => None,
+            SequenceLine::Events(events) => Some((place, events.at_ns)),
+            SequenceLine::Gap(_) => None,
         })
         .collect();
     let overlap = |pair: &[(usize, i64)]| wait.until_ns.min(pair[1].1).saturating_sub(wait.from_ns.max(pair[0].1));
     let widest = begins.windows(2).max_by_key(|pair| overlap(pair));
     let after = widest.or_else(|| begins.windows(1).last()).map_or(0, |pair| pair[0].0 + 1);
     match lines.get_mut(after) {
-        Some(Line::Gap(gap)) => gap.waits.push(wait.clone()),
+        Some(SequenceLine::Gap(gap)) => gap.waits.push(wait.clone()),
         _ => lines.insert(
             after,
-            Line::Gap(Gap {
+            SequenceLine::Gap(SequenceGap {
                 from_ns: wait.from_ns,
                 until_ns: wait.until_ns,
                 pause: false,
@@ -268,9 +268,9 @@ mod tests {
     }
 
     fn events(lines: &Lines) -> Vec<(EventKind, usize, i64, i64)> {
-        let shown = |line: &Line| match line {
-            Line::Events(events) => Some((events.kind, events.times, events.first_byte, events.end_byte)),
-            Line::Gap(_) => None,
+        let shown = |line: &SequenceLine| match line {
+            SequenceLine::Events(events) => Some((events.kind, events.times, events.first_byte, events.end_byte)),
+            SequenceLine::Gap(_) => None,
         };
         lines.lines.iter().filter_map(shown).collect()
     }
@@ -310,7 +310,7 @@ mod tests {
         let at = [0, 20_000_000, 20_001_000, 45_000_000, 70_000_000];
         let all = at.map(|at_ns| event(End::Client, EventKind::Write, at_ns, (0, 2)));
         let lines = of(&sequence(all.to_vec(), Vec::new()));
-        let pauses = lines.lines.iter().filter(|line| matches!(line, Line::Gap(gap) if gap.pause)).count();
+        let pauses = lines.lines.iter().filter(|line| matches!(line, SequenceLine::Gap(gap) if gap.pause)).count();
         assert_eq!(pauses, 3);
     }
 
@@ -320,7 +320,7 @@ mod tests {
         let all = vec![write(0, (0, 2)), write(100, (2, 4)), write(200, (4, 6)), write(1_000_000, (6, 8))];
         let lines = of(&sequence(all, Vec::new()));
         assert_eq!(events(&lines), [(EventKind::Write, 3, 0, 6), (EventKind::Write, 1, 6, 8)]);
-        let Line::Gap(gap) = &lines.lines[1] else { panic!("{lines:?}") };
+        let SequenceLine::Gap(gap) = &lines.lines[1] else { panic!("{lines:?}") };
         assert_eq!((gap.from_ns, gap.until_ns, gap.pause), (210, 1_000_000, true));
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let read = Event { until_ns: Some(900), ..event(End::Server, EventKind::Read, 10, (0, 2)) };
         let lines = of(&sequence(vec![read, event(End::Client, EventKind::Write, 0, (0, 2))], Vec::new()));
         assert_eq!(events(&lines)[1].0, EventKind::Read);
-        let Some(Line::Events(last)) = lines.lines.last() else { panic!("{lines:?}") };
+        let Some(SequenceLine::Events(last)) = lines.lines.last() else { panic!("{lines:?}") };
         assert_eq!(last.at_ns, 900);
     }
 
@@ -351,7 +351,7 @@ mod tests {
         };
         let lines = of(&sequence(all, vec![wait(300, 9000), wait(-50, -20)]));
         let places: Vec<usize> = (0..lines.lines.len())
-            .filter(|place| matches!(&lines.lines[*place], Line::Gap(gap) if gap.waits.contains(&wait(300, 9000))))
+            .filter(|place| matches!(&lines.lines[*place], SequenceLine::Gap(gap) if gap.waits.contains(&wait(300, 9000))))
             .collect();
         assert_eq!(places, [lines.lines.len() - 2], "before the acknowledgment: {lines:?}");
         let waits = vec![wait(300, 9000); 9];

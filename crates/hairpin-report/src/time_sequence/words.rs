@@ -4,7 +4,7 @@ use hairpin_model::time_sequence::{Event, EventKind, Source, WaitCause};
 use hairpin_model::trace::End;
 use hairpin_model::{Capture, CaseSummary, TimeSequence, Wait, quantities};
 
-use super::lines::{Events, Gap};
+use super::lines::{Events, SequenceGap};
 use super::waited_ns;
 
 /// The kernel's time limit of a cork (tcp(7)).
@@ -145,7 +145,7 @@ pub(crate) fn cause(cause: WaitCause) -> &'static str {
 }
 
 /// What a gap omits: `exchanges 1 to 11, 482 ms`.
-pub(crate) fn left_out(gap: &Gap) -> Option<String> {
+pub(crate) fn left_out(gap: &SequenceGap) -> Option<String> {
     let took = duration(gap.until_ns.saturating_sub(gap.from_ns));
     match gap.before_exchange? {
         2 => Some(format!("exchange 1 is not drawn ({took})")),

@@ -4,7 +4,7 @@ use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::names::joined;
 use hairpin_model::quantities::{thousandths, three_digits};
-use hairpin_model::reason::{Bound, Gap, OrderStep, Place};
+use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedRow, Judgement, Reason, Writes};
 
@@ -35,7 +35,8 @@ fn why(reason: &Reason, judgement: &Judgement, rows: &[JudgedRow]) -> String {
             format!("By {}: {}", name(figure), steps.iter().map(step).collect::<Vec<_>>().join(" "))
         }
         Reason::Widens { figure, full, low } => {
-            let of = |gap: &Gap| format!("of {} against {} is {}", gap.cases[1], gap.cases[0], times(&gap.ratio));
+            let of =
+                |gap: &CaseRatio| format!("of {} against {} is {}", gap.cases[1], gap.cases[0], times(&gap.ratio));
             let wider = judgement.measured.map_or_else(String::new, |wider| times(&wider));
             format!("The {} {}; that {}. The first is {wider} the second.", name(figure), of(full), of(low))
         }

@@ -40,7 +40,7 @@ fn allowing(count: u64, source: io::Error, hint: &str) -> TransportError {
 
 /// A socket that another part of the program opened, for [`crate::Transport::listen_on`], which takes ownership.
 #[derive(Debug)]
-pub enum Handed {
+pub enum PassedSocket {
     /// Bound to an address. A stream socket may already listen, and share its port with other descriptors of it.
     Bound(OwnedFd),
     /// Accepted from a listening socket; nothing was read from it, not even the hello.

@@ -16,8 +16,8 @@ pub fn keep(listener: &TcpListener) -> io::Result<()> {
 }
 
 /// Lets [`receive_from`] return the header of each datagram, as far as the kernel knows it.
-pub fn tell(socket: &UdpSocket) {
-    received::tell(socket.as_fd(), true);
+pub fn report_headers(socket: &UdpSocket) {
+    received::report_headers(socket.as_fd(), true);
 }
 
 /// Receives a datagram: its length, its sender, and its header. Never waits.

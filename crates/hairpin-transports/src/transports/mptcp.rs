@@ -10,10 +10,10 @@ use socket2::{Protocol, Socket, Type};
 
 use super::tcp::{bound, can_run};
 use crate::options::Family;
-use crate::wire::{Connection, Handed, Listener, Setup, Transport, TransportError};
+use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::check;
 use crate::wires::internet::{parse, server_end};
-use crate::wires::socket::{Kind, connect, listen, listen_on};
+use crate::wires::socket::{SocketKind, connect, listen, listen_on};
 
 /// `mptcp`.
 pub(super) struct Mptcp;
@@ -32,7 +32,7 @@ const OPTIONS: &[OptionName] = &[
     OptionName::Priority,
 ];
 
-const KIND: Kind = Kind {
+const KIND: SocketKind = SocketKind {
     transport: "mptcp",
     family: Family::V4,
     sort: Type::STREAM,
@@ -68,7 +68,7 @@ impl Transport for Mptcp {
         listen(bound(&KIND, setup)?, &KIND, setup)
     }
 
-    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         listen_on(handed, &KIND, setup)
     }

@@ -134,7 +134,7 @@ impl Ends {
     }
 
     /// Waits for the client.
-    fn hear(
+    fn accept_hello(
         &self,
         setup: &Setup,
         address: &str,
@@ -203,7 +203,7 @@ impl Listener for ShmListener {
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
         let Self { address, rings, setup } = self;
         let none_left = || second_connection(NAME);
-        rings.as_ref().ok_or_else(none_left)?.1.hear(setup, address, is_abandoned)?;
+        rings.as_ref().ok_or_else(none_left)?.1.accept_hello(setup, address, is_abandoned)?;
         let (_, mut ends) = rings.take().ok_or_else(none_left)?;
         ends.meet();
         Ok(OneWire::connection(NAME, ShmWire::new(ends, setup)?))
@@ -230,7 +230,7 @@ const LOOKS_PER_CHECK: u32 = 1024;
 const MAX_SLEEP: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waited {
+enum WaitOutcome {
     Ready,
     TimedOut,
     Closed,
@@ -297,19 +297,19 @@ impl ShmWire {
         asleep: usize,
         deadline: Deadline,
         is_ready: impl Fn(&mut Self) -> bool,
-    ) -> Result<Waited, WireError> {
+    ) -> Result<WaitOutcome, WireError> {
         match self.waiting {
             Waiting::Spin => Ok(self.spin(deadline, is_ready)),
             Waiting::Block | Waiting::Poll => self.sleep(asleep, deadline, is_ready),
         }
     }
 
-    fn spin(&mut self, mut deadline: Deadline, is_ready: impl Fn(&mut Self) -> bool) -> Waited {
+    fn spin(&mut self, mut deadline: Deadline, is_ready: impl Fn(&mut Self) -> bool) -> WaitOutcome {
         let mut looks = 0_u32;
         loop {
             for _ in 0..TRIES_PER_LOOK {
                 if is_ready(self) {
-                    return Waited::Ready;
+                    return WaitOutcome::Ready;
                 }
             }
             looks += 1;
@@ -317,7 +317,7 @@ impl ShmWire {
                 || looks.is_multiple_of(LOOKS_PER_CHECK) && self.ends.peer.as_ref().is_some_and(Process::is_gone);
             if gone {
                 // It may have sent one more message before it closed.
-                return if is_ready(self) { Waited::Ready } else { Waited::Closed };
+                return if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed };
             }
             if deadline.left().is_none() {
                 return self.give_up(is_ready);
@@ -330,27 +330,27 @@ impl ShmWire {
         asleep: usize,
         mut deadline: Deadline,
         is_ready: impl Fn(&mut Self) -> bool,
-    ) -> Result<Waited, WireError> {
+    ) -> Result<WaitOutcome, WireError> {
         loop {
             self.ends.map.word(asleep).store(1, Relaxed);
             fence(SeqCst);
             if is_ready(self) {
                 self.awake(asleep);
-                return Ok(Waited::Ready);
+                return Ok(WaitOutcome::Ready);
             }
             if self.ends.peer_has_closed() {
                 self.awake(asleep);
-                return Ok(if is_ready(self) { Waited::Ready } else { Waited::Closed });
+                return Ok(if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed });
             }
             let woken = self.nap(asleep, deadline.running())?;
             if is_ready(self) {
                 self.late_wakes += u64::from(woken != Awake::LookAgain);
                 self.awake(asleep);
-                return Ok(Waited::Ready);
+                return Ok(WaitOutcome::Ready);
             }
             if woken != Awake::LookAgain && self.ends.peer_is_gone() {
                 self.awake(asleep);
-                return Ok(if is_ready(self) { Waited::Ready } else { Waited::Closed });
+                return Ok(if is_ready(self) { WaitOutcome::Ready } else { WaitOutcome::Closed });
             }
             if deadline.left().is_none() {
                 self.awake(asleep);
@@ -375,12 +375,12 @@ impl ShmWire {
 
     /// Ends a wait at its time-out: even a short one must distinguish a dead peer from a slow one.
     #[cold]
-    fn give_up(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> Waited {
+    fn give_up(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> WaitOutcome {
         let gone = self.ends.peer_is_gone();
         match (is_ready(self), gone) {
-            (true, _) => Waited::Ready,
-            (false, true) => Waited::Closed,
-            (false, false) => Waited::TimedOut,
+            (true, _) => WaitOutcome::Ready,
+            (false, true) => WaitOutcome::Closed,
+            (false, false) => WaitOutcome::TimedOut,
         }
     }
 }
@@ -391,9 +391,9 @@ impl Wire for ShmWire {
         if !self.has_room() {
             let deadline = Deadline::new(self.timeout);
             match self.until(self.rings.producer_asleep(), deadline, Self::has_room)? {
-                Waited::Ready => {}
-                Waited::TimedOut => return Err(Deadline::timed_out("send", self.timeout)),
-                Waited::Closed => return Err(WireError::Closed),
+                WaitOutcome::Ready => {}
+                WaitOutcome::TimedOut => return Err(Deadline::timed_out("send", self.timeout)),
+                WaitOutcome::Closed => return Err(WireError::Closed),
             }
         }
         self.rings.put(&self.ends.map, message);
@@ -412,9 +412,9 @@ impl Wire for ShmWire {
             }
             let deadline = Deadline::new(self.timeout);
             match self.until(self.rings.consumer_asleep(), deadline, |wire| wire.is_ready())? {
-                Waited::Ready => {}
-                Waited::TimedOut => return Err(Deadline::timed_out("receive", self.timeout)),
-                Waited::Closed => return Err(WireError::Closed),
+                WaitOutcome::Ready => {}
+                WaitOutcome::TimedOut => return Err(Deadline::timed_out("receive", self.timeout)),
+                WaitOutcome::Closed => return Err(WireError::Closed),
             }
         }
     }
@@ -446,7 +446,7 @@ impl Wire for ShmWire {
         }
         let asleep = self.rings.consumer_asleep();
         self.until(asleep, Deadline::from_now(at_most), |wire| wire.is_ready())
-            .map(|waited| waited != Waited::TimedOut)
+            .map(|waited| waited != WaitOutcome::TimedOut)
     }
 
     fn effective(&self) -> Vec<Fact> {

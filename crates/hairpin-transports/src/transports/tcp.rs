@@ -9,9 +9,9 @@ use socket2::{Protocol, Socket, Type};
 
 use crate::options::Family;
 use crate::system::sockopt;
-use crate::wire::{Connection, Handed, Listener, Setup, Transport, TransportError};
+use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
-use crate::wires::socket::{Kind, connect, listen, listen_on, loopback_detail};
+use crate::wires::socket::{SocketKind, connect, listen, listen_on, loopback_detail};
 use crate::wires::{check, trial};
 
 /// `tcp` or `tcp6`.
@@ -46,8 +46,8 @@ const OPTIONS: &[OptionName] = &[
 ];
 
 impl Tcp {
-    fn kind(&self) -> Kind {
-        Kind {
+    fn kind(&self) -> SocketKind {
+        SocketKind {
             transport: self.name,
             family: self.family,
             sort: Type::STREAM,
@@ -58,7 +58,7 @@ impl Tcp {
 }
 
 /// A new socket bound to the address and port of the setup's server.
-pub(super) fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
+pub(super) fn bound(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let address = SocketAddr::new(server_end(kind.family, setup), setup.port);
     let socket = kind.open(setup)?;
     // Lets rounds reuse the same port although connections of the last one linger.
@@ -70,7 +70,7 @@ pub(super) fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError
 }
 
 /// Whether a listener of this kind can be opened here, and its congestion control.
-pub(super) fn can_run(kind: &Kind) -> Result<Receipt, WhyNot> {
+pub(super) fn can_run(kind: &SocketKind) -> Result<Receipt, WhyNot> {
     let socket = bound(kind, &trial()).map_err(|error| no_loopback(kind.family, &error))?;
     let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
     let version = if kind.family == Family::V4 { "IPv4" } else { "IPv6" };
@@ -104,7 +104,7 @@ impl Transport for Tcp {
         listen(bound(&self.kind(), setup)?, &self.kind(), setup)
     }
 
-    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         listen_on(handed, &self.kind(), setup)
     }

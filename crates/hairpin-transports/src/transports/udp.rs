@@ -8,9 +8,9 @@ use hairpin_model::{Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use socket2::{Protocol, Socket, Type};
 
 use crate::options::Family;
-use crate::wire::{Connection, Handed, Listener, Setup, Transport, TransportError};
+use crate::wire::{Connection, Listener, PassedSocket, Setup, Transport, TransportError};
 use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
-use crate::wires::socket::{Kind, connect_datagram, listen_datagram, listen_datagram_on, loopback_detail};
+use crate::wires::socket::{SocketKind, connect_datagram, listen_datagram, listen_datagram_on, loopback_detail};
 use crate::wires::{check, trial};
 
 /// `udp` or `udp6`.
@@ -40,8 +40,8 @@ pub(super) const UDP6: Udp = Udp {
 };
 
 impl Udp {
-    fn kind(&self) -> Kind {
-        Kind {
+    fn kind(&self) -> SocketKind {
+        SocketKind {
             transport: self.name,
             family: self.family,
             sort: Type::DGRAM,
@@ -97,7 +97,7 @@ impl Transport for Udp {
         Ok(listen_datagram(self.bound(setup)?, &self.kind(), setup))
     }
 
-    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    fn listen_on(&self, handed: PassedSocket, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         listen_datagram_on(handed, &self.kind(), setup)
     }

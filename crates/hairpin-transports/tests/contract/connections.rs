@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
 use hairpin_model::Protocol;
-use hairpin_transports::{Handed, Listener, Setup, TransportError, Unsupported, Wire};
+use hairpin_transports::{Listener, PassedSocket, Setup, TransportError, Unsupported, Wire};
 use socket2::{Domain, Socket, Type};
 
 use super::ends::{Checked, LONG, Subject, text};
@@ -175,15 +175,15 @@ pub(crate) fn handed_port(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let Some((socket, other)) = bound(subject) else {
         let any: OwnedFd = UdpSocket::bind("127.0.0.1:0").map_err(text)?.into();
-        let answer = subject.transport.listen_on(Handed::Bound(any), &setup);
+        let answer = subject.transport.listen_on(PassedSocket::Bound(any), &setup);
         ensure!(lacks(subject, &answer, Unsupported::BoundSocket), "a bound socket is not refused as such");
         return Ok(());
     };
-    let answer = subject.transport.listen_on(Handed::Bound(other), &setup).map(drop);
+    let answer = subject.transport.listen_on(PassedSocket::Bound(other), &setup).map(drop);
     ensure!(matches!(answer, Err(TransportError::System { .. })), "a socket of another kind answers {answer:?}");
     let port = Socket::from(socket.try_clone().map_err(text)?).local_addr().map_err(text)?;
     let port = port.as_socket().ok_or("it has no port")?.to_string();
-    let listener = subject.transport.listen_on(Handed::Bound(socket), &setup).map_err(text)?;
+    let listener = subject.transport.listen_on(PassedSocket::Bound(socket), &setup).map_err(text)?;
     ensure!(listener.address() == port, "it listens at {}, not {port}", listener.address());
     let (mut client, mut server) = pair_at(subject, listener, &setup)?;
     subject.exchange(&mut *client, Some(&mut *server), b"at a port of another")
@@ -204,7 +204,7 @@ pub(crate) fn handed_connection(subject: &Subject) -> Checked {
     let streams = bound(subject).filter(|_| !subject.card.boundaries);
     let Some((socket, _)) = streams else {
         let any: OwnedFd = UdpSocket::bind("127.0.0.1:0").map_err(text)?.into();
-        let answer = subject.transport.listen_on(Handed::Accepted(any), &setup);
+        let answer = subject.transport.listen_on(PassedSocket::Accepted(any), &setup);
         ensure!(lacks(subject, &answer, Unsupported::AcceptedSocket), "an accepted socket is not refused as such");
         return Ok(());
     };
@@ -214,7 +214,8 @@ pub(crate) fn handed_connection(subject: &Subject) -> Checked {
     for _ in 0..2 {
         clients.push(subject.connect(&address.to_string(), &setup).map_err(text)?);
         let (accepted, _) = port.accept().map_err(text)?;
-        let mut listener = subject.transport.listen_on(Handed::Accepted(accepted.into()), &setup).map_err(text)?;
+        let mut listener =
+            subject.transport.listen_on(PassedSocket::Accepted(accepted.into()), &setup).map_err(text)?;
         servers.push(self::accepted(&mut *listener).map_err(text)?);
         let answer = listener.accept(&mut || false);
         ensure!(lacks(subject, &answer, Unsupported::SecondConnection), "a second accept is not refused as such");
@@ -223,7 +224,7 @@ pub(crate) fn handed_connection(subject: &Subject) -> Checked {
     let stranger = TcpStream::connect(address).map_err(text)?;
     let (accepted, _) = port.accept().map_err(text)?;
     drop(stranger);
-    let mut listener = subject.transport.listen_on(Handed::Accepted(accepted.into()), &setup).map_err(text)?;
+    let mut listener = subject.transport.listen_on(PassedSocket::Accepted(accepted.into()), &setup).map_err(text)?;
     let answer = listener.accept(&mut || false).map(drop);
     ensure!(matches!(answer, Err(TransportError::System { .. })), "without a hello it answers {answer:?}");
     Ok(())

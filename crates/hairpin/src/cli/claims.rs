@@ -17,7 +17,7 @@ use super::exit::{Exit, Stopped};
 use super::measure::{Ends, session_of, shown};
 use super::report::{PAGE, write_page};
 use super::{command, output, two_hosts};
-use crate::claims::{Chosen, TESTED, between_hosts, choose};
+use crate::claims::{SelectedClaims, TESTED, between_hosts, choose};
 use crate::program::Program;
 use crate::session::{drawn_seed, new_folder, now_unix_s};
 use crate::tool;
@@ -45,7 +45,7 @@ fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Resu
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
     let mut chosen = choose(&asked).map_err(Stopped::usage)?;
     if two_hosts::is_asked(matches) {
-        chosen = chosen.into_iter().map(Chosen::between_hosts).collect();
+        chosen = chosen.into_iter().map(SelectedClaims::between_hosts).collect();
     }
     let needed: usize = chosen.iter().map(|chosen| chosen.runs().len()).sum();
     if needed == 0 {
@@ -58,7 +58,7 @@ fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Resu
     let folder = named.unwrap_or_else(|| new_folder("claims", report.started_unix_s));
     let files = begin(&folder)?;
     let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
-    let wish = Wish {
+    let wish = RunOptions {
         seed,
         rounds: matches.get_one("rounds").copied(),
         quiet: matches.get_flag("quiet"),
@@ -97,7 +97,7 @@ fn test(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Resu
 }
 
 /// Why none of these claims can be tested: the missing parts, or the reasons to skip.
-fn nothing_to_test(chosen: &[Chosen]) -> String {
+fn nothing_to_test(chosen: &[SelectedClaims]) -> String {
     let why = each(chosen, |_, claim| {
         let parts: BTreeSet<&str> = claim.missing().into_iter().collect();
         let reasons: BTreeSet<&str> = claim.skipped().into_iter().collect();
@@ -134,7 +134,7 @@ fn to(matches: &ArgMatches) -> Vec<String> {
 }
 
 /// The user's options for every run.
-struct Wish {
+struct RunOptions {
     seed: u64,
     rounds: Option<u64>,
     quiet: bool,
@@ -142,7 +142,7 @@ struct Wish {
     to: Option<Vec<String>>,
 }
 
-impl Wish {
+impl RunOptions {
     /// The arguments of a command with the chosen seed and rounds.
     fn words(&self, command: &str) -> Vec<String> {
         let mut words: Vec<String> = std::iter::once("hairpin".to_owned()).chain(shell::words(command)).collect();
@@ -239,7 +239,7 @@ fn show(report: &ClaimsReport, matches: &ArgMatches) {
     }
 }
 
-fn report(chosen: &[Chosen], arguments: &[OsString]) -> ClaimsReport {
+fn report(chosen: &[SelectedClaims], arguments: &[OsString]) -> ClaimsReport {
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     ClaimsReport {
         tool: tool::this(),
@@ -250,17 +250,17 @@ fn report(chosen: &[Chosen], arguments: &[OsString]) -> ClaimsReport {
         seed: None,
         to: None,
         environment: None,
-        sources: chosen.iter().map(Chosen::source).collect(),
+        sources: chosen.iter().map(SelectedClaims::source).collect(),
         runs: Vec::new(),
         claims: Vec::new(),
     }
 }
 
-fn each<T>(chosen: &[Chosen], of: impl Fn(&Chosen, &hairpin_model::claim::Claim) -> T) -> Vec<T> {
+fn each<T>(chosen: &[SelectedClaims], of: impl Fn(&SelectedClaims, &hairpin_model::claim::Claim) -> T) -> Vec<T> {
     chosen.iter().flat_map(|text| text.claims.iter().map(|claim| of(text, claim)).collect::<Vec<_>>()).collect()
 }
 
-fn planned(chosen: &Chosen, run: &str) -> TestRun {
+fn planned(chosen: &SelectedClaims, run: &str) -> TestRun {
     let PlannedRun { command, because } = chosen.text.runs[run].clone();
     let name = format!("{}-{run}", chosen.text.letter);
     TestRun { name, command, because, folder: None, problem: None, failed_rounds: 0, warnings: Vec::new() }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::{Failure, FailureKind, Measured, RoundOrder, RoundRecord, Skipped, quantities};
 use hairpin_report::announcement;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -62,14 +62,14 @@ impl Progress {
 
     fn next(&mut self, order: &RoundOrder) {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
-        let kind = Kind::of(&order.case);
+        let kind = CaseKind::of(&order.case);
         let so_far = self.figures.get(&order.case.id()).map_or_else(String::new, |rounds| so_far(kind, rounds));
         self.bar.set_message(format!("{}{so_far}{failed}", order.case.label()));
     }
 
     fn done(&mut self, record: &RoundRecord) {
         self.failed += u64::from(record.failure().is_some());
-        let figure = record.measured().and_then(|measured| figure(Kind::of(&record.order.case), measured));
+        let figure = record.measured().and_then(|measured| figure(CaseKind::of(&record.order.case), measured));
         if let Some(figure) = figure.filter(|figure| *figure > 0.0) {
             self.figures.entry(record.case_id.clone()).or_default().push(figure);
         }
@@ -93,30 +93,30 @@ impl Progress {
 
 /// A round's figure: p50 in ns (of the loaded phase, for a probe under load); messages or bytes received per second for
 /// one-way loads.
-fn figure(kind: Kind, measured: &Measured) -> Option<f64> {
+fn figure(kind: CaseKind, measured: &Measured) -> Option<f64> {
     let flow = measured.primary();
     match kind {
-        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => Some(flow.figures.latency_ns.p50),
-        Kind::Messages | Kind::Offered => Some(flow.figures.rate_per_s),
-        Kind::Streams => flow.received.as_ref()?.goodput_bytes_per_s(),
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::UnderLoad => Some(flow.figures.latency_ns.p50),
+        CaseKind::Messages | CaseKind::Offered => Some(flow.figures.rate_per_s),
+        CaseKind::Streams => flow.received.as_ref()?.goodput_bytes_per_s(),
     }
 }
 
 /// `: p50 4.77 us, 4.60-5.12 over 3 rounds`: median and range of the rounds; not a confidence interval.
-fn so_far(kind: Kind, rounds: &[f64]) -> String {
+fn so_far(kind: CaseKind, rounds: &[f64]) -> String {
     let mut sorted = rounds.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (median, low, high) = (sorted[sorted.len() / 2], sorted[0], sorted[sorted.len() - 1]);
     let (told, range) = match kind {
-        Kind::RoundTrips | Kind::Exchanges => {
+        CaseKind::RoundTrips | CaseKind::Exchanges => {
             (format!("p50 {}", quantities::duration(median)), quantities::bounds(median, low, high))
         }
-        Kind::UnderLoad => {
+        CaseKind::UnderLoad => {
             (format!("loaded p50 {}", quantities::duration(median)), quantities::bounds(median, low, high))
         }
-        Kind::Messages => (format!("received {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
-        Kind::Offered => (format!("delivered {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
-        Kind::Streams => {
+        CaseKind::Messages => (format!("received {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
+        CaseKind::Offered => (format!("delivered {}", quantities::rate(median)), quantities::rate_bounds(low, high)),
+        CaseKind::Streams => {
             (format!("goodput {}", quantities::byte_rate(median)), quantities::byte_rate_bounds(low, high))
         }
     };
@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn the_figure_so_far_is_that_of_the_kind() {
-        assert_eq!(so_far(Kind::RoundTrips, &[4770.0, 5120.0, 4600.0]), ": p50 4.77 us, 4.60-5.12 over 3 rounds");
-        assert_eq!(so_far(Kind::UnderLoad, &[184e6, 191e6]), ": loaded p50 191 ms, 184-191 over 2 rounds");
-        assert_eq!(so_far(Kind::Messages, &[1.2e6]), ": received 1.20 M/s over 1 round");
-        assert_eq!(so_far(Kind::Offered, &[9.98e3, 1e4]), ": delivered 10.0 k/s, 9.98-10.0 k/s over 2 rounds");
-        assert_eq!(so_far(Kind::Streams, &[2e9, 1e9]), ": goodput 2.00 GB/s, 1.00-2.00 GB/s over 2 rounds");
+        assert_eq!(so_far(CaseKind::RoundTrips, &[4770.0, 5120.0, 4600.0]), ": p50 4.77 us, 4.60-5.12 over 3 rounds");
+        assert_eq!(so_far(CaseKind::UnderLoad, &[184e6, 191e6]), ": loaded p50 191 ms, 184-191 over 2 rounds");
+        assert_eq!(so_far(CaseKind::Messages, &[1.2e6]), ": received 1.20 M/s over 1 round");
+        assert_eq!(so_far(CaseKind::Offered, &[9.98e3, 1e4]), ": delivered 10.0 k/s, 9.98-10.0 k/s over 2 rounds");
+        assert_eq!(so_far(CaseKind::Streams, &[2e9, 1e9]), ": goodput 2.00 GB/s, 1.00-2.00 GB/s over 2 rounds");
     }
 }

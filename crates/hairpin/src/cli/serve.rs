@@ -11,11 +11,11 @@ use hairpin_engine::ends::Host;
 use hairpin_hosts::accounts::{Accounts, OwnAccount};
 use hairpin_hosts::identity::Identity;
 use hairpin_hosts::protocol::ServerInfo;
-use hairpin_hosts::serve::{Server, Taken};
+use hairpin_hosts::serve::{AcceptedTicket, Server};
 use hairpin_hosts::state::State;
 use hairpin_hosts::ticket::{Ticket, host_and_port};
 use hairpin_model::served::Event;
-use hairpin_model::{Ending, Limits, Refused, Strange, parse, quantities};
+use hairpin_model::{Ending, Limits, Refused, StrangerCounts, parse, quantities};
 
 use super::exit::{Exit, Stopped};
 use super::{output, serve_list};
@@ -58,7 +58,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let own = state.clone();
     let server = Server::bind(asked.bind, &identity, Box::new(move |id: &str| own.taken(id)), host, about, program)
         .map_err(|error| cannot_listen(asked.bind, &error))?;
-    let book = book(&state, &server, &asked)?;
+    let account = open_account(&state, &server, &asked)?;
     let lasts_s = asked.lasts.map_or(TICKET_S, |lasts| lasts.as_secs().max(1));
     let expires_unix_s = now_unix_s() + lasts_s;
     let taken = state.new_ticket(expires_unix_s, asked.limits).map_err(|error| cannot("save the ticket", &error))?;
@@ -68,12 +68,12 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
             "other users of this host can read the file that the ticket is written to (hint: chmod 600 FILE, or run `umask 077` first)",
         );
     }
-    tell(&asked, &server, &identity, taken, is_json);
+    report_ticket(&asked, &server, &identity, taken, is_json);
     let input_closed = Arc::new(AtomicBool::new(false));
     if asked.until_input_closes {
         tell_end_of_input(Arc::clone(&input_closed)).map_err(|error| cannot("watch standard input", &error))?;
     }
-    let served = serve(server, book.as_ref(), &asked, is_json, &Signs { stop, input_closed });
+    let served = serve(server, account.as_ref(), &asked, is_json, &Signs { stop, input_closed });
     // A ticket for one run is now useless, and must not be used by others.
     if asked.once {
         state.revoke(&ticket_id).map_err(|error| cannot("revoke the ticket", &error))?;
@@ -81,16 +81,16 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     served
 }
 
-/// The book of this server, which it continues; `None` for one run, whose ticket ends with it.
-fn book(state: &State, server: &Server, asked: &ServeOptions) -> Result<Option<OwnAccount>, Stopped> {
+/// The account of this server, which it continues; `None` for one run, whose ticket ends with it.
+fn open_account(state: &State, server: &Server, asked: &ServeOptions) -> Result<Option<OwnAccount>, Stopped> {
     if asked.once {
         return Ok(None);
     }
-    let opened = Accounts::of(state).and_then(|books| books.open(server.address()));
-    match opened.and_then(|book| Ok((book.read()?, book))) {
-        Ok((kept, book)) => {
+    let opened = Accounts::of(state).and_then(|accounts| accounts.open(server.address()));
+    match opened.and_then(|account| Ok((account.read()?, account))) {
+        Ok((kept, account)) => {
             server.restore(kept);
-            Ok(Some(book))
+            Ok(Some(account))
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             output::warning(&format!(
@@ -112,7 +112,7 @@ struct Signs {
 
 fn serve(
     mut server: Server,
-    book: Option<&OwnAccount>,
+    account: Option<&OwnAccount>,
     asked: &ServeOptions,
     is_json: bool,
     signs: &Signs,
@@ -125,7 +125,7 @@ fn serve(
             runs += u64::from(matches!(event, Event::Ended { rounds: 1.., .. }));
             log(&event, asked, is_json);
         }
-        keep(&server, book);
+        keep(&server, account);
         let endings = [
             (signs.stop.load(Ordering::Relaxed), Ending::Signal),
             (signs.input_closed.load(Ordering::Relaxed), Ending::Input),
@@ -140,23 +140,23 @@ fn serve(
         log(&strangers, asked, is_json);
     }
     let stopped = server.end(ending);
-    keep(&server, book);
+    keep(&server, account);
     log(&stopped, asked, is_json);
     Ok(Exit::Fine)
 }
 
-/// Saves the book if it changed.
-fn keep(server: &Server, book: Option<&OwnAccount>) {
-    if let Some((changed, book)) = server.changed().zip(book)
-        && let Err(error) = book.keep(&changed)
+/// Saves the account if it changed.
+fn keep(server: &Server, account: Option<&OwnAccount>) {
+    if let Some((changed, account)) = server.changed().zip(account)
+        && let Err(error) = account.keep(&changed)
     {
-        // Serving continues: only the list and the daily limit need the book.
+        // Serving continues: only the list and the daily limit need the account.
         output::warning(&format!("cannot save the list of sessions: {error}"));
     }
 }
 
 /// Prints the ticket and the server's address.
-fn tell(asked: &ServeOptions, server: &Server, identity: &Identity, taken: Taken, is_json: bool) {
+fn report_ticket(asked: &ServeOptions, server: &Server, identity: &Identity, taken: AcceptedTicket, is_json: bool) {
     let (host, port) = asked.advertised(server.address());
     let ticket = Ticket {
         host,
@@ -196,11 +196,11 @@ fn log(event: &Event, asked: &ServeOptions, is_json: bool) {
     if is_json {
         output::json_line(event);
     } else {
-        asked.note(&told(event));
+        asked.note(&describe(event));
     }
 }
 
-fn told(event: &Event) -> String {
+fn describe(event: &Event) -> String {
     match event {
         Event::Listening { address, ticket_id, expires_unix_s, limits, .. } => {
             let limits = limits.words();
@@ -227,7 +227,7 @@ fn told(event: &Event) -> String {
             quantities::counted(*rounds, "round"),
             quantities::bytes(*bytes as f64)
         ),
-        Event::Strangers(Strange {
+        Event::Strangers(StrangerCounts {
             connections_dropped,
             connections_overdue,
             datagrams_ignored,

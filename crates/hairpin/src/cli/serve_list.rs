@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use hairpin_hosts::accounts::{Accounts, Listed};
-use hairpin_hosts::serve::Taken;
+use hairpin_hosts::serve::AcceptedTicket;
 use hairpin_hosts::state::State;
 use hairpin_model::{ListedServer, ListedTicket, Servers, Session, quantities};
 use hairpin_report::terminal::{Look, render_item};
@@ -26,8 +26,8 @@ pub(super) fn run(state: &State, is_json: bool) -> io::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-fn as_json<'a>(tickets: &'a [Taken], servers: &'a [Listed]) -> Servers<'a> {
-    let ticket = |ticket: &'a Taken| ListedTicket {
+fn as_json<'a>(tickets: &'a [AcceptedTicket], servers: &'a [Listed]) -> Servers<'a> {
+    let ticket = |ticket: &'a AcceptedTicket| ListedTicket {
         ticket_id: &ticket.id,
         expires_unix_s: ticket.expires_unix_s,
         limits: ticket.limits,
@@ -41,7 +41,7 @@ fn as_json<'a>(tickets: &'a [Taken], servers: &'a [Listed]) -> Servers<'a> {
     Servers { tickets: tickets.iter().map(ticket).collect(), servers: servers.iter().map(server).collect() }
 }
 
-fn as_text(tickets: &[Taken], servers: &[Listed], look: Look) -> String {
+fn as_text(tickets: &[AcceptedTicket], servers: &[Listed], look: Look) -> String {
     if tickets.is_empty() && servers.is_empty() {
         return "No ticket is taken, and no server runs or has had a session.\n".to_owned();
     }
@@ -141,7 +141,7 @@ mod tests {
     fn the_list_is_aligned_in_80_columns_and_a_long_address_has_its_own_line() {
         let limits = Limits::parse("rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=10s").unwrap();
         let secret = Secret([0; 16]);
-        let ticket = Taken { id: "f123e0b2".to_owned(), secret, expires_unix_s: 1_800_604_800, limits };
+        let ticket = AcceptedTicket { id: "f123e0b2".to_owned(), secret, expires_unix_s: 1_800_604_800, limits };
         let sessions = vec![
             session(8, "192.0.2.1:40000", None),
             session(9, "192.168.100.200:40000", Some(1_800_000_012)),

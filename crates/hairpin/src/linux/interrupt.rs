@@ -20,7 +20,7 @@ pub const EXIT_CODE: u8 = 130;
 /// # Errors
 /// The system refuses the handler.
 pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
-    let signals = heard(&[SIGINT, SIGTERM, SIGHUP]);
+    let signals = caught(&[SIGINT, SIGTERM, SIGHUP]);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signals.iter().copied() {
         // In this order: the second signal finds the flag set and exits the program; the server dies with it.
@@ -32,7 +32,7 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
 }
 
 /// These signals, without SIGHUP if this program was started to ignore it (nohup(1)).
-fn heard(signals: &[i32]) -> Vec<i32> {
+fn caught(signals: &[i32]) -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
     let ignores_hangup = mask.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0);
@@ -65,7 +65,7 @@ impl Signals {
         let (came, tell) = UnixStream::pair()?;
         came.set_nonblocking(true)?;
         let mut raised = Vec::new();
-        for signal in heard(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]) {
+        for signal in caught(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]) {
             let flag = Arc::new(AtomicBool::new(false));
             // In this order: the flag is set before the byte can be read.
             flag::register(signal, Arc::clone(&flag))?;

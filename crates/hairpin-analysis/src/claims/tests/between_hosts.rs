@@ -2,7 +2,7 @@
 
 use hairpin_model::case::PathKind;
 use hairpin_model::flow::Direction;
-use hairpin_model::{Across, Fallback, Flow, Load};
+use hairpin_model::{Fallback, Flow, Load, RemotePath};
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn across(case: &Case, instead_of: Option<&str>) -> Case {
         evidence: "5 datagrams were sent, and none came back in 2 s".to_owned(),
     });
     case.clone().with(|changed| {
-        changed.path.across = Some(Across { kind: PathKind::Hosts, host: "lab".to_owned(), fallback });
+        changed.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback });
     })
 }
 

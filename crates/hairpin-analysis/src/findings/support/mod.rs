@@ -24,7 +24,7 @@ pub(super) use self::without_cause::{change_of, gone, gone_by_block};
 pub(super) use self::loss::{Lost, lost_to, slower};
 pub(super) use self::other_load::{load_at, load_elsewhere, with_load_option};
 pub(super) use self::stall::{Stall, stall};
-pub(super) use self::traced::{Often, Traced, held_ns};
+pub(super) use self::traced::{Traced, WaitFrequency, held_ns};
 use crate::compare::{as_ratio, by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 use crate::valid_rounds;

@@ -7,7 +7,7 @@ use hairpin_model::time_sequence::WaitCause;
 use hairpin_model::trace::End;
 use hairpin_model::{Case, CaseSummary, Figure, Finding, Run, TracedExchange, Wait, finding_keys as keys};
 
-use super::{Often, Traced, held_ns};
+use super::{Traced, WaitFrequency, held_ns};
 use crate::trace::switch;
 
 /// Maximum time between the acknowledgment and the departure of the bytes, in ns.
@@ -16,7 +16,7 @@ const TOGETHER_NS: u64 = 1_500_000;
 pub(in crate::findings) struct Stall {
     /// The ends at which bytes were held: one or both, the one with more such exchanges first.
     pub(in crate::findings) ends: Vec<StallAt>,
-    pub(in crate::findings) often: Often,
+    pub(in crate::findings) often: WaitFrequency,
     pub(in crate::findings) writes: Figure,
     pub(in crate::findings) segments: Figure,
 }

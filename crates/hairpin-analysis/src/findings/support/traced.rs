@@ -60,8 +60,8 @@ impl<'r> Traced<'r> {
 
     /// How often a wait of that kind occurred, and its share of the time. Uses medians if more than half have it: a few
     /// exchanges delayed by the machine would otherwise hide what most of them wait for.
-    pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> Often {
-        let mut often = Often { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
+    pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> WaitFrequency {
+        let mut often = WaitFrequency { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
         // For each exchange with the wait: its time without it, and the wait's share.
         let (mut without_ns, mut parts) = (Vec::new(), Vec::new());
         // Traced rounds start with exchanges that the kernel acknowledges at once, timed ones do not.
@@ -97,7 +97,7 @@ impl<'r> Traced<'r> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::findings) struct Often {
+pub(in crate::findings) struct WaitFrequency {
     /// Exchanges with the wait.
     pub(in crate::findings) some: usize,
     pub(in crate::findings) all: usize,
@@ -107,7 +107,7 @@ pub(in crate::findings) struct Often {
     pub(in crate::findings) share: f64,
 }
 
-impl Often {
+impl WaitFrequency {
     /// The exchanges with the wait, as a share of all.
     pub(in crate::findings) fn of_exchanges(&self) -> Figure {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(controls(&[&one], &[], 4), [[None; 3]]);
     }
 
-    fn often(exchanges: &[Vec<TracedExchange>], timed_ns: [f64; 2]) -> Often {
+    fn often(exchanges: &[Vec<TracedExchange>], timed_ns: [f64; 2]) -> WaitFrequency {
         let traced = Traced { rounds: Vec::new(), exchanges: exchanges.to_vec(), timed_ns: timed_ns.map(Some) };
         traced.often(|_, _| true)
     }
@@ -248,11 +248,11 @@ mod tests {
         let quick = exchange(20, &[]);
         let diluted = [vec![quick.clone(), quick.clone(), stalled.clone()]];
         let all = often(&diluted, [100.0, 100.0]);
-        assert_eq!(all, Often { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed ones stall");
+        assert_eq!(all, WaitFrequency { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed ones stall");
         assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "none of them does");
         assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "something else made them long");
         let none = often(&[vec![quick]], [100.0, 100.0]);
-        assert_eq!(none, Often { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
+        assert_eq!(none, WaitFrequency { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
     }
 
     #[test]

@@ -12,7 +12,7 @@ use hairpin_model::Failure;
 
 use super::namespace;
 use crate::system::guest::{self as system, Interest};
-use crate::system::namespace::Step;
+use crate::system::namespace::NamespaceStep;
 
 /// A program at an end of a link: in its network namespace, and in its own mount, host name and IPC namespaces, with a
 /// `/sys` that shows the link's devices. It is killed when this is dropped, when the thread that started it ends, and
@@ -37,7 +37,7 @@ pub enum Group {
 
 /// The reason for the end of a wait.
 #[derive(Debug)]
-pub enum Woken {
+pub enum GuestEvent {
     Ended(ExitStatus),
     /// It still runs; for each other file, whether it is readable.
     Others(Vec<bool>),
@@ -75,7 +75,7 @@ impl Guest {
         let spawned = command.spawn();
         let refusals = system::refusals(&mut told).unwrap_or_default();
         let (of_sys, of_all): (Vec<_>, Vec<_>) =
-            refusals.into_iter().partition(|refusal| refusal.step == Step::Sysfs);
+            refusals.into_iter().partition(|refusal| refusal.step == NamespaceStep::Sysfs);
         let mut child = spawned.map_err(|error| match of_all.first() {
             Some(refusal) => NotStarted::Link(namespace::failure(refusal)),
             None => NotStarted::Program(error),
@@ -105,14 +105,14 @@ impl Guest {
     }
 
     /// Waits until it ends, one of `others` is readable, `patience` is over, or a signal arrives.
-    pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<Woken> {
+    pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<GuestEvent> {
         let files: Vec<_> = [self.ended.as_fd()].iter().chain(others).map(|file| (*file, Interest::Read)).collect();
         let mut ready = system::wait_for(&files, patience)?;
         if !ready.remove(0) {
-            return Ok(Woken::Others(ready));
+            return Ok(GuestEvent::Others(ready));
         }
         self.waited_for = true;
-        self.child.wait().map(Woken::Ended)
+        self.child.wait().map(GuestEvent::Ended)
     }
 
     /// Sends it a signal. Has no effect after its end.

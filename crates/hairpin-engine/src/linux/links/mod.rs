@@ -93,13 +93,13 @@ pub struct Numbered {
     /// The direction of messages without answers; `None` if they have answers.
     pub one_way: Option<hairpin_link::Direction>,
     /// What distinguishes the flow from others; `None` if it is the only one.
-    pub told_by: Option<ToldBy>,
+    pub flow_match: Option<FlowMatch>,
 }
 
 /// How packets identify their flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ToldBy {
+pub enum FlowMatch {
     /// The UDP port of the far end.
     Udp(u16),
     /// It is the only ICMP flow.

@@ -16,7 +16,7 @@ use hairpin_model::{Failure, RoundOrder, WhyNot};
 use super::wiring;
 use crate::netlink::{LOOPBACK_INDEX, Netlink};
 use crate::sysctl;
-use crate::system::namespace::{self, Refusal, RootMap, Step};
+use crate::system::namespace::{self, NamespaceStep, Refusal, RootMap};
 
 static HOME: OnceLock<NetworkNamespace> = OnceLock::new();
 
@@ -53,10 +53,10 @@ pub fn may_prepare() -> Result<(), WhyNot> {
 pub fn may_set(name: &str) -> Result<(), WhyNot> {
     let file = CString::new(sysctl::file_of(name)).map_err(|_| not_settable(name, "its name has a zero byte"))?;
     tried(Some(&file))?.map_err(|refusal| match refusal.step {
-        Step::Setting if refusal.error.kind() == io::ErrorKind::NotFound => {
+        NamespaceStep::Setting if refusal.error.kind() == io::ErrorKind::NotFound => {
             not_settable(name, "a new network namespace has no such setting")
         }
-        Step::Setting => not_settable(name, &format!("it cannot be written there: {}", refusal.error)),
+        NamespaceStep::Setting => not_settable(name, &format!("it cannot be written there: {}", refusal.error)),
         _ => explained(&refusal),
     })
 }
@@ -190,28 +190,30 @@ pub(super) fn failure(refusal: &Refusal) -> Failure {
 fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered: bool) -> WhyNot {
     let Refusal { step, error } = refusal;
     let reason = match step {
-        Step::UserNamespace => format!("an ordinary user may not make a user namespace here: {error}"),
-        Step::ActAsRoot => format!("acting as root in a user namespace of its own is refused: {error}"),
-        Step::NetworkNamespace => format!("a network namespace cannot be made: {error}"),
-        Step::EnterNetwork => format!("the link's network namespace cannot be entered: {error}"),
-        Step::HostNamespaces => format!("namespaces for mounts, host name and IPC cannot be made: {error}"),
-        Step::PrivateMounts => format!("mounts cannot be kept from the host: {error}"),
-        Step::Sysfs => format!("/sys of the link cannot be mounted: {error}"),
-        Step::Setting => format!("a kernel setting cannot be written: {error}"),
+        NamespaceStep::UserNamespace => format!("an ordinary user may not make a user namespace here: {error}"),
+        NamespaceStep::ActAsRoot => format!("acting as root in a user namespace of its own is refused: {error}"),
+        NamespaceStep::NetworkNamespace => format!("a network namespace cannot be made: {error}"),
+        NamespaceStep::EnterNetwork => format!("the link's network namespace cannot be entered: {error}"),
+        NamespaceStep::HostNamespaces => format!("namespaces for mounts, host name and IPC cannot be made: {error}"),
+        NamespaceStep::PrivateMounts => format!("mounts cannot be kept from the host: {error}"),
+        NamespaceStep::Sysfs => format!("/sys of the link cannot be mounted: {error}"),
+        NamespaceStep::Setting => format!("a kernel setting cannot be written: {error}"),
     };
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     let refused = matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
     let hint = match error.raw_os_error() {
-        _ if *step == Step::EnterNetwork => "was the link ended from outside?",
-        _ if *step == Step::Sysfs => "run as root, or where the host's own /sys is mounted whole",
-        Some(libc::ENOSPC) if *step == Step::NetworkNamespace => "raise it: sysctl -w user.max_net_namespaces=1000",
-        Some(libc::ENOSPC) if *step == Step::HostNamespaces => {
+        _ if *step == NamespaceStep::EnterNetwork => "was the link ended from outside?",
+        _ if *step == NamespaceStep::Sysfs => "run as root, or where the host's own /sys is mounted whole",
+        Some(libc::ENOSPC) if *step == NamespaceStep::NetworkNamespace => {
+            "raise it: sysctl -w user.max_net_namespaces=1000"
+        }
+        Some(libc::ENOSPC) if *step == NamespaceStep::HostNamespaces => {
             "raise them: sysctl -w user.max_mnt_namespaces=1000 user.max_uts_namespaces=1000 user.max_ipc_namespaces=1000"
         }
-        Some(libc::EINVAL | libc::ENOSYS) if *step == Step::HostNamespaces => {
+        Some(libc::EINVAL | libc::ENOSYS) if *step == NamespaceStep::HostNamespaces => {
             "a kernel with CONFIG_UTS_NS and CONFIG_IPC_NS is needed"
         }
-        Some(libc::EINVAL) if *step == Step::PrivateMounts => {
+        Some(libc::EINVAL) if *step == NamespaceStep::PrivateMounts => {
             "run outside of a changed root directory, or one that is a mount (mount --bind DIR DIR before chroot DIR)"
         }
         Some(libc::ENOSPC | libc::EUSERS) => "raise it: sysctl -w user.max_user_namespaces=1000, or run as root",
@@ -238,7 +240,7 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
 mod tests {
     use super::*;
 
-    fn said(step: Step, code: i32, settings: &[(&str, &str)], filtered: bool) -> WhyNot {
+    fn said(step: NamespaceStep, code: i32, settings: &[(&str, &str)], filtered: bool) -> WhyNot {
         let refusal = Refusal { step, error: io::Error::from_raw_os_error(code) };
         let setting =
             |name: &str| settings.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
@@ -250,11 +252,16 @@ mod tests {
         let closed = [("kernel.unprivileged_userns_clone", "0")];
         let confined = [("kernel.apparmor_restrict_unprivileged_userns", "1")];
         let open = [("kernel.unprivileged_userns_clone", "1"), ("kernel.apparmor_restrict_unprivileged_userns", "0")];
-        let (user, root, network) = (Step::UserNamespace, Step::ActAsRoot, Step::NetworkNamespace);
-        let (entered, host, mounts, sys) =
-            (Step::EnterNetwork, Step::HostNamespaces, Step::PrivateMounts, Step::Sysfs);
-        type Told<'a> = (Step, i32, &'a [(&'a str, &'a str)], bool, &'a str);
-        let cases: [Told<'_>; 16] = [
+        let (user, root, network) =
+            (NamespaceStep::UserNamespace, NamespaceStep::ActAsRoot, NamespaceStep::NetworkNamespace);
+        let (entered, host, mounts, sys) = (
+            NamespaceStep::EnterNetwork,
+            NamespaceStep::HostNamespaces,
+            NamespaceStep::PrivateMounts,
+            NamespaceStep::Sysfs,
+        );
+        type Failed<'a> = (NamespaceStep, i32, &'a [(&'a str, &'a str)], bool, &'a str);
+        let cases: [Failed<'_>; 16] = [
             (user, libc::EPERM, &closed, false, "kernel.unprivileged_userns_clone=1"),
             (user, libc::EPERM, &closed, true, "kernel.unprivileged_userns_clone=1"),
             (root, libc::EPERM, &confined, false, "kernel.apparmor_restrict_unprivileged_userns=0"),

@@ -142,9 +142,9 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     process::go_on_without_parent();
     process::leave_session();
     process::ignore_interrupts();
-    let order: LinkOrder = child::hear_order()?;
+    let order: LinkOrder = child::receive_order()?;
     let last = serve(&order, parent).map_or_else(LinkWord::Failed, |end| LinkWord::Done(Box::new(end)));
-    child::say(&last);
+    child::send(&last);
     Ok(())
 }
 
@@ -167,7 +167,7 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
     say_ready(&ends, ends_use.clone());
     let carried = relay.carry(io::stdin().as_fd());
-    undone(&ends, parent)?;
+    end_processes(&ends, parent)?;
     let mut end = carried?;
     if let Some(report) = &mut end.record.relay {
         report.setup_ns = setup_ns;
@@ -179,11 +179,11 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
 
 fn say_ready(ends: &Ends, ends_use: LinkEnds) {
     let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
-    child::say(&LinkWord::Ready(Namespaces { near, far }, ends_use));
+    child::send(&LinkWord::Ready(Namespaces { near, far }, ends_use));
 }
 
 /// Ends the remaining processes at both ends. Spares the process that started this one, which may be there too.
-fn undone(ends: &Ends, parent: u32) -> Result<(), Failure> {
+fn end_processes(ends: &Ends, parent: u32) -> Result<(), Failure> {
     let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
     sweep([&ends.near, &ends.far], spared)
 }

@@ -32,7 +32,7 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
         namespace.is_ok_and(|meta| doomed.contains(&(meta.dev(), meta.ino())))
     };
     for _ in 0..PASSES {
-        let found = inhabitants(&is_there, spared).map_err(|error| failed(error.to_string()))?;
+        let found = processes_in(&is_there, spared).map_err(|error| failed(error.to_string()))?;
         if found.is_empty() {
             return Ok(());
         }
@@ -47,7 +47,7 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
     Err(failed(format!("new processes appeared {PASSES} times")))
 }
 
-fn inhabitants(is_there: &dyn Fn(u32) -> bool, spared: &[u32]) -> io::Result<Vec<u32>> {
+fn processes_in(is_there: &dyn Fn(u32) -> bool, spared: &[u32]) -> io::Result<Vec<u32>> {
     let ids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let own = std::process::id();
     Ok(ids.filter(|id| *id != own && !spared.contains(id) && is_there(*id)).collect())

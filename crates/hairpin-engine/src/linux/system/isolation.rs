@@ -12,16 +12,17 @@ use std::path::Path;
 use std::ptr::null;
 
 use super::done;
-use super::namespace::{self, Refusal, Step, unshare};
+use super::namespace::{self, NamespaceStep, Refusal, unshare};
 
 const SYS: &CStr = c"/sys";
 
 /// Moves the calling process into that network namespace, and into new mount, host name and IPC namespaces whose mounts
 /// do not propagate to the old ones.
 pub(crate) fn isolate(network: BorrowedFd<'_>) -> Result<(), Refusal> {
-    namespace::enter_network(network).map_err(Step::EnterNetwork.refused())?;
-    unshare(libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC).map_err(Step::HostNamespaces.refused())?;
-    mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE).map_err(Step::PrivateMounts.refused())
+    namespace::enter_network(network).map_err(NamespaceStep::EnterNetwork.refused())?;
+    unshare(libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC)
+        .map_err(NamespaceStep::HostNamespaces.refused())?;
+    mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE).map_err(NamespaceStep::PrivateMounts.refused())
 }
 
 /// A mount beneath `/sys`, and its copy once that exists.
@@ -54,7 +55,7 @@ pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
     }
     let flags =
         libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | if is_read_only(SYS) { libc::MS_RDONLY } else { 0 };
-    mount(c"sysfs", SYS, Some(c"sysfs"), flags).map_err(Step::Sysfs.refused())?;
+    mount(c"sysfs", SYS, Some(c"sysfs"), flags).map_err(NamespaceStep::Sysfs.refused())?;
     for SysMount { point, copy } in beneath {
         // If it cannot be mounted it is missing, as on kernels without it.
         drop(copy.take().map(|copy| attach_mount(&copy, point)));

@@ -9,7 +9,7 @@ use super::process::die_with_parent;
 
 /// The steps of moving into namespaces: the first three into new ones, the others into those of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum NamespaceStep {
     UserNamespace,
     ActAsRoot,
     NetworkNamespace,
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Setting,
 }
 
-impl Step {
+impl NamespaceStep {
     const ALL: [Self; 8] = [
         Self::UserNamespace,
         Self::ActAsRoot,
@@ -45,7 +45,7 @@ impl Step {
 /// A step that the kernel refused.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    pub(crate) step: Step,
+    pub(crate) step: NamespaceStep,
     pub(crate) error: io::Error,
 }
 
@@ -62,7 +62,7 @@ impl Refusal {
     /// Decodes it; `None` if the bytes are invalid.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let [step, code @ ..] = <[u8; Self::BYTES]>::try_from(bytes).ok()?;
-        let step = *Step::ALL.get(usize::from(step))?;
+        let step = *NamespaceStep::ALL.get(usize::from(step))?;
         Some(Self { step, error: io::Error::from_raw_os_error(i32::from_ne_bytes(code)) })
     }
 }
@@ -88,17 +88,17 @@ impl RootMap {
 /// nothing, so that it may run in a forked child.
 pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
     if let Some(map) = map {
-        unshare(libc::CLONE_NEWUSER).map_err(Step::UserNamespace.refused())?;
+        unshare(libc::CLONE_NEWUSER).map_err(NamespaceStep::UserNamespace.refused())?;
         let files = [
             (c"/proc/self/setgroups", "deny"),
             (c"/proc/self/uid_map", map.users.as_str()),
             (c"/proc/self/gid_map", map.groups.as_str()),
         ];
         for (file, text) in files {
-            write(file, text).map_err(Step::ActAsRoot.refused())?;
+            write(file, text).map_err(NamespaceStep::ActAsRoot.refused())?;
         }
     }
-    new_network().map_err(Step::NetworkNamespace.refused())
+    new_network().map_err(NamespaceStep::NetworkNamespace.refused())
 }
 
 /// Tries [`move_out`] in a separate process, and to open the file of a kernel setting there for writing.
@@ -113,7 +113,8 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> 
     }
     if child == 0 {
         let has_parent = die_with_parent(parent);
-        let set = || setting.map_or(Ok(()), |file| open_to_write(file).map(drop).map_err(Step::Setting.refused()));
+        let set =
+            || setting.map_or(Ok(()), |file| open_to_write(file).map(drop).map_err(NamespaceStep::Setting.refused()));
         if let (Err(refusal), true) = (move_out(map).and_then(|()| set()), has_parent) {
             let word = refusal.to_bytes();
             // SAFETY: the bytes and their number are those of a live array.
@@ -168,7 +169,9 @@ mod tests {
 
     #[test]
     fn a_refusal_is_decoded_as_encoded() {
-        for (step, code) in Step::ALL.into_iter().zip([libc::EPERM, libc::ENOSPC, libc::EINVAL].into_iter().cycle()) {
+        for (step, code) in
+            NamespaceStep::ALL.into_iter().zip([libc::EPERM, libc::ENOSPC, libc::EINVAL].into_iter().cycle())
+        {
             let told = step.refused()(io::Error::from_raw_os_error(code)).to_bytes();
             let heard = Refusal::from_bytes(&told).unwrap();
             assert_eq!((heard.step, heard.error.raw_os_error()), (step, Some(code)));

@@ -12,11 +12,11 @@ use hairpin_model::{Refused, Session};
 use hairpin_transports::Cookie;
 
 use super::round;
-use super::sessions::Begins;
-use super::shared::{Shared, Taken, short};
+use super::sessions::NewSession;
+use super::shared::{AcceptedTicket, Shared, short};
 use crate::dial::{now_unix_s, printable};
 use crate::proof::{Role, is_proof, proof};
-use crate::protocol::{Answer, Ask, Base64, DatagramsSeen, Greeting, Purpose, ServerInfo, Spoken, VERSION};
+use crate::protocol::{Answer, AnyGreeting, Ask, Base64, DatagramsSeen, Greeting, Purpose, ServerInfo, VERSION};
 use crate::tls::Tls;
 
 /// Longest time that a session may have no round.
@@ -34,7 +34,7 @@ const MAX_REFUSED: u32 = 64;
 /// Maximum datagram trials of a session.
 const MAX_TRIALS: usize = 8;
 
-pub(super) fn other_version(spoken: &Spoken) -> Refused {
+pub(super) fn other_version(spoken: &AnyGreeting) -> Refused {
     let what = format!(
         "the client ({}) speaks version {} of the protocol between hosts, and this server ({}) version {VERSION}",
         printable(&spoken.tool),
@@ -57,10 +57,10 @@ impl Shared {
             Purpose::Session => {
                 let most = ticket.limits.sessions;
                 let tool = short(&greeting.tool);
-                let begins = Begins { ticket: &ticket.id, client: from, tool: tool.clone(), most };
+                let begins = NewSession { ticket: &ticket.id, client: from, tool: tool.clone(), most };
                 match self.sessions.begin(begins) {
                     Ok(session) => {
-                        self.tell(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
+                        self.report(Event::Began { session, client: from, tool, ticket: ticket.id.clone() });
                         self.session(frames, session, &welcome(session), &ticket);
                     }
                     Err(exceeded) => self.refuse(frames, &Refused::new(exceeded.cause(), exceeded.hint), from),
@@ -99,14 +99,14 @@ impl Shared {
             self.untold.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        self.tell(Event::Refused { client: from, why: what.clone() });
+        self.report(Event::Refused { client: from, why: what.clone() });
         drop(frames.send_any(&Answer::Refused { what: what.clone(), hint: hint.clone() }));
         frames.carrier_mut().close(CLOSING);
         self.refusing.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The ticket whose secret the client knows, and the proof that this server knows it too.
-    fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(Taken, Base64), Refused> {
+    fn checked(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(AcceptedTicket, Base64), Refused> {
         let exporter = frames.carrier().exporter().map_err(|error| Refused::new(error.to_string(), ""))?;
         let ticket = (self.tickets)(&greeting.ticket)
             .map_err(|error| Refused::new(format!("it cannot read its tickets: {error}"), "look at its folder"))?;
@@ -130,7 +130,7 @@ impl Shared {
     }
 
     /// Holds a session until its client closes it or it is idle for too long.
-    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &Taken) {
+    fn session(&self, mut frames: Frames<Tls>, session: u64, welcome: &Answer, ticket: &AcceptedTicket) {
         let about = ServerInfo {
             limits: ticket.limits,
             used_bytes: self.sessions.used_bytes(&ticket.id),
@@ -156,7 +156,7 @@ impl Shared {
         }
         self.lease.wait_until_over(session, ROUND_END);
         if let Some(Session { rounds, bytes, .. }) = self.sessions.end(session) {
-            self.tell(Event::Ended { session, rounds, bytes });
+            self.report(Event::Ended { session, rounds, bytes });
         }
     }
 

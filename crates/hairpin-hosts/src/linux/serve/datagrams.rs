@@ -6,12 +6,12 @@ use std::mem::MaybeUninit;
 use std::net::{SocketAddr, UdpSocket};
 
 use hairpin_transports::received::{self, IpHeader};
-use hairpin_transports::{Cookie, HELLO_BYTES, Nonce, Said, challenge, said};
+use hairpin_transports::{Cookie, HELLO_BYTES, HelloMessage, Nonce, challenge, parse_hello};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::registry::{NotTaken, Registry};
+use super::registry::{NotAccepted, Registry};
 
 /// Datagrams handled at once, so that a flood leaves time for other work.
 const AT_ONCE: usize = 64;
@@ -46,7 +46,7 @@ impl Datagrams {
             .map_err(|_| io::Error::other("the system gives no random bytes"))?;
         let sockets = addresses.iter().map(|at| {
             let socket = UdpSocket::from(bound(*at)?);
-            received::tell(&socket);
+            received::report_headers(&socket);
             Ok((socket.local_addr()?, socket))
         });
         Ok(Self { sockets: sockets.collect::<io::Result<_>>()?, key, counts: Counts::default() })
@@ -62,7 +62,7 @@ impl Datagrams {
         for place in (0..ready.len()).filter(|place| ready[*place]) {
             for _ in 0..AT_ONCE {
                 match received::receive_from(&self.sockets[place].1, &mut datagram) {
-                    Ok((bytes, from, header)) => self.hear(&datagram[..bytes], from, header, registry),
+                    Ok((bytes, from, header)) => self.on_datagram(&datagram[..bytes], from, header, registry),
                     // ICMP error of an earlier answer that no socket received.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(_) => break,
@@ -78,7 +78,7 @@ impl Datagrams {
             Some(place) => place,
             None => {
                 let socket = UdpSocket::from(bound(at)?);
-                received::tell(&socket);
+                received::report_headers(&socket);
                 self.sockets.push((at, socket));
                 self.sockets.len() - 1
             }
@@ -86,9 +86,9 @@ impl Datagrams {
         Ok(&self.sockets[place].1)
     }
 
-    fn hear(&mut self, datagram: &[u8], from: SocketAddr, header: Option<IpHeader>, registry: &Registry) {
-        match said(datagram) {
-            Some(Said::Hello(cookie)) => {
+    fn on_datagram(&mut self, datagram: &[u8], from: SocketAddr, header: Option<IpHeader>, registry: &Registry) {
+        match parse_hello(datagram) {
+            Some(HelloMessage::Hello(cookie)) => {
                 let Some(own) = registry.count_hello(cookie) else {
                     self.counts.ignored += 1;
                     return;
@@ -98,11 +98,11 @@ impl Datagrams {
                 // A challenge that cannot be sent counts as lost: another hello follows.
                 drop(self.at(own).and_then(|socket| socket.send_to(&challenge, from)));
             }
-            Some(Said::Confirm(cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
+            Some(HelloMessage::Confirm(cookie, nonce)) if nonce == self.nonce(&cookie, from) => {
                 match registry.confirmed(cookie, from, header, |own| connected(own, from)) {
                     Ok(is_new) => self.counts.taken += u64::from(is_new),
-                    Err(NotTaken::Unknown) => self.counts.ignored += 1,
-                    Err(NotTaken::Refused) => self.counts.refused += 1,
+                    Err(NotAccepted::Unknown) => self.counts.ignored += 1,
+                    Err(NotAccepted::Refused) => self.counts.refused += 1,
                 }
             }
             _ => self.counts.ignored += 1,
@@ -205,7 +205,7 @@ mod tests {
         fn no_datagram_panics_or_is_answered(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let registry = Registry::default();
             let mut server = server();
-            server.hear(&bytes, "127.0.0.1:9".parse().unwrap(), None, &registry);
+            server.on_datagram(&bytes, "127.0.0.1:9".parse().unwrap(), None, &registry);
             prop_assert_eq!(server.counts, Counts { ignored: 1, ..Counts::default() });
         }
     }

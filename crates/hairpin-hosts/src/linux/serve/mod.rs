@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::ends::Host;
 use hairpin_model::served::Event;
-use hairpin_model::{Ending, Strange};
+use hairpin_model::{Ending, StrangerCounts};
 use hairpin_transports::{multipath, received};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -34,14 +34,14 @@ use socket2::{Domain, Protocol, Socket, Type};
 use self::client::other_version;
 use self::datagrams::Datagrams;
 use self::lease::Lease;
-use self::registry::{NotTaken, Registry};
+use self::registry::{NotAccepted, Registry};
 pub use self::sessions::Account;
 use self::sessions::Sessions;
 use self::shared::Shared;
-pub use self::shared::{Taken, Tickets};
-use self::strangers::{Heard, Strangers};
+pub use self::shared::{AcceptedTicket, Tickets};
+use self::strangers::{Caller, Strangers};
 use crate::identity::Identity;
-use crate::linux::wait::{Wants, wait_any};
+use crate::linux::wait::{WaitFor, wait_any};
 use crate::protocol::ServerInfo;
 
 /// Connections accepted at once, so that a flood leaves time for other work.
@@ -63,7 +63,7 @@ pub struct Server {
     events: Receiver<Event>,
     woken: UnixStream,
     /// Counts of strangers in the last report, and its time.
-    told: Strange,
+    told: StrangerCounts,
     told_at: Instant,
 }
 
@@ -117,7 +117,7 @@ impl Server {
             shared: Arc::new(shared),
             events,
             woken,
-            told: Strange::default(),
+            told: StrangerCounts::default(),
             told_at: Instant::now(),
         })
     }
@@ -147,7 +147,7 @@ impl Server {
         self.told_at = Instant::now();
         let untold = self.shared.untold.load(Ordering::Relaxed);
         let (connections, datagrams) = (self.strangers.counts, self.datagrams.counts);
-        let counts = Strange {
+        let counts = StrangerCounts {
             connections_dropped: connections.dropped,
             connections_overdue: connections.overdue,
             datagrams_ignored: datagrams.ignored,
@@ -183,14 +183,14 @@ impl Server {
         let next = self.strangers.next_look(now).map_or(longest, |at| at.saturating_duration_since(now).min(longest));
         let ready = {
             let own = self.listeners.iter().map(AsFd::as_fd).chain(self.datagrams.sockets().map(AsFd::as_fd));
-            let own = own.chain([self.woken.as_fd()]).map(|socket| (socket, Wants::Input));
+            let own = own.chain([self.woken.as_fd()]).map(|socket| (socket, WaitFor::Input));
             wait_any(own.chain(self.strangers.watched()), next)?
         };
         let (accept, others) = ready.split_at(self.listeners.len());
         let (hear, others) = others.split_at(self.datagrams.sockets().len());
         let Some((is_woken, strangers)) = others.split_first() else { return Ok(()) };
-        for (heard, from) in self.strangers.hear(strangers, Instant::now()) {
-            self.heard(heard, from);
+        for (heard, from) in self.strangers.poll(strangers, Instant::now()) {
+            self.on_caller(heard, from);
         }
         if *is_woken {
             // The events are in the channel.
@@ -227,20 +227,20 @@ impl Server {
         Ok(())
     }
 
-    fn heard(&mut self, heard: Heard, from: SocketAddr) {
-        match heard {
-            Heard::Data(socket, cookie) => match self.shared.registry.connected(cookie, socket.as_fd()) {
+    fn on_caller(&mut self, caller: Caller, from: SocketAddr) {
+        match caller {
+            Caller::Data(socket, cookie) => match self.shared.registry.connected(cookie, socket.as_fd()) {
                 Ok(()) => {}
-                Err(NotTaken::Unknown) => self.strangers.counts.dropped += 1,
-                Err(NotTaken::Refused) => self.strangers.counts.refused += 1,
+                Err(NotAccepted::Unknown) => self.strangers.counts.dropped += 1,
+                Err(NotAccepted::Refused) => self.strangers.counts.refused += 1,
             },
-            Heard::Control(frames, greeting) => {
+            Caller::Control(frames, greeting) => {
                 let shared = Arc::clone(&self.shared);
                 let thread = std::thread::Builder::new().name("hairpin-client".to_owned());
                 // Without a thread the connection is closed.
                 drop(thread.spawn(move || shared.known(*frames, &greeting, from)));
             }
-            Heard::OtherVersion(frames, spoken) => {
+            Caller::OtherVersion(frames, spoken) => {
                 let shared = Arc::clone(&self.shared);
                 let thread = std::thread::Builder::new().name("hairpin-refused".to_owned());
                 drop(thread.spawn(move || shared.refuse(*frames, &other_version(&spoken), from)));
@@ -330,7 +330,7 @@ mod tests {
         let (clock, cpus) = (RealClock::calibrated(), Cpus::choose().unwrap());
         let host = Host { clock, cpus, namespace: None, across: None };
         let at = "127.0.0.1:0".parse().unwrap();
-        let ticket = || Taken {
+        let ticket = || AcceptedTicket {
             id: ticket_id(&SECRET),
             secret: SECRET,
             expires_unix_s: now_unix_s() + 1000,

@@ -16,7 +16,7 @@ use crate::protocol::DatagramsSeen;
 
 /// Why a data flow is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotTaken {
+pub(super) enum NotAccepted {
     /// No round in progress announced its cookie.
     Unknown,
     /// The round has all its flows, or its process accepts no more.
@@ -82,10 +82,10 @@ impl Registry {
     }
 
     /// Hands over an accepted connection that begins with the hello of that cookie.
-    pub(super) fn connected(&self, cookie: Cookie, socket: BorrowedFd<'_>) -> Result<(), NotTaken> {
+    pub(super) fn connected(&self, cookie: Cookie, socket: BorrowedFd<'_>) -> Result<(), NotAccepted> {
         let mut inner = self.inner();
         let flows = inner.get_mut(&cookie.0).and_then(|expected| expected.flows.as_mut());
-        flows.ok_or(NotTaken::Unknown)?.hand(Sort::Accepted, socket)
+        flows.ok_or(NotAccepted::Unknown)?.hand(Sort::Accepted, socket)
     }
 
     /// Hands over the socket that `connect` opens for a datagram client that confirmed its hello, in a packet with that
@@ -96,9 +96,9 @@ impl Registry {
         from: SocketAddr,
         header: Option<IpHeader>,
         connect: impl FnOnce(SocketAddr) -> io::Result<Socket>,
-    ) -> Result<bool, NotTaken> {
+    ) -> Result<bool, NotAccepted> {
         let mut inner = self.inner();
-        let Expected { at, seen, flows } = inner.get_mut(&cookie.0).ok_or(NotTaken::Unknown)?;
+        let Expected { at, seen, flows } = inner.get_mut(&cookie.0).ok_or(NotAccepted::Unknown)?;
         let Some(flows) = flows else {
             seen.confirmed = seen.confirmed.saturating_add(1);
             return Ok(false);
@@ -107,9 +107,9 @@ impl Registry {
             return Ok(false);
         }
         if flows.left == 0 {
-            return Err(NotTaken::Refused);
+            return Err(NotAccepted::Refused);
         }
-        let socket = connect(*at).map_err(|_| NotTaken::Refused)?;
+        let socket = connect(*at).map_err(|_| NotAccepted::Refused)?;
         flows.hand(Sort::Confirmed(header), socket.as_fd())?;
         flows.known.push(from);
         Ok(true)
@@ -117,11 +117,11 @@ impl Registry {
 }
 
 impl Flows {
-    fn hand(&mut self, sort: Sort, socket: BorrowedFd<'_>) -> Result<(), NotTaken> {
+    fn hand(&mut self, sort: Sort, socket: BorrowedFd<'_>) -> Result<(), NotAccepted> {
         if self.left == 0 {
-            return Err(NotTaken::Refused);
+            return Err(NotAccepted::Refused);
         }
-        hand(&self.to, sort, socket).map_err(|_| NotTaken::Refused)?;
+        hand(&self.to, sort, socket).map_err(|_| NotAccepted::Refused)?;
         self.left -= 1;
         Ok(())
     }
@@ -142,15 +142,15 @@ mod tests {
         let registry = Registry::default();
         let (near, _far) = UnixStream::pair().unwrap();
         let [one, other, third] = ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"].map(|text| text.parse().unwrap());
-        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotTaken::Unknown));
+        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotAccepted::Unknown));
         let own = "127.0.0.1:7420".parse().unwrap();
         registry.expect(COOKIE, own, near, 2);
         assert_eq!(registry.confirmed(COOKIE, one, None, udp), Ok(true));
         assert_eq!(registry.confirmed(COOKIE, one, None, |_| panic!("it has its socket")), Ok(false));
         assert_eq!(registry.confirmed(COOKIE, other, None, udp), Ok(true));
-        assert_eq!(registry.confirmed(COOKIE, third, None, udp), Err(NotTaken::Refused));
-        assert_eq!(registry.connected(COOKIE, udp(own).unwrap().as_fd()), Err(NotTaken::Refused));
+        assert_eq!(registry.confirmed(COOKIE, third, None, udp), Err(NotAccepted::Refused));
+        assert_eq!(registry.connected(COOKIE, udp(own).unwrap().as_fd()), Err(NotAccepted::Refused));
         registry.forget(COOKIE);
-        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotTaken::Unknown));
+        assert_eq!(registry.confirmed(COOKIE, one, None, udp), Err(NotAccepted::Unknown));
     }
 }

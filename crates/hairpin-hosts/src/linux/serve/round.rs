@@ -21,9 +21,9 @@ use hairpin_model::{Case, EndReport, Fact, Failure, FailureKind, Limits, Protoco
 use hairpin_transports::Cookie;
 
 use super::lease::Running;
-use super::shared::{Shared, Taken, short};
+use super::shared::{AcceptedTicket, Shared, short};
 use crate::dial::printable;
-use crate::linux::wait::{Wants, wait_any};
+use crate::linux::wait::{WaitFor, wait_any};
 use crate::tls::Tls;
 
 /// Longest wait before the deadline is checked.
@@ -44,7 +44,13 @@ const CLOSING: Duration = Duration::from_secs(5);
 const LEAVE: Duration = Duration::from_millis(500);
 
 /// Serves one flow of a round until it is over, for any reason, and reports it as an event.
-pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, ticket: &Taken, running: Running<'_>) {
+pub(super) fn serve(
+    mut client: Frames<Tls>,
+    shared: &Shared,
+    session: u64,
+    ticket: &AcceptedTicket,
+    running: Running<'_>,
+) {
     client.take_up_to(MAX_ORDER_BYTES);
     let began = Instant::now();
     let at = shared.at_of(&client);
@@ -76,7 +82,7 @@ pub(super) fn serve(mut client: Frames<Tls>, shared: &Shared, session: u64, tick
         // The client may be gone.
         drop(client.send(&Message::Failed(failure.clone())));
     }
-    shared.tell(Event::Round {
+    shared.report(Event::Round {
         session,
         case: short(&case),
         bytes,
@@ -138,7 +144,7 @@ struct Relay<'r> {
     client: &'r mut Frames<Tls>,
     shared: &'r Shared,
     session: u64,
-    ticket: &'r Taken,
+    ticket: &'r AcceptedTicket,
     running: &'r Running<'r>,
     /// The port, at the address that the client uses.
     at: SocketAddr,
@@ -208,7 +214,7 @@ impl Relay<'_> {
                 return Err(ControlError::Unexpected(message.name()).failure("the client"));
             }
             let Limits { rate_bits_per_s, daily_bytes, .. } = self.ticket.limits;
-            order.tells_moved = rate_bits_per_s.is_some() || daily_bytes.is_some();
+            order.reports_progress = rate_bits_per_s.is_some() || daily_bytes.is_some();
             self.take(order, process)?;
         }
         match process.channel.send(&message) {
@@ -344,7 +350,7 @@ impl Relay<'_> {
     fn wait(&self, process: &Process) {
         let both = [self.client.carrier().socket().as_fd(), process.watched.as_fd()];
         // If the wait fails, the loop looks again.
-        drop(wait_any(both.into_iter().map(|file| (file, Wants::Input)), LOOK));
+        drop(wait_any(both.into_iter().map(|file| (file, WaitFor::Input)), LOOK));
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hairpin_model::{Exceeded, Session, Used};
+use hairpin_model::{ExceededLimit, Session, Used};
 use serde::{Deserialize, Serialize};
 
 use super::allowance::Allowance;
@@ -51,7 +51,7 @@ struct Inner {
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<Inner>);
 
-pub(super) struct Begins<'b> {
+pub(super) struct NewSession<'b> {
     pub(super) ticket: &'b str,
     pub(super) client: SocketAddr,
     pub(super) tool: String,
@@ -91,11 +91,11 @@ impl Sessions {
     }
 
     /// Begins a session. Returns its number.
-    pub(super) fn begin(&self, begins: Begins<'_>) -> Result<u64, Exceeded> {
+    pub(super) fn begin(&self, begins: NewSession<'_>) -> Result<u64, ExceededLimit> {
         let mut inner = self.inner();
         let own = inner.open.values().filter(|open| open.session.ticket == begins.ticket).count() as u64;
         if let Some(most) = begins.most.filter(|most| own >= *most) {
-            return Err(Exceeded {
+            return Err(ExceededLimit {
                 limit: format!("sessions={most}"),
                 by: if own == 1 {
                     "1 run with this ticket is under way".to_owned()
@@ -203,8 +203,8 @@ impl Sessions {
         number: u64,
         ticket: &str,
         bits_per_s: f64,
-        check: impl FnOnce(f64) -> Result<(), Exceeded>,
-    ) -> Result<(), Exceeded> {
+        check: impl FnOnce(f64) -> Result<(), ExceededLimit>,
+    ) -> Result<(), ExceededLimit> {
         let mut inner = self.inner();
         let of_ticket = inner.open.values().filter(|open| open.session.ticket == ticket);
         check(of_ticket.map(|open| open.ordered_bits_per_s).sum())?;
@@ -231,8 +231,8 @@ fn today() -> u64 {
 mod tests {
     use super::*;
 
-    fn begins(ticket: &str, most: Option<u64>) -> Begins<'_> {
-        Begins { ticket, client: "192.0.2.1:1".parse().unwrap(), tool: "hairpin".to_owned(), most }
+    fn begins(ticket: &str, most: Option<u64>) -> NewSession<'_> {
+        NewSession { ticket, client: "192.0.2.1:1".parse().unwrap(), tool: "hairpin".to_owned(), most }
     }
 
     #[test]

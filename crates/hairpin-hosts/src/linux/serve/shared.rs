@@ -22,7 +22,7 @@ use crate::tls::Tls;
 
 /// A ticket that the server accepts.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct AcceptedTicket {
     /// Its public name.
     pub id: String,
     pub secret: Secret,
@@ -32,7 +32,7 @@ pub struct Taken {
 }
 
 /// Reads the ticket of that name, which a stranger sent; `None` if it is not accepted.
-pub type Tickets = Box<dyn Fn(&str) -> io::Result<Option<Taken>> + Send + Sync>;
+pub type Tickets = Box<dyn Fn(&str) -> io::Result<Option<AcceptedTicket>> + Send + Sync>;
 
 pub(super) struct Shared {
     pub(super) registry: Registry,
@@ -54,7 +54,7 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Reports an event and wakes the serving thread.
-    pub(super) fn tell(&self, event: Event) {
+    pub(super) fn report(&self, event: Event) {
         // If the byte does not fit, others will wake it.
         drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
     }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use hairpin_engine::control::ControlError;
 use hairpin_engine::control::frames::Frames;
-use hairpin_transports::{Cookie, HELLO_BYTES, Said, said};
+use hairpin_transports::{Cookie, HELLO_BYTES, HelloMessage, parse_hello};
 use rustls::{ServerConfig, ServerConnection};
 use serde::Deserialize;
 
-use crate::linux::wait::Wants;
-use crate::protocol::{Greeting, MAX_STRANGER_BYTES, Spoken, VERSION};
+use crate::linux::wait::WaitFor;
+use crate::protocol::{AnyGreeting, Greeting, MAX_STRANGER_BYTES, VERSION};
 use crate::tls::{TOO_MUCH, Tls};
 
 /// Time for a client to authenticate.
@@ -30,12 +30,12 @@ const HELLO: u8 = 4;
 /// Interval between looks at an incomplete hello.
 const LOOK: Duration = Duration::from_millis(20);
 
-pub(super) enum Heard {
+pub(super) enum Caller {
     /// A data flow that begins with the hello of that cookie; nothing of it was read.
     Data(TcpStream, Cookie),
     Control(Box<Frames<Tls>>, Box<Greeting>),
     /// A control connection whose client has another version.
-    OtherVersion(Box<Frames<Tls>>, Spoken),
+    OtherVersion(Box<Frames<Tls>>, AnyGreeting),
 }
 
 enum Stage {
@@ -104,12 +104,12 @@ impl Strangers {
     }
 
     /// Sockets to poll, in the order of [`Strangers::hear`], and whether for input.
-    pub(super) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Wants)> {
+    pub(super) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, WaitFor)> {
         self.all.iter().map(|stranger| match stranger.stage.as_ref().expect("it is not looked at now") {
-            Stage::New(socket) => (socket.as_fd(), Wants::Input),
-            Stage::Part(socket) => (socket.as_fd(), Wants::Nothing),
-            Stage::Shaking(tls) => (tls.socket().as_fd(), Wants::Input),
-            Stage::Silent(frames) => (frames.carrier().socket().as_fd(), Wants::Input),
+            Stage::New(socket) => (socket.as_fd(), WaitFor::Input),
+            Stage::Part(socket) => (socket.as_fd(), WaitFor::Nothing),
+            Stage::Shaking(tls) => (tls.socket().as_fd(), WaitFor::Input),
+            Stage::Silent(frames) => (frames.carrier().socket().as_fd(), WaitFor::Input),
         })
     }
 
@@ -121,7 +121,7 @@ impl Strangers {
     }
 
     /// Reads from those that are `ready`, by position, and closes overdue ones. Returns those that are now known.
-    pub(super) fn hear(&mut self, ready: &[bool], now: Instant) -> Vec<(Heard, SocketAddr)> {
+    pub(super) fn poll(&mut self, ready: &[bool], now: Instant) -> Vec<(Caller, SocketAddr)> {
         let mut heard = Vec::new();
         let mut place = 0;
         let config = Arc::clone(&self.config);
@@ -140,7 +140,7 @@ impl Strangers {
             let stage = stranger.stage.take().expect("it is not looked at now");
             match step(stage, &config) {
                 Progress::Stays(stage) => stranger.stage = Some(*stage),
-                Progress::Heard(what) => {
+                Progress::Identified(what) => {
                     counts.heard += 1;
                     heard.push((what, stranger.from));
                 }
@@ -155,7 +155,7 @@ impl Strangers {
 
 enum Progress {
     Stays(Box<Stage>),
-    Heard(Heard),
+    Identified(Caller),
     Dropped,
     TooMuch,
 }
@@ -163,14 +163,14 @@ enum Progress {
 /// Processes what a connection has sent so far.
 fn step(stage: Stage, config: &Arc<ServerConfig>) -> Progress {
     match stage {
-        Stage::New(socket) | Stage::Part(socket) => begun(socket, config),
-        Stage::Shaking(tls) => shaken(tls),
-        Stage::Silent(frames) => greeted(frames),
+        Stage::New(socket) | Stage::Part(socket) => on_first_bytes(socket, config),
+        Stage::Shaking(tls) => on_handshake(tls),
+        Stage::Silent(frames) => on_greeting(frames),
     }
 }
 
 /// Looks at the first bytes without consuming them.
-fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Progress {
+fn on_first_bytes(socket: TcpStream, config: &Arc<ServerConfig>) -> Progress {
     let mut start = [0; HELLO_BYTES];
     let bytes = match socket.peek(&mut start) {
         Ok(bytes) => bytes,
@@ -179,8 +179,8 @@ fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Progress {
         }
         Err(_) => return Progress::Dropped,
     };
-    match (start[..bytes].first(), said(&start[..bytes])) {
-        (_, Some(Said::Hello(cookie))) => Progress::Heard(Heard::Data(socket, cookie)),
+    match (start[..bytes].first(), parse_hello(&start[..bytes])) {
+        (_, Some(HelloMessage::Hello(cookie))) => Progress::Identified(Caller::Data(socket, cookie)),
         (Some(&HANDSHAKE), _) => {
             let connection = ServerConnection::new(Arc::clone(config));
             let tls = connection.map_err(io::Error::other).and_then(|connection| Tls::over(socket, connection));
@@ -188,7 +188,7 @@ fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Progress {
                 tls.take_up_to(MAX_BYTES);
                 tls
             });
-            tls.map_or(Progress::Dropped, shaken)
+            tls.map_or(Progress::Dropped, on_handshake)
         }
         (Some(first), None) if *first == HELLO && bytes < HELLO_BYTES => {
             Progress::Stays(Box::new(Stage::Part(socket)))
@@ -197,23 +197,23 @@ fn begun(socket: TcpStream, config: &Arc<ServerConfig>) -> Progress {
     }
 }
 
-fn shaken(mut tls: Tls) -> Progress {
+fn on_handshake(mut tls: Tls) -> Progress {
     match tls.shake_hands() {
-        Ok(true) => greeted(Frames::over(tls, MAX_STRANGER_BYTES)),
+        Ok(true) => on_greeting(Frames::over(tls, MAX_STRANGER_BYTES)),
         Ok(false) => Progress::Stays(Box::new(Stage::Shaking(tls))),
         Err(error) if error.kind() == TOO_MUCH => Progress::TooMuch,
         Err(_) => Progress::Dropped,
     }
 }
 
-fn greeted(mut frames: Frames<Tls>) -> Progress {
+fn on_greeting(mut frames: Frames<Tls>) -> Progress {
     match frames.receive_any::<serde_json::Value>(Duration::ZERO) {
-        Ok(greeting) => match (Spoken::deserialize(&greeting), Greeting::deserialize(&greeting)) {
-            (Ok(Spoken { version: VERSION, .. }), Ok(greeting)) => {
-                Progress::Heard(Heard::Control(Box::new(frames), Box::new(greeting)))
+        Ok(greeting) => match (AnyGreeting::deserialize(&greeting), Greeting::deserialize(&greeting)) {
+            (Ok(AnyGreeting { version: VERSION, .. }), Ok(greeting)) => {
+                Progress::Identified(Caller::Control(Box::new(frames), Box::new(greeting)))
             }
             (Ok(spoken), _) if spoken.version != VERSION => {
-                Progress::Heard(Heard::OtherVersion(Box::new(frames), spoken))
+                Progress::Identified(Caller::OtherVersion(Box::new(frames), spoken))
             }
             _ => Progress::Dropped,
         },
@@ -254,12 +254,12 @@ mod tests {
     }
 
     /// Hears strangers, at the time `at`, until none is left. Returns those whose purpose became known.
-    fn heard_until(strangers: &mut Strangers, at: Instant) -> Vec<Heard> {
+    fn callers_until(strangers: &mut Strangers, at: Instant) -> Vec<Caller> {
         let mut heard = Vec::new();
         let deadline = Instant::now() + PATIENT;
         while !strangers.all.is_empty() && Instant::now() < deadline {
             let ready = vec![true; strangers.all.len()];
-            heard.extend(strangers.hear(&ready, at).into_iter().map(|(heard, _)| heard));
+            heard.extend(strangers.poll(&ready, at).into_iter().map(|(heard, _)| heard));
         }
         heard
     }
@@ -280,7 +280,7 @@ mod tests {
             drop(tls.write_all(&bytes).and_then(|()| tls.flush()));
             tls.close(Duration::ZERO);
         });
-        let heard = heard_until(&mut strangers, Instant::now());
+        let heard = callers_until(&mut strangers, Instant::now());
         speaks.join().unwrap();
         (heard.len(), strangers.counts)
     }
@@ -303,10 +303,10 @@ mod tests {
         for client in &mut slow[2..] {
             client.write_all(&[HANDSHAKE]).unwrap();
         }
-        let begun = vec![true; 10];
-        assert!(strangers.hear(&begun, Instant::now()).is_empty());
+        let on_first_bytes = vec![true; 10];
+        assert!(strangers.poll(&on_first_bytes, Instant::now()).is_empty());
         assert_eq!(strangers.all.len(), 10, "one byte of TLS is not enough to tell");
-        assert!(heard_until(&mut strangers, Instant::now() + PATIENCE).is_empty());
+        assert!(callers_until(&mut strangers, Instant::now() + PATIENCE).is_empty());
         assert_eq!((strangers.all.len(), strangers.counts.overdue), (0, 12));
         slow[5].set_read_timeout(Some(PATIENT)).unwrap();
         let mut told = Vec::new();
@@ -321,13 +321,13 @@ mod tests {
         let mut client = connected(&mut strangers, &listener);
         let hello = hello_of(&Cookie([3; 16]));
         client.write_all(&hello[..7]).unwrap();
-        let begun = Instant::now();
-        while !matches!(strangers.all[0].stage, Some(Stage::Part(_))) && begun.elapsed() < PATIENT {
-            assert!(strangers.hear(&[true], Instant::now()).is_empty());
+        let on_first_bytes = Instant::now();
+        while !matches!(strangers.all[0].stage, Some(Stage::Part(_))) && on_first_bytes.elapsed() < PATIENT {
+            assert!(strangers.poll(&[true], Instant::now()).is_empty());
         }
         client.write_all(&hello[7..]).unwrap();
-        let heard = heard_until(&mut strangers, Instant::now());
-        let [Heard::Data(socket, Cookie(cookie))] = heard.as_slice() else { panic!("it is a flow of data") };
+        let heard = callers_until(&mut strangers, Instant::now());
+        let [Caller::Data(socket, Cookie(cookie))] = heard.as_slice() else { panic!("it is a flow of data") };
         assert_eq!(*cookie, [3; 16]);
         let mut first = [0; HELLO_BYTES];
         assert_eq!(socket.peek(&mut first).unwrap(), HELLO_BYTES);
@@ -343,7 +343,7 @@ mod tests {
             // The server waits for the rest of a hello.
             let is_part = bytes.first() == Some(&HELLO) && bytes.len() < HELLO_BYTES;
             let at = if is_part { Instant::now() + PATIENCE } else { Instant::now() };
-            let heard = heard_until(&mut strangers, at);
+            let heard = callers_until(&mut strangers, at);
             prop_assert_eq!(heard.len(), 0);
             let Counts { dropped, overdue, .. } = strangers.counts;
             prop_assert_eq!((dropped, overdue), if is_part { (0, 1) } else { (1, 0) });

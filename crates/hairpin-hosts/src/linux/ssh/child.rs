@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::linux::wait::{Wants, wait_any};
+use crate::linux::wait::{WaitFor, wait_any};
 
 /// Maximum bytes to keep of each output.
 const MAX_BYTES: usize = 16 << 10;
@@ -119,7 +119,7 @@ impl Bounded {
     /// Waits for output and reads it. Returns whether there was any.
     fn take(&mut self, at_most: Duration) -> io::Result<bool> {
         let files = [self.stdout.from.as_ref().map(AsFd::as_fd), self.stderr.from.as_ref().map(AsFd::as_fd)];
-        let open = files.iter().flatten().map(|file| (*file, Wants::Input));
+        let open = files.iter().flatten().map(|file| (*file, WaitFor::Input));
         let mut ready = wait_any(open, at_most)?.into_iter();
         let [of_stdout, of_stderr] = files.map(|file| file.is_some() && ready.next() == Some(true));
         if of_stdout {

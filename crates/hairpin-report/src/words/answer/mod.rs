@@ -5,7 +5,7 @@ mod figures;
 mod one_way;
 mod under_load;
 
-use hairpin_model::ladder::Kind;
+use hairpin_model::ladder::CaseKind;
 use hairpin_model::names::{joined, shortened};
 use hairpin_model::quantities::{change, counted, duration, factor, message_rate, share};
 use hairpin_model::summary::Verdict;
@@ -89,16 +89,16 @@ fn not_ranked(open_loop: bool, injected_fault: bool) -> String {
 
 fn finding(run: &Run, code: &str, row: &CaseSummary) -> Option<String> {
     let finding = run.findings.iter().find(|finding| finding.code == code && finding.cases.contains(&row.id))?;
-    let (kind, part) = (Kind::of(&row.case), share(finding.share));
+    let (kind, part) = (CaseKind::of(&row.case), share(finding.share));
     Some(match code {
-        "wake-up-dominated" if kind == Kind::RoundTrips => {
+        "wake-up-dominated" if kind == CaseKind::RoundTrips => {
             let blocks = |id: &String| run.case(id).is_some_and(|row| row.case.ends.waiting == Waiting::Block);
             let blocking = if finding.cases.iter().any(blocks) { "blocking " } else { "" };
             format!(
                 "Waking the other CPU is up to {part} of a {blocking}round trip between two CPUs (finding {code})."
             )
         }
-        "congestion-control" if kind != Kind::Exchanges => {
+        "congestion-control" if kind != CaseKind::Exchanges => {
             format!("{} (finding {code}).", finding.summary.trim_end_matches('.'))
         }
         "link-saturated" => format!("The link's rate limits it (finding {code})."),
@@ -113,11 +113,11 @@ fn finding(run: &Run, code: &str, row: &CaseSummary) -> Option<String> {
 /// `tcp block same-cpu: p50 13.0 us (95 % interval 12.9-13.1), p99 13.9 us, 1 200 round trips over 12 rounds.`
 fn single(row: &CaseSummary) -> String {
     let rounds = counted(row.rounds, "round");
-    let one_way = match Kind::of(&row.case) {
-        Kind::Messages => one_way::rate_and_latency(row),
-        Kind::Streams => one_way::goodput_and_cost(row),
-        Kind::Offered => one_way::delivered(row),
-        Kind::RoundTrips | Kind::Exchanges | Kind::UnderLoad => None,
+    let one_way = match CaseKind::of(&row.case) {
+        CaseKind::Messages => one_way::rate_and_latency(row),
+        CaseKind::Streams => one_way::goodput_and_cost(row),
+        CaseKind::Offered => one_way::delivered(row),
+        CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::UnderLoad => None,
     };
     let figures = one_way.map(|figures| format!("{figures}, {rounds}")).or_else(|| {
         row.p50_ns()?;
@@ -125,7 +125,7 @@ fn single(row: &CaseSummary) -> String {
         let p50 = latency(flow.latency_ns.p50);
         let p99 = flow.latency_ns.p99.and_then(Figure::finite);
         let p99 = p99.map(|p99| format!(", p99 {}", duration(p99))).unwrap_or_default();
-        let samples = counted(flow.samples, Kind::of(&row.case).thing());
+        let samples = counted(flow.samples, CaseKind::of(&row.case).thing());
         Some(format!("p50 {p50}{p99}, {samples} over {rounds}"))
     });
     match figures {
@@ -136,8 +136,8 @@ fn single(row: &CaseSummary) -> String {
 
 /// The best of these cases, the first one.
 fn best(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
-    let kind = Kind::of(&rows.first()?.case);
-    if kind == Kind::RoundTrips { fastest(run, rows, verdict) } else { one_way::best(run, kind, rows, verdict) }
+    let kind = CaseKind::of(&rows.first()?.case);
+    if kind == CaseKind::RoundTrips { fastest(run, rows, verdict) } else { one_way::best(run, kind, rows, verdict) }
 }
 
 fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {

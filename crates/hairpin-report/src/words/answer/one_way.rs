@@ -4,7 +4,7 @@ use hairpin_model::answer::BusyCpu;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::flow::Direction;
 use hairpin_model::knee::NotDelivered;
-use hairpin_model::ladder::{self, Kind, row_name};
+use hairpin_model::ladder::{self, CaseKind, row_name};
 use hairpin_model::ledger::in_words;
 use hairpin_model::names::{distinct, joined};
 use hairpin_model::quantities::{
@@ -19,21 +19,21 @@ use super::figures::{NO_WINNER, latency, name, p50, times, with_interval};
 const MAX_NAMED: usize = 3;
 
 /// `Highest goodput over home-uplink: tcp (blocking, same CPU) at ...`: the best of these cases, the first one.
-pub(super) fn best(run: &Run, kind: Kind, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
+pub(super) fn best(run: &Run, kind: CaseKind, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let first = *rows.first()?;
     let what = match kind {
-        Kind::Messages => "Highest message rate".to_owned(),
-        Kind::Streams => "Highest goodput".to_owned(),
+        CaseKind::Messages => "Highest message rate".to_owned(),
+        CaseKind::Streams => "Highest goodput".to_owned(),
         _ => format!("Lowest one-way latency at {}", offered(first)),
     };
-    let mut others = run.cases.iter().filter(|row| Kind::of(&row.case) == kind && row.can_be_ranked());
+    let mut others = run.cases.iter().filter(|row| CaseKind::of(&row.case) == kind && row.can_be_ranked());
     let several_paths = others.any(|row| row.case.path.link != first.case.path.link);
     let over = path::over(&first.case).filter(|_| several_paths || first.case.crosses_a_network());
     let over = over.map(|over| format!(" {over}")).unwrap_or_default();
     let told = |row: &&CaseSummary| {
         let figure = match kind {
-            Kind::Messages => rate(row),
-            Kind::Streams => goodput(row),
+            CaseKind::Messages => rate(row),
+            CaseKind::Streams => goodput(row),
             _ => format!("p50 {}", latency(row.primary().latency_ns.p50)),
         };
         format!("{} at {figure}", name(row))

@@ -13,7 +13,7 @@ use crate::wires::ip_header::IpHeader;
 const SAVE_SYN: Place = Place(libc::IPPROTO_TCP, libc::TCP_SAVE_SYN);
 const SAVED_SYN: Place = Place(libc::IPPROTO_TCP, libc::TCP_SAVED_SYN);
 /// An IPv6 socket may receive IPv4 packets too.
-const TELLS: [Place; 4] = [
+const REPORTS: [Place; 4] = [
     Place(libc::IPPROTO_IP, libc::IP_RECVTTL),
     Place(libc::IPPROTO_IP, libc::IP_RECVTOS),
     Place(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
@@ -35,13 +35,13 @@ pub(crate) fn of_syn(accepted: BorrowedFd<'_>) -> Option<IpHeader> {
 }
 
 /// Sets whether the socket reports the headers of received packets. Unknown options are left unchanged.
-pub(crate) fn tell(on: BorrowedFd<'_>, tells: bool) {
-    for place in TELLS {
-        drop(sockopt::set(on, place, tells.into()));
+pub(crate) fn report_headers(on: BorrowedFd<'_>, reports: bool) {
+    for place in REPORTS {
+        drop(sockopt::set(on, place, reports.into()));
     }
 }
 
-/// Receives a datagram: its length, its sender, and its header if the socket reports it ([`tell`]). Never waits.
+/// Receives a datagram: its length, its sender, and its header if the socket reports it ([`report_headers`]). Never waits.
 pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, SockAddr, Option<IpHeader>)> {
     let mut control = Control::default();
     let mut sender = (SockAddrStorage::zeroed(), 0);
@@ -52,7 +52,7 @@ pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<
     Ok((bytes, sender, header(&control)))
 }
 
-/// The header of the last packet of a TCP connection over IPv6 that reports it ([`tell`]); the kernel keeps none over
+/// The header of the last packet of a TCP connection over IPv6 that reports it ([`report_headers`]); the kernel keeps none over
 /// IPv4 (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c).
 pub(crate) fn of_last_packet(of: BorrowedFd<'_>) -> Option<IpHeader> {
     header(&socket_option(of, libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS).ok()?)
@@ -104,7 +104,7 @@ mod tests {
             let client = marked(address, Type::DGRAM);
             let mut bytes = [0; 4];
             for (tells, expected) in [(true, Some(IpHeader { ttl: 77, traffic_class: 0xb9 })), (false, None)] {
-                tell(server.as_fd(), tells);
+                report_headers(server.as_fd(), tells);
                 client.send_to(b"hello", &server.local_addr().unwrap().into()).unwrap();
                 assert!(poll(server.as_fd(), READABLE, LONG).unwrap());
                 let (length, from, header) = receive_from(server.as_fd(), &mut bytes).unwrap();
@@ -141,10 +141,10 @@ mod tests {
     fn an_ipv6_client_gets_the_header_of_the_syn_ack() {
         let listener = TcpListener::bind("[::1]:0").unwrap();
         let client = Socket::new(Domain::IPV6, Type::STREAM, None).unwrap();
-        tell(client.as_fd(), true);
+        report_headers(client.as_fd(), true);
         client.connect(&listener.local_addr().unwrap().into()).unwrap();
         assert_eq!(of_last_packet(client.as_fd()), Some(IpHeader { ttl: 64, traffic_class: 0 }));
-        tell(client.as_fd(), false);
+        report_headers(client.as_fd(), false);
         assert_eq!(of_last_packet(client.as_fd()), None);
         let over_v4 = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(over_v4.local_addr().unwrap()).unwrap();

@@ -52,7 +52,7 @@ pub(crate) struct Sent {
 
 /// An entry of a socket's error queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum ErrorQueueEntry {
     Stamp(Sent),
     /// Completion of `MSG_ZEROCOPY` sends (Documentation/networking/msg_zerocopy.rst): their memory is free.
     Completed {
@@ -66,11 +66,11 @@ pub(crate) enum News {
 }
 
 /// Takes the next entry of the socket's error queue with one system call; `None` if it is empty.
-pub(crate) fn next_news(of: BorrowedFd<'_>) -> io::Result<Option<News>> {
+pub(crate) fn next_entry(of: BorrowedFd<'_>) -> io::Result<Option<ErrorQueueEntry>> {
     loop {
         let mut control = Control::default();
         match receive_with(of, &mut [], &mut control, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, None) {
-            Ok(_) => return Ok(Some(news(&control).unwrap_or(News::Other))),
+            Ok(_) => return Ok(Some(entry(&control).unwrap_or(ErrorQueueEntry::Other))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -78,13 +78,13 @@ pub(crate) fn next_news(of: BorrowedFd<'_>) -> io::Result<Option<News>> {
     }
 }
 
-fn news(control: &Control) -> Option<News> {
+fn entry(control: &Control) -> Option<ErrorQueueEntry> {
     let error = control.find(libc::SOL_IP, libc::IP_RECVERR);
     let error: libc::sock_extended_err = error.or_else(|| control.find(libc::SOL_IPV6, libc::IPV6_RECVERR))?;
     if error.ee_origin == SO_EE_ORIGIN_ZEROCOPY {
         // The first and the last number, which wrap at 32 bits.
         let sends = error.ee_data.wrapping_sub(error.ee_info).wrapping_add(1);
-        return Some(News::Completed { sends, copied: error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 });
+        return Some(ErrorQueueEntry::Completed { sends, copied: error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0 });
     }
     if error.ee_origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
         return None;
@@ -95,7 +95,7 @@ fn news(control: &Control) -> Option<News> {
         ACKNOWLEDGED => StampKind::Acknowledged,
         _ => return None,
     };
-    Some(News::Stamp(Sent { kind, realtime_ns: software_ns(control)?, last_byte: error.ee_data }))
+    Some(ErrorQueueEntry::Stamp(Sent { kind, realtime_ns: software_ns(control)?, last_byte: error.ee_data }))
 }
 
 /// The software stamp, the first of three (`scm_timestamping`, linux/errqueue.h); zero if there is none.

@@ -25,7 +25,7 @@ use crate::wires::{Deadline, failed, left_to_accept, unreached};
 
 /// The kind of a hello, in its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum HelloKind {
     /// From the client: it knows the cookie.
     Hello = 4,
     /// From a datagram server: prove that you receive at this address.
@@ -58,55 +58,55 @@ pub fn is_hello(datagram: &[u8]) -> bool {
 
 /// A client's hello to a server that serves many rounds at one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum HelloMessage {
     Hello(Cookie),
     /// It has this cookie, and the nonce of a challenge.
     Confirm(Cookie, Nonce),
 }
 
 /// Parses a client's hello from a datagram or the first bytes of a stream; `None` if it is not one.
-pub fn said(bytes: &[u8]) -> Option<Said> {
+pub fn parse_hello(bytes: &[u8]) -> Option<HelloMessage> {
     if !is_hello(bytes) {
         return None;
     }
     let cookie = Cookie(bytes[2..18].try_into().ok()?);
     match kind_of(bytes)? {
-        Kind::Hello => Some(Said::Hello(cookie)),
-        Kind::Confirm => Some(Said::Confirm(cookie, bytes[18..34].try_into().ok()?)),
-        Kind::Challenge | Kind::Welcome => None,
+        HelloKind::Hello => Some(HelloMessage::Hello(cookie)),
+        HelloKind::Confirm => Some(HelloMessage::Confirm(cookie, bytes[18..34].try_into().ok()?)),
+        HelloKind::Challenge | HelloKind::Welcome => None,
     }
 }
 
 /// The answer to a datagram hello, no longer than that: the client must prove that it receives at its address.
 pub fn challenge(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
-    hello(Kind::Challenge, cookie, nonce)
+    hello(HelloKind::Challenge, cookie, nonce)
 }
 
 /// A datagram client's answer to a challenge.
 pub fn confirm(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
-    hello(Kind::Confirm, cookie, nonce)
+    hello(HelloKind::Confirm, cookie, nonce)
 }
 
 /// The first datagram of a client.
 pub fn hello_of(cookie: &Cookie) -> [u8; HELLO_BYTES] {
-    hello(Kind::Hello, cookie, &[0; 16])
+    hello(HelloKind::Hello, cookie, &[0; 16])
 }
 
 /// The nonce, if a datagram is a challenge to the hello with that cookie.
 pub fn challenged(datagram: &[u8], cookie: &Cookie) -> Option<Nonce> {
-    read(datagram, cookie).and_then(|(kind, nonce)| (kind == Kind::Challenge).then_some(nonce))
+    read(datagram, cookie).and_then(|(kind, nonce)| (kind == HelloKind::Challenge).then_some(nonce))
 }
 
-fn kind_of(start: &[u8]) -> Option<Kind> {
+fn kind_of(start: &[u8]) -> Option<HelloKind> {
     if start.get(1).is_some_and(|version| *version != VERSION) {
         return None;
     }
-    [Kind::Hello, Kind::Challenge, Kind::Confirm, Kind::Welcome]
+    [HelloKind::Hello, HelloKind::Challenge, HelloKind::Confirm, HelloKind::Welcome]
         .into_iter()
         .find(|kind| start.first() == Some(&(*kind as u8)))
 }
 
-fn hello(kind: Kind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
+fn hello(kind: HelloKind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     let mut bytes = [0; HELLO_BYTES];
     bytes[0] = kind as u8;
     bytes[1] = VERSION;
@@ -117,7 +117,7 @@ fn hello(kind: Kind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
 }
 
 /// Kind and nonce of a hello with that cookie; `None` for anything else.
-fn read(bytes: &[u8], cookie: &Cookie) -> Option<(Kind, Nonce)> {
+fn read(bytes: &[u8], cookie: &Cookie) -> Option<(HelloKind, Nonce)> {
     let known = is_hello(bytes) && bytes[2..18] == cookie.0;
     known.then(|| Some((kind_of(bytes)?, bytes[18..34].try_into().ok()?))).flatten()
 }
@@ -125,13 +125,13 @@ fn read(bytes: &[u8], cookie: &Cookie) -> Option<(Kind, Nonce)> {
 /// The kind of a repeated hello after the flow has begun; `None` for a message. The datagram has `bytes` bytes; a
 /// buffer for shorter messages only holds its beginning, `start`.
 #[inline(always)]
-pub(crate) fn again(start: &[u8], bytes: usize, cookie: &Cookie) -> Option<Kind> {
+pub(crate) fn repeated(start: &[u8], bytes: usize, cookie: &Cookie) -> Option<HelloKind> {
     // Nearly every message has another length, so this comparison is the whole cost.
-    if bytes == HELLO_BYTES { again_of_length(start, cookie) } else { None }
+    if bytes == HELLO_BYTES { repeated_of_length(start, cookie) } else { None }
 }
 
 #[cold]
-fn again_of_length(start: &[u8], cookie: &Cookie) -> Option<Kind> {
+fn repeated_of_length(start: &[u8], cookie: &Cookie) -> Option<HelloKind> {
     let cookie_fits = start.iter().skip(2).zip(&cookie.0).all(|(one, other)| one == other);
     let mark_fits = start.len() < HELLO_BYTES || start.ends_with(&MARK);
     if cookie_fits && mark_fits { kind_of(start) } else { None }
@@ -140,22 +140,22 @@ fn again_of_length(start: &[u8], cookie: &Cookie) -> Option<Kind> {
 /// Repeats the welcome: the last one was lost.
 pub(crate) fn welcome_again(socket: BorrowedFd<'_>, cookie: &Cookie) {
     // If this one is lost too, another confirmation follows.
-    drop(socket::send(socket, &hello(Kind::Welcome, cookie, &[0; 16]), false));
+    drop(socket::send(socket, &hello(HelloKind::Welcome, cookie, &[0; 16]), false));
 }
 
 /// Number of welcomes sent across a link, where they may be lost.
 const WELCOMES_ACROSS_A_LINK: u32 = 3;
 
 /// Sends the hello on a connected stream, or in one message if there are boundaries.
-pub(crate) fn say_once(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
-    let sent = socket::send(socket.as_fd(), &hello(Kind::Hello, cookie, &[0; 16]), true);
+pub(crate) fn send_hello(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
+    let sent = socket::send(socket.as_fd(), &hello(HelloKind::Hello, cookie, &[0; 16]), true);
     let whole = |sent| if sent == HELLO_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
     sent.and_then(whole).map_err(|source| unreached("say hello to", address, source))
 }
 
 /// How the other end connected.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Met {
+pub(crate) struct Handshake {
     /// Connections or datagrams without the hello before it.
     pub(crate) ignored: u64,
     /// Header of an opening packet of the other end, if the kernel reports it.
@@ -163,19 +163,19 @@ pub(crate) struct Met {
 }
 
 /// Sends the hello on a connected datagram socket, and answers challenges, until it is welcome.
-pub(crate) fn say(
+pub(crate) fn connect(
     socket: &Socket,
     transport: &'static str,
     address: &str,
     setup: &Setup,
-) -> Result<Met, TransportError> {
+) -> Result<Handshake, TransportError> {
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| unreached(operation, &format!("{address} over {transport}"), source);
     let mut deadline = Deadline::new(timeout);
-    let mut own = hello(Kind::Hello, cookie, &[0; 16]);
+    let mut own = hello(HelloKind::Hello, cookie, &[0; 16]);
     let (mut sent, mut answers) = (0, 0);
     let mut is_due = true;
-    received::tell(socket.as_fd(), setup.server.is_some());
+    received::report_headers(socket.as_fd(), setup.server.is_some());
     while let Some(left) = deadline.left() {
         if is_due {
             socket::send(socket.as_fd(), &own, false).map_err(error("say hello to"))?;
@@ -186,12 +186,12 @@ pub(crate) fn say(
             let mut answer = [0; HELLO_BYTES + 1];
             match received::receive_from(socket.as_fd(), &mut answer) {
                 Ok((bytes, _, header)) => match answer.get(..bytes).and_then(|answer| read(answer, cookie)) {
-                    Some((Kind::Welcome, _)) => {
-                        received::tell(socket.as_fd(), false);
-                        return Ok(Met { ignored: 0, header });
+                    Some((HelloKind::Welcome, _)) => {
+                        received::report_headers(socket.as_fd(), false);
+                        return Ok(Handshake { ignored: 0, header });
                     }
-                    Some((Kind::Challenge, nonce)) => {
-                        own = hello(Kind::Confirm, cookie, &nonce);
+                    Some((HelloKind::Challenge, nonce)) => {
+                        own = hello(HelloKind::Confirm, cookie, &nonce);
                         answers += 1;
                     }
                     _ => is_due = false,
@@ -206,16 +206,16 @@ pub(crate) fn say(
 
 /// Receives hellos on a bound datagram socket until one is confirmed, and connects to its sender. `connected` is called
 /// before the other end is welcomed.
-pub(crate) fn hear(
+pub(crate) fn accept(
     socket: &Socket,
     address: &str,
     setup: &Setup,
     is_abandoned: &mut dyn FnMut() -> bool,
     connected: &mut dyn FnMut() -> Result<(), TransportError>,
-) -> Result<Met, TransportError> {
+) -> Result<Handshake, TransportError> {
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| failed(operation, address, source, "");
-    received::tell(socket.as_fd(), setup.server.is_some());
+    received::report_headers(socket.as_fd(), setup.server.is_some());
     let own: Nonce = random::bytes().map_err(error("draw a nonce for"))?;
     let mut ignored = 0;
     let mut deadline = Deadline::new(timeout);
@@ -224,16 +224,16 @@ pub(crate) fn hear(
             continue;
         }
         let one = one_hello(socket, cookie).map_err(error("receive a hello at"))?;
-        let Some(Datagram { from, header, said }) = one else { continue };
-        match said {
+        let Some(Datagram { from, header, message }) = one else { continue };
+        match message {
             // A challenge that cannot be sent counts as lost: another hello follows.
-            Some((Kind::Hello, _)) => drop(socket.send_to(&hello(Kind::Challenge, cookie, &own), &from)),
-            Some((Kind::Confirm, nonce)) if nonce == own => {
+            Some((HelloKind::Hello, _)) => drop(socket.send_to(&hello(HelloKind::Challenge, cookie, &own), &from)),
+            Some((HelloKind::Confirm, nonce)) if nonce == own => {
                 socket.connect(&from).map_err(error("connect back from"))?;
-                received::tell(socket.as_fd(), false);
+                received::report_headers(socket.as_fd(), false);
                 connected()?;
                 welcome(socket, address, setup)?;
-                return Ok(Met { ignored, header });
+                return Ok(Handshake { ignored, header });
             }
             _ => ignored += 1,
         }
@@ -246,7 +246,7 @@ pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(
     // Datagrams of others from before the connect are still in the queue.
     let mut thrown_away = [0; 1];
     while socket::receive(socket.as_fd(), &mut thrown_away, false, false).is_ok() {}
-    let welcome = hello(Kind::Welcome, &setup.cookie, &[0; 16]);
+    let welcome = hello(HelloKind::Welcome, &setup.cookie, &[0; 16]);
     // A server that sends at once would not notice that a welcome was lost.
     for _ in 0..if setup.server.is_some() { WELCOMES_ACROSS_A_LINK } else { 1 } {
         socket::send(socket.as_fd(), &welcome, false)
@@ -260,7 +260,7 @@ struct Datagram {
     from: SockAddr,
     header: Option<IpHeader>,
     /// Kind and nonce if it is a hello.
-    said: Option<(Kind, Nonce)>,
+    message: Option<(HelloKind, Nonce)>,
 }
 
 /// The next datagram; `None` if there is none after all, for instance with a wrong checksum.
@@ -268,8 +268,8 @@ fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
     let mut datagram = [0; HELLO_BYTES + 1];
     match received::receive_from(socket.as_fd(), &mut datagram) {
         Ok((bytes, from, header)) => {
-            let said = datagram.get(..bytes).and_then(|datagram| read(datagram, cookie));
-            Ok(Some(Datagram { from, header, said }))
+            let message = datagram.get(..bytes).and_then(|datagram| read(datagram, cookie));
+            Ok(Some(Datagram { from, header, message }))
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
@@ -279,24 +279,24 @@ fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
 /// A connection whose hello is not complete.
 struct Pending {
     socket: Socket,
-    said: Vec<u8>,
+    message: Vec<u8>,
 }
 
 impl Pending {
     fn new(socket: Socket) -> Self {
-        Self { socket, said: Vec::with_capacity(HELLO_BYTES) }
+        Self { socket, message: Vec::with_capacity(HELLO_BYTES) }
     }
 }
 
 /// Connections to a server that have not sent their hello yet.
 #[derive(Default)]
-pub(crate) struct Unheard {
+pub(crate) struct PendingConnections {
     pending: Vec<Pending>,
     /// Number of connections that sent something else, or closed.
     ignored: u64,
 }
 
-impl Unheard {
+impl PendingConnections {
     /// A connection that was accepted elsewhere.
     pub(crate) fn of(socket: Socket) -> Self {
         Self { pending: vec![Pending::new(socket)], ignored: 0 }
@@ -329,7 +329,7 @@ impl Unheard {
                 ready => ready.map_err(error("accept at"))?,
             };
             let has_come = ready.get(self.pending.len()).is_some_and(|ready| *ready);
-            if let Some(socket) = self.hear(&ready, cookie) {
+            if let Some(socket) = self.poll(&ready, cookie) {
                 return Ok((socket, self.ignored + self.pending.len() as u64));
             }
             match listener {
@@ -345,13 +345,13 @@ impl Unheard {
     }
 
     /// Reads from the connections that are ready. Returns the first with a complete hello.
-    fn hear(&mut self, ready: &[bool], cookie: &Cookie) -> Option<Socket> {
+    fn poll(&mut self, ready: &[bool], cookie: &Cookie) -> Option<Socket> {
         // From the last to the first, so that removing one does not move those still to be checked.
         for place in (0..self.pending.len()).rev().filter(|place| ready[*place]) {
             match hear_part(&mut self.pending[place], cookie) {
-                Heard::Hello => return Some(self.pending.swap_remove(place).socket),
-                Heard::Part => {}
-                Heard::Stranger => {
+                HelloState::Hello => return Some(self.pending.swap_remove(place).socket),
+                HelloState::Part => {}
+                HelloState::Stranger => {
                     self.pending.swap_remove(place);
                     self.ignored += 1;
                 }
@@ -379,7 +379,7 @@ impl Unheard {
     }
 }
 
-enum Heard {
+enum HelloState {
     Hello,
     /// The hello is not complete yet.
     Part,
@@ -387,21 +387,23 @@ enum Heard {
     Stranger,
 }
 
-fn hear_part(pending: &mut Pending, cookie: &Cookie) -> Heard {
+fn hear_part(pending: &mut Pending, cookie: &Cookie) -> HelloState {
     let mut bytes = [0; HELLO_BYTES];
-    let missing = HELLO_BYTES - pending.said.len();
+    let missing = HELLO_BYTES - pending.message.len();
     match socket::receive(pending.socket.as_fd(), &mut bytes[..missing], false, false) {
-        Ok(0) => Heard::Stranger,
+        Ok(0) => HelloState::Stranger,
         Ok(count) => {
-            pending.said.extend_from_slice(&bytes[..count]);
-            match read(&pending.said, cookie) {
-                Some((Kind::Hello, _)) => Heard::Hello,
-                _ if pending.said.len() < HELLO_BYTES => Heard::Part,
-                _ => Heard::Stranger,
+            pending.message.extend_from_slice(&bytes[..count]);
+            match read(&pending.message, cookie) {
+                Some((HelloKind::Hello, _)) => HelloState::Hello,
+                _ if pending.message.len() < HELLO_BYTES => HelloState::Part,
+                _ => HelloState::Stranger,
             }
         }
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Heard::Part,
-        Err(_) => Heard::Stranger,
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            HelloState::Part
+        }
+        Err(_) => HelloState::Stranger,
     }
 }
 
@@ -422,7 +424,7 @@ mod tests {
 
     #[test]
     fn only_a_whole_hello_with_the_cookie_is_one() {
-        for kind in [Kind::Hello, Kind::Challenge, Kind::Confirm, Kind::Welcome] {
+        for kind in [HelloKind::Hello, HelloKind::Challenge, HelloKind::Confirm, HelloKind::Welcome] {
             let bytes = hello(kind, &OWN, &[9; 16]);
             assert!((4..=15).contains(&bytes[0]) && is_hello(&bytes));
             assert_eq!(read(&bytes, &OWN), Some((kind, [9; 16])));
@@ -438,23 +440,23 @@ mod tests {
 
     #[test]
     fn a_server_of_many_rounds_reads_the_cookie_from_the_hello() {
-        let of = |kind| said(&hello(kind, &OWN, &[9; 16]));
-        assert_eq!(of(Kind::Hello), Some(Said::Hello(OWN)));
-        assert_eq!(of(Kind::Confirm), Some(Said::Confirm(OWN, [9; 16])));
-        assert_eq!([of(Kind::Challenge), of(Kind::Welcome)], [None, None]);
-        assert_eq!(said(&hello(Kind::Hello, &OWN, &[0; 16])[..39]), None);
-        assert_eq!(read(&challenge(&OWN, &[9; 16]), &OWN), Some((Kind::Challenge, [9; 16])));
+        let of = |kind| parse_hello(&hello(kind, &OWN, &[9; 16]));
+        assert_eq!(of(HelloKind::Hello), Some(HelloMessage::Hello(OWN)));
+        assert_eq!(of(HelloKind::Confirm), Some(HelloMessage::Confirm(OWN, [9; 16])));
+        assert_eq!([of(HelloKind::Challenge), of(HelloKind::Welcome)], [None, None]);
+        assert_eq!(parse_hello(&hello(HelloKind::Hello, &OWN, &[0; 16])[..39]), None);
+        assert_eq!(read(&challenge(&OWN, &[9; 16]), &OWN), Some((HelloKind::Challenge, [9; 16])));
     }
 
     #[test]
     fn a_repeated_hello_is_recognized_in_a_short_buffer() {
-        let bytes = hello(Kind::Confirm, &OWN, &[9; 16]);
+        let bytes = hello(HelloKind::Confirm, &OWN, &[9; 16]);
         for room in [1, 2, 5, 20, 40] {
-            assert_eq!(again(&bytes[..room], 40, &OWN), Some(Kind::Confirm), "{room}");
+            assert_eq!(repeated(&bytes[..room], 40, &OWN), Some(HelloKind::Confirm), "{room}");
         }
-        assert_eq!(again(&bytes[..5], 5, &OWN), None, "a message of 5 bytes");
-        assert_eq!(again(&bytes, 40, &Cookie([8; 16])), None);
-        assert_eq!(again(&[0; 40], 40, &OWN), None);
+        assert_eq!(repeated(&bytes[..5], 5, &OWN), None, "a message of 5 bytes");
+        assert_eq!(repeated(&bytes, 40, &Cookie([8; 16])), None);
+        assert_eq!(repeated(&[0; 40], 40, &OWN), None);
     }
 
     proptest! {
@@ -471,11 +473,11 @@ mod tests {
                 bytes[34..].copy_from_slice(&MARK);
             }
             let start = &bytes[..room.min(bytes.len())];
-            again(start, bytes.len(), &OWN);
+            repeated(start, bytes.len(), &OWN);
             prop_assert_eq!(challenged(&bytes, &OWN), None, "of another round");
-            let written = said(&bytes).map(|said| match said {
-                Said::Hello(cookie) => hello(Kind::Hello, &cookie, &bytes[18..34].try_into().unwrap()),
-                Said::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
+            let written = parse_hello(&bytes).map(|message| match message {
+                HelloMessage::Hello(cookie) => hello(HelloKind::Hello, &cookie, &bytes[18..34].try_into().unwrap()),
+                HelloMessage::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
             });
             prop_assert!(!is_like_one || written.is_some() == [4, 6].contains(&kind));
             prop_assert!(written.is_none_or(|written| written[..] == bytes));

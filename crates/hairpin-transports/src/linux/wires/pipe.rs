@@ -49,7 +49,7 @@ impl PipeListener {
 
 impl Pipes {
     /// Waits for the client's hello.
-    fn hear(
+    fn accept_hello(
         &self,
         setup: &Setup,
         address: &str,
@@ -87,7 +87,7 @@ impl Listener for PipeListener {
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
         let Self { transport, setup, address, pipes } = self;
         let none_left = || second_connection(transport);
-        pipes.as_ref().ok_or_else(none_left)?.hear(setup, address, is_abandoned)?;
+        pipes.as_ref().ok_or_else(none_left)?.accept_hello(setup, address, is_abandoned)?;
         // With a spare open here, the end of the other process would go unnoticed: so they are closed now.
         let Pipes { from_client, to_client, .. } = pipes.take().ok_or_else(none_left)?;
         connection(transport, from_client, to_client, setup)

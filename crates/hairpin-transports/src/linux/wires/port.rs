@@ -33,7 +33,7 @@ pub(crate) trait Port: Send + 'static {
     }
     /// Receives all that is there in one system call, see `Wire::receive_batch`; `None` if there is no such call, or if
     /// the plain one suffices.
-    fn take_batch(&mut self, _into: &mut Batch, _may_block: bool) -> Option<Result<Taken, Miss>> {
+    fn take_batch(&mut self, _into: &mut Batch, _may_block: bool) -> Option<Result<BatchResult, Miss>> {
         None
     }
     /// Sends `bytes` bytes of a file from offset `from`; byte streams only.
@@ -114,7 +114,7 @@ pub(super) fn unsupported() -> io::Error {
 
 /// The result of a batch call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct BatchResult {
     pub(crate) pieces: usize,
     /// The other end closed; the pieces were received before or after that.
     pub(crate) ended: bool,

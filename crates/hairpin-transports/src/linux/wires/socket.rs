@@ -6,21 +6,26 @@ use std::time::Duration;
 use socket2::{SockAddr, Socket};
 
 use super::descriptor::DescriptorWire;
-use super::hello::{self, Met, Unheard};
-pub(crate) use super::socket_kind::{Kind, facts, local_address};
+use super::hello::{self, Handshake, PendingConnections};
+pub(crate) use super::socket_kind::{SocketKind, facts, local_address};
 use super::socket_port::SocketPort;
 use crate::linux::binding;
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
 use crate::system::received;
-use crate::wire::{Connection, Handed, Listener, Setup, TransportError};
+use crate::wire::{Connection, Listener, PassedSocket, Setup, TransportError};
 use crate::wires::ip_header::IpHeader;
 use crate::wires::one_wire::OneWire;
 use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 
 pub(crate) type SocketWire = DescriptorWire<SocketPort>;
 
-fn connection(kind: &Kind, socket: Socket, setup: &Setup, met: Met) -> Result<Box<dyn Connection>, TransportError> {
+fn connection(
+    kind: &SocketKind,
+    socket: Socket,
+    setup: &Setup,
+    met: Handshake,
+) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
     // A Unix socket connects with a time-out, which would cost a timer in every later call.
     let quiet = socket.set_write_timeout(None);
@@ -37,15 +42,15 @@ struct StreamListener {
     /// `None` if it was handed its one connection.
     socket: Option<Socket>,
     address: String,
-    unheard: Unheard,
-    kind: Kind,
+    unheard: PendingConnections,
+    kind: SocketKind,
     setup: Setup,
 }
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 4096;
 
-pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+pub(crate) fn listen(socket: Socket, kind: &SocketKind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
     let address = local_address(&socket);
     // A socket that was handed over may already listen, with its own backlog.
     if !socket.is_listener().unwrap_or(false) {
@@ -56,21 +61,25 @@ pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<d
         // Without kernel support the fact is absent.
         drop(received::keep_syn(socket.as_fd()));
     }
-    let unheard = Unheard::default();
+    let unheard = PendingConnections::default();
     Ok(Box::new(StreamListener { socket: Some(socket), address, unheard, kind: *kind, setup: setup.clone() }))
 }
 
 /// Listens on a bound socket from another part of the program, or for the hello of a connection accepted there.
-pub(crate) fn listen_on(handed: Handed, kind: &Kind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+pub(crate) fn listen_on(
+    handed: PassedSocket,
+    kind: &SocketKind,
+    setup: &Setup,
+) -> Result<Box<dyn Listener>, TransportError> {
     match handed {
-        Handed::Bound(socket) => listen(kind.adopt(socket, setup)?, kind, setup),
-        Handed::Accepted(socket) => {
+        PassedSocket::Bound(socket) => listen(kind.adopt(socket, setup)?, kind, setup),
+        PassedSocket::Accepted(socket) => {
             let socket = kind.adopt(socket, setup)?;
             let address = local_address(&socket);
-            let unheard = Unheard::of(socket);
+            let unheard = PendingConnections::of(socket);
             Ok(Box::new(StreamListener { socket: None, address, unheard, kind: *kind, setup: setup.clone() }))
         }
-        Handed::Confirmed(..) => Err(handed.unsupported(kind.transport)),
+        PassedSocket::Confirmed(..) => Err(handed.unsupported(kind.transport)),
     }
 }
 
@@ -88,7 +97,7 @@ impl Listener for StreamListener {
         let (socket, ignored) = unheard.accept(socket.as_ref(), address, timeout, &setup.cookie, is_abandoned)?;
         let keeps_syn = kind.has_tcp_info() && setup.server.is_some();
         let header = if keeps_syn { received::of_syn(socket.as_fd()) } else { None };
-        connection(kind, socket, setup, Met { ignored, header })
+        connection(kind, socket, setup, Handshake { ignored, header })
     }
 }
 
@@ -110,14 +119,14 @@ fn is_within(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result
 pub(crate) fn connect(
     to: &SockAddr,
     address: &str,
-    kind: &Kind,
+    kind: &SocketKind,
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
     let socket = kind.open(setup)?;
     binding::apply(&socket, &setup.binding)?;
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
     let tells = kind.family == Family::V6 && setup.server.is_some();
-    received::tell(socket.as_fd(), tells);
+    received::report_headers(socket.as_fd(), tells);
     let connected = if kind.family == Family::Unix {
         // A Unix socket connects at once, or waits for room in the backlog up to the send time-out.
         socket.set_write_timeout(Some(timeout)).and_then(|()| socket.connect(to))
@@ -137,9 +146,9 @@ pub(crate) fn connect(
         return Err(refused(address));
     }
     let header = if tells { received::of_last_packet(socket.as_fd()) } else { None };
-    received::tell(socket.as_fd(), false);
-    hello::say_once(&socket, address, &setup.cookie)?;
-    connection(kind, socket, setup, Met { ignored: 0, header })
+    received::report_headers(socket.as_fd(), false);
+    hello::send_hello(&socket, address, &setup.cookie)?;
+    connection(kind, socket, setup, Handshake { ignored: 0, header })
 }
 
 /// Connects within `timeout`.
@@ -169,26 +178,26 @@ struct DatagramListener {
     address: String,
     /// Clients not connected yet.
     expected: u32,
-    kind: Kind,
+    kind: SocketKind,
     setup: Setup,
 }
 
 /// A server on a bound socket.
-pub(crate) fn listen_datagram(socket: Socket, kind: &Kind, setup: &Setup) -> Box<dyn Listener> {
+pub(crate) fn listen_datagram(socket: Socket, kind: &SocketKind, setup: &Setup) -> Box<dyn Listener> {
     let address = local_address(&socket);
     Box::new(DatagramListener { socket: Some(socket), address, expected: 1, kind: *kind, setup: setup.clone() })
 }
 
 /// A server on a bound socket from another part of the program.
 pub(crate) fn listen_datagram_on(
-    handed: Handed,
-    kind: &Kind,
+    handed: PassedSocket,
+    kind: &SocketKind,
     setup: &Setup,
 ) -> Result<Box<dyn Listener>, TransportError> {
     match handed {
-        Handed::Bound(socket) => Ok(listen_datagram(kind.adopt(socket, setup)?, kind, setup)),
-        Handed::Accepted(_) => Err(handed.unsupported(kind.transport)),
-        Handed::Confirmed(socket, header) => {
+        PassedSocket::Bound(socket) => Ok(listen_datagram(kind.adopt(socket, setup)?, kind, setup)),
+        PassedSocket::Accepted(_) => Err(handed.unsupported(kind.transport)),
+        PassedSocket::Confirmed(socket, header) => {
             let socket = kind.adopt(socket, setup)?;
             Ok(Box::new(ConfirmedListener { socket: Some(socket), header, kind: *kind, setup: setup.clone() }))
         }
@@ -199,7 +208,7 @@ pub(crate) fn listen_datagram_on(
 struct ConfirmedListener {
     socket: Option<Socket>,
     header: Option<IpHeader>,
-    kind: Kind,
+    kind: SocketKind,
     setup: Setup,
 }
 
@@ -212,7 +221,7 @@ impl Listener for ConfirmedListener {
         let Self { socket, header, kind, setup } = self;
         let socket = socket.take().ok_or_else(|| second_connection(kind.transport))?;
         hello::welcome(&socket, &local_address(&socket), setup)?;
-        connection(kind, socket, setup, Met { ignored: 0, header: *header })
+        connection(kind, socket, setup, Handshake { ignored: 0, header: *header })
     }
 }
 
@@ -232,7 +241,7 @@ impl Listener for DatagramListener {
         let Self { socket: slot, address, expected, kind, setup } = self;
         let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
         let mut next = None;
-        let heard = hello::hear(&socket, address, setup, is_abandoned, &mut || {
+        let heard = hello::accept(&socket, address, setup, is_abandoned, &mut || {
             next = if *expected > 1 { Some(beside(&socket, kind, setup)?) } else { None };
             Ok(())
         });
@@ -252,7 +261,7 @@ impl Listener for DatagramListener {
 
 /// Another socket at the address of a connected one: the kernel gives it the datagrams of all other senders. Only
 /// sockets of the same user can share an address by `SO_REUSEPORT` (socket(7)).
-fn beside(connected: &Socket, kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
+fn beside(connected: &Socket, kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let error = |source| failed("open", &format!("another {kind} socket"), source, "");
     let socket = kind.open(setup)?;
     let shared = connected.set_reuse_port(true).and_then(|()| socket.set_reuse_port(true));
@@ -265,12 +274,12 @@ pub(crate) fn connect_datagram(
     socket: Socket,
     to: &SockAddr,
     address: &str,
-    kind: &Kind,
+    kind: &SocketKind,
     setup: &Setup,
 ) -> Result<Box<dyn Connection>, TransportError> {
     binding::apply(&socket, &setup.binding)?;
     socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
-    let met = hello::say(&socket, kind.transport, address, setup)?;
+    let met = hello::connect(&socket, kind.transport, address, setup)?;
     connection(kind, socket, setup, met)
 }
 

@@ -13,7 +13,7 @@ use crate::wire::{Setup, TransportError};
 use crate::wires::failed;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct SocketKind {
     pub(crate) transport: &'static str,
     pub(crate) family: Family,
     pub(crate) sort: Type,
@@ -21,7 +21,7 @@ pub(crate) struct Kind {
     pub(crate) options: &'static [OptionName],
 }
 
-impl Kind {
+impl SocketKind {
     /// Opens a socket and sets its options, before it is bound or connected.
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
         let socket = Socket::new(self.domain(), self.sort, self.protocol)
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for SocketKind {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let family = match self.family {
             Family::V4 => "IPv4",

@@ -9,10 +9,10 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Fact, SenderState, Waiting, fact_names};
 use socket2::{Socket, Type};
 
-use super::hello::{self, Met};
+use super::hello::{self, Handshake};
 use super::offload::Offload;
-use super::port::{Miss, Port, Taken};
-use super::socket_kind::{Kind, facts};
+use super::port::{BatchResult, Miss, Port};
+use super::socket_kind::{SocketKind, facts};
 use super::stamping::{Completions, Stamping};
 use crate::batch::Batch;
 use crate::options::{self, Family};
@@ -29,10 +29,10 @@ const MAX_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) struct SocketPort {
     socket: Socket,
-    kind: Kind,
+    kind: SocketKind,
     /// Set for datagrams: the other end may have repeated its part of the hello, and a message may overtake it.
     hello: Option<Cookie>,
-    met: Met,
+    met: Handshake,
     /// Datagrams may be lost, duplicated and reordered.
     crosses_link: bool,
     /// Present if the kernel stamps segments. In a cell, because reading the counters takes completions.
@@ -48,7 +48,7 @@ pub(crate) struct SocketPort {
 
 impl SocketPort {
     /// A connected socket, and how its peer connected.
-    pub(super) fn new(socket: Socket, kind: Kind, setup: &Setup, met: Met) -> Self {
+    pub(super) fn new(socket: Socket, kind: SocketKind, setup: &Setup, met: Handshake) -> Self {
         let hello = kind.is_datagram().then_some(setup.cookie);
         let is_on = |name| setup.options.get(name) == Some("on");
         let stamping = kind.has_stamps().then(|| RefCell::new(Stamping::new(is_on(OptionName::Zerocopy))));
@@ -71,15 +71,15 @@ impl SocketPort {
     #[inline(always)]
     fn is_hello(&self, start: &[u8], bytes: usize) -> bool {
         let Some(cookie) = &self.hello else { return false };
-        let again = hello::again(start, bytes, cookie);
-        if again == Some(hello::Kind::Confirm) {
+        let again = hello::repeated(start, bytes, cookie);
+        if again == Some(hello::HelloKind::Confirm) {
             hello::welcome_again(self.socket.as_fd(), cookie);
         }
         again.is_some()
     }
 
     /// Takes everything that is there, in one call.
-    fn take_many(&mut self, into: &mut Batch, may_block: bool) -> Result<Taken, Miss> {
+    fn take_many(&mut self, into: &mut Batch, may_block: bool) -> Result<BatchResult, Miss> {
         let socket = self.socket.as_fd();
         match self.offload {
             Some(_) => into.receive_joined(socket, may_block)?,
@@ -93,7 +93,7 @@ impl SocketPort {
         match (pieces, ended) {
             (0, true) => Err(Miss::Ended),
             (0, false) => Err(Miss::Again),
-            _ => Ok(Taken { pieces, ended }),
+            _ => Ok(BatchResult { pieces, ended }),
         }
     }
 
@@ -291,7 +291,7 @@ impl Port for SocketPort {
     }
 
     #[inline]
-    fn take_batch(&mut self, into: &mut Batch, may_block: bool) -> Option<Result<Taken, Miss>> {
+    fn take_batch(&mut self, into: &mut Batch, may_block: bool) -> Option<Result<BatchResult, Miss>> {
         if self.is_stream() || into.slots() == 1 && self.offload.is_none() {
             return None;
         }

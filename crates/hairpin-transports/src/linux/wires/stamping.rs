@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::system::timestamping::{self, News};
+use crate::system::timestamping::{self, ErrorQueueEntry};
 use crate::wire::RawStamp;
 
 /// State between calls.
@@ -84,37 +84,37 @@ impl Stamping {
     /// Appends the stamps since the last call, in order of arrival.
     pub(crate) fn take(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<()> {
         into.append(&mut self.kept);
-        self.hear(of, into).map(|_| ())
+        self.read_error_queue(of, into).map(|_| ())
     }
 
     /// Empties the queue before the next call, and keeps the stamps for later. Returns whether there was anything.
     pub(crate) fn keep(&mut self, of: BorrowedFd<'_>) -> io::Result<bool> {
         let mut kept = std::mem::take(&mut self.kept);
-        let heard = self.hear(of, &mut kept);
+        let heard = self.read_error_queue(of, &mut kept);
         self.kept = kept;
         heard
     }
 
     /// Empties the error queue. Returns whether there was anything that was requested.
-    fn hear(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<bool> {
+    fn read_error_queue(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<bool> {
         let mut has_come = false;
         loop {
             self.looks += 1;
-            match timestamping::next_news(of)? {
+            match timestamping::next_entry(of)? {
                 None => return Ok(has_come),
-                Some(News::Stamp(sent)) => {
+                Some(ErrorQueueEntry::Stamp(sent)) => {
                     self.end_byte = nearest(self.end_byte, sent.last_byte.wrapping_add(1));
                     into.push(RawStamp { kind: sent.kind, realtime_ns: sent.realtime_ns, end_byte: self.end_byte });
                     has_come = true;
                 }
-                Some(News::Completed { sends, copied }) => {
+                Some(ErrorQueueEntry::Completed { sends, copied }) => {
                     if let Some(known) = &mut self.completions {
                         known.completed += u64::from(sends);
                         known.copied += if copied { u64::from(sends) } else { 0 };
                         has_come = true;
                     }
                 }
-                Some(News::Other) => {}
+                Some(ErrorQueueEntry::Other) => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::{Card, Receipt, WhyNot};
 use socket2::{SockAddr, Socket, Type};
 
-use super::socket::{Kind, connect, connect_datagram, listen, listen_datagram};
+use super::socket::{SocketKind, connect, connect_datagram, listen, listen_datagram};
 use crate::options::Family;
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::{bad_address, check, failed, trial};
@@ -26,9 +26,9 @@ pub(crate) struct UnixSocket {
 }
 
 impl UnixSocket {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> SocketKind {
         let Card { name, options, .. } = self.card;
-        Kind { transport: name, family: Family::Unix, sort: self.sort, protocol: None, options }
+        SocketKind { transport: name, family: Family::Unix, sort: self.sort, protocol: None, options }
     }
 }
 
@@ -64,7 +64,7 @@ impl Transport for UnixSocket {
 }
 
 /// A new socket with a name that the kernel chose ("autobind"), so it cannot be in use.
-fn named(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
+fn named(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let socket = kind.open(setup)?;
     SockAddr::unix("")
         .and_then(|any| socket.bind(&any))

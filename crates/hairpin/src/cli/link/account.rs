@@ -27,7 +27,7 @@ impl Addresses<'_> {
     }
 
     /// Sets the command's environment; removes variables of an outer link.
-    pub(super) fn tell(&self, command: &mut Command) {
+    pub(super) fn set_environment(&self, command: &mut Command) {
         command.env_remove("HAIRPIN_NEAR_IPV6").env_remove("HAIRPIN_FAR_IPV6");
         let variables =
             self.named().into_iter().map(|(name, address)| (format!("HAIRPIN_{}", name.to_uppercase()), address));
@@ -63,7 +63,7 @@ pub(super) fn after(record: &LinkRecord) -> String {
     for (end, dropped) in [("near", near), ("far ", far)] {
         for counter in DropCounter::ALL {
             let Some(count) = dropped.get(&counter.full_name()) else { continue };
-            write!(text, "\n{end}  {}", counter.told(*count)).expect("a String takes any text");
+            write!(text, "\n{end}  {}", counter.describe(*count)).expect("a String takes any text");
         }
     }
     text
@@ -144,7 +144,7 @@ mod tests {
         let told = |has_ipv6| {
             let addresses = Addresses { link: "delay=1ms", has_ipv6 };
             let mut command = Command::new("true");
-            addresses.tell(&mut command);
+            addresses.set_environment(&mut command);
             let set = command.get_envs().filter(|(_, value)| value.is_some());
             let names: Vec<String> = set.map(|(name, _)| name.to_string_lossy().into_owned()).collect();
             (names, addresses.named(), addresses.before("l", &ends, "echo"))

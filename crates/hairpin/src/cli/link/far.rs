@@ -6,7 +6,7 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use hairpin_engine::links::echo_server;
-use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken};
+use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted};
 use hairpin_model::{Failure, FailureKind};
 
 use super::account::Addresses;
@@ -71,7 +71,7 @@ impl Far {
     ) -> Result<(Self, Readiness), Failure> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", text]);
-        addresses.tell(&mut command);
+        addresses.set_environment(&mut command);
         command.stdin(Stdio::null()).stdout(to_standard_error()?);
         let guest = start(&mut command, namespace, "/bin/sh")?;
         let mut far = Self { guest, input: None, ended: None };
@@ -91,20 +91,20 @@ impl Far {
                 )
             })?;
             match waited {
-                Woken::Ended(status) if status.success() => {
+                GuestEvent::Ended(status) if status.success() => {
                     self.ended = Some(status);
                     return Ok(Readiness::Ended);
                 }
-                Woken::Ended(status) => {
+                GuestEvent::Ended(status) => {
                     return Err(Failure::new(
                         FailureKind::Killed,
                         format!("the far command `{text}` ended at once ({status})"),
                         "try the command alone: /bin/sh runs it",
                     ));
                 }
-                Woken::Others(ready) if ready.contains(&true) => return Ok(Readiness::Silent),
-                Woken::Others(_) if Instant::now() >= deadline => return Ok(Readiness::Silent),
-                Woken::Others(_) => {}
+                GuestEvent::Others(ready) if ready.contains(&true) => return Ok(Readiness::Silent),
+                GuestEvent::Others(_) if Instant::now() >= deadline => return Ok(Readiness::Silent),
+                GuestEvent::Others(_) => {}
             }
         }
         Ok(Readiness::Listens)
@@ -118,7 +118,7 @@ impl Far {
     /// Asks it to end, then kills it. Returns the exit status if it had ended before.
     pub(super) fn end(mut self) -> Option<ExitStatus> {
         if self.ended.is_none()
-            && let Ok(Woken::Ended(status)) = self.guest.wait(&[], Some(Duration::ZERO))
+            && let Ok(GuestEvent::Ended(status)) = self.guest.wait(&[], Some(Duration::ZERO))
         {
             self.ended = Some(status);
         }

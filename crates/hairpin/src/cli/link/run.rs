@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use hairpin_engine::clock::RealClock;
-use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foreground};
+use hairpin_engine::links::guest::{Group, Guest, GuestEvent, NotStarted, is_in_foreground};
 use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace, tcp};
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::EVERY;
@@ -30,7 +30,7 @@ use crate::session::drawn_seed;
 /// Time for the command to end after the link has failed.
 const TO_END: Duration = Duration::from_secs(1);
 
-struct Wish {
+struct LinkRunOptions {
     link: LinkRequest,
     line: String,
     far: Option<String>,
@@ -54,7 +54,7 @@ enum Outcome {
 
 /// Runs the command across the link.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let wish = Wish::read(matches)?;
+    let wish = LinkRunOptions::read(matches)?;
     namespace::prepare()
         .map_err(|why_not| Stopped::link(&Failure::new(FailureKind::Unsupported, why_not.reason, why_not.hint)))?;
     let unready = |error: io::Error| {
@@ -72,13 +72,13 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         Outcome::Interrupted(signal) => Exit::Of(signalled(*signal)),
         Outcome::LinkFailed => Exit::Of(LINK_FAILED),
     };
-    tell(&wish, exit, &end);
+    print_result(&wish, exit, &end);
     Ok(exit)
 }
 
 /// Creates the link, runs the command, and removes the link.
 fn across(
-    wish: &Wish,
+    wish: &LinkRunOptions,
     signals: &Signals,
     unready: &dyn Fn(io::Error) -> Failure,
 ) -> Result<(Outcome, LinkEnd), Failure> {
@@ -102,7 +102,7 @@ fn across(
 }
 
 /// Runs both commands, the far one first.
-fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -> Result<Outcome, Failure> {
+fn between(wish: &LinkRunOptions, link: &RunningLink, program: &Path, signals: &Signals) -> Result<Outcome, Failure> {
     let addresses = wish.addresses();
     let (far, remark) = match &wish.far {
         None => (Far::echo(program, &link.namespaces().far)?, "echo on TCP and UDP port 7".to_owned()),
@@ -131,7 +131,7 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
     }
     let mut command = Command::new(&wish.command[0]);
     command.args(&wish.command[1..]);
-    addresses.tell(&mut command);
+    addresses.set_environment(&mut command);
     if wish.json {
         command.stdout(to_standard_error()?);
     }
@@ -157,12 +157,12 @@ fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Ou
             )
         })?;
         match woken {
-            Woken::Ended(status) => return Ok(Outcome::Ended(status)),
-            Woken::Others(ready) if ready[0] => {
+            GuestEvent::Ended(status) => return Ok(Outcome::Ended(status)),
+            GuestEvent::Others(ready) if ready[0] => {
                 guest.end(TO_END);
                 return Ok(Outcome::LinkFailed);
             }
-            Woken::Others(_) => {
+            GuestEvent::Others(_) => {
                 let has_come_by_key = is_in_foreground();
                 for signal in signals.take() {
                     // Signals of a key have already reached the command; some programs treat two differently.
@@ -175,7 +175,7 @@ fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Ou
     }
 }
 
-impl Wish {
+impl LinkRunOptions {
     fn read(matches: &ArgMatches) -> Result<Self, Stopped> {
         let text: &String = matches.get_one("link").expect("it is required");
         if text.trim() == EVERY {
@@ -265,7 +265,7 @@ fn may_log(path: &Path) -> Result<LogTo, Stopped> {
 }
 
 /// Prints the link's counts, and a warning if its times must not be trusted.
-fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
+fn print_result(wish: &LinkRunOptions, exit: Exit, end: &LinkEnd) {
     let record = &end.record;
     if !wish.quiet {
         output::note(&account::after(record));

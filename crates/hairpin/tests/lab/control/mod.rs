@@ -36,15 +36,15 @@ const MAX_POLLS: u32 = 6000;
 const BESIDE: usize = 16;
 
 /// A kind of round, and the control messages that it needs, with their senders.
-struct Kind {
+struct RoundKind {
     name: &'static str,
     direction: Direction,
     placement: Placement,
     messages: &'static [(End, &'static str)],
 }
 
-const KINDS: &[Kind] = &[
-    Kind {
+const KINDS: &[RoundKind] = &[
+    RoundKind {
         name: "ping-pong",
         direction: Direction::RoundTrip,
         placement: Placement::SameCpu,
@@ -60,13 +60,13 @@ const KINDS: &[Kind] = &[
         ],
     },
     // If a message may have to wake another CPU, pings measure how long that takes.
-    Kind {
+    RoundKind {
         name: "ping-pong on any CPU",
         direction: Direction::RoundTrip,
         placement: Placement::Unpinned,
         messages: &[(End::Client, "ping"), (End::Server, "ping")],
     },
-    Kind {
+    RoundKind {
         name: "stream up",
         direction: Direction::Up,
         placement: Placement::SameCpu,
@@ -81,7 +81,7 @@ const KINDS: &[Kind] = &[
             (End::Server, "report"),
         ],
     },
-    Kind {
+    RoundKind {
         name: "stream down",
         direction: Direction::Down,
         placement: Placement::SameCpu,
@@ -99,7 +99,7 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-impl Kind {
+impl RoundKind {
     fn order(&self) -> RoundOrder {
         let mut order = order(self.direction);
         order.case.ends.placement = self.placement;
@@ -207,7 +207,7 @@ fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<
 const LOST: &str = "lost";
 
 /// Runs a round over that carrier, with one frame spoilt.
-fn round(carrier: &Carrier, kind: &Kind, pace: Pace, spoilt: Option<Spoilt>) -> Result<Ended, String> {
+fn round(carrier: &Carrier, kind: &RoundKind, pace: Pace, spoilt: Option<Spoilt>) -> Result<Ended, String> {
     round_of(carrier, kind.order(), pace, spoilt, None)
 }
 
@@ -352,7 +352,7 @@ fn a_program_that_is_not_a_server_is_detected() {
 /// A round with one frame spoilt.
 struct Row {
     carrier: &'static Carrier,
-    kind: &'static Kind,
+    kind: &'static RoundKind,
     spoilt: Spoilt,
 }
 

@@ -96,7 +96,7 @@ impl Carrier {
             }
             looked_ns = interfaces.now_ns();
             if let (Some(ahead_ns), Some(wait_ns)) = (ahead_ns, wait_ns) {
-                margins.woke(ahead_ns, wait_ns, looked_ns.saturating_sub(now_ns));
+                margins.on_wake(ahead_ns, wait_ns, looked_ns.saturating_sub(now_ns));
             }
         }
         // Take in packets that arrived before the end, but not endlessly later ones.
@@ -153,7 +153,7 @@ impl Carrier {
             Content::Arp => return self.beside.extend_from_slice(arrival.bytes),
             Content::Ip(packet) => packet,
         };
-        let part = self.messages.saw(direction, &packet, arrival.bytes);
+        let part = self.messages.on_packet(direction, &packet, arrival.bytes);
         let number = self.numbers[direction as usize];
         if !self.kept.keep(direction, number, arrival.bytes, arrival.arrived_ns, part) {
             self.overrun += 1;

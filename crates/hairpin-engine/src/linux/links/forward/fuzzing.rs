@@ -6,7 +6,7 @@ use hairpin_model::FlowId;
 use super::frames::{Content, content, is_damage_noticed};
 use super::messages::{Flows, RELEASE};
 use crate::fuzzing::Input;
-use crate::links::{Numbered, ToldBy};
+use crate::links::{FlowMatch, Numbered};
 
 /// The port of a flow that is recognised by its port.
 const PORT: u16 = 4000;
@@ -34,7 +34,7 @@ pub fn link_frames(input: &[u8]) -> bool {
         };
         assert!(packet.size_bytes <= length_bytes);
         assert!(packet.payload.as_ref().is_none_or(|range| range.start < range.end && range.end <= bytes.len()));
-        let Some(part) = flows.saw(direction, &packet, bytes) else {
+        let Some(part) = flows.on_packet(direction, &packet, bytes) else {
             all_known = false;
             continue;
         };
@@ -54,13 +54,13 @@ pub fn link_frames(input: &[u8]) -> bool {
 fn numbered(input: &mut Input<'_>) -> Numbered {
     let sort = input.number(1);
     let one_way = [None, Some(Direction::Up), Some(Direction::Down), None];
-    let told_by = [None, Some(ToldBy::Udp(PORT)), Some(ToldBy::Icmp), None];
+    let flow_match = [None, Some(FlowMatch::Udp(PORT)), Some(FlowMatch::Icmp), None];
     let mut width = || 1 + usize::try_from(input.number(1) % 8).expect("a byte");
     Numbered {
         message_bytes: width(),
         answer_bytes: width(),
         one_way: one_way[usize::try_from(sort & 3).expect("two bits")],
-        told_by: told_by[usize::try_from(sort >> 2 & 3).expect("two bits")],
+        flow_match: flow_match[usize::try_from(sort >> 2 & 3).expect("two bits")],
     }
 }
 

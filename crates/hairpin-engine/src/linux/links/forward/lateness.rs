@@ -54,7 +54,7 @@ impl Margins {
 
     /// Adapts the margin after a wait of `asked_ns` for an event due in `ahead_ns` that took `took_ns`. Ignores waits
     /// that a packet ended early, and those so late that no margin would have helped, because the CPU was busy.
-    pub(super) fn woke(&mut self, ahead_ns: u64, asked_ns: u64, took_ns: u64) {
+    pub(super) fn on_wake(&mut self, ahead_ns: u64, asked_ns: u64, took_ns: u64) {
         let over_ns = took_ns.checked_sub(asked_ns).filter(|over_ns| asked_ns > 0 && over_ns <= MARGIN_NS.end());
         let Some(over_ns) = over_ns else { return };
         let margin_ns = if ahead_ns < LONG_NS { &mut self.short_ns } else { &mut self.long_ns };
@@ -87,21 +87,21 @@ mod tests {
         assert_eq!(margins.wait_ns(LONG_NS), LONG_NS - 250_000);
         // Wake-ups late by 0, 1, ... 199 us, in a scattered order.
         for turn in 0..10_000_u64 {
-            margins.woke(1_000_000, 900_000, 900_000 + turn * 77 % 200 * 1_000);
+            margins.on_wake(1_000_000, 900_000, 900_000 + turn * 77 % 200 * 1_000);
         }
         assert!((150_000..220_000).contains(&margins.short_ns), "{}", margins.short_ns);
-        margins.woke(LONG_NS, 1_000, 999);
-        margins.woke(LONG_NS, 0, 1_000_000);
+        margins.on_wake(LONG_NS, 1_000, 999);
+        margins.on_wake(LONG_NS, 0, 1_000_000);
         assert_eq!(margins.long_ns, 250_000, "long waits changed nothing");
     }
 
     #[test]
     fn margins_stay_within_their_bounds() {
         let mut margins = Margins::new();
-        (0..1_000).for_each(|_| margins.woke(1_000_000, 900_000, 900_000));
-        (0..1_000).for_each(|_| margins.woke(LONG_NS, 1, u64::MAX));
+        (0..1_000).for_each(|_| margins.on_wake(1_000_000, 900_000, 900_000));
+        (0..1_000).for_each(|_| margins.on_wake(LONG_NS, 1, u64::MAX));
         assert_eq!((margins.short_ns, margins.long_ns), (20_000, 250_000), "the CPU was busy");
-        (0..1_000).for_each(|_| margins.woke(LONG_NS, 1, 300_001));
+        (0..1_000).for_each(|_| margins.on_wake(LONG_NS, 1, 300_001));
         assert_eq!((margins.short_ns, margins.long_ns), (20_000, 299_000), "it oscillates at the bound");
     }
 }

@@ -16,7 +16,7 @@ use hairpin_model::FlowId;
 use hairpin_transports::is_hello;
 
 use super::frames::{Fragment, IpPacket};
-use crate::links::{LostMessages, Numbered, ToldBy};
+use crate::links::{FlowMatch, LostMessages, Numbered};
 
 /// A packet, or a copy, that the relay could not send.
 pub(super) const RELEASE: &str = "release";
@@ -49,9 +49,9 @@ impl Flows {
     }
 
     /// As [`Messages::saw`], for the flow that the packet belongs to.
-    pub(super) fn saw(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<PartOfFlow> {
+    pub(super) fn on_packet(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<PartOfFlow> {
         let mut each = self.0.iter_mut().enumerate();
-        each.find_map(|(place, (_, messages))| Some((place, messages.saw(direction, packet, frame)?)))
+        each.find_map(|(place, (_, messages))| Some((place, messages.on_packet(direction, packet, frame)?)))
     }
 
     /// As [`Messages::lost`].
@@ -69,7 +69,7 @@ impl Flows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// A message with an answer, or its answer.
-    Answered(usize, Of),
+    Answered(usize, MessageKind),
     /// A message without an answer.
     OneWay {
         /// Its number, including the phase.
@@ -80,7 +80,7 @@ pub(super) enum Part {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum MessageKind {
     Message,
     Answer,
     SecondAnswer,
@@ -89,7 +89,7 @@ pub(super) enum Of {
 /// A state has the cause of the message's last loss (its position in the list, from 1) in these bits, and above them
 /// which of its answers have begun to arrive and which were lost.
 const CAUSE: u8 = 0x0f;
-const ANSWERS: [Of; 2] = [Of::Answer, Of::SecondAnswer];
+const ANSWERS: [MessageKind; 2] = [MessageKind::Answer, MessageKind::SecondAnswer];
 const BEGUN: [u8; 2] = [0x10, 0x20];
 const LOST: [u8; 2] = [0x40, 0x80];
 
@@ -147,16 +147,16 @@ impl Messages {
     }
 
     /// Handles an arriving packet. Returns the message or answer that it belongs to, if any.
-    pub(super) fn saw(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<Part> {
+    pub(super) fn on_packet(&mut self, direction: Direction, packet: &IpPacket, frame: &[u8]) -> Option<Part> {
         let fragmented = &mut self.fragmented[direction as usize];
         if let Some(later) = packet.fragment.filter(|fragment| !fragment.is_first) {
             return fragmented.part(later);
         }
         let range = packet.payload.clone()?;
         let payload = frame.get(range.clone())?;
-        let is_own = self.numbered.told_by.is_none_or(|told_by| match told_by {
-            ToldBy::Udp(port) => packet.is_udp && far_port(direction, frame, range.start) == Some(port),
-            ToldBy::Icmp => !packet.is_udp,
+        let is_own = self.numbered.flow_match.is_none_or(|flow_match| match flow_match {
+            FlowMatch::Udp(port) => packet.is_udp && far_port(direction, frame, range.start) == Some(port),
+            FlowMatch::Icmp => !packet.is_udp,
         });
         if !is_own || is_hello(payload) || self.numbered.one_way.is_some_and(|way| way != direction) {
             return None;
@@ -192,7 +192,7 @@ impl Messages {
         for ((answer, begun), lost) in ANSWERS.into_iter().zip(BEGUN).zip(LOST) {
             if of == answer {
                 *state |= lost;
-            } else if of == Of::Message {
+            } else if of == MessageKind::Message {
                 *state |= begun | lost;
             }
         }
@@ -266,17 +266,17 @@ impl Messages {
         }
     }
 
-    fn begin(&mut self, direction: Direction, message: usize) -> Of {
+    fn begin(&mut self, direction: Direction, message: usize) -> MessageKind {
         let state = &mut self.states[message];
         match direction {
-            Direction::Up => Of::Message,
+            Direction::Up => MessageKind::Message,
             Direction::Down if *state & BEGUN[0] == 0 => {
                 *state |= BEGUN[0];
-                Of::Answer
+                MessageKind::Answer
             }
             Direction::Down => {
                 *state |= BEGUN[1];
-                Of::SecondAnswer
+                MessageKind::SecondAnswer
             }
         }
     }

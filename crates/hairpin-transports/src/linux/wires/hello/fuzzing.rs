@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::{HELLO_BYTES, Kind, Said, Unheard};
+use super::{HELLO_BYTES, HelloKind, HelloMessage, PendingConnections};
 use super::{
-    again, challenge, challenged, confirm, hear, hello, hello_of, is_hello, read, said, say, say_once, welcome_again,
+    accept, challenge, challenged, confirm, connect, hello, hello_of, is_hello, parse_hello, read, repeated,
+    send_hello, welcome_again,
 };
 use crate::system::socket::send;
 use crate::wire::{Cookie, Setup};
@@ -49,27 +50,29 @@ fn datagrams(mut input: &[u8]) -> Vec<&[u8]> {
 }
 
 fn alone(datagram: &[u8]) {
-    let written = said(datagram).map(|said| match said {
-        Said::Hello(cookie) => hello(Kind::Hello, &cookie, &datagram[18..34].try_into().expect("16 bytes")),
-        Said::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
+    let written = parse_hello(datagram).map(|message| match message {
+        HelloMessage::Hello(cookie) => {
+            hello(HelloKind::Hello, &cookie, &datagram[18..34].try_into().expect("16 bytes"))
+        }
+        HelloMessage::Confirm(cookie, nonce) => confirm(&cookie, &nonce),
     });
     assert!(written.is_none_or(|written| written == datagram), "what is read is what was written");
     let own = datagram.get(2..18).map_or(COOKIE, |cookie| Cookie(cookie.try_into().expect("16 bytes")));
     let kind = read(datagram, &own).map(|(kind, _)| kind);
     assert_eq!(kind.is_some(), is_hello(datagram));
     let nonce = challenged(datagram, &own);
-    assert_eq!(kind == Some(Kind::Challenge), nonce.is_some());
+    assert_eq!(kind == Some(HelloKind::Challenge), nonce.is_some());
     assert!(nonce.is_none_or(|nonce| challenge(&own, &nonce) == datagram));
     for room in [1, 2, 20, datagram.len()] {
         let start = &datagram[..room.min(datagram.len())];
-        assert!(kind.is_none() || again(start, datagram.len(), &own) == kind, "a hello that comes again is one");
+        assert!(kind.is_none() || repeated(start, datagram.len(), &own) == kind, "a hello that comes again is one");
     }
 }
 
 /// A connection that receives the datagrams one after the other, and is then closed.
 fn stream(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
-    let mut unheard = Unheard::of(ours);
+    let mut unheard = PendingConnections::of(ours);
     let mut parts = datagrams.iter().filter(|part| !part.is_empty());
     let mut theirs = Some(theirs);
     let heard = unheard.accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || {
@@ -81,15 +84,15 @@ fn stream(datagrams: &[&[u8]]) {
     });
     let all = datagrams.concat();
     let begins = all.get(..HELLO_BYTES).and_then(|start| read(start, &COOKIE));
-    assert_eq!(heard.is_ok(), matches!(begins, Some((Kind::Hello, _))));
+    assert_eq!(heard.is_ok(), matches!(begins, Some((HelloKind::Hello, _))));
 }
 
 /// A connection on which a client sends a hello, then the datagrams, which must not be consumed.
 fn stream_with_hello(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
-    say_once(&theirs, "fuzz", &COOKIE).expect("the server is there");
+    send_hello(&theirs, "fuzz", &COOKIE).expect("the server is there");
     datagrams.iter().for_each(|part| drop(send(theirs.as_fd(), part, false)));
-    let heard = Unheard::of(ours).accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || false);
+    let heard = PendingConnections::of(ours).accept(None, "fuzz", Duration::from_secs(60), &COOKIE, &mut || false);
     let (heard, _) = heard.expect("it said hello");
     drop(theirs);
     let mut rest = Vec::new();
@@ -107,7 +110,7 @@ fn client(datagrams: &[&[u8]]) {
     let (client, server) = pair();
     datagrams.iter().for_each(|datagram| drop(server.send(datagram)));
     welcome_again(server.as_fd(), &COOKIE);
-    let met = say(&Socket::from(client), "fuzz", "fuzz", &setup());
+    let met = connect(&Socket::from(client), "fuzz", "fuzz", &setup());
     assert!(met.is_ok(), "{met:?}");
 }
 
@@ -129,8 +132,8 @@ fn server(datagrams: &[&[u8]]) {
         looks += 1;
         looks > datagrams.len() + 3
     };
-    let met = hear(&Socket::from(server), "fuzz", &setup(), &mut confirms, &mut || Ok(()));
-    let is_hello = |datagram: &&&[u8]| matches!(read(datagram, &COOKIE), Some((Kind::Hello, _)));
+    let met = accept(&Socket::from(server), "fuzz", &setup(), &mut confirms, &mut || Ok(()));
+    let is_hello = |datagram: &&&[u8]| matches!(read(datagram, &COOKIE), Some((HelloKind::Hello, _)));
     let others = datagrams.len() - datagrams.iter().filter(is_hello).count();
     assert_eq!(met.map(|met| met.ignored).ok(), Some(others as u64));
     let mut welcome = [0; 64];
@@ -164,11 +167,14 @@ mod tests {
         let first = hello_of(&COOKIE);
         let valid = [
             ("hello", input(&[&first])),
-            ("challenge", input(&[&of(Kind::Challenge)])),
-            ("confirm", input(&[&of(Kind::Confirm)])),
-            ("welcome", input(&[&of(Kind::Welcome)])),
+            ("challenge", input(&[&of(HelloKind::Challenge)])),
+            ("confirm", input(&[&of(HelloKind::Confirm)])),
+            ("welcome", input(&[&of(HelloKind::Welcome)])),
             ("of-another-round", input(&[&hello_of(&Cookie([8; 16]))])),
-            ("all", input(&[&of(Kind::Confirm), &of(Kind::Challenge), &first, &first, &of(Kind::Welcome)])),
+            (
+                "all",
+                input(&[&of(HelloKind::Confirm), &of(HelloKind::Challenge), &first, &first, &of(HelloKind::Welcome)]),
+            ),
         ];
         hairpin_testing::corpus::replay("hellos", &valid, hellos);
     }

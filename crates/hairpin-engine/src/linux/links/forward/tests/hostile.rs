@@ -65,7 +65,7 @@ proptest! {
             let direction = if is_up { Direction::Up } else { Direction::Down };
             Coming { at_ns, stamped_before_ns: at_ns.min(gap_ns * 2), direction, bytes, length_bytes, had_tag }
         }).collect();
-        let numbered = Numbered { message_bytes: widths.0, answer_bytes: widths.1, one_way: None, told_by: None };
+        let numbered = Numbered { message_bytes: widths.0, answer_bytes: widths.1, one_way: None, flow_match: None };
         let mut relay = carrier(line, bound_bytes, Some(numbered), None);
         let refused = if refuses { |send: usize| send % 7 == 5 } else { |_: usize| false };
         let mut interfaces = Fixture::new(coming, ends_ns).refusing(refused);

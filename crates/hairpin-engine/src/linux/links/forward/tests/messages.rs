@@ -8,11 +8,11 @@ use hairpin_transports::{HELLO_BYTES, is_hello};
 
 use super::packets::{datagram, ipv4, ipv6, udp, udp_in_parts};
 use super::{Coming, Fixture, carried, carrier, coming};
-use crate::links::{Numbered, ToldBy};
+use crate::links::{FlowMatch, Numbered};
 
 const MS: u64 = 1_000_000;
 const END: u64 = 10_000 * MS;
-const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8, one_way: None, told_by: None };
+const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8, one_way: None, flow_match: None };
 
 /// A message and, 100 ms later, its answer, each one datagram with `bytes` of payload.
 fn exchange(number: u64, bytes: usize) -> [Coming; 2] {
@@ -83,7 +83,7 @@ fn hellos_and_errors_are_not_messages() {
         coming(3, Up, ipv4(6, &[0; 40])),
         coming(4, Down, udp(&[0; 8])),
     ];
-    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, told_by: None };
+    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, flow_match: None };
     assert_eq!(lost("loss=100%", narrow, packets), causes([]), "nor is the answer to no message");
 }
 
@@ -162,7 +162,7 @@ fn a_fragmented_message_is_lost_with_any_fragment() {
 #[test]
 fn truncated_numbers_are_resolved_by_the_newest() {
     for (bytes, count) in [(1, 1_000_u64), (2, 70_000)] {
-        let numbered = Numbered { message_bytes: bytes, answer_bytes: bytes, one_way: None, told_by: None };
+        let numbered = Numbered { message_bytes: bytes, answer_bytes: bytes, one_way: None, flow_match: None };
         let packets: Vec<_> = (0..count)
             .flat_map(|number| {
                 let frame = udp(&number.to_le_bytes()[..bytes]);
@@ -177,14 +177,14 @@ fn truncated_numbers_are_resolved_by_the_newest() {
         assert_eq!(lost(&line, numbered, answered), causes([("link-loss", 14)]), "{bytes}");
     }
     // The relay missed so many that the next is nearer to an older number: it still counts as a new one.
-    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, told_by: None };
+    let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, flow_match: None };
     let packets = vec![coming(0, Up, udp(&[3])), coming(1, Up, udp(&[200]))];
     assert_eq!(lost("up.drop=1", narrow, packets), causes([("link-loss", 1)]));
 }
 
 #[test]
 fn an_answer_may_have_a_shorter_number_than_its_message() {
-    let numbered = Numbered { message_bytes: 8, answer_bytes: 1, one_way: None, told_by: None };
+    let numbered = Numbered { message_bytes: 8, answer_bytes: 1, one_way: None, flow_match: None };
     let packets = (0..600_u64).flat_map(|number| {
         let [message, answer] = exchange(number, 8);
         [
@@ -227,11 +227,11 @@ fn a_flow_loses_its_own_messages_only() {
             _ => echo(number),
         })
         .collect();
-    for (told_by, count) in
-        [(None, 6), (Some(ToldBy::Udp(40_000)), 3), (Some(ToldBy::Udp(40_001)), 2), (Some(ToldBy::Icmp), 1)]
+    for (flow_match, count) in
+        [(None, 6), (Some(FlowMatch::Udp(40_000)), 3), (Some(FlowMatch::Udp(40_001)), 2), (Some(FlowMatch::Icmp), 1)]
     {
-        let numbered = Numbered { told_by, ..WIDE };
-        assert_eq!(lost("loss=100%", numbered, packets.clone()), causes([("link-loss", count)]), "{told_by:?}");
+        let numbered = Numbered { flow_match, ..WIDE };
+        assert_eq!(lost("loss=100%", numbered, packets.clone()), causes([("link-loss", count)]), "{flow_match:?}");
     }
 }
 
