@@ -8,8 +8,8 @@ use hairpin_model::{
 use hairpin_report::terminal::{render, render_brief, render_more};
 use hairpin_report::{announcement, csv_table, html};
 
-use crate::html::{assert_finite, assert_well_formed};
-use crate::shown::{Table, count, joined, plain};
+use crate::html::sound;
+use crate::shown::{Table, assert_says, count, joined, plain};
 use crate::support::{bulk, one_way};
 
 fn runs() -> [Run; 4] {
@@ -137,8 +137,7 @@ fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
     assert!(!first.contains("both ways 64 B"), "the size has a column: {text}");
     let lost = text.lines().find(|line| line.contains("3.21 GB/s")).expect("a row");
     assert!(lost.contains("5.0 %") && lost.contains("0.512") && lost.contains("0.634"), "of all flows: {lost}");
-    let page = html::render(&run);
-    assert_well_formed(&page);
+    let page = sound(&run);
     assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len() + 5);
     assert_eq!(count(&page, "<rect class=\"received\""), 5, "one direction loses");
     assert!(page.contains("unix-stream both ways 64 B, down, in each"));
@@ -160,9 +159,7 @@ fn a_csv_row_has_parameters_and_figures() {
 #[test]
 fn message_rates_are_ranked_by_messages_and_drawn_over_batch_and_latency() {
     let run = one_way::message_rate();
-    let page = html::render(&run);
-    assert_well_formed(&page);
-    assert_finite(&page);
+    let page = sound(&run);
     assert_eq!(count(&page, "<circle class=\"p50\""), run.cases.len(), "one lane each");
     assert!(page.contains(": messages/s 16.8\u{a0}M/s (95 % interval "), "{}", page.len());
     assert_eq!(count(&page, " per call: "), run.cases.len(), "one mark each by batch");
@@ -196,16 +193,13 @@ fn losses_are_stacked_by_cause_and_add_up() {
         end = x + width;
     }
     assert!((end - 62.0).abs() < 0.1, "{end}: {lane}");
-    for said in ["receive buffer full", "no cause found", "The other 18 cases lost nothing"] {
-        assert!(page.contains(said), "{said}");
-    }
+    assert_says(&page, &["receive buffer full", "no cause found", "The other 18 cases lost nothing"]);
 }
 
 #[test]
 fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
     let run = one_way::offered_load();
-    let page = html::render(&run);
-    assert_well_formed(&page);
+    let page = sound(&run);
     let valid = run.cases.iter().filter(|row| row.valid).count();
     assert_eq!(count(&page, ": delivered "), valid);
     let with_p99 = run.cases.iter().filter(|row| row.valid && row.primary().latency_ns.p99.is_some()).count();
@@ -230,8 +224,7 @@ fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
 #[test]
 fn goodput_is_drawn_over_the_size_of_a_write_and_over_time() {
     let run = one_way::write_sizes();
-    let page = html::render(&run);
-    assert_well_formed(&page);
+    let page = sound(&run);
     assert_eq!(count(&page, ", writes of "), run.cases.len());
     assert_eq!(count(&page, "<line class=\"bar-of\""), run.cases.len());
     assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len());
@@ -289,9 +282,7 @@ fn figures_that_are_missing_or_not_finite_are_not_drawn() {
             let mut none = run.clone();
             none.cases.iter_mut().for_each(|row| row.primary_mut().one_way = None);
             for run in [run, none] {
-                let page = html::render(&run);
-                assert_well_formed(&page);
-                assert_finite(&page);
+                sound(&run);
                 for width in [40, 80] {
                     let text = render(&run, &plain(width)) + &render_brief(&run, &plain(width));
                     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
@@ -314,8 +305,7 @@ fn names_are_escaped_on_the_page_and_in_the_terminal() {
             row.primary_mut().ledger.lost.insert(cause, 7);
             row.primary_mut().ledger.sent += 7;
         }
-        let page = html::render(&run);
-        assert_well_formed(&page);
+        let page = sound(&run);
         assert!(!page.contains("<b onclick") && !page.contains("<i>\u{1b}") && !page.contains('\u{1b}'));
         let text = render(&run, &plain(100)) + &render_brief(&run, &plain(100));
         assert!(!text.contains('\u{1b}'), "{text}");

@@ -17,6 +17,10 @@ pub(crate) fn count(page: &str, text: &str) -> usize {
     page.matches(text).count()
 }
 
+pub(crate) fn assert_says(text: &str, all: &[&str]) {
+    all.iter().for_each(|said| assert!(text.contains(said), "{said}"));
+}
+
 /// Asserts that no line exceeds the width or ends in a blank and that the first screen has at most 45 lines.
 pub(crate) fn assert_fits(run: &Run) {
     for width in [60, 72, 80, 90, 100, 120, 140, 200] {

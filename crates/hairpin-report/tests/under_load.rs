@@ -3,7 +3,7 @@
 use hairpin_report::html;
 use hairpin_report::terminal::{render, render_brief};
 
-use crate::html::{assert_finite, assert_well_formed};
+use crate::html::sound;
 use crate::shown::{Table, count, plain};
 use crate::support::under_load;
 
@@ -58,9 +58,7 @@ fn section<'p>(page: &'p str, id: &str) -> &'p str {
 
 #[test]
 fn latency_goodput_and_queue_share_a_time_axis_with_the_phases() {
-    let page = html::render(&under_load::congestion());
-    assert_well_formed(&page);
-    assert_finite(&page);
+    let page = sound(&under_load::congestion());
     let charts = section(&page, "under-load");
     for title in
         ["Latency of the probe, mean in each 100\u{a0}ms", "Goodput of the load", "Queue that the load fills"]
