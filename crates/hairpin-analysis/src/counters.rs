@@ -5,11 +5,6 @@ use hairpin_model::{Fact, FactValue, fact_names};
 
 use crate::statistics::location::median;
 
-/// Whether a fact counts events (summed over rounds) or is a quantity (median over rounds).
-pub fn counts_events(name: &str) -> bool {
-    fact_names::EVENTS.contains(&name)
-}
-
 /// The facts of all rounds as one list, in order of first appearance: counters as sums, other numbers as medians over
 /// rounds, words from the last round.
 pub fn merged<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
@@ -28,7 +23,7 @@ fn merged_one(name: &str, values: &[&FactValue]) -> Option<Fact> {
             FactValue::Word(_) => None,
         })
         .collect();
-    let value = if counts_events(name) { numbers.iter().sum() } else { median(&numbers)? };
+    let value = if fact_names::EVENTS.contains(&name) { numbers.iter().sum() } else { median(&numbers)? };
     Some(Fact::number(name, value))
 }
 

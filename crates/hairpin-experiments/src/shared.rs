@@ -169,7 +169,7 @@ pub struct Circumstances {
     links: Vec<KnownLink>,
     /// The server's host, if it is another.
     far: Option<FarHost>,
-    option_sets: Vec<Options>,
+    pub option_sets: Vec<Options>,
     /// Options that `--option all` tries, each alone.
     trials: Vec<OptionName>,
     /// The values of each kernel setting.
@@ -248,11 +248,6 @@ impl Circumstances {
             format!("the values combine to {combinations} cases, more than {MAX_CASES}"),
             "use fewer values at once",
         ))
-    }
-
-    /// The explicitly requested options of every set.
-    pub fn options_asked(&self) -> impl Iterator<Item = (OptionName, &str)> {
-        self.option_sets.iter().flat_map(Options::iter)
     }
 
     /// Every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.

@@ -7,7 +7,7 @@ use hairpin_model::{CaseSummary, Extent, LinkEnds, LinkSummary, Path, Run, Unlik
 use serde::Serialize;
 
 use super::choices::Subject;
-use super::keys::{Key, Keys, why_none_in_common};
+use super::keys::{Keys, why_none_in_common};
 
 words! {
     pub enum DifferenceKind: "difference" {
@@ -54,7 +54,8 @@ pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option
 /// between any two runs.
 pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let keys = Keys::of(&[baseline], &[candidate]);
-    let [ours, theirs] = [baseline, candidate].map(|run| cases_by_key(run, &keys));
+    let [ours, theirs] = [baseline, candidate]
+        .map(|run| run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect::<BTreeMap<_, _>>());
     let in_common = [(baseline, &ours, &theirs), (candidate, &theirs, &ours)];
     let sides = in_common.map(|(run, own, other)| {
         let common = own.iter().filter(|(key, _)| other.contains_key(*key)).map(|(_, id)| *id);
@@ -86,11 +87,6 @@ fn is_ordered_alike(baseline: &Run, candidate: &Run) -> bool {
         knobs.cloned().collect::<Vec<_>>()
     };
     baseline.plan.experiment == candidate.plan.experiment && asked(baseline) == asked(candidate)
-}
-
-/// The identities of the cases by the key that matches them to the other run.
-fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, &'r str> {
-    run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect()
 }
 
 /// The properties of a run that could affect the figures of the cases `in_common`.

@@ -68,7 +68,8 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         .map(|(round, measured)| (round, measured, signs(round, measured, run)))
         .collect();
     rounds.sort_by_key(|(round, _, _)| round.number);
-    let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
+    let disturbed = rounds.iter().filter(|(_, _, signs)| signs.any());
+    let noisy = disturbed.clone().count();
     let affected = noisy as f64 / rounds.len().max(1) as f64;
     if noisy == 0 || affected < MIN_ROUNDS_SHARE {
         return Vec::new();
@@ -76,12 +77,9 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let effect = effect(run, &rounds);
     let grave = affected >= 0.5 || effect.is_some_and(|ratio| (ratio - 1.0).abs() >= EFFECT);
     let finding = Finding {
-        cases: affected_cases(&rounds),
+        cases: distinct(disturbed.clone().map(|(round, _, _)| round.case_id.clone())),
         evidence: all_evidence(run, &rounds, affected, effect),
-        counter_experiment: rounds
-            .iter()
-            .find(|(_, _, signs)| signs.any())
-            .map(|(round, _, _)| for_longer(&round.order.case)),
+        counter_experiment: disturbed.clone().next().map(|(round, _, _)| for_longer(&round.order.case)),
         share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
         ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
     };
@@ -139,11 +137,6 @@ fn own_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
         let own = ends().map(|end| end.cpu_ns).sum::<u64>() as f64;
         own * (measured.noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0)
     })
-}
-
-fn affected_cases(rounds: &[(&RoundRecord, &Measured, Signs)]) -> Vec<String> {
-    let affected = rounds.iter().filter(|(_, _, signs)| signs.any());
-    distinct(affected.map(|(round, _, _)| round.case_id.clone()))
 }
 
 /// The p50 of noisy rounds over that of quiet ones, each relative to the median of its case; `None` without either.
