@@ -5,14 +5,9 @@ use hairpin_model::{Fact, FactValue, fact_names};
 
 use crate::statistics::location::median;
 
-/// Whether a fact counts events (summed over rounds) or is a quantity (median over rounds).
-pub fn counts_events(name: &str) -> bool {
-    fact_names::EVENTS.contains(&name)
-}
-
-/// Merges the facts of all rounds into one list, in order of first appearance: counters as sums, other numbers as
-/// medians over rounds, words from the last round.
-pub fn merge_facts<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
+/// The facts of all rounds as one list, in order of first appearance: counters as sums, other numbers as medians over
+/// rounds, words from the last round.
+pub fn merged<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
     let by_name = grouped(rounds.flatten().map(|fact| (fact.name.as_str(), &fact.value)));
     by_name.into_iter().filter_map(|(name, values)| merge_values(name, &values)).collect()
 }
@@ -28,7 +23,7 @@ fn merge_values(name: &str, values: &[&FactValue]) -> Option<Fact> {
             FactValue::Word(_) => None,
         })
         .collect();
-    let value = if counts_events(name) { numbers.iter().sum() } else { median(&numbers)? };
+    let value = if fact_names::EVENTS.contains(&name) { numbers.iter().sum() } else { median(&numbers)? };
     Some(Fact::number(name, value))
 }
 

@@ -114,8 +114,9 @@ mod tests {
     use super::*;
     use crate::fixture::{back_to_back, paced, small_writes};
 
-    fn ping_pong() -> Case {
-        Case::ping_pong("tcp")
+    /// The figures of a round of round trips.
+    fn figures(samples: &Samples, duration_ns: u64) -> RoundFigures {
+        round_figures(&Case::ping_pong("tcp"), Purpose::Timed, samples, duration_ns, None, true)
     }
 
     #[test]
@@ -123,7 +124,7 @@ mod tests {
         // 20 warm-up messages of 3 000 ns, then 1 000 messages of 1 001 to 2 000 ns.
         let latencies: Vec<u64> = (1001..=2000).collect();
         let samples = back_to_back(&[3000; 20], &latencies);
-        let figures = round_figures(&ping_pong(), Purpose::Timed, &samples, 1_500_500, None, true);
+        let figures = figures(&samples, 1_500_500);
         let expected = Percentiles { p50: 1500.0, p90: 1900.0, p99: 1990.0, p999: 1999.0, max: 2000.0, mean: 1500.5 };
         assert_eq!(figures.latency_ns, expected);
         assert_eq!(figures.samples, 1000);
@@ -136,14 +137,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_has_service_time_and_lateness() {
-        let figures = round_figures(
-            &ping_pong(),
-            Purpose::Timed,
-            &paced(1_000_000, &[(500, 1500); 100]),
-            100_000_000,
-            None,
-            true,
-        );
+        let figures = figures(&paced(1_000_000, &[(500, 1500); 100]), 100_000_000);
         assert_eq!(figures.latency_ns.p50, 2000.0);
         assert_eq!(figures.service_ns.map(|service| service.p50), Some(1500.0));
         assert_eq!(figures.lateness_ns.map(|lateness| lateness.p50), Some(500.0));
@@ -155,38 +149,32 @@ mod tests {
         for row in 0..10 {
             samples.fate[row] = Fate::Lost;
         }
-        let figures = round_figures(&ping_pong(), Purpose::Timed, &samples, 1, None, true);
+        let figures = figures(&samples, 1);
         assert_eq!(figures.course_ns, vec![100.0; 10]);
         assert_eq!(figures.cold_start, None, "twenty answered: their last half begins before message 12");
     }
 
     #[test]
     fn an_empty_round_has_no_rate_and_does_not_panic() {
-        let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[]), 0, None, true);
+        let figures = figures(&back_to_back(&[], &[]), 0);
         assert_eq!(figures, RoundFigures::default());
     }
 
     #[test]
     fn the_first_exchanges_are_kept_including_the_warm_up() {
         let samples = back_to_back(&[600, 44_000], &[44_001, 44_002, 44_003, 44_004, 44_005, 44_006, 44_007]);
-        let figures = round_figures(&small_writes("default"), Purpose::Timed, &samples, 1, None, true);
+        let timed = round_figures(&small_writes("default"), Purpose::Timed, &samples, 1, None, true);
         let early = [600.0, 44_000.0, 44_001.0, 44_002.0, 44_003.0, 44_004.0, 44_005.0, 44_006.0];
-        assert_eq!(figures.early_exchanges_ns, early);
-        let evidence =
-            round_figures(&small_writes("default"), Purpose::Untraced, &samples, 1, None, true).early_exchanges_ns;
-        assert_eq!(evidence, [&early[..], &[44_007.0]].concat());
-        assert_eq!(
-            round_figures(&ping_pong(), Purpose::Timed, &samples, 1, None, true).early_exchanges_ns.len(),
-            0,
-            "no exchanges in a ping-pong"
-        );
+        assert_eq!(timed.early_exchanges_ns, early);
+        let evidence = round_figures(&small_writes("default"), Purpose::Untraced, &samples, 1, None, true);
+        assert_eq!(evidence.early_exchanges_ns, [&early[..], &[44_007.0]].concat());
+        assert_eq!(figures(&samples, 1).early_exchanges_ns.len(), 0, "no exchanges in a ping-pong");
     }
 
     #[test]
     fn latencies_beyond_an_hour_are_an_hour() {
-        // Above an hour by less than the width of a bucket.
-        let figures =
-            round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[3_603_477_561_344]), 1, None, true);
+        // Beyond an hour by less than the width of a bucket.
+        let figures = figures(&back_to_back(&[], &[3_603_477_561_344]), 1);
         let hour = MAX_LATENCY_NS as f64;
         assert!((hour..=hour * (1.0 + 1.0 / 1024.0)).contains(&figures.latency_ns.max), "{}", figures.latency_ns.max);
     }
@@ -194,7 +182,7 @@ mod tests {
     proptest! {
         #[test]
         fn percentiles_rise_and_stay_within_the_samples(values in proptest::collection::vec(0_u64..u64::MAX / 4, 1..200)) {
-            let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &values), 1, None, true).latency_ns;
+            let figures = figures(&back_to_back(&[], &values), 1).latency_ns;
             let order = [figures.p50, figures.p90, figures.p99, figures.p999, figures.max];
             prop_assert!(order.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?}");
             let (least, most) = (values.iter().min().unwrap(), values.iter().max().unwrap());
@@ -206,9 +194,9 @@ mod tests {
 
         #[test]
         fn scaled_samples_have_scaled_figures(values in proptest::collection::vec(1_000_u64..1_000_000, 25..100), scale in 2_u64..1000) {
-            let plain = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &values), 1_000_000, None, true);
+            let plain = figures(&back_to_back(&[], &values), 1_000_000);
             let scaled: Vec<u64> = values.iter().map(|value| value * scale).collect();
-            let scaled = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &scaled), 1_000_000 * scale, None, true);
+            let scaled = figures(&back_to_back(&[], &scaled), 1_000_000 * scale);
             let client = |a: f64, b: f64| (a * scale as f64 / b - 1.0).abs() < 0.0025;
             prop_assert!(client(plain.latency_ns.p50, scaled.latency_ns.p50));
             prop_assert!(client(plain.latency_ns.p999, scaled.latency_ns.p999));

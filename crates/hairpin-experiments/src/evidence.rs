@@ -70,7 +70,8 @@ pub fn rounds(
         measured.entry(&record.case_id).or_insert(record);
     }
     let order_of = |planned: &Planned| measured.get(planned.case.id().as_str()).map(|record| record.order.clone());
-    orders(planned, order_of, capabilities, block_after(done), seed)
+    let first_unused = done.iter().map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0);
+    orders(planned, order_of, capabilities, first_unused, seed)
 }
 
 /// Duration of the evidence rounds if all cases get measured, in ns.
@@ -163,9 +164,4 @@ pub fn step(planned: &[Planned], done: &[RoundRecord], capabilities: &HostCapabi
         return Step::Done;
     }
     Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() }
-}
-
-/// Returns the first unused block number.
-fn block_after(done: &[RoundRecord]) -> u32 {
-    done.iter().map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0)
 }

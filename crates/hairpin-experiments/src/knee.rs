@@ -84,21 +84,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sweep_closes_in_on_the_knee_and_ends() {
-        // All rates up to 100 000 are delivered.
-        let whole = |per_s: f64| per_s <= 1e5;
-        let mut rates: Vec<(f64, bool)> = LOCAL_RATES_PER_S.iter().map(|per_s| (*per_s, whole(*per_s))).collect();
-        while let Some(next) = next_rate(rates.clone()) {
-            assert!(rates.iter().all(|(per_s, _)| *per_s != next), "{next} is measured once");
-            rates.push((next, whole(next)));
-        }
-        let low = rates.iter().filter(|(_, whole)| *whole).map(|(per_s, _)| *per_s).fold(0.0, f64::max);
-        let high = rates.iter().filter(|(_, whole)| !whole).map(|(per_s, _)| *per_s).fold(f64::INFINITY, f64::min);
-        assert!(low <= 1e5 && 1e5 < high && high / low <= MAX_KNEE_RATIO, "{low} to {high}");
-        assert!(rates.len() <= MAX_RATES);
-    }
-
-    #[test]
     fn no_rate_is_added_if_all_or_none_were_delivered() {
         assert_eq!(next_rate(vec![(1e3, true), (4e3, true)]), None);
         assert_eq!(next_rate(vec![(1e3, false), (4e3, false)]), None);

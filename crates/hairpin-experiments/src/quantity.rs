@@ -168,13 +168,4 @@ mod tests {
             assert!(injected_fault(text).is_err(), "{text}");
         }
     }
-
-    #[test]
-    fn bounds_are_refused_with_the_range() {
-        assert_eq!(bytes("0", 1, 1 << 30).unwrap_err().to_string(), "`0` is not valid (hint: 1 B to 1 GiB)");
-        assert!(bytes("2GiB", 1, 1 << 30).is_err());
-        assert!(duration_ns("0s", 1, DAY_NS).is_err() && duration_ns("90000s", 0, DAY_NS).is_err());
-        assert_eq!(duration_ns("0s", 0, DAY_NS).unwrap(), 0);
-        assert!(rate_per_s("11M", 1e7).is_err() && rate_per_s("1e-300", 1e7).is_err());
-    }
 }

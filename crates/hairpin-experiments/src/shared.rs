@@ -171,7 +171,7 @@ pub struct Circumstances {
     links: Vec<KnownLink>,
     /// The server's host, if it is not this one.
     far: Option<FarHost>,
-    option_sets: Vec<Options>,
+    pub option_sets: Vec<Options>,
     /// Options that `--option all` tries, each alone.
     trials: Vec<OptionName>,
     /// The values of each requested kernel setting.
@@ -252,12 +252,7 @@ impl Circumstances {
         ))
     }
 
-    /// Returns the explicitly requested options of every set.
-    pub fn options_asked(&self) -> impl Iterator<Item = (OptionName, &str)> {
-        self.option_sets.iter().flat_map(Options::iter)
-    }
-
-    /// Combines every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
+    /// Every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
         let cases = each(cases, &self.links, |case, link| links::set(case, link, self.far.as_ref()));
         let cases = self.sysctls.iter().fold(cases, |cases, values| {

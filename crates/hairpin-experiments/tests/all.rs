@@ -5,6 +5,7 @@ mod budget;
 mod bulk;
 mod command;
 mod common;
+mod exchange_time;
 mod hosts;
 mod links;
 mod message_rate;

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::common::{
-    NARROW, Plan, SATELLITE, after, capabilities, every, measured, plan_on, refusal, round_trip, running, turned,
+    NARROW, Plan, SATELLITE, capabilities, every, measured, next, plan_on, refusal, round_trip, turned,
 };
-use hairpin_experiments::Done;
 use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
 use hairpin_experiments::experiments::small_writes::SMALL_WRITES;
 use hairpin_experiments::experiments::survey::SURVEY;
-use hairpin_experiments::{Experiment, Knobs, proof};
+use hairpin_experiments::{Experiment, Refused, proof};
 use hairpin_model::case::LOOPBACK;
 use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, HostCapabilities, Remedy, RoundOrder, WhyNot};
@@ -29,22 +28,12 @@ fn plan(
     experiment: &Experiment,
     links: &[&str],
     flags: &[(&str, &str)],
-) -> Result<Plan, hairpin_experiments::Refused> {
-    let knobs = knobs(experiment, links, flags)?;
-    Ok(running(experiment.next(&knobs, capabilities, &Done::default())?).expect("the first step runs"))
+) -> Result<Plan, Refused> {
+    plan_on(capabilities, experiment, &with_links(links, flags))
 }
 
-fn knobs(
-    experiment: &Experiment,
-    links: &[&str],
-    flags: &[(&str, &str)],
-) -> Result<Knobs, hairpin_experiments::Refused> {
-    let links = ("link", links.iter().map(|link| (*link).to_owned()).collect());
-    let others = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
-    // By default the loopback has a case for each placement.
-    let one_cpu = ("placement", vec!["same-cpu".to_owned()]);
-    let placement = experiment.knobs.iter().any(|knob| knob.name == one_cpu.0).then_some(one_cpu);
-    Knobs::from_given(experiment.knobs, others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
+fn with_links<'f>(links: &[&'f str], flags: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
+    flags.iter().copied().chain(links.iter().map(|link| ("link", *link))).collect()
 }
 
 fn links(plan: &Plan) -> Vec<(&str, Option<&str>)> {
@@ -90,7 +79,7 @@ fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
 #[test]
 fn a_profile_keeps_its_commas_and_its_blanks() {
     let line = "rate=1mbit queue=64KiB,100packets";
-    let read = knobs(&ROUND_TRIP, &[line, SATELLITE], &[]).unwrap();
+    let read = turned(&ROUND_TRIP, &with_links(&[line, SATELLITE], &[])).unwrap();
     assert_eq!(read.values::<String>("link"), [line, SATELLITE]);
     assert_eq!(
         refusal(&[("link", line)]),
@@ -130,12 +119,9 @@ fn local_transports_cross_no_link() {
              transport, or --link loopback)"
         );
     }
-    let alone =
-        plan(&capabilities(), &ROUND_TRIP, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
-    assert!(
-        alone.starts_with("cannot run pipe block same-cpu over bridged-vm: it works on one machine only"),
-        "{alone}"
-    );
+    let alone = refusal(&[("transport", "pipe"), ("link", "bridged-vm")]);
+    let expected = "cannot run pipe block same-cpu over bridged-vm: it works on one machine only";
+    assert!(alone.starts_with(expected), "{alone}");
 }
 
 #[test]
@@ -170,9 +156,7 @@ fn evidence_and_proof_have_seeds_of_their_own() {
     let flags = [("transport", "tcp"), ("remedy", "default,nodelay")];
     let timed = over(&SMALL_WRITES, &["bridged-vm"], &flags);
     let done = measured(&timed.rounds);
-    let read = knobs(&SMALL_WRITES, &["bridged-vm"], &flags).unwrap();
-    let evidence =
-        running(SMALL_WRITES.next(&read, &capabilities(), &after(&done)).unwrap()).expect("evidence comes next");
+    let evidence = next(&SMALL_WRITES, &with_links(&["bridged-vm"], &flags), &done).expect("evidence comes next");
     let pair = [timed.cases[0].clone(), timed.cases[1].clone()];
     let proof = proof::orders(&[pair], &done, 2, 7, 30);
     let all: Vec<&RoundOrder> = timed.rounds.iter().chain(&evidence.rounds).chain(&proof).collect();
@@ -204,14 +188,8 @@ fn the_length_of_a_round_trip_measurement_fits_the_link() {
 
 #[test]
 fn values_from_the_user_are_not_scaled() {
-    let flags = [
-        ("transport", "tcp"),
-        ("count", "5"),
-        ("warmup", "3"),
-        ("timeout", "700ms"),
-        ("rounds", "4"),
-        ("port", "77"),
-    ];
+    let lengths = [("count", "5"), ("warmup", "3"), ("timeout", "700ms"), ("rounds", "4")];
+    let flags = [&lengths[..], &[("transport", "tcp"), ("port", "77")]].concat();
     let order = over(&ROUND_TRIP, &["satellite"], &flags).only_order().clone();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(5), Extent::Count(3)));
     assert_eq!((order.timeout_ns, order.port), (700 * MS, 77));
@@ -221,21 +199,18 @@ fn values_from_the_user_are_not_scaled() {
 
 #[test]
 fn an_open_loop_lasts_as_its_rate_says_and_warms_up_for_a_round_trip() {
-    let of = |link: &str| over(&ROUND_TRIP, &[link], &[("transport", "udp"), ("rate", "100")]).only_order().clone();
-    assert_eq!(
-        (of("bridged-vm").extent, of("bridged-vm").warm_up),
-        (Extent::Count(1250), Extent::DurationNs(40 * MS))
-    );
-    let warm_up = of("satellite").warm_up;
-    assert_eq!((of("satellite").extent, warm_up), (Extent::Count(1250), Extent::DurationNs(SATELLITE_TRAVEL_NS)));
+    for (link, warm_up_ns) in [("bridged-vm", 40 * MS), ("satellite", SATELLITE_TRAVEL_NS)] {
+        let plan = over(&ROUND_TRIP, &[link], &[("transport", "udp"), ("rate", "100")]);
+        let order = plan.only_order();
+        assert_eq!((order.extent, order.warm_up), (Extent::Count(1250), Extent::DurationNs(warm_up_ns)), "{link}");
+    }
 }
 
 #[test]
 fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
     let of = |link: &str| {
         let plan = over(&SMALL_WRITES, &[link], &[]);
-        let read = knobs(&SMALL_WRITES, &[link], &[]).unwrap();
-        let evidence = running(SMALL_WRITES.next(&read, &capabilities(), &after(&measured(&plan.rounds))).unwrap());
+        let evidence = next(&SMALL_WRITES, &[("link", link)], &measured(&plan.rounds));
         (plan, evidence.expect("TCP is traced"))
     };
     let (bridged, evidence) = of("bridged-vm");
@@ -275,11 +250,8 @@ fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
     ];
     assert_eq!(labels, expected);
     let alone = plan_on(&capabilities(), &SURVEY, &[]).unwrap().cases.len();
-    assert_eq!(
-        over(&SURVEY, &["loopback", "bridged-vm"], &[]).cases.len(),
-        alone + 6,
-        "the loopback keeps all lines"
-    );
+    let both = over(&SURVEY, &["loopback", "bridged-vm"], &[]).cases.len();
+    assert_eq!(both, alone + 6, "the loopback keeps all lines");
 }
 
 #[test]
@@ -292,9 +264,9 @@ fn rounds_over_a_link_are_no_template_for_another() {
     corked.primary_mut().load.exchange_mut().unwrap().remedy = Remedy::Cork;
     let orders = proof::orders(&[[satellite.clone(), corked]], &done, 1, 7, 6);
     assert_eq!(orders.len(), 2);
-    assert!(
-        orders.iter().all(|order| order.timeout_ns > 8_000 * MS && order.extent == Extent::DurationNs(1_000 * MS))
-    );
+    let is_like =
+        |order: &RoundOrder| order.timeout_ns > 8_000 * MS && order.extent == Extent::DurationNs(1_000 * MS);
+    assert!(orders.iter().all(is_like));
 }
 
 #[test]

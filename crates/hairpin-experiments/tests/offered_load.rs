@@ -1,11 +1,12 @@
 //! The plans of `offered-load`, and the rates that its sweep adds.
 
 use hairpin_experiments::experiments::offered_load::OFFERED_LOAD;
-use hairpin_experiments::{Done, Knobs, Refused, Step};
+use hairpin_experiments::knee::MAX_RATES;
+use hairpin_experiments::{Done, Knobs, Refused};
 use hairpin_model::options::OptionName;
 use hairpin_model::{Extent, Load, Outcome, Placement, RoundRecord, Sent};
 
-use crate::common::{Plan, after, capabilities, measured, plan_on, running, turned};
+use crate::common::{Plan, assert_refused, capabilities, measured, next, plan_on, running};
 
 fn offered_load(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
     plan_on(&capabilities(), &OFFERED_LOAD, flags)
@@ -48,14 +49,11 @@ fn kernel_pacing_gets_the_bytes_of_each_rate() {
 
 #[test]
 fn bad_input_is_refused_with_its_reason() {
-    let cause =
-        |flags: &[(&str, &str)]| offered_load(flags).map(|plan| plan.labels()).expect_err("refused").to_string();
     for rate in ["0", "-1", "NaN", "inf", "1e400", "1e19", "100000001", "0.000001", "fast", ""] {
-        let told = cause(&[("rate", rate)]);
-        assert!(told.contains("rate") && told.contains("hint"), "{rate}: {told}");
+        assert_refused(&OFFERED_LOAD, &[(&[("rate", rate)], "rate"), (&[("rate", rate)], "hint")]);
     }
-    for (flags, expected) in [
-        (&[("arrivals", "burst=0")][..], "burst"),
+    let refused: &[(&[(&str, &str)], &str)] = &[
+        (&[("arrivals", "burst=0")], "burst"),
         (&[("arrivals", "burst=1000001")], "burst"),
         (&[("pacing", "soon")], "pacing"),
         (&[("transport", "udp"), ("pacing", "kernel")], "the kernel paces TCP only"),
@@ -63,10 +61,8 @@ fn bad_input_is_refused_with_its_reason() {
         (&[("pacing", "spin"), ("placement", "same-cpu")], "both ends share one CPU"),
         (&[("size", "0")], "size"),
         (&[("transport", "udp"), ("size", "7")], "at least 8 B"),
-    ] {
-        let told = cause(flags);
-        assert!(told.contains(expected), "{flags:?}: {told}");
-    }
+    ];
+    assert_refused(&OFFERED_LOAD, refused);
     assert_eq!(rates(&offered_load(&[("transport", "tcp"), ("rate", "1e8")]).unwrap()), [1e8]);
 }
 
@@ -89,17 +85,18 @@ fn delivered_up_to(plan: &Plan, knee_per_s: f64) -> Vec<RoundRecord> {
 fn a_sweep_is_refined_between_what_arrived_and_what_did_not() {
     let flags = [("transport", "udp"), ("placement", "cross-cpu"), ("rounds", "3")];
     let plan = offered_load(&flags).unwrap();
-    let knobs = turned(&OFFERED_LOAD, &flags).unwrap();
     let mut done = delivered_up_to(&plan, 50e3);
     let mut added = Vec::new();
-    while let Some(more) = running(OFFERED_LOAD.next(&knobs, &capabilities(), &after(&done)).unwrap()) {
+    while let Some(more) = next(&OFFERED_LOAD, &flags, &done) {
         assert_eq!((more.cases.len(), more.rounds.len()), (1, 3), "as many rounds as those before");
         added.extend(rates(&more));
         done.extend(delivered_up_to(&more, 50e3));
-        assert!(added.len() < 20, "it ends");
+        assert!(rates(&plan).len() + added.len() <= MAX_RATES, "it ends");
     }
     assert_eq!(added[..2], [32e3, 45.3e3], "the geometric mean of 16 000 and 64 000, and then above it");
-    let measured: Vec<f64> = [rates(&plan), added].concat();
+    let mut measured = [rates(&plan), added].concat();
+    measured.sort_by(f64::total_cmp);
+    assert!(measured.windows(2).all(|pair| pair[0] < pair[1]), "each is measured once: {measured:?}");
     let low = measured.iter().copied().filter(|rate| *rate <= 50e3).fold(0.0, f64::max);
     let high = measured.iter().copied().filter(|rate| *rate > 50e3).fold(f64::INFINITY, f64::min);
     assert!(high / low <= 1.2, "{low} to {high}");
@@ -109,9 +106,7 @@ fn a_sweep_is_refined_between_what_arrived_and_what_did_not() {
 fn rates_that_were_given_are_not_refined() {
     let flags = [("transport", "udp"), ("placement", "cross-cpu"), ("rounds", "3"), ("rate", "16k,64k")];
     let plan = offered_load(&flags).unwrap();
-    let knobs = turned(&OFFERED_LOAD, &flags).unwrap();
-    let done = delivered_up_to(&plan, 50e3);
-    assert_eq!(OFFERED_LOAD.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
+    assert_eq!(next(&OFFERED_LOAD, &flags, &delivered_up_to(&plan, 50e3)), None);
 }
 
 /// The link's emulator uses its own CPU.

@@ -12,7 +12,8 @@ use hairpin_model::flow::{Direction, Pacing};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::Purpose;
 use hairpin_model::{
-    AnsweredBy, CpuIdle, EndKind, Extent, HostCapabilities, Load, Placement, Reach, Remedy, RoundOrder, Waiting,
+    AnsweredBy, CpuIdle, EndKind, Extent, HostCapabilities, Load, Placement, Reach, Remedy, RoundOrder, RoundRecord,
+    Waiting,
 };
 use proptest::prelude::*;
 
@@ -29,8 +30,8 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     assert!(case.primary().options.iter().all(|(name, _)| card.options.contains(&name)), "{label}");
     let load = &case.primary().load;
     let is_one_way = matches!(load, Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. });
-    let reply = (!is_one_way).then(|| case.primary().load.reply_size_bytes());
-    for size in [Some(case.primary().load.size_bytes()), reply].into_iter().flatten() {
+    let reply = (!is_one_way).then(|| load.reply_size_bytes());
+    for size in [Some(load.size_bytes()), reply].into_iter().flatten() {
         assert!(size >= card.min_message_bytes.max(1) && size <= card.max_message_bytes.min(1 << 30), "{label}");
     }
     assert!(case.ends.placement != Placement::CrossCpu || capabilities.cpus.len() >= 2, "{label}");
@@ -58,29 +59,23 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
         assert_eq!((case.primary().direction, case.primary().wires()), (Direction::RoundTrip, 1), "{label}");
     }
     if card.answered_by == AnsweredBy::Kernel {
-        assert!(
-            case.primary().load.size_bytes() == case.primary().load.reply_size_bytes()
-                && case.injected_fault.is_none(),
-            "{label}"
-        );
+        assert_eq!(load.size_bytes(), load.reply_size_bytes(), "{label}");
+        assert_eq!(case.injected_fault, None, "{label}");
         assert!(case.ends.kind == EndKind::Processes && case.ends.placement != Placement::CrossCpu, "{label}");
     } else {
         let may_spin = case.ends.placement != Placement::SameCpu && capabilities.cpus.len() >= 2;
         assert!(case.ends.waiting != Waiting::Spin || may_spin, "{label}");
         assert!(card.reach != Reach::Process || case.ends.kind == EndKind::Threads, "{label}");
     }
-    if let Some(rate_per_s) = case.primary().load.rate_per_s() {
+    if let Some(rate_per_s) = load.rate_per_s() {
         assert!(rate_per_s > 0.0 && rate_per_s <= if is_one_way { 1e8 } else { 1e7 }, "{label}");
     }
-    if let Some(exchange) = case.primary().load.exchange() {
+    if let Some(exchange) = load.exchange() {
         assert!(!card.boundaries && exchange.gap_ns < order.timeout_ns, "{label}");
-        assert_eq!(case.primary().load.size_bytes(), exchange.writes.total_bytes(), "{label}");
+        assert_eq!(load.size_bytes(), exchange.writes.total_bytes(), "{label}");
         let asks_for_nodelay = exchange.remedy == Remedy::Nodelay || exchange.remedy == Remedy::More;
         assert!(!asks_for_nodelay || card.options.contains(&OptionName::Nodelay), "{label}");
-        assert!(
-            exchange.pipeline == 1 || exchange.pipeline * case.primary().load.reply_size_bytes() <= 32 << 10,
-            "{label}"
-        );
+        assert!(exchange.pipeline == 1 || exchange.pipeline * load.reply_size_bytes() <= 32 << 10, "{label}");
     }
     match order.extent {
         Extent::Count(count) => assert!((1..=10_000_000_000).contains(&count)),
@@ -190,21 +185,13 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], capabilities: &HostCap
         Ok(plan) => {
             assert_consistent(&plan, capabilities);
             let knobs = turned(&experiment, &flags).unwrap();
+            let next = |rounds: &[RoundRecord]| {
+                running(experiment.next(&knobs, capabilities, &Done { rounds, half_width: Some(0.0) }).unwrap())
+            };
             let done = measured(&plan.rounds);
-            if let Some(evidence) = running(
-                experiment.next(&knobs, capabilities, &Done { rounds: &done, half_width: Some(0.0) }).unwrap(),
-            ) {
+            if let Some(evidence) = next(&done) {
                 assert_evidence(&plan, &evidence, capabilities);
-                let done = [done, measured(&evidence.rounds)].concat();
-                assert_eq!(
-                    running(
-                        experiment
-                            .next(&knobs, capabilities, &Done { rounds: &done, half_width: Some(0.0) })
-                            .unwrap()
-                    ),
-                    None,
-                    "it ends"
-                );
+                assert_eq!(next(&[done, measured(&evidence.rounds)].concat()), None, "it ends");
             }
             true
         }

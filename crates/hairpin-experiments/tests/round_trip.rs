@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{
-    after, capabilities, capabilities_without, failed, measured, plan_on, refusal, round_trip, running, turned,
-};
+use crate::common::{capabilities, capabilities_without, failed, measured, next, plan_on, refusal, round_trip};
 use hairpin_experiments::budget::MIN_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{ROUND_TRIP, WARM_UP_MESSAGES};
 use hairpin_experiments::warm_up::WARM_UP_NS;
-use hairpin_experiments::{Done, Knobs, Step};
+use hairpin_experiments::{Done, Knobs};
 use hairpin_model::round::Purpose;
 use hairpin_model::{EndKind, Extent, InjectedFault};
 
@@ -53,56 +51,35 @@ fn kernel_settings_combine_and_take_turns_in_each_block() {
 
 #[test]
 fn the_experiment_ends_with_its_rounds() {
-    let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
-    let done = failed(&[order]);
-    let knobs = Knobs::from_given(ROUND_TRIP.knobs, [("seed", vec!["7".to_owned()])]).unwrap();
-    assert_eq!(ROUND_TRIP.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
+    let flags = [("transport", "tcp")];
+    let order = round_trip(&flags).unwrap().only_order().clone();
+    assert_eq!(next(&ROUND_TRIP, &flags, &failed(&[order])), None);
 }
 
 /// Only the messages of an open loop follow one another so closely that they may wait for acknowledgments.
 #[test]
 fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
-    let after = |flags: &[(&str, &str)]| {
-        let timed = measured(&round_trip(flags).unwrap().rounds);
-        running(
-            ROUND_TRIP
-                .next(&turned(&ROUND_TRIP, flags).unwrap(), &capabilities(), &crate::common::after(&timed))
-                .unwrap(),
-        )
-    };
+    let after = |flags: &[(&str, &str)]| next(&ROUND_TRIP, flags, &measured(&round_trip(flags).unwrap().rounds));
     let plan = after(&[("transport", "tcp,udp"), ("rate", "2000"), ("rounds", "3")]).unwrap();
-    assert_eq!(
-        (plan.cases.len(), plan.rounds.len()),
-        (0, 6),
-        "three blocks of a traced and an untraced round of tcp"
-    );
+    assert_eq!(plan.cases.len(), 0);
+    assert_eq!(plan.rounds.len(), 6, "three blocks of a traced and an untraced round of tcp");
     for order in &plan.rounds {
-        assert_eq!(
-            (order.case.primary().transport.as_str(), order.case.primary().load.rate_per_s()),
-            ("tcp", Some(2000.0))
-        );
+        let flow = order.case.primary();
+        assert_eq!((flow.transport.as_str(), flow.load.rate_per_s()), ("tcp", Some(2000.0)));
         assert_eq!((order.extent, order.warm_up), (Extent::Count(800), Extent::Count(0)));
         assert!(order.block >= 3, "no comparison pairs it with a timed round");
     }
-    let traced = plan.rounds.iter().filter(|order| order.purpose == Purpose::Traced).count();
-    let untraced = plan.rounds.iter().filter(|order| order.purpose == Purpose::Untraced).count();
-    assert_eq!((traced, untraced), (3, 3));
+    let count = |purpose| plan.rounds.iter().filter(|order| order.purpose == purpose).count();
+    assert_eq!([Purpose::Traced, Purpose::Untraced].map(count), [3, 3]);
     let messages = |rate| after(&[("transport", "tcp"), ("rate", rate)]).map(|plan| plan.rounds[0].extent);
     assert_eq!(messages("100"), Some(Extent::Count(40)));
     assert_eq!(messages("2.5"), Some(Extent::Count(3)));
     assert_eq!(messages("2"), None, "longer than any delayed ACK");
-    assert_eq!(
-        after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]).map(|plan| plan.rounds.len()),
-        None
-    );
-    assert_eq!(after(&[("transport", "tcp")]).map(|plan| plan.rounds.len()), None, "a closed loop");
+    assert_eq!(after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]), None);
+    assert_eq!(after(&[("transport", "tcp")]), None, "a closed loop");
     let flags = [("transport", "tcp"), ("rate", "2000")];
-    let timed = round_trip(&flags).unwrap().rounds;
-    let all = measured(&[timed, after(&flags).unwrap().rounds].concat());
-    assert_eq!(
-        ROUND_TRIP.next(&turned(&ROUND_TRIP, &flags).unwrap(), &capabilities(), &crate::common::after(&all)).unwrap(),
-        Step::Done
-    );
+    let all = [round_trip(&flags).unwrap().rounds, after(&flags).unwrap().rounds].concat();
+    assert_eq!(next(&ROUND_TRIP, &flags, &measured(&all)), None);
 }
 
 #[test]
@@ -191,13 +168,9 @@ fn options_are_compared_as_sets() {
 #[test]
 fn a_congestion_control_must_be_there() {
     let text = refusal(&[("transport", "tcp"), ("option", "congestion=vegas")]);
-    let hint = "(hint: one of bbr, cubic, reno)";
-    assert_eq!(
-        text,
-        format!(
-            "cannot run tcp block same-cpu congestion=vegas: congestion control `vegas` is not available here {hint}"
-        )
-    );
+    let expected = "cannot run tcp block same-cpu congestion=vegas: congestion control `vegas` is not available here \
+                    (hint: one of bbr, cubic, reno)";
+    assert_eq!(text, expected);
 }
 
 #[test]

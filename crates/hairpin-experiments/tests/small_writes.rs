@@ -2,18 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Plan, capabilities, capabilities_without, failed, measured, plan_on, running, turned};
+use crate::common::{Plan, capabilities, capabilities_without, failed, measured, next, plan_on};
 use hairpin_experiments::Forecast;
+use hairpin_experiments::Refused;
 use hairpin_experiments::budget::MIN_BLOCKS;
 use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::evidence;
 use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SMALL_WRITES};
-use hairpin_experiments::{Refused, Step};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::Purpose;
-use hairpin_model::{
-    CpuIdle, Extent, HostCapabilities, Placement, PlannedTraffic, Remedy, RoundOrder, RoundRecord, Waiting,
-};
+use hairpin_model::{CpuIdle, Extent, HostCapabilities, Placement, PlannedTraffic, Remedy, RoundOrder, Waiting};
 
 fn small_writes(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
     plan_on(&capabilities(), &SMALL_WRITES, flags)
@@ -23,18 +21,9 @@ fn refusal(flags: &[(&str, &str)]) -> String {
     small_writes(flags).map(|plan| plan.labels()).expect_err("it should be refused").to_string()
 }
 
-/// The step after these rounds.
-fn next(flags: &[(&str, &str)], done: &[RoundRecord]) -> Option<Plan> {
-    running(
-        SMALL_WRITES
-            .next(&turned(&SMALL_WRITES, flags).unwrap(), &capabilities(), &crate::common::after(done))
-            .unwrap(),
-    )
-}
-
 /// The second step, with all rounds of the first measured.
 fn evidence_of(flags: &[(&str, &str)]) -> Option<Plan> {
-    next(flags, &measured(&small_writes(flags).unwrap().rounds))
+    next(&SMALL_WRITES, flags, &measured(&small_writes(flags).unwrap().rounds))
 }
 
 fn of<'p>(plan: &'p Plan, label: &str) -> &'p RoundOrder {
@@ -154,17 +143,16 @@ fn with_requests_in_flight_it_ends_in_about_the_same_time() {
 }
 
 #[test]
-fn the_seed_alone_decides_the_order_of_both_steps() {
-    for seed in ["1", "2"] {
-        let flags = [("seed", seed)];
-        assert_eq!(small_writes(&flags).unwrap().rounds, small_writes(&flags).unwrap().rounds);
-        assert_eq!(evidence_of(&flags).unwrap().rounds, evidence_of(&flags).unwrap().rounds);
-    }
-    let with =
-        |seed| (small_writes(&[("seed", seed)]).unwrap().rounds, evidence_of(&[("seed", seed)]).unwrap().rounds);
-    let (one, two) = (with("1"), with("2"));
-    assert_ne!(one.0, two.0);
-    assert_ne!(one.1, two.1);
+fn the_experiment_is_a_function_of_its_arguments_and_the_seed_alone_decides_its_order() {
+    let plans = |seed: &str| {
+        let flags = [("seed", seed), ("option", "all")];
+        [small_writes(&flags).unwrap(), evidence_of(&flags).unwrap()]
+    };
+    let ([timed, evidence], [other_timed, other_evidence]) = (plans("1"), plans("2"));
+    assert_eq!(plans("1"), [timed.clone(), evidence.clone()]);
+    assert_eq!(plans("2"), [other_timed.clone(), other_evidence.clone()]);
+    assert_ne!(timed.rounds, other_timed.rounds);
+    assert_ne!(evidence.rounds, other_evidence.rounds);
 }
 
 #[test]
@@ -201,8 +189,8 @@ fn the_experiment_ends_with_the_evidence() {
     let timed = small_writes(&[]).unwrap().rounds;
     let evidence = evidence_of(&[]).unwrap().rounds;
     let done = [measured(&timed), failed(&evidence)].concat();
-    assert!(next(&[], &done).is_none());
-    assert!(next(&[("trace", "off")], &measured(&timed)).is_none(), "tracing is off");
+    assert!(next(&SMALL_WRITES, &[], &done).is_none());
+    assert!(next(&SMALL_WRITES, &[("trace", "off")], &measured(&timed)).is_none(), "tracing is off");
     let controls = [("transport", "unix-stream,pipe")];
     assert!(evidence_of(&controls).is_none(), "controls are not traced");
 }
@@ -210,11 +198,11 @@ fn the_experiment_ends_with_the_evidence() {
 #[test]
 fn only_cases_with_a_measured_round_are_traced() {
     let timed = small_writes(&[]).unwrap().rounds;
-    assert!(next(&[], &failed(&timed)).is_none());
+    assert!(next(&SMALL_WRITES, &[], &failed(&timed)).is_none());
     let (none, others): (Vec<_>, Vec<_>) =
         timed.into_iter().partition(|order| order.case.label() == "tcp block same-cpu default 100x2 B");
     let done = [measured(&none[..1]), failed(&none[1..]), failed(&others)].concat();
-    let plan = next(&[], &done).unwrap();
+    let plan = next(&SMALL_WRITES, &[], &done).unwrap();
     assert!(plan.rounds.iter().all(|order| order.case == none[0].case));
     assert_eq!(plan.rounds.len(), 2 * evidence::BLOCKS as usize);
 }
@@ -471,16 +459,4 @@ fn values_that_do_not_go_together_are_refused_with_a_hint_before_anything_runs()
 fn plans_that_would_never_end_are_refused() {
     let all = [("remedy", "all"), ("placement", "all"), ("waiting", "all"), ("ends", "all"), ("rounds", "10000")];
     assert!(refusal(&all).contains("more than 20000"));
-}
-
-#[test]
-fn the_experiment_is_a_function_of_its_arguments() {
-    let flags = [("seed", "11"), ("option", "all")];
-    let done = measured(&small_writes(&flags).unwrap().rounds);
-    let knobs = turned(&SMALL_WRITES, &flags).unwrap();
-    let step =
-        |done: &[RoundRecord]| SMALL_WRITES.next(&knobs, &capabilities(), &crate::common::after(done)).unwrap();
-    assert_eq!(step(&[]), step(&[]));
-    assert_eq!(step(&done), step(&done));
-    assert!(matches!(step(&done), Step::Run { .. }));
 }

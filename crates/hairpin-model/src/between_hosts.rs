@@ -66,17 +66,18 @@ impl Selector {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn claim(rows: serde_json::Value) -> Claim {
-        let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
-        let written =
-            serde_json::json!({"id": "E1", "text": "t", "about": "path", "published": published, "row": rows});
-        serde_json::from_value(written).unwrap()
+        let published = json!({"value": ["a", "b"], "unit": "order"});
+        serde_json::from_value(json!({"id": "E1", "text": "t", "about": "path", "published": published, "row": rows}))
+            .unwrap()
     }
 
     fn test(case: serde_json::Value) -> serde_json::Value {
-        serde_json::json!({
+        json!({
             "run": "r", "rule_because": "b", "path_stand_in": "an emulated link", "stand_in": "a FIFO",
             "path_undecided": "its delay was set", "rule": {"kind": "kept", "kept": ["curve"], "case": case}
         })
@@ -92,23 +93,23 @@ mod tests {
 
     #[test]
     fn rows_about_one_machine_or_a_set_up_are_skipped() {
-        let rows = serde_json::json!([
-            {"name": "m", "about": "machine", "test": test(serde_json::json!({}))},
-            {"name": "s", "about": "set-up", "test": test(serde_json::json!({})), "between_hosts": test(serde_json::json!({}))},
+        let rows = json!([
+            {"name": "m", "about": "machine", "test": test(json!({}))},
+            {"name": "s", "about": "set-up", "test": test(json!({})), "between_hosts": test(json!({}))},
         ]);
         let why = "it needs a special set-up, and the network between two hosts cannot be set up";
         assert_eq!(skipped(&claim(rows)), ["it is about one machine", why]);
     }
 
     #[test]
-    fn a_rule_about_a_setting_of_one_host_is_skipped() {
-        let row = |name: &str, case: serde_json::Value| serde_json::json!({"name": name, "test": test(case)});
-        let rows = serde_json::json!([
-            row("link", serde_json::json!({"transport": "tcp", "link": "home-uplink"})),
-            row("placement", serde_json::json!({"placement": "same-cpu"})),
-            row("ends", serde_json::json!({"ends": "threads"})),
-            row("cpus", serde_json::json!({"of_load": {"cpus": "other"}})),
-            row("awake", serde_json::json!({"cpu_idle": "shallow"})),
+    fn a_rule_that_names_what_one_host_has_is_not_judged_by_another_case() {
+        let row = |name: &str, case: serde_json::Value| json!({"name": name, "test": test(case)});
+        let rows = json!([
+            row("link", json!({"transport": "tcp", "link": "home-uplink"})),
+            row("placement", json!({"placement": "same-cpu"})),
+            row("ends", json!({"ends": "threads"})),
+            row("cpus", json!({"of_load": {"cpus": "other"}})),
+            row("awake", json!({"cpu_idle": "shallow"})),
         ]);
         let expected = [
             "the link `home-uplink`",
@@ -122,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn a_real_path_needs_no_stand_in_and_its_own_test_replaces_the_test_on_one_host() {
-        let case = serde_json::json!({"transport": "tcp"});
-        let own = serde_json::json!({"run": "own", "rule_because": "b", "undecided": "u", "rule": {"kind": "kept", "kept": ["curve"], "case": case}});
-        let rows = serde_json::json!([
+    fn a_real_path_needs_no_stand_in_and_a_test_for_it_takes_the_place_of_the_other() {
+        let case = json!({"transport": "tcp"});
+        let own = json!({"run": "own", "rule_because": "b", "undecided": "u", "rule": {"kind": "kept", "kept": ["curve"], "case": case}});
+        let rows = json!([
             {"name": "same rule", "test": test(case)},
-            {"name": "another", "test": test(serde_json::json!({"link": "plc"})), "between_hosts": own},
+            {"name": "another", "test": test(json!({"link": "plc"})), "between_hosts": own},
             {"name": "only there", "missing": "another host", "between_hosts": own},
             {"name": "nowhere", "missing": "a budget"},
         ]);

@@ -446,14 +446,21 @@ impl Claim {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn claim(json: serde_json::Value) -> Result<Claim, String> {
         serde_json::from_value(json).map_err(|error| error.to_string())
     }
 
+    /// A claim with that published value and these rows.
+    fn of_rows(id: &str, published: serde_json::Value, rows: serde_json::Value) -> Result<Claim, String> {
+        claim(json!({"id": id, "text": "t", "about": "path", "published": published, "row": rows}))
+    }
+
     fn within(transport: &str) -> serde_json::Value {
-        serde_json::json!({
+        json!({
             "run": "r", "rule_because": "b",
             "rule": {"kind": "within", "factor": 2, "of": {"figure": "p50", "case": {"transport": transport}}}
         })
@@ -461,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_claim_without_rows_has_one_without_a_name() {
-        let written = serde_json::json!({
+        let written = json!({
             "id": "A1", "text": "t", "about": "path", "published": {"value": 0.25, "unit": "ms"}, "test": within("tcp")
         });
         let claim = claim(written).unwrap();
@@ -472,12 +479,9 @@ mod tests {
 
     #[test]
     fn a_row_takes_its_published_value_from_the_claims_table() {
-        let written = serde_json::json!({
-            "id": "A12", "text": "t", "about": "path",
-            "published": {"value": {"near": [0.1, 0.5], "far": 10}, "unit": "ms"},
-            "row": [{"name": "near", "test": within("tcp")}, {"name": "far", "missing": "a link"}]
-        });
-        let claim = claim(written).unwrap();
+        let published = json!({"value": {"near": [0.1, 0.5], "far": 10}, "unit": "ms"});
+        let rows = json!([{"name": "near", "test": within("tcp")}, {"name": "far", "missing": "a link"}]);
+        let claim = of_rows("A12", published, rows).unwrap();
         assert_eq!(claim.rows[0].published, Published { value: Value::Range([0.1, 0.5]), unit: "ms".to_owned() });
         assert_eq!(claim.rows[1].published.value, Value::Number(10.0));
         assert_eq!((claim.missing(), claim.coverage()), (vec!["a link"], Coverage::Partly));
@@ -485,57 +489,46 @@ mod tests {
 
     #[test]
     fn a_claim_needs_exactly_one_of_test_missing_and_rows() {
-        let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
-        let both = serde_json::json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
-        assert!(claim(both).unwrap_err().starts_with("A1 does not have exactly one"));
-        let none = serde_json::json!({"id": "A2", "text": "", "about": "path", "published": published});
-        assert!(claim(none).unwrap_err().starts_with("A2 does not have exactly one"));
-        let table = serde_json::json!({"value": {"a": 1}, "unit": "ms"});
-        let stray = serde_json::json!({"id": "A3", "text": "", "about": "path", "published": table, "row": [{"name": "b", "missing": "y"}]});
-        assert!(claim(stray).unwrap_err().starts_with("row `b` of A3 has no published value"));
-        let typo = serde_json::json!({"id": "A4", "text": "", "about": "path", "published": table, "mising": "y"});
+        let published = json!({"value": ["a", "b"], "unit": "order"});
+        let both = json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
+        assert!(claim(both).unwrap_err().starts_with("A1 has none or several"));
+        let none = json!({"id": "A2", "text": "", "about": "path", "published": published});
+        assert!(claim(none).unwrap_err().starts_with("A2 has none or several"));
+        let table = json!({"value": {"a": 1}, "unit": "ms"});
+        let stray = of_rows("A3", table.clone(), json!([{"name": "b", "missing": "y"}]));
+        assert!(stray.unwrap_err().starts_with("row `b` of A3 has no published value"));
+        let typo = json!({"id": "A4", "text": "", "about": "path", "published": table, "mising": "y"});
         assert!(claim(typo).unwrap_err().contains("unknown field `mising`"));
     }
 
     #[test]
-    fn the_headline_is_the_first_row_about_the_claims_own_value() {
-        let ratio = serde_json::json!({"value": 100, "unit": "x"});
-        let written = |rows: serde_json::Value| {
-            let published = serde_json::json!({"value": 490.24, "unit": "bytes/ms"});
-            claim(serde_json::json!({"id": "B2", "text": "t", "about": "path", "published": published, "row": rows}))
-        };
-        let against = serde_json::json!({"name": "against none", "published": ratio, "test": within("tcp")});
-        let rate = serde_json::json!({"name": "rate", "test": within("tcp")});
-        let beside = serde_json::json!({"name": "fair", "beside": "another setting", "test": within("udp")});
-        assert_eq!(written(serde_json::json!([beside, against, rate])).unwrap().headline(), Some(2));
-        let none = written(serde_json::json!([against, beside])).unwrap_err();
+    fn the_figure_of_a_claim_is_that_of_the_first_row_about_its_own_value() {
+        let ratio = json!({"value": 100, "unit": "x"});
+        let written = |rows| of_rows("B2", json!({"value": 490.24, "unit": "bytes/ms"}), rows);
+        let against = json!({"name": "against none", "published": ratio, "test": within("tcp")});
+        let rate = json!({"name": "rate", "test": within("tcp")});
+        let beside = json!({"name": "fair", "beside": "another setting", "test": within("udp")});
+        assert_eq!(written(json!([beside, against, rate])).unwrap().headline(), Some(2));
+        let none = written(json!([against, beside])).unwrap_err();
         assert!(none.starts_with("no row of B2 is about its published value"), "{none}");
-        let all_beside = written(serde_json::json!([beside])).unwrap_err();
+        let all_beside = written(json!([beside])).unwrap_err();
         assert!(all_beside.starts_with("no row of B2 counts for its verdict"), "{all_beside}");
-        let order = serde_json::json!({"value": ["a", "b"], "unit": "order"});
-        let own = serde_json::json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
-        let order =
-            claim(serde_json::json!({"id": "A9", "text": "", "about": "path", "published": order, "row": own}))
-                .unwrap();
-        assert_eq!(order.headline(), None, "an order does not need a row of its own");
+        let order = json!({"value": ["a", "b"], "unit": "order"});
+        let own = json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
+        assert_eq!(of_rows("A9", order, own).unwrap().headline(), None, "an order need not be a row's");
     }
 
     #[test]
-    fn only_rows_that_can_be_decided_cover_a_claim() {
-        let coverage = |rows: serde_json::Value| {
-            let published = serde_json::json!({"value": 4, "unit": "ms"});
-            claim(serde_json::json!({"id": "D1", "text": "", "about": "path", "published": published, "row": rows}))
-                .unwrap()
-                .coverage()
-        };
+    fn only_what_can_be_decided_covers_a_claim() {
+        let coverage = |rows| of_rows("D1", json!({"value": 4, "unit": "ms"}), rows).unwrap().coverage();
         let mut set = within("udp");
         set["undecided"] = "It was set.".into();
-        let [tested, set] = [within("tcp"), set].map(|test| serde_json::json!({"name": "n", "test": test}));
-        let missing = serde_json::json!({"name": "m", "missing": "a link"});
-        let beside = serde_json::json!({"name": "o", "beside": "another", "missing": "a link"});
-        assert_eq!(coverage(serde_json::json!([tested, beside])), Coverage::Covered);
-        assert_eq!(coverage(serde_json::json!([tested, missing])), Coverage::Partly);
-        assert_eq!(coverage(serde_json::json!([set])), Coverage::Partly);
-        assert_eq!(coverage(serde_json::json!([missing])), Coverage::NotCovered);
+        let [tested, set] = [within("tcp"), set].map(|test| json!({"name": "n", "test": test}));
+        let missing = json!({"name": "m", "missing": "a link"});
+        let beside = json!({"name": "o", "beside": "another", "missing": "a link"});
+        assert_eq!(coverage(json!([tested, beside])), Coverage::Covered);
+        assert_eq!(coverage(json!([tested, missing])), Coverage::Partly);
+        assert_eq!(coverage(json!([set])), Coverage::Partly);
+        assert_eq!(coverage(json!([missing])), Coverage::NotCovered);
     }
 }

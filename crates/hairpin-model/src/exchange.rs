@@ -281,24 +281,15 @@ mod tests {
     }
 
     #[test]
-    fn merging_leaves_fewer_writes() {
-        let of = |remedy| {
-            let writes = "5x2".parse().unwrap();
-            Exchange { writes, gap_ns: 0, pipeline: 1, remedy }.sizes_written()
-        };
-        assert_eq!(of(Remedy::Default), [2; 5]);
-        assert_eq!(of(Remedy::OneWrite), [10]);
-        assert_eq!(of(Remedy::Batch(2)), [4, 4, 2]);
-        let calls = |remedy| {
-            let writes = "5x2".parse().unwrap();
-            Exchange { writes, gap_ns: 0, pipeline: 1, remedy }.calls_written()
-        };
+    fn copying_together_leaves_fewer_writes() {
+        let of = |gap_ns, remedy| Exchange { writes: "5x2".parse().unwrap(), gap_ns, pipeline: 1, remedy };
+        assert_eq!(of(0, Remedy::Default).sizes_written(), [2; 5]);
+        assert_eq!(of(0, Remedy::OneWrite).sizes_written(), [10]);
+        assert_eq!(of(0, Remedy::Batch(2)).sizes_written(), [4, 4, 2]);
         let remedies = [Remedy::Default, Remedy::OneWrite, Remedy::Writev, Remedy::Batch(2)];
-        assert_eq!(remedies.map(calls), [5, 1, 1, 3]);
-        let pauses =
-            |gap_ns, remedy| Exchange { writes: "5x2".parse().unwrap(), gap_ns, pipeline: 1, remedy }.pauses_left();
-        assert_eq!(remedies.map(|remedy| pauses(1, remedy)), [None, Some(0), Some(0), Some(2)]);
-        assert_eq!(remedies.map(|remedy| pauses(0, remedy)), [None; 4]);
+        assert_eq!(remedies.map(|remedy| of(0, remedy).calls_written()), [5, 1, 1, 3]);
+        assert_eq!(remedies.map(|remedy| of(1, remedy).pauses_left()), [None, Some(0), Some(0), Some(2)]);
+        assert_eq!(remedies.map(|remedy| of(0, remedy).pauses_left()), [None; 4]);
     }
 
     #[test]
@@ -313,11 +304,7 @@ mod tests {
                 Remedy::CorkForgotten => ("cork=on", ""),
                 _ => ("", ""),
             };
-            assert_eq!(
-                (of(*remedy, End::Client).as_str(), of(*remedy, End::Server).as_str()),
-                (client, server),
-                "{remedy}"
-            );
+            assert_eq!([End::Client, End::Server].map(|end| of(*remedy, end)), [client, server], "{remedy}");
         }
     }
 

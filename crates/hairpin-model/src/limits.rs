@@ -266,7 +266,7 @@ fn lasts_ns(order: &RoundOrder) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::{Exchange, Remedy, Writes};
+    use crate::exchange::{Exchange, Remedy};
 
     #[test]
     fn limits_are_written_as_they_are_read() {
@@ -300,41 +300,27 @@ mod tests {
     #[test]
     fn a_rate_is_compared_with_what_the_load_can_send() {
         let offered = |per_s| {
-            let load = Load::Offered {
-                offered_per_s: per_s,
-                size_bytes: 1250,
-                arrivals: crate::arrivals::Arrivals::Fixed,
-                pacing: crate::flow::Pacing::SleepSpin,
-            };
+            let (arrivals, pacing) = (crate::arrivals::Arrivals::Fixed, crate::flow::Pacing::SleepSpin);
+            let load = Load::Offered { offered_per_s: per_s, size_bytes: 1250, arrivals, pacing };
             Flow::one_way("udp", load, Direction::Up)
         };
         assert_eq!(refused("rate=10mbit", offered(1000.0), 1), None, "1000 x 1250 B x 8 is the limit");
-        for nonsense in [0.0, -1000.0, f64::NAN] {
-            let why = refused("rate=10mbit", offered(nonsense), 1).unwrap();
+        let nonsense = [0.0, -1000.0, f64::NAN].map(offered);
+        for unbounded in nonsense.into_iter().chain([Flow::stream("tcp", 1 << 16, Direction::Down)]) {
+            let why = refused("rate=10mbit", unbounded, 1).unwrap();
             assert_eq!(why, "limit rate=10mbit: the load sends as fast as it can");
         }
-        assert_eq!(
-            refused("rate=10mbit", offered(1001.0), 1).unwrap(),
-            "limit rate=10mbit: the load sends up to 10.01mbit"
-        );
-        assert_eq!(
-            refused("rate=10mbit", Flow::stream("tcp", 1 << 16, Direction::Down), 1).unwrap(),
-            "limit rate=10mbit: the load sends as fast as it can"
-        );
+        let why = refused("rate=10mbit", offered(1001.0), 1).unwrap();
+        assert_eq!(why, "limit rate=10mbit: the load sends up to 10.01mbit");
         let ping_pong = Flow::ping_pong("udp");
         let bits = ping_pong.load.size_bytes() as f64 * 8.0;
         assert_eq!(refused("rate=10mbit", ping_pong.clone(), 1_000_000), None, "{} bit/s", bits * 1000.0);
-        assert_eq!(
-            refused("rate=10mbit", ping_pong, 100).unwrap(),
-            "limit rate=10mbit: with a round trip of 100 ns the load sends 320 Mbit/s"
-        );
-        let exchange = Exchange {
-            writes: "4,60".parse::<Writes>().unwrap(),
-            gap_ns: 0,
-            pipeline: 1000,
-            remedy: Remedy::Default,
+        let why = refused("rate=10mbit", ping_pong, 100).unwrap();
+        assert_eq!(why, "limit rate=10mbit: with a round trip of 100 ns the load sends 320 Mbit/s");
+        let exchanges = |gap_ns| {
+            let writes = "4,60".parse().unwrap();
+            Flow::exchanges("tcp", Exchange { writes, gap_ns, pipeline: 1000, remedy: Remedy::Default })
         };
-        let exchanges = |gap_ns| Flow::exchanges("tcp", Exchange { gap_ns, ..exchange.clone() });
         assert!(refused("rate=1mbit", exchanges(0), 1_000_000).is_some(), "requests in flight count");
         assert_eq!(refused("rate=1mbit", exchanges(1_000_000), 1_000_000), None, "64 bytes a millisecond");
     }
@@ -368,25 +354,22 @@ mod tests {
         assert!(limits.allow_round(&order, u64::MAX).is_err() && limits.allow_round(&order, 0).is_err());
     }
 
+    fn lasting(seconds: u64, flow: Flow) -> RoundOrder {
+        RoundOrder { extent: Extent::DurationNs(seconds * 1_000_000_000), ..RoundOrder::of(Case::of(flow), 1) }
+    }
+
     #[test]
     fn the_sum_of_all_rounds_is_compared_with_the_bytes_left() {
         let limits = Limits::parse("daily-bytes=1MiB").unwrap();
         let flow = Flow::ping_pong("udp");
         let load = flow.load.paced(1_048_576.0 / 4.0 / (2 * flow.load.size_bytes()) as f64);
-        let quarter = RoundOrder {
-            extent: Extent::DurationNs(1_000_000_000),
-            ..RoundOrder::of(Case::of(Flow { load, ..flow }), 1)
-        };
+        let quarter = lasting(1, Flow { load, ..flow });
         let rounds = |count| vec![quarter.clone(); count];
         assert_eq!(limits.allow_plan(&rounds(4), 0), Ok(()));
-        assert_eq!(
-            limits.allow_plan(&rounds(5), 0).unwrap_err().cause(),
-            "limit daily-bytes=1MiB: 1 MiB are left for today, and the run sends about 1.25 MiB"
-        );
-        assert_eq!(
-            limits.allow_plan(&rounds(1), 1 << 20).unwrap_err().cause(),
-            "limit daily-bytes=1MiB: today's bytes are used up"
-        );
+        let why = |count, used| limits.allow_plan(&rounds(count), used).unwrap_err().cause();
+        let left = "limit daily-bytes=1MiB: 1 MiB of today are left, and the run sends about 1.25 MiB";
+        assert_eq!(why(5, 0), left);
+        assert_eq!(why(1, 1 << 20), "limit daily-bytes=1MiB: the bytes of today are used up");
     }
 
     #[test]
@@ -394,11 +377,7 @@ mod tests {
         let limits = Limits::parse("duration=10s,daily-bytes=1MiB").unwrap();
         let order = |seconds: u64, per_s: f64| {
             let flow = Flow::ping_pong("udp");
-            let load = flow.load.paced(per_s);
-            RoundOrder {
-                extent: Extent::DurationNs(seconds * 1_000_000_000),
-                ..RoundOrder::of(Case::of(Flow { load, ..flow }), 1)
-            }
+            lasting(seconds, Flow { load: flow.load.paced(per_s), ..flow })
         };
         assert_eq!(limits.allow_round(&order(10, 1.0), 0), Ok(()));
         let why = |order: &RoundOrder, used| limits.allow_round(order, used).unwrap_err().cause();

@@ -135,7 +135,7 @@ impl LinkRecord {
 }
 
 /// The links of all rounds of a case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkSummary {
     /// The seed of the first block; every further block adds one.
     pub seed: u64,
@@ -356,17 +356,8 @@ mod tests {
         let record = LinkRecord {
             seed: 7,
             lateness_ns: Some(LatenessNs { p50: 1, p99: 2, max: 3 }),
-            late_bounds_ns: LateBoundsNs::default(),
             packets: PacketCounts { entered: 1, out: 1, ..PacketCounts::default() },
-            up: DirectionRecord::default(),
-            down: DirectionRecord::default(),
-            traces: BTreeMap::new(),
-            relay: None,
-            ends: None,
-            dropped_after: DroppedAfter::default(),
-            samples_began_ns: None,
-            log_file: None,
-            log_problem: None,
+            ..LinkRecord::default()
         };
         let json = serde_json::to_value(&record).unwrap();
         assert_eq!(json["lateness_ns"], serde_json::json!({"p50": 1, "p99": 2, "max": 3}));
@@ -391,19 +382,10 @@ mod tests {
         assert_eq!(LateBoundsNs::of(4_000_000), LateBoundsNs { p50: 100_000, p99: 1_000_000 });
         assert_eq!(LateBoundsNs::of(47_000_000), LateBoundsNs { p50: 470_000, p99: 2_350_000 });
         let record = |p50, p99, round_trip_ns| LinkRecord {
-            seed: 0,
             lateness_ns: Some(LatenessNs { p50, p99, max: p99 }),
             late_bounds_ns: LateBoundsNs::of(round_trip_ns),
             packets: PacketCounts { entered: 100, out: 100, ..PacketCounts::default() },
-            up: DirectionRecord::default(),
-            down: DirectionRecord::default(),
-            traces: BTreeMap::new(),
-            relay: None,
-            ends: None,
-            dropped_after: DroppedAfter::default(),
-            samples_began_ns: None,
-            log_file: None,
-            log_problem: None,
+            ..LinkRecord::default()
         };
         assert_eq!(record(100_000, 1_000_000, 0).why_invalid(), None);
         let without_room = |overrun, memory_overrun| {

@@ -78,14 +78,19 @@ fn fits<T: PartialEq>(asked: Option<&T>, is: Option<&T>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::end_settings::EndSettings;
     use crate::flow::{Flow, FlowRole, Load};
 
+    fn choose(written: serde_json::Value) -> Selector {
+        serde_json::from_value(written).unwrap()
+    }
+
     #[test]
-    fn a_selector_compares_only_given_fields() {
-        let written = serde_json::json!({"transport": "tcp", "options": {"nodelay": "on"}});
-        let selector: Selector = serde_json::from_value(written).unwrap();
+    fn a_selector_compares_only_the_given_fields() {
+        let selector = choose(json!({"transport": "tcp", "options": {"nodelay": "on"}}));
         let plain = Case::ping_pong("tcp");
         let options = Options::parse("nodelay=on").unwrap();
         assert!(!selector.chooses(&plain), "no options are not these options");
@@ -94,33 +99,30 @@ mod tests {
             changed.ends.waiting = Waiting::Spin;
         })));
         assert!(!selector.chooses(&Case::ping_pong("tcp6").with(|changed| changed.primary_mut().options = options)));
-        let corked: Selector = serde_json::from_value(serde_json::json!({"remedy": "cork"})).unwrap();
-        assert!(!corked.chooses(&plain), "a ping-pong has no remedy");
+        assert!(!choose(json!({"remedy": "cork"})).chooses(&plain), "a ping-pong has no remedy");
     }
 
     #[test]
     fn a_link_is_selected_by_name_or_line_and_a_rate_by_number() {
-        let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
         let link = Case::ping_pong("udp").with(|changed| {
             changed.path.link = "delay=2ms".to_owned();
             changed.path.name = Some("bridged-vm".to_owned());
             changed.primary_mut().load = changed.primary().load.paced(467.0);
         });
         for meant in ["bridged-vm", "delay=2ms"] {
-            assert!(choose(serde_json::json!({"link": meant})).chooses(&link), "{meant}");
+            assert!(choose(json!({"link": meant})).chooses(&link), "{meant}");
         }
         for other in ["loopback", "bridged", ""] {
-            assert!(!choose(serde_json::json!({"link": other})).chooses(&link), "{other}");
+            assert!(!choose(json!({"link": other})).chooses(&link), "{other}");
         }
-        assert!(choose(serde_json::json!({"link": "loopback"})).chooses(&Case::ping_pong("udp")));
-        let rate = |rate: f64| choose(serde_json::json!({"rate_per_s": rate}));
+        assert!(choose(json!({"link": "loopback"})).chooses(&Case::ping_pong("udp")));
+        let rate = |rate: f64| choose(json!({"rate_per_s": rate}));
         assert!(rate(467.0).chooses(&link) && !rate(608.0).chooses(&link));
         assert!(!rate(467.0).chooses(&Case::ping_pong("udp")), "a closed loop has no rate");
     }
 
     #[test]
     fn a_one_way_load_is_selected_by_batch_source_direction_and_connections() {
-        let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
         let of = |load: Load, direction: Direction| {
             Case::ping_pong("tcp").with(|changed| {
                 *changed.primary_mut() = Flow { connections: 8, ..Flow::one_way("tcp", load.clone(), direction) };
@@ -132,13 +134,13 @@ mod tests {
             let selector = choose(written);
             [&messages, &file, &Case::ping_pong("tcp")].map(|case| selector.chooses(case))
         };
-        assert_eq!(chosen(serde_json::json!({"batch": 8})), [true, false, false]);
-        assert_eq!(chosen(serde_json::json!({"batch": 1})), [false, true, true], "one message a call");
-        assert_eq!(chosen(serde_json::json!({"source": "file"})), [false, true, false]);
-        assert_eq!(chosen(serde_json::json!({"source": "buffer"})), [false; 3], "only a stream has a source");
-        assert_eq!(chosen(serde_json::json!({"direction": "down"})), [false, true, false]);
-        assert_eq!(chosen(serde_json::json!({"connections": 8})), [true, true, false]);
-        assert_eq!(chosen(serde_json::json!({"size_bytes": 65_536})), [false, true, false], "of each write");
+        assert_eq!(chosen(json!({"batch": 8})), [true, false, false]);
+        assert_eq!(chosen(json!({"batch": 1})), [false, true, true], "one message a call");
+        assert_eq!(chosen(json!({"source": "file"})), [false, true, false]);
+        assert_eq!(chosen(json!({"source": "buffer"})), [false; 3], "only a stream has a source");
+        assert_eq!(chosen(json!({"direction": "down"})), [false, true, false]);
+        assert_eq!(chosen(json!({"connections": 8})), [true, true, false]);
+        assert_eq!(chosen(json!({"size_bytes": 65_536})), [false, true, false], "of each write");
     }
 
     #[test]
@@ -152,30 +154,28 @@ mod tests {
         let both = under(&[stream(Direction::Up), stream(Direction::Down)]);
         let cases = [&unloaded, &up, &down, &both, &Case::ping_pong("udp")];
         let chosen = |written: serde_json::Value| {
-            let selector: Selector = serde_json::from_value(written).unwrap();
+            let selector = choose(written);
             cases.map(|case| selector.chooses(case))
         };
-        assert_eq!(chosen(serde_json::json!({"load": "none"})), [true, false, false, false, false], "of a probe");
-        assert_eq!(chosen(serde_json::json!({"load": "up"})), [false, true, false, false, false]);
-        assert_eq!(chosen(serde_json::json!({"load": "down"})), [false, false, true, false, false]);
-        assert_eq!(chosen(serde_json::json!({"load": "both"})), [false, false, false, true, false]);
-        let of_load = |written: serde_json::Value| chosen(serde_json::json!({"of_load": written}));
-        assert_eq!(of_load(serde_json::json!({})), [false, true, true, true, false], "any load");
-        assert_eq!(of_load(serde_json::json!({"transport": "udp"})), [false; 5], "the probe is not the load");
-        assert_eq!(of_load(serde_json::json!({"cpus": "other"})), [false, true, false, false, false]);
-        let bbr = serde_json::json!({"options": {"congestion": "bbr"}});
+        assert_eq!(chosen(json!({"load": "none"})), [true, false, false, false, false], "of a probe");
+        assert_eq!(chosen(json!({"load": "up"})), [false, true, false, false, false]);
+        assert_eq!(chosen(json!({"load": "down"})), [false, false, true, false, false]);
+        assert_eq!(chosen(json!({"load": "both"})), [false, false, false, true, false]);
+        let of_load = |written: serde_json::Value| chosen(json!({"of_load": written}));
+        assert_eq!(of_load(json!({})), [false, true, true, true, false], "any load");
+        assert_eq!(of_load(json!({"transport": "udp"})), [false; 5], "the probe is not the load");
+        assert_eq!(of_load(json!({"cpus": "other"})), [false, true, false, false, false]);
+        let bbr = json!({"options": {"congestion": "bbr"}});
         assert_eq!(of_load(bbr), [false, false, true, false, false]);
-        assert_eq!(chosen(serde_json::json!({"cpus": "other"})), [false; 5], "the probe is on the usual CPUs");
+        assert_eq!(chosen(json!({"cpus": "other"})), [false; 5], "the probe is on the usual CPUs");
         let shared = down.with(|changed| changed.primary_mut().connection_use = ConnectionUse::Shared);
-        let choose = |written: serde_json::Value| serde_json::from_value::<Selector>(written).unwrap();
-        let one = choose(serde_json::json!({"connection_use": "shared"}));
+        let one = choose(json!({"connection_use": "shared"}));
         assert!(one.chooses(&shared) && !one.chooses(&up));
     }
 
     #[test]
     fn a_case_is_selected_by_any_of_its_loads() {
-        let selector: Selector =
-            serde_json::from_value(serde_json::json!({"of_load": {"transport": "tcp6"}})).unwrap();
+        let selector = choose(json!({"of_load": {"transport": "tcp6"}}));
         let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
         case.flows.push(Flow { id: "one".into(), ..Flow::ping_pong("tcp").in_role(FlowRole::Load) });
         assert!(!selector.chooses(&case));

@@ -119,7 +119,7 @@ pub struct Stamp {
 }
 
 /// One packet of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
     /// When it passed the interface: on a link the sender's interface, between two hosts the client's.
     pub at_ns: u64,

@@ -121,18 +121,16 @@ fn verdicts_from_a_busy_machine_have_a_caution() {
 }
 
 #[test]
-fn a_list_at_60_columns() {
-    insta::assert_snapshot!(text(false, 60));
-}
-
-#[test]
-fn a_list_at_80_columns() {
-    insta::assert_snapshot!(text(false, 80));
-}
-
-#[test]
-fn tested_claims_at_60_columns() {
-    insta::assert_snapshot!(text(true, 60));
+fn reviewed_texts() {
+    for (name, tested, width) in [
+        ("a_list_at_60_columns", false, 60),
+        ("a_list_at_80_columns", false, 80),
+        ("tested_claims_at_60_columns", true, 60),
+        ("tested_claims_at_80_columns", true, 80),
+        ("tested_claims_at_100_columns", true, 100),
+    ] {
+        insta::assert_snapshot!(name, text(tested, width));
+    }
 }
 
 #[test]
@@ -161,16 +159,6 @@ fn a_row_with_a_stand_in_is_marked_in_the_table_and_the_mark_is_explained_once()
     assert!(line("[2]").contains("Also measured, not part of the verdict: two processes on <two> CPUs."));
     assert!(!line("B1 ").contains('['), "it has no stand-in");
     assert_eq!(shown.matches(SLEEPS).count(), 1, "{shown}");
-}
-
-#[test]
-fn tested_claims_at_80_columns() {
-    insta::assert_snapshot!(text(true, 80));
-}
-
-#[test]
-fn tested_claims_at_100_columns() {
-    insta::assert_snapshot!(text(true, 100));
 }
 
 #[test]

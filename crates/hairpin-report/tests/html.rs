@@ -3,7 +3,9 @@
 use hairpin_model::run::State;
 use hairpin_model::{Capture, Case, Figure, Run};
 use hairpin_report::html::render;
+use hairpin_report::{csv_table, terminal};
 
+use crate::shown::{assert_says, plain};
 use crate::support;
 
 /// Elements without an end tag.
@@ -53,7 +55,7 @@ fn tags(page: &str) -> Vec<Tag> {
 }
 
 /// Every element is closed by its own end tag, in order.
-pub(crate) fn assert_well_formed(page: &str) {
+fn assert_well_formed(page: &str) {
     let mut open: Vec<String> = Vec::new();
     for tag in tags(page) {
         let quotes = tag.attributes.matches('"').count();
@@ -73,7 +75,15 @@ fn attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
     tag.attributes[start..].split('"').next()
 }
 
-pub(crate) fn assert_finite(page: &str) {
+/// The page of a run, well-formed and without figures that are not finite.
+pub(crate) fn sound(run: &Run) -> String {
+    let page = render(run);
+    assert_well_formed(&page);
+    assert_finite(&page);
+    page
+}
+
+fn assert_finite(page: &str) {
     let words = page.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
     let bad: Vec<&str> = words.filter(|word| ["NaN", "inf", "-inf", "Infinity"].contains(word)).collect();
     assert!(bad.is_empty(), "{bad:?}");
@@ -81,8 +91,7 @@ pub(crate) fn assert_finite(page: &str) {
 
 #[test]
 fn the_page_is_well_formed_and_its_ids_are_unique() {
-    let page = render(&support::survey(1));
-    assert_well_formed(&page);
+    let page = sound(&support::survey(1));
     let tags = tags(&page);
     let mut ids: Vec<&str> = tags.iter().filter_map(|tag| attribute(tag, " id").or(attribute(tag, "id"))).collect();
     let all = ids.len();
@@ -168,17 +177,13 @@ fn charts_name_themselves_their_units_and_their_scale() {
         let hidden = tag.attributes.contains("aria-hidden") || !tag.attributes.contains("role=\"img\"");
         assert!(named || hidden, "{}", tag.attributes);
     }
-    for said in ["latency of a round trip (log scale)", "99.9 %", "10\u{a0}µs", "95&nbsp;% interval"] {
-        assert!(page.contains(said), "{said}");
-    }
+    assert_says(&page, &["latency of a round trip (log scale)", "99.9 %", "10\u{a0}µs", "95&nbsp;% interval"]);
 }
 
 #[test]
 fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
     let run = support::small_writes::run(true);
-    let page = render(&run);
-    assert_well_formed(&page);
-    assert_finite(&page);
+    let page = sound(&run);
     let count = |text: &str| page.matches(text).count();
     assert_eq!(count("<svg class=\"chart time-sequence\""), 4, "one for each drawn exchange");
     assert_eq!(count("<desc>"), 4);
@@ -189,28 +194,27 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
     assert_eq!(count("<rect class=\"wait nagle\""), 1);
     assert_eq!(count("<rect class=\"wait delayed-ack\""), 1);
     assert_eq!(count("<rect class=\"wait cork\""), 1);
-    for said in [
-        "latency of an exchange (log scale)",
-        "Latency of an exchange on a logarithmic scale",
-        "speed-up against default",
-        "First exchanges of a connection",
-        "held 44.0\u{a0}ms by Nagle&#39;s",
-        "tcp-default.pcapng (61 packets)",
-        "Tracing: adds 11.2\u{a0}µs",
-        "waits for ACK\u{a0}2",
-        "Not shown, as their first exchanges",
-    ] {
-        assert!(page.contains(said), "{said}");
-    }
+    assert_says(
+        &page,
+        &[
+            "latency of an exchange (log scale)",
+            "Latency of an exchange on a logarithmic scale",
+            "speed-up against default",
+            "First exchanges of a connection",
+            "held 44.0\u{a0}ms by Nagle&#39;s",
+            "tcp-default.pcapng (61 packets)",
+            "Tracing: adds 11.2\u{a0}µs",
+            "waits for ACK\u{a0}2",
+            "Not shown, as their first exchanges",
+        ],
+    );
     assert!(!render(&support::survey(1)).contains("id=\"time-sequence\""), "no section without traces");
 }
 
 #[test]
 fn each_link_has_its_path_its_charts_and_its_ledger() {
     let run = support::links::run();
-    let page = render(&run);
-    assert_well_formed(&page);
-    assert_finite(&page);
+    let page = sound(&run);
     let count = |text: &str| page.matches(text).count();
     let over_links = run.cases.iter().filter(|row| row.path.relay.is_some()).count();
     assert_eq!((count("<article class=\"link\">"), over_links), (3, 5));
@@ -312,9 +316,7 @@ fn damaged_link_records_are_shown_without_a_panic() {
         }
         up.packets.out = 0;
     }
-    let page = render(&run);
-    assert_well_formed(&page);
-    assert_finite(&page);
+    let page = sound(&run);
     assert!(page.contains("does not close"), "ledgers that do not close are reported");
 }
 
@@ -323,9 +325,7 @@ fn a_sequence_says_in_words_what_it_shows() {
     let page = render(&support::small_writes::run(true));
     let from = page.find("aria-label=\"Time sequence of an exchange, tcp block same-cpu default").expect("the chart");
     let described = &page[from..from + page[from..].find("</desc>").expect("its description")];
-    for said in ["client: SYN", "server: SYN-ACK", "99 writes of 2 B", "server: ACK 2", "ACK delayed"] {
-        assert!(described.contains(said), "{said}: {described}");
-    }
+    assert_says(described, &["client: SYN", "server: SYN-ACK", "99 writes of 2 B", "server: ACK 2", "ACK delayed"]);
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn the_first_group_is_shown_without_the_script() {
 
 /// A run in which every text contains markup.
 fn hostile() -> Run {
-    const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>";
+    const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>\u{1b}]0;title\u{7}\u{1b}[2J\r\nfake line";
     let mut run = support::survey(1);
     let case = Case::ping_pong(EVIL).with(|changed| changed.path.link = EVIL.to_owned());
     run.cases[2].label = case.label();
@@ -421,15 +421,24 @@ fn all_text_from_the_run_is_escaped() {
     assert!(!page.contains("<b onload") && !page.contains("<svg/onload") && !page.contains("onload=\"x\""));
     assert!(page.contains("&lt;b onload=&quot;x&quot;&gt;"), "it is shown as text");
     assert_eq!(page.matches("</script>").count(), plain.matches("</script>").count());
+    assert!(!page.contains('\u{1b}'));
 }
 
 #[test]
-fn values_that_are_not_finite_are_not_drawn() {
+fn texts_from_the_run_cannot_steer_the_terminal() {
+    let text = terminal::render(&hostile(), &plain(80));
+    assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
+}
+
+#[test]
+fn values_that_are_missing_or_not_finite_are_not_shown() {
     let mut run = support::survey(1);
     for (place, row) in run.cases.iter_mut().enumerate() {
         let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0][place % 5];
         row.primary_mut().latency_ns.max = Some(Figure::new(bad, bad, bad));
+        row.primary_mut().latency_ns.p99 = None;
         row.primary_mut().rate_per_s = Some(Figure::bare(bad));
+        row.primary_mut().setup_ns = Some(Figure::bare(bad));
         row.ends[0].cpu_seconds = bad;
         row.primary_mut().curve[3].latency_ns = bad;
         row.primary_mut().curve[4].quantile = bad;
@@ -442,10 +451,11 @@ fn values_that_are_not_finite_are_not_drawn() {
     run.findings[0].share = f64::NAN;
     run.findings[0].evidence[0].value = Figure::new(f64::NAN, f64::INFINITY, 0.0);
     run.comparisons[0].ratio = Figure::new(f64::NAN, f64::NAN, f64::NAN);
-    let page = render(&run);
-    assert_well_formed(&page);
-    assert_finite(&page);
+    sound(&run);
     assert_finite(&render(&support::survey(1)));
+    for text in [terminal::render(&run, &plain(100)), csv_table::summary(&run)] {
+        assert!(!["NaN", "inf ", "inf,"].iter().any(|bad| text.contains(bad)), "{text}");
+    }
 }
 
 #[test]
@@ -454,11 +464,11 @@ fn a_run_without_figures_says_so_instead_of_showing_blank_charts() {
     run.cases.clear();
     run.comparisons.clear();
     run.findings.clear();
-    let page = render(&run);
-    assert_well_formed(&page);
-    for words in ["no ranking to draw", "No percentile curve", "No round was measured", "No case was measured"] {
-        assert!(page.contains(words), "{words}");
-    }
+    let page = sound(&run);
+    assert_says(
+        &page,
+        &["no ranking to draw", "No percentile curve", "No round was measured", "No case was measured"],
+    );
     assert!(!page.contains("<svg class=\"chart"), "no empty chart");
 }
 
@@ -472,9 +482,7 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
     row.primary_mut().curve.truncate(1);
     row.primary_mut().latency_ns.p50 = Some(Figure::bare(70_000.0));
     run.comparisons.clear();
-    let page = render(&run);
-    assert_well_formed(&page);
-    assert_finite(&page);
+    let page = sound(&run);
     assert_eq!(page.matches("<circle class=\"p50\"").count(), 1);
     assert_eq!(page.matches("<title>round ").count(), 1);
 }
@@ -539,9 +547,10 @@ fn the_page_has_the_command_that_repeats_the_run() {
     // The words of a command are separate elements, so that none is broken at a hyphen.
     let words = |page: String| page.replace("<span class=\"word\">", "").replace("</span>", "");
     let page = words(render(&run));
-    for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 3", "bbr"] {
-        assert!(page.contains(said), "{said}");
-    }
+    assert_says(
+        &page,
+        &["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 3", "bbr"],
+    );
     run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();
     let page = render(&run);
     assert!(page.contains("<span class=\"word\">--seed=7</span>"), "flags are not broken");

@@ -4,7 +4,7 @@ use hairpin_model::{Document, Run};
 use hairpin_testing::{contract, schema};
 use serde_json::{Value, json};
 
-use crate::support;
+use crate::support::{self, one_way, under_load};
 
 fn parsed(run: &Run) -> Value {
     let json = serde_json::from_str(&run.to_json()).expect("it is JSON");
@@ -14,8 +14,13 @@ fn parsed(run: &Run) -> Value {
 
 #[test]
 fn what_is_printed_keeps_the_contract() {
-    let json = parsed(&support::survey(1));
-    assert_eq!(contract::faults(&json), [""; 0]);
+    let (survey, offered, streams) = (support::survey(1), one_way::offered_load(), support::bulk::run());
+    let one_way = [one_way::message_rate(), one_way::write_sizes(), offered, streams];
+    let under_load = [under_load::congestion(), under_load::two_cpus()];
+    for run in [survey.clone(), support::links::run()].into_iter().chain(one_way).chain(under_load) {
+        assert_eq!(contract::faults(&parsed(&run)), [""; 0], "{}", run.plan.experiment);
+    }
+    let json = parsed(&survey);
     let count = |name: &str| contract::list(&json, name).len();
     assert_eq!((count("cases"), count("findings"), count("skipped")), (38, 3, 4));
 }
@@ -74,16 +79,90 @@ fn the_printed_run_loads_again() {
     assert!(hairpin_model::upgrade::load(&run.to_json()).expect("it loads").0 == run);
 }
 
-/// Fails unless the schema refuses the run with this value, or without it, at the place.
-fn assert_forbidden(run: &Value, pointer: &str, value: Option<Value>) {
-    let mut wrong = run.clone();
+/// The run with this value, or without it, at the place.
+fn changed(run: &Value, pointer: &str, value: Option<Value>) -> Value {
+    let mut changed = run.clone();
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
-    let parent = wrong.pointer_mut(parent).unwrap_or_else(|| panic!("no {pointer}"));
+    let parent = changed.pointer_mut(parent).unwrap_or_else(|| panic!("no {pointer}"));
     match value {
         Some(value) => parent[name] = value,
         None => drop(parent.as_object_mut().expect("an object").remove(name).expect("it was there")),
     }
-    assert!(!schema::faults(&wrong).is_empty(), "{pointer}");
+    changed
+}
+
+/// Fails unless the schema refuses the run with this value, or without it, at the place.
+fn assert_forbidden(run: &Value, pointer: &str, value: Option<Value>) {
+    assert!(!schema::faults(&changed(run, pointer, value)).is_empty(), "{pointer}");
+}
+
+/// Fails unless that change in a case breaks the contract there, in the way that the text begins with.
+fn assert_broken(run: &Value, case: usize, (pointer, value, expected): (&str, Option<Value>, &str)) {
+    let found = contract::faults(&changed(run, &format!("/cases/{case}/{pointer}"), value));
+    let expected = format!("cases[{case}].{expected}");
+    assert!(found.iter().any(|fault| fault.starts_with(&expected)), "{expected}: {found:?}");
+}
+
+fn figure(value: f64) -> Value {
+    json!({"value": value, "low": null, "high": null})
+}
+
+#[test]
+fn every_break_of_the_contract_of_a_one_way_load_is_named_with_its_place() {
+    let runs = [one_way::message_rate(), support::bulk::run(), one_way::offered_load()].map(|run| parsed(&run));
+    for (which, name, value, expected) in [
+        (0, "offered_per_s", json!(5.0), "offered_per_s: is there although nothing was offered"),
+        (0, "delivered_per_s", figure(5.0), "delivered_per_s: is there although nothing was offered"),
+        (1, "fairness", figure(0.0), "fairness: is no share"),
+        (1, "fairness", figure(1.5), "fairness: is no share"),
+        (2, "offered_per_s", json!(5.0), "offered_per_s: is not that of the load"),
+        (2, "delivered_share", figure(1.5), "delivered_share: is no share"),
+        (2, "pacing/share_below_half", figure(-0.1), "pacing.share_below_half: is no share"),
+        (2, "ledger/lost", json!({"link": 5}), "ledger: does not close"),
+    ] {
+        let (pointer, expected) = (format!("flows/0/{name}"), format!("flows[0].{expected}"));
+        assert_broken(&runs[which], 0, (&pointer, Some(value), &expected));
+    }
+    let copy = changed(&runs[0], "/cases/0/received_per_s", Some(figure(7.0)));
+    assert_eq!(contract::faults(&copy), ["cases[0].received_per_s: is not that of the only flow"]);
+}
+
+#[test]
+fn every_break_of_the_contract_of_a_case_under_load_is_named_with_its_place() {
+    let run = parsed(&under_load::congestion());
+    let no_flow = "flows[1]: is not a probe with answers or a load without";
+    for (pointer, value, expected) in [
+        ("flows/1/role", json!("measured"), no_flow),
+        ("flows/1/id", json!("probe"), "flows: have an identity twice"),
+        ("ends/1/flow", json!("other"), "ends[1].flow: is no flow of the case"),
+        ("flows/1/direction", json!("round-trip"), no_flow),
+        ("phases/idle/load/goodput_bytes_per_s", figure(7.0), "phases.idle.load.goodput_bytes_per_s: is there"),
+        ("phases/loaded/queue_bytes/max", json!(50.0), "phases.loaded.queue_bytes.max: is less than p50"),
+        ("phases/loaded/probe/latency_ns/p50", figure(7.0), "phases.loaded.probe.latency_ns: is not that of"),
+        ("phases/recovering/probe/ledger/sent", json!(401), "phases.recovering.probe.ledger: does not close"),
+        ("responsiveness_rpm/draft", json!(""), "responsiveness_rpm.draft: is empty"),
+    ] {
+        assert_broken(&run, 1, (pointer, Some(value), expected));
+    }
+    for name in ["phases", "added_ns", "responsiveness_rpm", "recovered_after_ns"] {
+        assert_broken(&run, 1, (name, None, &format!("{name}: is missing")));
+    }
+}
+
+#[test]
+fn a_case_under_load_has_its_flows_in_any_order_and_one_probe() {
+    let mut run = parsed(&under_load::congestion());
+    for pointer in ["/cases/1/flows", "/cases/1/case/flows"] {
+        let flows = run.pointer_mut(pointer).and_then(Value::as_array_mut).expect("they are a list");
+        let mut foreign = flows[0].clone();
+        (foreign["id"], foreign["role"]) = (json!("foreign-probe"), json!("foreign-probe"));
+        flows.push(foreign);
+    }
+    assert_eq!(contract::faults(&run), [""; 0]);
+    run["cases"][1]["flows"].as_array_mut().expect("they are a list").swap(0, 2);
+    assert_eq!(contract::faults(&run), [""; 0]);
+    run["cases"][1]["flows"][0]["role"] = json!("probe");
+    assert!(contract::faults(&run).contains(&"cases[1].flows: has several probes".to_owned()));
 }
 
 fn in_a_case(run: &Value, pointer: &str) -> String {
@@ -122,21 +201,21 @@ fn what_the_schema_forbids_is_found() {
     let linked = parsed(&support::links::run());
     assert_forbidden(&linked, &in_a_case(&linked, "path/relay/lateness_ns/max"), Some(json!(null)));
     for (run, pointer, value) in [
-        (support::one_way::message_rate(), "load/batch", json!(null)),
-        (support::one_way::message_rate(), "received_per_s", json!(5)),
-        (support::one_way::message_rate(), "sent_per_s", json!({"value": 1.0})),
-        (support::one_way::message_rate(), "system_calls_per_message", json!({"value": 1.0})),
-        (support::one_way::message_rate(), "cpu_seconds_per_million", json!({"client": null})),
+        (one_way::message_rate(), "load/batch", json!(null)),
+        (one_way::message_rate(), "received_per_s", json!(5)),
+        (one_way::message_rate(), "sent_per_s", json!({"value": 1.0})),
+        (one_way::message_rate(), "system_calls_per_message", json!({"value": 1.0})),
+        (one_way::message_rate(), "cpu_seconds_per_million", json!({"client": null})),
         (support::bulk::run(), "load/write_size_bytes", json!("64 KiB")),
         (support::bulk::run(), "goodput_bytes_per_s", json!("fast")),
-        (support::one_way::offered_load(), "pacing/method", json!("soon")),
-        (support::one_way::offered_load(), "pacing/gap_ns/p99", json!(7)),
+        (one_way::offered_load(), "pacing/method", json!("soon")),
+        (one_way::offered_load(), "pacing/gap_ns/p99", json!(7)),
     ] {
         assert_forbidden(&parsed(&run), &format!("/cases/0/flows/0/{pointer}"), Some(value));
     }
-    let knees = parsed(&support::one_way::offered_load());
+    let knees = parsed(&one_way::offered_load());
     assert_forbidden(&knees, "/answer/knees/0/delivered_per_s", Some(json!("10")));
-    let loaded = parsed(&support::under_load::congestion());
+    let loaded = parsed(&under_load::congestion());
     for (pointer, value) in [("phases/loaded/queue_bytes", json!(5)), ("added_ns/p50", json!(170.0))] {
         assert_forbidden(&loaded, &in_a_case(&loaded, pointer), Some(value));
     }

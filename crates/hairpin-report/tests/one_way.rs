@@ -2,15 +2,14 @@
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{
-    Arrivals, BothEnds, Document, Figure, FlowSummary, LatencyFigures, Load, Moment, OneWayFigures, OverTime, Plan,
+    Arrivals, BothEnds, Figure, FlowSummary, LatencyFigures, Load, Moment, OneWayFigures, OverTime, Plan,
     PlannedTraffic, Run,
 };
 use hairpin_report::terminal::{render, render_brief, render_more};
 use hairpin_report::{announcement, csv_table, html};
-use hairpin_testing::contract;
 
-use crate::html::{assert_finite, assert_well_formed};
-use crate::shown::{assert_fits, count, joined, plain};
+use crate::html::sound;
+use crate::shown::{Table, assert_says, count, joined, plain};
 use crate::support::{bulk, one_way};
 
 fn runs() -> [Run; 4] {
@@ -30,43 +29,19 @@ fn the_expected_traffic_is_announced() {
 }
 
 #[test]
-fn message_rates_at_80_columns() {
-    insta::assert_snapshot!(render_brief(&one_way::message_rate(), &plain(80)));
-}
-
-#[test]
-fn message_rates_at_100_columns() {
-    insta::assert_snapshot!(render_brief(&one_way::message_rate(), &plain(100)));
-}
-
-#[test]
-fn all_of_message_rates_at_100_columns() {
-    insta::assert_snapshot!(render(&one_way::message_rate(), &plain(100)));
-}
-
-#[test]
-fn streams_at_80_columns() {
-    insta::assert_snapshot!(render_brief(&bulk::run(), &plain(80)));
-}
-
-#[test]
-fn more_of_write_sizes_at_80_columns() {
-    insta::assert_snapshot!(render_more(&one_way::write_sizes(), &plain(80)));
-}
-
-#[test]
-fn offered_loads_at_80_columns() {
-    insta::assert_snapshot!(render_brief(&one_way::offered_load(), &plain(80)));
-}
-
-#[test]
-fn all_of_offered_loads_at_100_columns() {
-    insta::assert_snapshot!(render(&one_way::offered_load(), &plain(100)));
-}
-
-#[test]
-fn a_first_screen_has_at_most_45_lines_and_none_is_wider_than_asked() {
-    runs().iter().for_each(assert_fits);
+fn reviewed_texts() {
+    let [rates, writes, offered, streams] = runs();
+    for (name, text) in [
+        ("message_rates_at_80_columns", render_brief(&rates, &plain(80))),
+        ("message_rates_at_100_columns", render_brief(&rates, &plain(100))),
+        ("all_of_message_rates_at_100_columns", render(&rates, &plain(100))),
+        ("streams_at_80_columns", render_brief(&streams, &plain(80))),
+        ("more_of_write_sizes_at_80_columns", render_more(&writes, &plain(80))),
+        ("offered_loads_at_80_columns", render_brief(&offered, &plain(80))),
+        ("all_of_offered_loads_at_100_columns", render(&offered, &plain(100))),
+    ] {
+        insta::assert_snapshot!(name, text);
+    }
 }
 
 /// Twelve transports with three batches: one row per transport, a column per batch, every rate is shown.
@@ -162,8 +137,7 @@ fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
     assert!(!first.contains("both ways 64 B"), "the size has a column: {text}");
     let lost = text.lines().find(|line| line.contains("3.21 GB/s")).expect("a row");
     assert!(lost.contains("5.0 %") && lost.contains("0.512") && lost.contains("0.634"), "of all flows: {lost}");
-    let page = html::render(&run);
-    assert_well_formed(&page);
+    let page = sound(&run);
     assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len() + 5);
     assert_eq!(count(&page, "<rect class=\"received\""), 5, "one direction loses");
     assert!(page.contains("unix-stream both ways 64 B, down, in each"));
@@ -171,38 +145,21 @@ fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
 
 #[test]
 fn a_csv_row_has_parameters_and_figures() {
-    let cells = |run: &Run, names: &[&str]| -> Vec<String> {
-        let text = csv_table::summary(run);
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let titles = reader.headers().unwrap().clone();
-        let row = reader.records().next().unwrap().unwrap();
-        let place = |name: &&str| titles.iter().position(|title| title == *name).unwrap_or_else(|| panic!("{name}"));
-        names.iter().map(|name| row[place(name)].to_owned()).collect()
-    };
     let run = one_way::message_rate();
     assert_eq!(csv_table::summary(&run).lines().count(), run.cases.len() + 1);
     let names = ["batch", "size_bytes", "received_per_s", "cpu_seconds_per_million_server", "lost_share"];
-    assert_eq!(cells(&run, &names), ["1", "64", "2100000", "0.26", "0"]);
+    assert_eq!(Table::of(&run).cells(0, names), ["1", "64", "2100000", "0.26", "0"]);
     let names = ["write_size_bytes", "source", "goodput_bytes_per_s", "warm_up_goodput_bytes_per_s_low"];
-    assert_eq!(cells(&bulk::run(), &names), ["65536", "buffer", "8250000000", "3960000000"]);
+    assert_eq!(Table::of(&bulk::run()).cells(0, names), ["65536", "buffer", "8250000000", "3960000000"]);
     let names = ["offered_per_s", "arrivals", "pacing", "delivered_per_s", "nominal_gap_ns", "gaps_below_half_share"];
-    assert_eq!(cells(&one_way::offered_load(), &names), ["1000", "fixed", "sleep+spin", "1000", "1000000", "0.004"]);
-}
-
-#[test]
-fn the_json_keeps_its_contract() {
-    for run in runs() {
-        let json = serde_json::from_str(&run.to_json()).expect("it is JSON");
-        assert_eq!(contract::faults(&json), [""; 0], "{}", run.plan.experiment);
-    }
+    let expected = ["1000", "fixed", "sleep+spin", "1000", "1000000", "0.004"];
+    assert_eq!(Table::of(&one_way::offered_load()).cells(0, names), expected);
 }
 
 #[test]
 fn message_rates_are_ranked_by_messages_and_drawn_over_batch_and_latency() {
     let run = one_way::message_rate();
-    let page = html::render(&run);
-    assert_well_formed(&page);
-    assert_finite(&page);
+    let page = sound(&run);
     assert_eq!(count(&page, "<circle class=\"p50\""), run.cases.len(), "one lane each");
     assert!(page.contains(": messages/s 16.8\u{a0}M/s (95 % interval "), "{}", page.len());
     assert_eq!(count(&page, " per call: "), run.cases.len(), "one mark each by batch");
@@ -236,16 +193,13 @@ fn losses_are_stacked_by_cause_and_add_up() {
         end = x + width;
     }
     assert!((end - 62.0).abs() < 0.1, "{end}: {lane}");
-    for said in ["receive buffer full", "no cause found", "The other 18 cases lost nothing"] {
-        assert!(page.contains(said), "{said}");
-    }
+    assert_says(&page, &["receive buffer full", "no cause found", "The other 18 cases lost nothing"]);
 }
 
 #[test]
 fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
     let run = one_way::offered_load();
-    let page = html::render(&run);
-    assert_well_formed(&page);
+    let page = sound(&run);
     let valid = run.cases.iter().filter(|row| row.valid).count();
     assert_eq!(count(&page, ": delivered "), valid);
     let with_p99 = run.cases.iter().filter(|row| row.valid && row.primary().latency_ns.p99.is_some()).count();
@@ -270,8 +224,7 @@ fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
 #[test]
 fn goodput_is_drawn_over_the_size_of_a_write_and_over_time() {
     let run = one_way::write_sizes();
-    let page = html::render(&run);
-    assert_well_formed(&page);
+    let page = sound(&run);
     assert_eq!(count(&page, ", writes of "), run.cases.len());
     assert_eq!(count(&page, "<line class=\"bar-of\""), run.cases.len());
     assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len());
@@ -329,9 +282,7 @@ fn figures_that_are_missing_or_not_finite_are_not_drawn() {
             let mut none = run.clone();
             none.cases.iter_mut().for_each(|row| row.primary_mut().one_way = None);
             for run in [run, none] {
-                let page = html::render(&run);
-                assert_well_formed(&page);
-                assert_finite(&page);
+                sound(&run);
                 for width in [40, 80] {
                     let text = render(&run, &plain(width)) + &render_brief(&run, &plain(width));
                     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
@@ -354,8 +305,7 @@ fn names_are_escaped_on_the_page_and_in_the_terminal() {
             row.primary_mut().ledger.lost.insert(cause, 7);
             row.primary_mut().ledger.sent += 7;
         }
-        let page = html::render(&run);
-        assert_well_formed(&page);
+        let page = sound(&run);
         assert!(!page.contains("<b onclick") && !page.contains("<i>\u{1b}") && !page.contains('\u{1b}'));
         let text = render(&run, &plain(100)) + &render_brief(&run, &plain(100));
         assert!(!text.contains('\u{1b}'), "{text}");

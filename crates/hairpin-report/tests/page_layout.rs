@@ -4,6 +4,7 @@ use hairpin_model::Statement;
 use hairpin_model::answer::BusyCpu;
 use hairpin_report::html::render;
 
+use crate::shown::assert_says;
 use crate::support;
 
 #[test]
@@ -22,9 +23,7 @@ fn clock_figures_have_few_digits() {
     (clock.read_cost_ns, clock.ns_per_tick) = (8.523_809_523_809_524, 0.384_615_338_873_118_16);
     clock.calibration_error_ppm = 2.153_748_655_301_258;
     let page = render(&run);
-    for said in ["<dd>8.52 ns</dd>", "<dd>0.384615</dd>", "<dd>2.2 ppm</dd>"] {
-        assert!(page.contains(said), "{said}");
-    }
+    assert_says(&page, &["<dd>8.52 ns</dd>", "<dd>0.384615</dd>", "<dd>2.2 ppm</dd>"]);
 }
 
 #[test]
@@ -60,11 +59,10 @@ fn streams_are_ranked_by_goodput_without_mention_of_round_trips() {
     let page = render(&run);
     assert_eq!(page.matches("<circle class=\"p50\"").count(), run.cases.len(), "a lane each");
     assert_eq!(page.matches("<svg class=\"chart rounds\"").count(), run.cases.len());
-    for said in
-        ["Goodput of one-way streams", ": goodput 8.25\u{a0}GB/s (95 % interval ", "The goodput of each round"]
-    {
-        assert!(page.contains(said), "{said}");
-    }
+    assert_says(
+        &page,
+        &["Goodput of one-way streams", ": goodput 8.25\u{a0}GB/s (95 % interval ", "The goodput of each round"],
+    );
     let text = &page[page.find("<main>").expect("the page")..page.find("<script>").expect("its script")];
     for not_said in ["round trip", "p50</", "p99", "atency", "id=\"percentiles\"", "no ranking to draw"] {
         assert!(!text.contains(not_said), "{not_said}");

@@ -14,28 +14,18 @@ use crate::shown::{assert_fits, joined, plain};
 use crate::support;
 
 #[test]
-fn a_survey_at_80_columns() {
-    insta::assert_snapshot!(render(&support::survey(1), &plain(80)));
-}
-
-#[test]
-fn a_survey_at_100_columns() {
-    insta::assert_snapshot!(render(&support::survey(1), &plain(100)));
-}
-
-#[test]
-fn the_first_screen_of_a_survey_at_80_columns() {
-    insta::assert_snapshot!(render_brief(&support::survey(1), &plain(80)));
-}
-
-#[test]
-fn the_first_screen_of_small_writes_at_80_columns() {
-    insta::assert_snapshot!(render_brief(&support::small_writes::run(false), &plain(80)));
-}
-
-#[test]
-fn the_first_screen_has_at_most_45_lines() {
-    [support::survey(1), support::small_writes::run(true)].iter().for_each(assert_fits);
+fn reviewed_texts() {
+    let (survey, writes) = (support::survey(1), support::small_writes::run(false));
+    for (name, text) in [
+        ("a_survey_at_80_columns", render(&survey, &plain(80))),
+        ("a_survey_at_100_columns", render(&survey, &plain(100))),
+        ("the_first_screen_of_a_survey_at_80_columns", render_brief(&survey, &plain(80))),
+        ("the_first_screen_of_small_writes_at_80_columns", render_brief(&writes, &plain(80))),
+        ("small_writes_at_80_columns", render(&writes, &plain(80))),
+        ("small_writes_at_100_columns", render(&support::small_writes::run(true), &plain(100))),
+    ] {
+        insta::assert_snapshot!(name, text);
+    }
 }
 
 #[test]
@@ -76,16 +66,6 @@ fn a_single_case() {
     let case = run.cases[0].id.clone();
     support::answer(&mut run, vec![Statement::Single { case }]);
     insta::assert_snapshot!(render(&run, &plain(80)));
-}
-
-#[test]
-fn small_writes_at_80_columns() {
-    insta::assert_snapshot!(render(&support::small_writes::run(false), &plain(80)));
-}
-
-#[test]
-fn small_writes_at_100_columns() {
-    insta::assert_snapshot!(render(&support::small_writes::run(true), &plain(100)));
 }
 
 #[test]
@@ -342,9 +322,11 @@ fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
     assert!(text.contains("Skipped"), "{text}");
 }
 
+/// A text of each kind, and one whose cases have all that makes a label long.
 #[test]
-fn no_line_is_wider_than_asked() {
+fn no_line_is_wider_than_asked_and_a_first_screen_has_at_most_45_lines() {
     use crate::support::small_writes::{pipelined, run, run_with};
+    use crate::support::{links, one_way, under_load};
     let of_gaps = |case: &mut Case| {
         case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
         case.primary_mut().options = Options::default().with(OptionName::Congestion, "cubic");
@@ -354,14 +336,11 @@ fn no_line_is_wider_than_asked() {
             exchange.pipeline = 12;
         });
     };
-    let survey = support::survey(1);
-    let runs = [survey, run(false), run(true), pipelined(), run_with(false, of_gaps), run_with(true, of_gaps)];
-    for (run, width) in runs.iter().flat_map(|run| [60, 72, 80, 90, 100, 120, 200].map(|width| (run, width))) {
-        let text = render(run, &plain(width));
-        let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
-        assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
-        assert!(text.lines().all(|line| line == line.trim_end()), "blanks at the end of a line at {width}");
-    }
+    let one_way = [one_way::message_rate(), one_way::write_sizes(), one_way::offered_load(), support::bulk::run()];
+    let over_links = [links::run(), links::run_over("home-uplink"), links::run_over(links::TYPED)];
+    let writes = [run(false), run(true), pipelined(), run_with(false, of_gaps), run_with(true, of_gaps)];
+    let others = [support::survey(1), under_load::congestion(), under_load::two_cpus()];
+    others.iter().chain(&one_way).chain(&over_links).chain(&writes).for_each(assert_fits);
 }
 
 #[test]
@@ -467,30 +446,6 @@ fn chains_are_those_of_the_saved_pairs() {
     );
     run.answer.pairs.clear();
     assert!(!render(&run, &plain(100)).contains("Which is faster"));
-}
-
-#[test]
-fn figures_that_are_missing_or_not_finite_are_dashes() {
-    let mut run = support::survey(1);
-    for row in &mut run.cases {
-        row.primary_mut().latency_ns.p99 = None;
-        row.primary_mut().latency_ns.max = Some(Figure::bare(f64::NAN));
-        row.primary_mut().setup_ns = Some(Figure::bare(f64::INFINITY));
-    }
-    let text = render(&run, &plain(100));
-    assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");
-}
-
-#[test]
-fn names_from_the_run_cannot_steer_the_terminal() {
-    let mut run = support::survey(1);
-    let case = Case::ping_pong("tcp\u{1b}]0;title\u{7}\nfake line");
-    run.cases[3].case = case.clone();
-    run.cases[3].label = case.label();
-    run.findings[0].summary = "a\u{1b}[2Jb".to_owned();
-    run.skipped[0].reason = "x\r\ny".to_owned();
-    let text = render(&run, &plain(80));
-    assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
 }
 
 #[test]

@@ -1,41 +1,19 @@
 //! Latency under load in the terminal, in the CSV table, in the JSON and on the page.
 
-use hairpin_model::{Document, Run};
+use hairpin_report::html;
 use hairpin_report::terminal::{render, render_brief};
-use hairpin_report::{csv_table, html};
-use hairpin_testing::contract;
 
-use crate::html::{assert_finite, assert_well_formed};
-use crate::shown::{assert_fits, count, plain};
+use crate::html::sound;
+use crate::shown::{Table, count, plain};
 use crate::support::under_load;
 
-fn runs() -> [Run; 2] {
-    [under_load::congestion(), under_load::two_cpus()]
-}
-
 #[test]
-fn loads_at_80_columns() {
-    insta::assert_snapshot!(render_brief(&under_load::congestion(), &plain(80)));
-}
-
-#[test]
-fn loads_at_100_columns() {
-    insta::assert_snapshot!(render_brief(&under_load::congestion(), &plain(100)));
-}
-
-#[test]
-fn all_of_loads_at_100_columns() {
-    insta::assert_snapshot!(render(&under_load::congestion(), &plain(100)));
-}
-
-#[test]
-fn loads_on_two_cpus_at_80_columns() {
-    insta::assert_snapshot!(render_brief(&under_load::two_cpus(), &plain(80)));
-}
-
-#[test]
-fn a_first_screen_has_at_most_45_lines_and_none_is_wider_than_asked() {
-    runs().iter().for_each(assert_fits);
+fn reviewed_texts() {
+    let run = under_load::congestion();
+    insta::assert_snapshot!("loads_at_80_columns", render_brief(&run, &plain(80)));
+    insta::assert_snapshot!("loads_at_100_columns", render_brief(&run, &plain(100)));
+    insta::assert_snapshot!("all_of_loads_at_100_columns", render(&run, &plain(100)));
+    insta::assert_snapshot!("loads_on_two_cpus_at_80_columns", render_brief(&under_load::two_cpus(), &plain(80)));
 }
 
 #[test]
@@ -59,33 +37,18 @@ fn words_that_all_loads_share_are_in_the_heading_only() {
 
 #[test]
 fn a_row_of_the_csv_table_has_every_phase() {
-    let text = csv_table::summary(&under_load::congestion());
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let titles = reader.headers().unwrap().clone();
-    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-    let cells = |row: usize, names: &[&str]| -> Vec<String> {
-        let place = |name: &&str| titles.iter().position(|title| title == *name).unwrap_or_else(|| panic!("{name}"));
-        names.iter().map(|name| rows[row][place(name)].to_owned()).collect()
-    };
+    let table = Table::of(&under_load::congestion());
     let names = ["load_beside_probe", "idle_p50_ns", "loaded_p50_ns", "added_p50_ns", "load_goodput_bytes_per_s"];
-    let cubic = cells(1, &names);
-    assert_eq!(cubic[..2], ["under tcp up 64 KiB congestion=cubic", "10300000"]);
-    assert_eq!(cubic[2..], [&cells(1, &["latency_p50_ns"])[0], "173300000", "1200000"]);
+    let [latency] = table.cells(1, ["latency_p50_ns"]);
+    let expected = ["under tcp up 64 KiB congestion=cubic", "10300000", latency, "173300000", "1200000"];
+    assert_eq!(table.cells(1, names), expected);
     let names = ["added_p50_ns_low", "added_p50_ns_high", "queue_p50_bytes", "queue_max_bytes", "recovered_after_ns"];
-    let figures: Vec<f64> = cells(1, &names).iter().map(|cell| cell.parse::<f64>().unwrap().round()).collect();
+    let figures = table.cells(1, names).map(|cell| cell.parse::<f64>().unwrap().round());
     assert_eq!(figures, [170_700_500.0, 175_899_500.0, 218_000.0, 261_600.0, 715_000_000.0]);
     let names = ["idle_lost_share", "loaded_lost_share", "recovering_lost_share", "load_goodput_bytes_per_s"];
-    assert_eq!(cells(3, &names), ["0", "0.01", "0", "2400000"]);
+    assert_eq!(table.cells(3, names), ["0", "0.01", "0", "2400000"]);
     let names = ["load_beside_probe", "load_goodput_bytes_per_s", "queue_p50_bytes", "responsiveness_rpm"];
-    assert_eq!(cells(0, &names), ["unloaded", "", "", ""]);
-}
-
-#[test]
-fn the_json_keeps_its_contract() {
-    for run in runs() {
-        let json = serde_json::from_str(&run.to_json()).expect("it is JSON");
-        assert_eq!(contract::faults(&json), [""; 0]);
-    }
+    assert_eq!(table.cells(0, names), ["unloaded", "", "", ""]);
 }
 
 fn section<'p>(page: &'p str, id: &str) -> &'p str {
@@ -95,9 +58,7 @@ fn section<'p>(page: &'p str, id: &str) -> &'p str {
 
 #[test]
 fn latency_goodput_and_queue_share_a_time_axis_with_the_phases() {
-    let page = html::render(&under_load::congestion());
-    assert_well_formed(&page);
-    assert_finite(&page);
+    let page = sound(&under_load::congestion());
     let charts = section(&page, "under-load");
     for title in
         ["Latency of the probe, mean in each 100\u{a0}ms", "Goodput of the load", "Queue that the load fills"]

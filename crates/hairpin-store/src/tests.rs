@@ -8,21 +8,27 @@ use std::process::Command;
 
 use hairpin_model::run::State;
 use hairpin_model::samples::{COLUMNS, Fate};
-use hairpin_model::{Capture, Column, Outcome, RoundRecord, RoundTrace, Run, Tool};
+use hairpin_model::{Capture, Column, RoundRecord, RoundTrace, Run, Tool};
 
 pub(super) mod fixtures;
 mod merging;
 mod several_flows;
 
-use self::fixtures::{by_flow, captured, record, run, samples, trace, trace_and_capture, traced};
+use self::fixtures::{captured, measured, of_main, record, run, samples, told, trace, traced};
 use super::error::MAKE;
 use super::{Listing, NotRemoved, RunFolder, StoreError, columns, folder, limits, write_named};
 
+/// A new run in a folder `run`.
+pub(super) fn begun(state: State) -> (tempfile::TempDir, RunFolder) {
+    let place = tempfile::tempdir().unwrap();
+    let store = RunFolder::create(&place.path().join("run")).unwrap();
+    store.write_run(&run_of_this_tool(state)).unwrap();
+    (place, store)
+}
+
 #[test]
 fn rounds_and_samples_are_read_back_as_they_were() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(folder.path()).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
+    let (_place, store) = begun(State::Complete);
     let originals = [samples(false), samples(true)];
     let mut records = Vec::new();
     for (number, samples) in originals.iter().enumerate() {
@@ -30,7 +36,7 @@ fn rounds_and_samples_are_read_back_as_they_were() {
         assert!(store.append(&mut record, &by_flow(samples), None).unwrap().is_empty());
         records.push(record);
     }
-    let (store, run) = RunFolder::open(folder.path()).unwrap();
+    let (store, run) = RunFolder::open(store.path()).unwrap();
     assert_eq!(run.rounds, records);
     let mut read = store.samples().unwrap();
     for (record, original) in records.iter().zip(&originals) {
@@ -84,25 +90,21 @@ fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
 
 #[test]
 fn a_killed_run_loses_at_most_the_line_in_flight() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(folder.path()).unwrap();
-    store.write_run(&run(State::Running)).unwrap();
+    let (_place, store) = begun(State::Running);
     let samples = samples(false);
-    store.append(&mut record(0, &samples), &by_flow(&samples), None).unwrap();
-    let path = folder.path().join("rounds.jsonl");
+    store.append(&mut record(0, &samples), &of_main(&samples), None).unwrap();
+    let path = store.path().join("rounds.jsonl");
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
-    let (_, run) = RunFolder::open(folder.path()).unwrap();
+    let (_, run) = RunFolder::open(store.path()).unwrap();
     assert_eq!(run.rounds.len(), 1);
 }
 
 #[test]
 fn damage_in_a_complete_run_is_an_error_that_names_the_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(folder.path()).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
-    fs::write(folder.path().join("rounds.jsonl"), "{}\n").unwrap();
-    let error = RunFolder::open(folder.path()).unwrap_err();
+    let (_place, store) = begun(State::Complete);
+    fs::write(store.path().join("rounds.jsonl"), "{}\n").unwrap();
+    let error = RunFolder::open(store.path()).unwrap_err();
     assert!(error.to_string().contains("line 1"), "{error}");
 }
 
@@ -130,31 +132,26 @@ fn only_a_new_run_can_go_elsewhere() {
         let source = io::ErrorKind::ReadOnlyFilesystem.into();
         StoreError::File { operation, path: "run".into(), source }.to_string()
     };
-    assert!(message(MAKE).contains("with --out"), "{}", message(MAKE));
-    assert!(
-        message("write").ends_with("(hint: use a copy of the run that you can read and write)"),
-        "{}",
-        message("write")
-    );
+    assert!(told(MAKE).contains("with --out"), "{}", told(MAKE));
+    let other = told("write");
+    assert!(other.ends_with("(hint: use a copy of the run that you can read and write)"), "{other}");
 }
 
 #[test]
 fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(folder.path()).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
+    let (_place, store) = begun(State::Complete);
     let samples = samples(false);
     let mut plain = record(0, &samples);
-    store.append(&mut plain, &by_flow(&samples), None).unwrap();
-    assert!(!folder.path().join("traces").exists() && !folder.path().join("captures").exists());
+    store.append(&mut plain, &of_main(&samples), None).unwrap();
+    assert!(!store.path().join("traces").exists() && !store.path().join("captures").exists());
 
     let mut with_capture = traced(1, &samples);
     let left_out =
         store.append(&mut with_capture, &by_flow(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
     assert!(left_out.is_empty(), "{left_out:?}");
     let saved = captured("captures/round-000001.pcapng", 9);
-    assert_eq!(trace_and_capture(&with_capture), (Some("traces/round-000001.json"), &saved));
-    assert_eq!(fs::read(folder.path().join("captures/round-000001.pcapng")).unwrap(), b"packets");
+    assert_eq!(told(&with_capture), (Some("traces/round-000001.json"), &saved));
+    assert_eq!(fs::read(store.path().join("captures/round-000001.pcapng")).unwrap(), b"packets");
 
     let skipped = Capture::Skipped { reason: "no privilege".to_owned() };
     let mut without_capture = traced(2, &samples);
@@ -162,26 +159,24 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
     store.append(&mut without_capture, &by_flow(&samples), Some(evidence)).unwrap();
     assert_eq!(trace_and_capture(&without_capture), (Some("traces/round-000002.json"), &skipped));
 
-    let (store, run) = RunFolder::open(folder.path()).unwrap();
+    let (store, run) = RunFolder::open(store.path()).unwrap();
     assert_eq!(run.rounds, [plain, with_capture, without_capture]);
     assert_eq!(store.trace_of(&run.rounds[0]).unwrap(), None);
     assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), Some(RoundTrace { capture: saved, ..trace() }));
     assert_eq!(store.trace_of(&run.rounds[2]).unwrap(), Some(RoundTrace { capture: skipped, ..trace() }));
 
-    fs::write(folder.path().join("traces/round-000001.json"), "{").unwrap();
+    fs::write(store.path().join("traces/round-000001.json"), "{").unwrap();
     assert!(matches!(store.trace_of(&run.rounds[1]), Err(StoreError::Damaged { .. })));
-    fs::remove_file(folder.path().join("traces/round-000001.json")).unwrap();
+    fs::remove_file(store.path().join("traces/round-000001.json")).unwrap();
     let error = store.trace_of(&run.rounds[1]).unwrap_err().to_string();
     assert!(error.contains("traces/round-000001.json: No such file or directory"), "{error}");
 }
 
 #[test]
 fn a_capture_that_cannot_be_saved_loses_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(folder.path()).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
+    let (_place, store) = begun(State::Complete);
     let samples = samples(false);
-    let in_the_way = |file: &str| fs::write(folder.path().join(file), "a file where the folder should be").unwrap();
+    let in_the_way = |file: &str| fs::write(store.path().join(file), "a file where the folder should be").unwrap();
     let mut records = [traced(0, &samples), traced(1, &samples)];
     in_the_way("captures");
     let left_out = store.append(&mut records[0], &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
@@ -191,20 +186,20 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     let skipped = Capture::Skipped { reason: cause };
     assert_eq!(trace_and_capture(&records[0]), (Some("traces/round-000000.json"), &skipped));
 
-    fs::remove_dir_all(folder.path().join("traces")).unwrap();
+    fs::remove_dir_all(store.path().join("traces")).unwrap();
     in_the_way("traces");
     let left_out = store.append(&mut records[1], &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
-    assert_eq!(trace_and_capture(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
-    fs::remove_file(folder.path().join("captures")).unwrap();
+    assert_eq!(told(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
+    fs::remove_file(store.path().join("captures")).unwrap();
 
-    let (store, run) = RunFolder::open(folder.path()).unwrap();
+    let (store, run) = RunFolder::open(store.path()).unwrap();
     assert_eq!(run.rounds, records);
     assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), None);
     let mut rows = store.rows();
     let mut rows = |record: &RoundRecord| rows(record, record.order.case.primary()).unwrap().kept();
     assert_eq!([rows(&records[0]), rows(&records[1])], [4, 4], "the samples are there");
-    assert!(!folder.path().join("captures").exists(), "and nothing half written, nor an empty folder");
+    assert!(!store.path().join("captures").exists(), "and nothing half written, nor an empty folder");
 }
 
 #[test]
@@ -244,9 +239,7 @@ fn devices_that_the_user_names_are_written_to_directly() {
 }
 
 fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
-    let place = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(&place.path().join("run")).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
+    let (place, store) = begun(State::Complete);
     let samples = samples(false);
     let mut record = traced(0, &samples);
     store.append(&mut record, &by_flow(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
@@ -278,7 +271,7 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
     let absolute = outside.display().to_string();
     for name in ["../outside", &absolute, "samples/link.parquet", "up/outside", "samples", "/dev/zero", "x\ny\u{1b}"]
     {
-        let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
+        let measured = measured(&mut record);
         measured.primary_mut().samples_file = Some(name.to_owned());
         measured.trace_file = Some(name.to_owned());
         let errors = [
@@ -299,16 +292,13 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
 #[test]
 fn the_stated_number_of_samples_limits_what_is_read() {
     let (_place, store, mut record) = saved();
-    let set_kept = |record: &mut RoundRecord, kept| {
-        let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-        measured.primary_mut().samples_kept = kept;
-    };
-    set_kept(&mut record, 5);
-    let error = store.rows()(&record, record.order.case.primary()).unwrap_err().to_string();
-    assert!(error.contains("the row count differs from rounds.jsonl"), "{error}");
-    set_kept(&mut record, limits::MAX_RUN_SAMPLES + 1);
-    let error = store.rows()(&record, record.order.case.primary()).unwrap_err().to_string();
-    assert!(error.contains("more than 40000000 samples"), "{error}");
+    for (kept, why) in
+        [(5, "the row count differs from rounds.jsonl"), (limits::SAMPLES_OF_A_RUN + 1, "more than 40000000 samples")]
+    {
+        measured(&mut record).primary_mut().samples_kept = kept;
+        let error = store.rows()(&record, record.order.case.primary()).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
 }
 
 #[test]
@@ -341,10 +331,8 @@ fn run_of_this_tool(state: State) -> Run {
 
 #[test]
 fn a_run_that_has_changed_or_is_being_written_is_not_removed() {
-    let place = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(&place.path().join("run")).unwrap();
+    let (place, store) = begun(State::Complete);
     let mut run = run_of_this_tool(State::Complete);
-    store.write_run(&run).unwrap();
     let listing = Listing::read(place.path()).unwrap();
     assert!(listing.runs[0].is_being_written);
     assert!(matches!(listing.remove(&listing.runs[0]), Err(NotRemoved::BeingWritten)));

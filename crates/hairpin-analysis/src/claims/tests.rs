@@ -50,7 +50,12 @@ fn claim(published: &Json, rule: &Json) -> Claim {
 }
 
 fn judged(run: &Run, published: &Json, rule: &Json) -> JudgedClaim {
-    judge(&claim(published, rule), "X", &BTreeMap::from([("r".to_owned(), Ok(run))]))
+    judge_on(&claim(published, rule), run)
+}
+
+/// The claim judged on the run `r`.
+fn judge_on(claim: &Claim, run: &Run) -> JudgedClaim {
+    judge(claim, "X", &BTreeMap::from([("r".to_owned(), Ok(run))]))
 }
 
 fn verdict(run: &Run, published: &Json, rule: &Json) -> Verdict {
@@ -362,9 +367,8 @@ fn the_kept_data_of_a_run_is_described() {
 
 #[test]
 fn a_maximum_beyond_a_bound_needs_no_interval() {
-    let mut fixture = Fixture::new();
-    fixture.rounds_of(&Case::ping_pong("tcp"), &[50 * US, 50 * US, 50 * US, 2 * MS, 50 * US, 50 * US]);
-    let run = fixture.run();
+    let latencies = [50 * US, 50 * US, 50 * US, 2 * MS, 50 * US, 50 * US];
+    let run = Fixture::of(&[(&Case::ping_pong("tcp"), &latencies)]).run();
     let rule = json!({"kind": "at-least", "of": {"figure": "max", "case": case("tcp")}});
     for (ms, expected) in [(1.0, Verdict::Holds), (1.99, Verdict::Holds), (2.1, Verdict::DoesNotHold)] {
         let judgement = judged(&run, &json!({"value": ms, "unit": "ms"}), &rule).judgement;
@@ -375,8 +379,7 @@ fn a_maximum_beyond_a_bound_needs_no_interval() {
 
 #[test]
 fn requests_in_flight_follow_from_rate_and_latency() {
-    let mut fixture = Fixture::new();
-    fixture.rounds_of(&Case::ping_pong("tcp"), &[MS; 8]);
+    let mut fixture = Fixture::of(&[(&Case::ping_pong("tcp"), &[MS; 8])]);
     // Four requests leave together; their answers arrive 1 ms later.
     fixture
         .rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.primary_mut().figures.rate_per_s *= 4.0);
@@ -392,17 +395,14 @@ fn requests_in_flight_follow_from_rate_and_latency() {
 }
 
 #[test]
-fn losses_and_rates_use_the_ledger_and_the_scheduled_time() {
-    let mut fixture = Fixture::new();
+fn losses_and_rates_are_from_the_ledger_over_the_scheduled_time() {
     let case = at_rate(Case::ping_pong("udp").with(|changed| changed.primary_mut().load.set_sizes(1400, 4)), 1000.0);
-    for block in 0..8 {
-        fixture.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
-            let ledger = &mut measured.primary_mut().ledger;
-            (ledger.sent, ledger.received, ledger.late) = (1000, 700, 100);
-            // The last answers arrive after the scheduled end.
-            measured.duration_ns = 2_000 * MS;
-        });
-    }
+    let fixture = Fixture::alike_with(8, &case, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
+        let ledger = &mut measured.primary_mut().ledger;
+        (ledger.sent, ledger.received, ledger.late) = (1000, 700, 100);
+        // The last answers arrive after the scheduled end.
+        measured.duration_ns = 2_000 * MS;
+    });
     let run = fixture.run();
     let value = |figure: &str, unit: &str| {
         let of = json!({"figure": figure, "case": {"transport": "udp", "rate_per_s": 1000}});
@@ -464,17 +464,16 @@ fn a_run_that_could_not_be_made_says_why() {
     let mut ended = run();
     ended.state = State::Interrupted;
     ended.cases.clear();
-    let judgement = judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&ended))])).judgement;
+    let judgement = judge_on(&claim, &ended).judgement;
     assert_eq!(judgement.reason, Some(Reason::Ended { case: None }));
 }
 
 #[test]
 fn a_selection_of_two_cases_is_an_error() {
-    let mut fixture = Fixture::new();
-    fixture.rounds_of(&Case::ping_pong("tcp"), &[US; 8]);
-    fixture.rounds_of(&Case::ping_pong("tcp").with(|changed| changed.ends.waiting = Waiting::Spin), &[US; 8]);
+    let spinning = Case::ping_pong("tcp").with(|changed| changed.ends.waiting = Waiting::Spin);
+    let run = Fixture::of(&[(&Case::ping_pong("tcp"), &[US; 8]), (&spinning, &[US; 8])]).run();
     let rule = json!({"kind": "at-most", "of": p50("tcp")});
-    let judgement = judged(&fixture.run(), &json!({"value": 1, "unit": "ms"}), &rule).judgement;
+    let judgement = judged(&run, &json!({"value": 1, "unit": "ms"}), &rule).judgement;
     assert_eq!(judgement.verdict, Some(Verdict::CannotRun));
     let cases = ["tcp block same-cpu", "tcp spin same-cpu"].map(str::to_owned).to_vec();
     assert_eq!(judgement.reason, Some(Reason::SeveralCases { cases }));
@@ -483,14 +482,13 @@ fn a_selection_of_two_cases_is_an_error() {
 #[test]
 fn a_substitute_is_reported_and_may_leave_a_claim_undecided() {
     let run = run();
-    let runs = BTreeMap::from([("r".to_owned(), Ok(&run))]);
     let mut claim =
         claim(&json!({"value": 0.1, "unit": "ms"}), &json!({"kind": "within", "factor": 2, "of": p50("tcp")}));
     let mut change = |stand_in: Option<&str>, undecided: Option<&str>| {
         if let hairpin_model::claim::TestMethod::Test(test) = &mut claim.rows[0].means {
             (test.stand_in, test.undecided) = (stand_in.map(str::to_owned), undecided.map(str::to_owned));
         }
-        judge(&claim, "X", &runs)
+        judge_on(&claim, &run)
     };
     let told = change(Some("a server that sleeps"), None);
     assert_eq!((told.judgement.verdict, told.coverage), (Some(Verdict::Holds), Coverage::Covered));
@@ -543,9 +541,8 @@ fn a_figure_has_units_that_fit() {
     assert!(fits_unit(&of(p50("tcp")), "ms") && !fits_unit(&of(p50("tcp")), "bytes/ms"));
     let ratio = json!({"figure": "p50", "case": case("tcp"), "against": case("udp")});
     assert!(fits_unit(&of(ratio.clone()), "x") && !fits_unit(&of(ratio), "ms"));
-    let mut fixture = Fixture::new();
-    fixture.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &[US; 10]));
+    let run = Fixture::alike(1, &Case::ping_pong("tcp"), &back_to_back(&[], &[US; 10])).run();
     let rate = json!({"kind": "at-least", "of": {"figure": "rate", "case": case("tcp")}});
-    let judgement = judged(&fixture.run(), &json!({"value": 1, "unit": "msg/s"}), &rate).judgement;
+    let judgement = judged(&run, &json!({"value": 1, "unit": "msg/s"}), &rate).judgement;
     assert!((judgement.measured.unwrap().value - 1e6).abs() < 2e5, "{judgement:?}");
 }

@@ -103,12 +103,14 @@ mod tests {
     use crate::fixture::Fixture;
     use crate::statistics::interval::{Estimate, Over};
 
+    fn run(latencies: &[u64]) -> Run {
+        Fixture::of(&[(&Case::ping_pong("tcp"), latencies)]).run()
+    }
+
     #[test]
     fn each_invalid_side_is_marked() {
-        let run = |valid: bool, measured: bool| {
-            let mut fixture = Fixture::new();
-            fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
-            let mut run: Run = fixture.run();
+        let of = |valid: bool, measured: bool| {
+            let mut run = run(&[10_000; 6]);
             run.cases[0].valid = valid;
             run.cases[0].primary_mut().latency_ns.p50 = run.cases[0].primary().latency_ns.p50.filter(|_| measured);
             run
@@ -118,7 +120,7 @@ mod tests {
             let outcome = budget.check(&compare_runs(&[one], &[other])).remove(0);
             (outcome.baseline_usable, outcome.candidate_usable, outcome.kept)
         };
-        let (fine, spoiled, none) = (run(true, true), run(false, true), run(true, false));
+        let (fine, spoiled, none) = (of(true, true), of(false, true), of(true, false));
         assert_eq!(checked(&fine, &fine), (true, true, Some(true)));
         assert_eq!(checked(&spoiled, &fine), (false, true, Some(false)));
         assert_eq!(checked(&fine, &spoiled), (true, false, Some(false)));
@@ -128,16 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_removed_by_the_correction_does_not_exceed_the_budget() {
-        let run = |latencies: &[u64]| {
-            let mut fixture = Fixture::new();
-            fixture.rounds_of(&Case::ping_pong("tcp"), latencies);
-            fixture.run()
-        };
-        let (before, after) = (
-            run(&[10_000, 10_010, 9_990, 10_000, 10_005, 9_995]),
-            run(&[12_000, 12_010, 11_990, 12_000, 12_005, 11_995]),
-        );
+    fn a_difference_removed_by_the_correction_breaks_no_budget() {
+        let before = run(&[10_000, 10_010, 9_990, 10_000, 10_005, 9_995]);
+        let after = run(&[12_000, 12_010, 11_990, 12_000, 12_005, 11_995]);
         let mut compared = compare_runs(&[&before], &[&after]);
         let kept = |compared: &RunComparison, budget: &str| budget.parse::<Budget>().unwrap().check(compared)[0].kept;
         assert_eq!(kept(&compared, "p50=+5%"), Some(false));

@@ -158,13 +158,10 @@ mod tests {
 
     fn compared(baseline: &[u64], candidate: &[u64]) -> Comparison {
         let case = Case::ping_pong("tcp");
-        let mut fixture = Fixture::new();
-        fixture.rounds_of(&case, baseline);
-        fixture.rounds_of(&case.with(|changed| changed.replicate = 1), candidate);
-        let all = fixture.run().comparisons;
-        assert_eq!(all.len(), 1);
-        assert_eq!(all[0].role, Role::AgainstItself);
-        all.into_iter().next().unwrap()
+        let again = case.clone().with(|changed| changed.replicate = 1);
+        let mut all = Fixture::of(&[(&case, baseline), (&again, candidate)]).run().comparisons;
+        assert_eq!((all.len(), all[0].role), (1, Role::AgainstItself));
+        all.remove(0)
     }
 
     #[test]
@@ -201,15 +198,12 @@ mod tests {
     #[test]
     fn rounds_without_partners_are_compared_unpaired() {
         let case = Case::ping_pong("tcp");
+        let again = case.clone().with(|changed| changed.replicate = 1);
         let mut fixture = Fixture::new();
         for block in 0..8 {
             let jitter = u64::from(block) * 20;
             fixture.round(&case, block, &back_to_back(&[], &[10_000 + jitter; 50]));
-            fixture.round(
-                &case.clone().with(|changed| changed.replicate = 1),
-                block + 100,
-                &back_to_back(&[], &[12_000 + jitter; 50]),
-            );
+            fixture.round(&again, block + 100, &back_to_back(&[], &[12_000 + jitter; 50]));
         }
         let comparison = fixture.run().comparisons.remove(0);
         assert_eq!((comparison.verdict, comparison.blocks), (Verdict::Slower, 0));
@@ -239,10 +233,8 @@ mod tests {
 
     #[test]
     fn a_ladder_is_ordered_from_fast_to_slow_and_has_no_invalid_cases() {
-        let mut fixture = Fixture::new();
-        fixture.rounds_of(&Case::ping_pong("tcp"), &[13_000; 6]);
-        fixture.rounds_of(&Case::ping_pong("pipe"), &[5_000; 6]);
-        fixture.rounds_of(&Case::ping_pong("udp"), &[10_000; 6]);
+        let [tcp, pipe, udp] = ["tcp", "pipe", "udp"].map(Case::ping_pong);
+        let mut fixture = Fixture::of(&[(&tcp, &[13_000; 6]), (&pipe, &[5_000; 6]), (&udp, &[10_000; 6])]);
         fixture.failed(&Case::ping_pong("icmp"), 0, "no permission");
         let run = fixture.run();
         let name = |id: &str| run.case(id).unwrap().case.primary().transport.clone();

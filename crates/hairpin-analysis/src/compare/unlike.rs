@@ -7,7 +7,7 @@ use hairpin_model::{CaseSummary, Extent, LinkEnds, LinkSummary, Path, Run, Unlik
 use serde::Serialize;
 
 use super::choices::Subject;
-use super::keys::{Key, Keys, differing_choices};
+use super::keys::{Keys, why_none_in_common};
 
 words! {
     pub enum DifferenceKind: "difference" {
@@ -54,7 +54,8 @@ pub fn side_in_own_namespaces(baselines: &[&Run], candidates: &[&Run]) -> Option
 /// differ between any two runs.
 pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let keys = Keys::of(&[baseline], &[candidate]);
-    let [ours, theirs] = [baseline, candidate].map(|run| cases_by_key(run, &keys));
+    let [ours, theirs] = [baseline, candidate]
+        .map(|run| run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect::<BTreeMap<_, _>>());
     let in_common = [(baseline, &ours, &theirs), (candidate, &theirs, &ours)];
     let sides = in_common.map(|(run, own, other)| {
         let common = own.iter().filter(|(key, _)| other.contains_key(*key)).map(|(_, id)| *id);
@@ -88,13 +89,8 @@ fn have_equal_knobs(baseline: &Run, candidate: &Run) -> bool {
     baseline.plan.experiment == candidate.plan.experiment && asked(baseline) == asked(candidate)
 }
 
-/// Returns the ids of the cases by the key that matches them to the other run.
-fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<Key, &'r str> {
-    run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect()
-}
-
-/// Returns the properties of a run that could affect the figures of the cases `in_common`.
-fn properties(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind, String), String> {
+/// The properties of a run that could affect the figures of the cases `in_common`.
+fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind, String), String> {
     let environment = run.environment();
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let numbers = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
@@ -209,8 +205,6 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{LateBoundsNs, PacketCounts};
-
     use hairpin_model::Case;
 
     use super::*;
@@ -301,7 +295,7 @@ mod tests {
         let replayed = |digest: &str| {
             let mut run = one.clone();
             let traces = BTreeMap::from([("a.trace".to_owned(), digest.to_owned())]);
-            run.cases[0].path.relay = Some(LinkSummary { traces, ..carried() });
+            run.cases[0].path.relay = Some(LinkSummary { traces, ..LinkSummary::default() });
             run
         };
         assert_eq!(unlike(&replayed("1f"), &replayed("1f")), []);
@@ -309,26 +303,11 @@ mod tests {
         assert_eq!(differences[0].candidate, "bridged-vm (delay=2ms), a.trace of digest 2e");
     }
 
-    fn carried() -> LinkSummary {
-        LinkSummary {
-            seed: 7,
-            lateness_ns: None,
-            late_bounds_ns: LateBoundsNs::default(),
-            packets: PacketCounts::default(),
-            traces: BTreeMap::new(),
-            ends: None,
-            rounds_left_out: Vec::new(),
-            left_out: Vec::new(),
-            relay_cpu_ns_per_packet: None,
-            shown: None,
-        }
-    }
-
     #[test]
     fn different_settings_at_the_ends_of_links_are_a_difference() {
         let with = |ends: Option<LinkEnds>| {
             let mut run = run("tcp");
-            run.cases[0].path.relay = Some(LinkSummary { ends, ..carried() });
+            run.cases[0].path.relay = Some(LinkSummary { ends, ..LinkSummary::default() });
             run
         };
         let cubic = LinkEnds { congestion_control: "cubic".to_owned(), ..LinkEnds::default() };

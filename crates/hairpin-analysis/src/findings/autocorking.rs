@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::traces::{self, MS, switches};
-    use crate::fixture::{Fixture, small_writes, traced_rounds, value};
+    use crate::fixture::{found_traced, repeated, small_writes, value};
 
     fn counted(mut trace: RoundTrace, times: f64) -> RoundTrace {
         trace.client.before = vec![Fact::number(fact_names::AUTOCORKING, 5.0)];
@@ -87,16 +87,12 @@ mod tests {
     }
 
     fn found(trace: &RoundTrace, options: (&str, &str)) -> Vec<Finding> {
-        let mut fixture = Fixture::new();
-        let options = switches(options.0, options.1);
-        traced_rounds(&mut fixture, &small_writes("nodelay"), MS, trace, &options);
-        fixture.findings("autocorking")
+        found_traced(CARD.code, &small_writes("nodelay"), MS, trace, &switches(options.0, options.1))
     }
 
     /// The kernel settings that the counter-experiment compares.
     fn compared(found: &[Finding]) -> Vec<String> {
-        let cases = &found[0].counter_experiment.as_ref().unwrap().repeat.cases;
-        cases.iter().map(|case| case.sysctls.to_string()).collect()
+        repeated(&found[0]).iter().map(|case| case.sysctls.to_string()).collect()
     }
 
     #[test]
@@ -106,24 +102,21 @@ mod tests {
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
         let counts = [keys::WRITES, keys::SEGMENTS, keys::AUTOCORKED].map(|key| value(&found[0], key));
         assert_eq!(counts, [100.0, 1.0, 12.0]);
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        assert!(experiment.repeat.cases.iter().all(|case| case.primary().load.exchange().is_some()));
+        assert!(repeated(&found[0]).iter().all(|case| case.primary().load.exchange().is_some()));
         assert_eq!(compared(&found), ["net.ipv4.tcp_autocorking=0", "net.ipv4.tcp_autocorking=1"]);
-        assert_eq!(experiment.pair, None);
+        assert_eq!(found[0].counter_experiment.as_ref().unwrap().pair, None);
     }
 
     #[test]
     fn over_a_link_and_with_other_settings_the_check_has_both_values() {
-        let mut fixture = Fixture::new();
         let asked = "net.ipv4.tcp_sack=0".parse::<Sysctls>().unwrap().with(AUTOCORKING, "1").unwrap();
         let case = over("delay=2ms", small_writes("nodelay")).with(|changed| changed.sysctls = asked);
-        traced_rounds(&mut fixture, &case, MS, &counted(traces::more(0), 12.0), &switches("on", "off"));
-        let found = fixture.findings("autocorking");
+        let trace = counted(traces::more(0), 12.0);
+        let found = found_traced(CARD.code, &case, MS, &trace, &switches("on", "off"));
         let told =
             ["net.ipv4.tcp_autocorking=0 net.ipv4.tcp_sack=0", "net.ipv4.tcp_autocorking=1 net.ipv4.tcp_sack=0"];
         assert_eq!(compared(&found), told);
-        let cases = &found[0].counter_experiment.as_ref().unwrap().repeat.cases;
-        assert!(cases.iter().all(|case| case.path.link == "delay=2ms"), "{cases:?}");
+        assert!(repeated(&found[0]).iter().all(|case| case.path.link == "delay=2ms"), "{found:?}");
     }
 
     #[test]

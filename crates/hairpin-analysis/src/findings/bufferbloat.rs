@@ -232,9 +232,13 @@ mod tests {
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::under_load::{Beside, probed, probed_over_link};
-    use crate::fixture::{Fixture, value};
+    use crate::fixture::{Fixture, pair, value};
 
     const MS: u64 = 1_000_000;
+
+    fn codel() -> Case {
+        over("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms", probed(&[Direction::Up]))
+    }
 
     fn found_in(case: &Case, beside: Beside) -> Vec<Finding> {
         let mut fixture = Fixture::new();
@@ -264,10 +268,7 @@ mod tests {
     #[test]
     fn the_check_is_codel_on_the_same_link() {
         let found = found(Beside::latencies(10 * MS, 184 * MS).queued(212_500));
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        let [own, changed] = experiment.pair.as_deref().unwrap();
-        assert_eq!(*own, probed_over_link());
-        assert_eq!(*changed, over("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms", probed(&[Direction::Up])));
+        assert_eq!(pair(&found[0]), [probed_over_link(), codel()]);
     }
 
     #[test]
@@ -295,8 +296,8 @@ mod tests {
             fixture.findings("bufferbloat")
         };
         assert_eq!(found(59 * MS), []);
-        // CoDel in the unloaded queue of the other direction would change nothing.
-        let [own, limited] = *found(61 * MS).remove(0).counter_experiment.unwrap().pair.unwrap();
+        // CoDel in the queue of the unloaded way back would change nothing.
+        let [own, limited] = pair(&found(61 * MS)[0]);
         assert_eq!(own, probed_over_link());
         assert_eq!(limited.flows[1].load.rate_per_s(), Some(9.12e6 / 8.0 / 1400.0));
     }
@@ -304,11 +305,10 @@ mod tests {
     #[test]
     fn among_several_cases_a_checked_case_is_reported() {
         let mut fixture = Fixture::new();
-        let codel = over("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms", probed(&[Direction::Up]));
         let worse = probed_over_link().with(|case| case.primary_mut().load.set_sizes(100, 100));
         fixture.all_beside(&worse, Beside::latencies(10 * MS, 210 * MS).queued(250_000));
         fixture.all_beside(&probed_over_link(), Beside::latencies(10 * MS, 184 * MS).queued(212_500));
-        fixture.all_beside(&codel, Beside::latencies(10 * MS, 15 * MS).queued(6_000));
+        fixture.all_beside(&codel(), Beside::latencies(10 * MS, 15 * MS).queued(6_000));
         let found = fixture.findings("bufferbloat").remove(0);
         assert_eq!(found.cases, [probed_over_link().id(), worse.id()]);
         assert_eq!(found.proved.unwrap().verdict, "confirmed");
@@ -362,8 +362,7 @@ mod tests {
         assert_eq!(value(&found[0], keys::IN_FLIGHT_BYTES), 237_500.0);
         assert_eq!(found[0].figure(keys::QUEUE_BYTES), None);
         // 95 % of 1.2 MB/s are 9.12 Mbit/s.
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        let limited = &experiment.pair.as_ref().unwrap()[1].flows[1].load;
+        let limited = &pair(&found[0])[1].flows[1].load;
         assert_eq!((limited.size_bytes(), limited.rate_per_s()), (1400, Some(9.12e6 / 8.0 / 1400.0)));
     }
 
@@ -385,11 +384,10 @@ mod tests {
     fn codel_confirms_the_finding_if_it_shortens_the_latency_and_otherwise_refutes_it() {
         let verdict = |with_codel_ns: u64, blocks: u32| {
             let mut fixture = Fixture::new();
-            let codel = over("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms", probed(&[Direction::Up]));
             for block in 0..blocks {
                 fixture.beside(&probed_over_link(), block, Beside::latencies(10 * MS, 184 * MS).queued(212_500));
                 let short = Beside::latencies(10 * MS, with_codel_ns).queued(6_000);
-                fixture.beside(&codel, block, short);
+                fixture.beside(&codel(), block, short);
             }
             let found = fixture.findings("bufferbloat").remove(0);
             (found.proved.unwrap().verdict, found.severity)

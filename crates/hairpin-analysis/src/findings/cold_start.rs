@@ -95,19 +95,19 @@ fn warm_up(run: &Run, id: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::Case;
+    use hairpin_model::{Case, Samples};
 
     use super::*;
     use crate::fixture::{Fixture, back_to_back, value};
 
     /// Findings in six rounds after this warm-up, in which messages of the first tenth take `early` ns.
     fn found(warm_up: &[u64], early: u64) -> Vec<Finding> {
-        let mut fixture = Fixture::new();
         let measured = [[early; 10].as_slice(), &[10_000; 90]].concat();
-        for block in 0..6 {
-            fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(warm_up, &measured));
-        }
-        fixture.findings("cold-start")
+        found_in(6, &back_to_back(warm_up, &measured))
+    }
+
+    fn found_in(blocks: u32, samples: &Samples) -> Vec<Finding> {
+        Fixture::alike(blocks, &Case::ping_pong("tcp"), samples).findings("cold-start")
     }
 
     #[test]
@@ -127,26 +127,18 @@ mod tests {
 
     /// The first tenth is slow in most rounds, but another tenth is slower: the path or the machine varies.
     #[test]
-    fn varying_tenths_are_not_a_cold_start() {
-        let mut fixture = Fixture::new();
+    fn varying_tenths_are_no_cold_start() {
         let measured = [[15_000; 10].as_slice(), &[10_000; 20], &[16_000; 10], &[10_000; 60]].concat();
-        (0..6).for_each(|block| fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &measured)));
-        assert_eq!(fixture.findings("cold-start"), []);
-        let mut few = Fixture::new();
+        assert_eq!(found_in(6, &back_to_back(&[], &measured)), []);
         let cold = [[15_000; 10].as_slice(), &[10_000; 90]].concat();
-        (0..2).for_each(|block| few.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &cold)));
-        assert_eq!(few.findings("cold-start"), [], "two rounds are chance");
-    }
-
-    /// Messages of the warm-up are not in the figures and cannot explain them.
-    #[test]
-    fn a_slow_first_message_in_the_warm_up_is_not_a_cold_start() {
-        assert_eq!(found(&[[900_000; 1].as_slice(), &[50_000; 19]].concat(), 10_000), []);
+        assert_eq!(found_in(2, &back_to_back(&[], &cold)), [], "two rounds are chance");
     }
 
     #[test]
-    fn steady_connections_and_quick_starts_are_not_a_cold_start() {
+    fn a_steady_or_quick_start_and_a_slow_warm_up_are_no_cold_start() {
         assert_eq!(found(&[10_000; 20], 10_000), []);
         assert_eq!(found(&[5_000; 20], 5_000), []);
+        // Messages of the warm-up are not in the figures and explain none of them.
+        assert_eq!(found(&[[900_000; 1].as_slice(), &[50_000; 19]].concat(), 10_000), []);
     }
 }

@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::over;
-    use crate::fixture::{Fixture, granted, one_way_losses, shows};
+    use crate::fixture::{Fixture, granted, one_way_losses, repeated, shows, verdict};
 
     fn case(size: u64, options: &str) -> Case {
         let options = Options::parse(options).unwrap();
@@ -192,7 +192,7 @@ mod tests {
         let found = fixture.findings("congestion-control");
         assert_eq!((found.len(), found[0].severity, &found[0].proved), (1, Severity::Note, &None));
         let cases = [case(65_536, "nodelay=on,congestion=bbr"), case(65_536, "nodelay=on,congestion=cubic")];
-        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, cases);
+        assert_eq!(repeated(&found[0]), cases);
     }
 
     #[test]
@@ -225,12 +225,17 @@ mod tests {
         assert!((found[0].share - 0.6).abs() < 1e-9, "{}", found[0].share);
     }
 
-    #[test]
-    fn the_other_congestion_control_confirms_the_cause() {
+    /// Findings on a case of 100 us, which takes this time with the other congestion control.
+    fn found_beside(cubic_ns: u64) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(65_536, ""), "bbr", 100_000);
-        measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);
-        let found = fixture.findings("congestion-control");
+        measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", cubic_ns);
+        fixture.findings("congestion-control")
+    }
+
+    #[test]
+    fn the_other_congestion_control_proves_it() {
+        let found = found_beside(40_000);
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 1));
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "confirmed");
@@ -240,12 +245,8 @@ mod tests {
 
     #[test]
     fn no_difference_is_a_note_that_says_so() {
-        let mut fixture = Fixture::new();
-        measure(&mut fixture, &case(65_536, ""), "bbr", 100_000);
-        measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 100_000);
-        let found = fixture.findings("congestion-control");
-        assert_eq!(found[0].severity, Severity::Note);
-        assert_eq!(found[0].proved.as_ref().unwrap().verdict, "cannot-tell");
+        let found = found_beside(100_000);
+        assert_eq!((found[0].severity, verdict(&found[0])), (Severity::Note, "cannot-tell"));
     }
 
     #[test]

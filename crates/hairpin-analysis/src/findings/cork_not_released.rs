@@ -73,7 +73,7 @@ fn is_timer_hold(_: &TracedExchange, wait: &Wait) -> bool {
 mod tests {
     use super::*;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
-    use crate::fixture::{Fixture, evidence_rounds, shows, small_writes, traced_rounds, value};
+    use crate::fixture::{Fixture, evidence_rounds, pair, shows, small_writes, traced_rounds, value, verdict};
 
     const CODE: &str = "cork-not-released";
 
@@ -86,14 +86,13 @@ mod tests {
             traced_rounds(&mut fixture, &released, 180 * US, &traces::cork(), &switches("off", "off"));
             let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-            assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
+            assert_eq!(verdict(&found[0]), "confirmed");
             assert_eq!(found[0].cases, [forgotten.id()]);
             assert!(found[0].share > 0.99 && shows(&found[0], keys::HELD, 207e6), "{found:?}");
             let often = [keys::SEEN, keys::TRACED].map(|key| value(&found[0], key));
             assert!(often == [18.0, 18.0] && value(&found[0], keys::SHARE_OF_SEEN) > 0.995, "{found:?}");
             assert_eq!(found[0].proved.as_ref().unwrap().kind, RELEASE_CORK);
-            let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
-            assert_eq!(pair.as_deref(), Some(&[forgotten, released]));
+            assert_eq!(pair(&found[0]), [forgotten, released]);
         }
     }
 

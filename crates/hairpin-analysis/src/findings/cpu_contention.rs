@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::under_load::{Beside, probed};
-    use crate::fixture::{Fixture, shows};
+    use crate::fixture::{Fixture, pair, shows};
 
     const US: u64 = 1_000;
 
@@ -158,8 +158,12 @@ mod tests {
     }
 
     fn found(beside: Beside) -> Vec<Finding> {
+        found_in(&case(), beside)
+    }
+
+    fn found_in(case: &Case, beside: Beside) -> Vec<Finding> {
         let mut fixture = Fixture::new();
-        fixture.all_beside(&case(), beside);
+        fixture.all_beside(case, beside);
         fixture.findings("cpu-contention")
     }
 
@@ -175,19 +179,15 @@ mod tests {
         assert_eq!(with_interval, [true, true]);
         let used = found[0].evidence.iter().find(|evidence| evidence.unit == "CPUs").unwrap();
         assert!((used.value.value - 1.0).abs() < 1e-9, "half a CPU for each end of the load");
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        assert_eq!(experiment.pair.as_deref(), Some(&[case(), elsewhere(&case())]));
+        assert_eq!(pair(&found[0]), [case(), elsewhere(&case())]);
         assert_eq!(found[0].proved, None);
     }
 
     #[test]
     fn the_finding_begins_at_the_thresholds() {
         assert_eq!(found(beside([50, 100], [0, 9])), [], "9 % of the latency");
-        assert_eq!(
-            found(beside([50, 100], [0, 13])).len(),
-            1,
-            "13 % of the latency, and a quarter of the added latency"
-        );
+        let both = "13 % of the latency, and a quarter of the added latency";
+        assert_eq!(found(beside([50, 100], [0, 13])).len(), 1, "{both}");
         assert_eq!(found(beside([50, 150], [0, 24])), [], "less than a quarter of the added latency");
         assert_eq!(found(beside([50, 150], [0, 26])).len(), 1);
     }
@@ -197,9 +197,7 @@ mod tests {
         assert_eq!(found(beside([300, 300], [10, 190])), []);
         assert_eq!(found(beside([50, 300], [190, 190])), []);
         assert_eq!(found(beside([10_000, 184_000], [20, 220])), [], "a queue");
-        let mut fixture = Fixture::new();
-        fixture.all_beside(&probed(&[]), beside([50, 300], [10, 190]));
-        assert_eq!(fixture.findings("cpu-contention"), []);
+        assert_eq!(found_in(&probed(&[]), beside([50, 300], [10, 190])), []);
     }
 
     #[test]
@@ -242,12 +240,8 @@ mod tests {
     }
 
     #[test]
-    fn without_another_cpu_there_is_no_counter_experiment() {
-        let experiment = |case: &Case| {
-            let mut fixture = Fixture::new();
-            fixture.all_beside(case, beside([50, 300], [10, 190]));
-            fixture.findings("cpu-contention").remove(0).counter_experiment
-        };
+    fn a_load_on_another_cpu_and_ends_on_two_leave_no_other_cpu() {
+        let experiment = |case: &Case| found_in(case, beside([50, 300], [10, 190])).remove(0).counter_experiment;
         assert!(experiment(&case()).is_some());
         assert_eq!(experiment(&elsewhere(&case())), None);
         assert_eq!(experiment(&case().with(|case| case.ends.placement = Placement::CrossCpu)), None);

@@ -83,23 +83,20 @@ fn is_late(wait: &Wait) -> bool {
 mod tests {
     use super::*;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
-    use crate::fixture::{Fixture, evidence_rounds, shows, small_writes, traced_rounds, value};
+    use crate::fixture::{Fixture, evidence_rounds, found_traced, pair, shows, small_writes, traced_rounds, value};
 
     const CODE: &str = "delayed-ack";
 
     #[test]
     fn late_acknowledgments_that_nothing_waits_for_are_a_note() {
         for trace in [traces::one_write(60 * MS), uncaptured(traces::one_write(60 * MS))] {
-            let mut fixture = Fixture::new();
             let case = small_writes("default");
-            traced_rounds(&mut fixture, &case, 60 * MS, &trace, &switches("off", "off"));
-            let found = fixture.findings(CODE);
+            let found = found_traced(CODE, &case, 60 * MS, &trace, &switches("off", "off"));
             assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
             let known = [keys::SEEN, keys::TRACED, keys::WAITED].map(|key| value(&found[0], key));
             assert_eq!(known, [18.0, 18.0, 0.0], "nothing waited for them");
             assert!(shows(&found[0], keys::ACK_DELAY, 40e6) && !found[0].has(keys::TWO_HOSTS), "{found:?}");
-            let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
-            assert_eq!(pair.as_deref(), Some(&[case, small_writes("quickack")]));
+            assert_eq!(pair(&found[0]), [case, small_writes("quickack")]);
         }
     }
 
@@ -128,9 +125,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_late_ack_is_reported_if_nagle_is_unproven() {
-        let mut fixture = Fixture::new();
-        traced_rounds(&mut fixture, &small_writes("default"), 44 * MS, &traces::none(), &[]);
-        let found = fixture.findings(CODE);
+        let found = found_traced(CODE, &small_writes("default"), 44 * MS, &traces::none(), &[]);
         assert!(found[0].share > 0.9 && value(&found[0], keys::WAITED) > 0.9, "{found:?}");
     }
 }

@@ -103,10 +103,8 @@ mod tests {
 
     #[test]
     fn a_steady_rise_over_rounds_is_found_and_measured() {
-        let mut fixture = Fixture::new();
         let rising: Vec<u64> = (0..10).map(|k| 10_000 + 300 * k).collect();
-        fixture.rounds_of(&Case::ping_pong("tcp"), &rising);
-        let found = fixture.findings("drift");
+        let found = Fixture::of(&[(&Case::ping_pong("tcp"), &rising)]).findings("drift");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].cases, [Case::ping_pong("tcp").id()]);
         assert!((value(&found[0], keys::CHANGE_OVER_RUN) - 0.27).abs() < 0.005, "{found:?}");
@@ -135,12 +133,8 @@ mod tests {
 
     #[test]
     fn a_fall_within_each_round_is_found() {
-        let mut fixture = Fixture::new();
         let falling: Vec<u64> = (0..100).map(|k| 20_000 - 50 * k).collect();
-        for block in 0..6 {
-            fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &falling));
-        }
-        let found = fixture.findings("drift");
+        let found = Fixture::alike(6, &Case::ping_pong("tcp"), &back_to_back(&[], &falling)).findings("drift");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].cases, [Case::ping_pong("tcp").id()]);
         assert!((value(&found[0], keys::CHANGE_WITHIN) + 0.16).abs() < 0.005, "{found:?}");
@@ -148,27 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_the_finding_mentions_its_queue() {
-        let mut fixture = Fixture::new();
+    fn over_a_link_its_queue_may_have_drifted() {
         let filling: Vec<u64> = (0..100).map(|k| 20_000_000 + 500_000 * k).collect();
-        for block in 0..6 {
-            fixture.round(
-                &over("rate=1mbit delay=10ms", Case::ping_pong("tcp")),
-                block,
-                &back_to_back(&[], &filling),
-            );
-        }
-        let found = fixture.findings("drift");
+        let case = over("rate=1mbit delay=10ms", Case::ping_pong("tcp"));
+        let found = Fixture::alike(6, &case, &back_to_back(&[], &filling)).findings("drift");
         assert!(found[0].has(keys::EMULATED) && value(&found[0], keys::CHANGE_WITHIN) > 0.0, "{found:?}");
     }
 
     #[test]
     fn the_finding_begins_at_the_threshold() {
         let found = |step: u64| {
-            let mut fixture = Fixture::new();
             let rising: Vec<u64> = (0..10).map(|k| 1_000_000 + step * k).collect();
-            fixture.rounds_of(&Case::ping_pong("tcp"), &rising);
-            fixture.findings("drift").len()
+            Fixture::of(&[(&Case::ping_pong("tcp"), &rising)]).findings("drift").len()
         };
         // Nine steps of 0.54 % add up to 4.9 %, of 0.58 % to 5.2 %.
         assert_eq!((found(5_400), found(5_800)), (0, 1));
@@ -176,27 +161,21 @@ mod tests {
 
     /// A slow first tenth is a warm-up that was too short; one slow round in the middle is not a trend.
     #[test]
-    fn a_cold_start_and_a_single_slow_round_are_not_drift() {
-        let mut fixture = Fixture::new();
+    fn a_cold_start_and_a_single_slow_round_are_no_drift() {
         let cold = [[30_000; 10].as_slice(), &[10_000; 90]].concat();
-        for block in 0..6 {
-            fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &cold));
-        }
+        let mut fixture = Fixture::alike(6, &Case::ping_pong("tcp"), &back_to_back(&[], &cold));
         fixture.rounds_of(&Case::ping_pong("udp"), &[10_000, 10_010, 9_990, 50_000, 10_005, 9_995, 10_000, 10_001]);
         assert_eq!(fixture.findings("drift"), []);
     }
 
     #[test]
-    fn scatter_a_small_trend_and_few_rounds_are_not_drift() {
-        let mut fixture = Fixture::new();
-        let transports = ["tcp", "udp", "pipe"];
+    fn scatter_a_small_trend_and_few_rounds_are_no_drift() {
+        let cases = ["tcp", "udp", "pipe"].map(Case::ping_pong);
         // A slope of 11 % over the run, and a p-value of 0.28.
-        let scatter = vec![10_000, 9_000, 11_000, 9_500, 12_000, 9_200, 11_500, 10_500];
-        let small = (0..10).map(|k| 10_000 + 30 * k).collect();
-        let few = vec![10_000, 12_000, 14_000, 16_000, 18_000];
-        for (transport, latencies) in transports.iter().zip([scatter, small, few]) {
-            fixture.rounds_of(&Case::ping_pong(transport), &latencies);
-        }
+        let scatter = [10_000, 9_000, 11_000, 9_500, 12_000, 9_200, 11_500, 10_500];
+        let small: Vec<u64> = (0..10).map(|k| 10_000 + 30 * k).collect();
+        let few = [10_000, 12_000, 14_000, 16_000, 18_000];
+        let fixture = Fixture::of(&[(&cases[0], &scatter), (&cases[1], &small), (&cases[2], &few)]);
         assert_eq!(fixture.findings("drift"), []);
     }
 }

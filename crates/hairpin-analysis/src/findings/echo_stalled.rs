@@ -146,30 +146,26 @@ mod tests {
     use crate::fixture::links::between_hosts;
     use crate::fixture::{Fixture, back_to_back, shows, value};
 
-    /// A round of 100 messages of 20 us; the server holds `find_stalls` of them for `held_ns`, the others for 1 us.
-    fn round(fixture: &mut Fixture, block: u32, stalls: u64, held_ns: u64) {
-        round_of(&Case::ping_pong("tcp"), fixture, block, stalls, held_ns);
-    }
-
-    fn round_of(case: &Case, fixture: &mut Fixture, block: u32, stalls: u64, held_ns: u64) {
+    /// Rounds of 100 messages of 20 us; the server holds `stalls` of them for `held_ns`, the others for 1 us.
+    fn rounds(blocks: u32, case: &Case, stalls: u64, held_ns: u64) -> Fixture {
         let latencies: Vec<u64> = (0..100).map(|k| if k < stalls { 20_000 + held_ns } else { 20_000 }).collect();
-        fixture.round_with(case, block, &back_to_back(&[], &latencies), |measured| {
+        Fixture::alike_with(blocks, case, &back_to_back(&[], &latencies), |measured| {
             let mut turnaround = Turnaround { counts: vec![0; 40], total_ns: 0, max_ns: held_ns };
             for held in [vec![1100; 100 - stalls as usize], vec![held_ns; stalls as usize]].concat() {
                 turnaround.counts[held.ilog2() as usize] += 1;
                 turnaround.total_ns += held;
             }
             measured.ends[1].turnaround = Some(turnaround);
-        });
+        })
+    }
+
+    fn found_in_one(stalls: u64, held_ns: u64) -> Vec<Finding> {
+        rounds(1, &Case::ping_pong("tcp"), stalls, held_ns).findings("echo-stalled")
     }
 
     #[test]
     fn injected_stalls_are_found_first_and_measured() {
-        let mut fixture = Fixture::new();
-        for block in 0..3 {
-            round(&mut fixture, block, 2, 2_000_000);
-        }
-        let found = crate::findings(&fixture.run());
+        let found = crate::findings(&rounds(3, &Case::ping_pong("tcp"), 2, 2_000_000).run());
         assert_eq!((found[0].code.as_str(), found[0].severity), ("echo-stalled", Severity::Problem));
         assert_eq!(found[0].evidence[0].value.value, 6.0);
         // 6 stalls of 2 ms take 12 ms; 300 round trips of 20 us take 6 ms.
@@ -180,11 +176,7 @@ mod tests {
 
     #[test]
     fn the_advised_cpu_is_on_the_servers_host() {
-        let found = |case: &Case| {
-            let mut fixture = Fixture::new();
-            (0..3).for_each(|block| round_of(case, &mut fixture, block, 2, 2_000_000));
-            fixture.findings("echo-stalled").remove(0)
-        };
+        let found = |case: &Case| rounds(3, case, 2, 2_000_000).findings("echo-stalled").remove(0);
         let here = found(&Case::ping_pong("tcp"));
         assert!(!here.has(keys::TWO_HOSTS) && here.counter_experiment.is_some(), "{here:?}");
         let elsewhere = found(&between_hosts(Case::ping_pong("tcp")));
@@ -193,30 +185,21 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_always_stalls_is_found() {
-        let mut fixture = Fixture::new();
-        round(&mut fixture, 0, 100, 40_000_000);
-        let found = fixture.findings("echo-stalled");
+    fn a_server_that_always_stalls_needs_no_quick_half() {
+        let found = found_in_one(100, 40_000_000);
         assert_eq!(found.len(), 1);
         assert_eq!([keys::STALLED, keys::MESSAGES].map(|key| value(&found[0], key)), [100.0, 100.0]);
         assert!(shows(&found[0], keys::TIME_IN_STALLS, 100.0 * 40e6), "{found:?}");
         assert!(!found[0].has(keys::TYPICAL_TURNAROUND), "{found:?}");
-        let mut slow = Fixture::new();
-        round(&mut slow, 0, 100, 900_000);
-        assert_eq!(slow.findings("echo-stalled"), [], "turnarounds below 1 ms may be the server's work");
+        assert_eq!(found_in_one(100, 900_000), [], "under a millisecond it may be its work");
     }
 
     #[test]
-    fn few_stalls_short_stalls_and_slow_clients_are_not_findings() {
-        let mut few = Fixture::new();
-        round(&mut few, 0, 4, 2_000_000);
-        assert_eq!(few.findings("echo-stalled"), []);
-        let mut short = Fixture::new();
-        round(&mut short, 0, 10, 150_000);
-        assert_eq!(short.findings("echo-stalled"), []);
-        let mut client = Fixture::new();
+    fn few_stalls_short_ones_and_slow_clients_are_no_finding() {
+        assert_eq!(found_in_one(4, 2_000_000), []);
+        assert_eq!(found_in_one(10, 150_000), []);
         let latencies = [[2_000_000; 10].as_slice(), &[20_000; 90]].concat();
-        client.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &latencies));
+        let client = Fixture::alike(1, &Case::ping_pong("tcp"), &back_to_back(&[], &latencies));
         assert_eq!(client.findings("echo-stalled"), [], "no turnaround blames the server");
     }
 }

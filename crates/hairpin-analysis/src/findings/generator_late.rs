@@ -145,12 +145,8 @@ mod tests {
     }
 
     fn found_with(case: &Case, rate_per_s: f64, lateness_ns: u64, service_ns: u64) -> Vec<Finding> {
-        let mut fixture = Fixture::new();
-        for block in 0..6 {
-            let samples = paced((1e9 / rate_per_s) as u64, &[(lateness_ns, service_ns); 200]);
-            fixture.round(&at_rate(case.clone(), rate_per_s), block, &samples);
-        }
-        fixture.findings("generator-late")
+        let samples = paced((1e9 / rate_per_s) as u64, &[(lateness_ns, service_ns); 200]);
+        Fixture::alike(6, &at_rate(case.clone(), rate_per_s), &samples).findings("generator-late")
     }
 
     fn found(lateness_ns: u64) -> Vec<Finding> {
@@ -158,17 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn lateness_that_is_a_quarter_of_the_latency_is_found_and_ranks_nothing() {
+    fn lateness_is_found_and_from_a_fifth_of_the_latency_on_ranks_nothing() {
         let found = found(10_000);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.25).abs() < 0.001, "{}", found[0].share);
         assert!(found[0].figure(keys::RANKED_UP_TO) == Some(0.2.into()), "{found:?}");
-    }
-
-    #[test]
-    fn lateness_of_a_seventh_is_found_and_ranks() {
-        let found = found(5_000);
-        assert!(!found[0].has(keys::RANKED_UP_TO), "{found:?}");
+        assert!(!self::found(5_000)[0].has(keys::RANKED_UP_TO), "a seventh");
     }
 
     #[test]
@@ -211,11 +202,8 @@ mod tests {
     fn without_answers_the_lateness_shows_whether_the_generator_has_time() {
         let found = |pacing, lateness_ns: u64| {
             let case = crate::fixture::one_way_losses::offered(hairpin_model::arrivals::Arrivals::Fixed, pacing);
-            let mut fixture = Fixture::new();
-            for block in 0..6 {
-                fixture.round(&case, block, &paced(1_000_000, &[(lateness_ns, 1_100_000); 200]));
-            }
-            let found = fixture.findings("generator-late").remove(0);
+            let samples = paced(1_000_000, &[(lateness_ns, 1_100_000); 200]);
+            let found = Fixture::alike(6, &case, &samples).findings("generator-late").remove(0);
             assert!(found.has(keys::ONE_WAY));
             found.word(keys::CAUSE).unwrap().to_owned()
         };
@@ -231,17 +219,12 @@ mod tests {
         assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 10_100, 89_900).len(), 1);
     }
 
-    /// The same latency as with 10 us of lateness, but from slow answers.
-    #[test]
-    fn slow_answers_to_punctual_messages_are_not_lateness() {
-        assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 0, 40_000), []);
-    }
-
     #[test]
     fn a_punctual_generator_and_a_closed_loop_are_not_late() {
         assert_eq!(found(200), []);
-        let mut closed = Fixture::new();
-        closed.rounds_of(&Case::ping_pong("udp"), &[30_000; 3]);
+        // The same latency as with 10 us of lateness, but from slow answers.
+        assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 0, 40_000), []);
+        let closed = Fixture::of(&[(&Case::ping_pong("udp"), &[30_000; 3])]);
         assert_eq!(closed.findings("generator-late"), []);
     }
 }

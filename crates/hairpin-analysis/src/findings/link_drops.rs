@@ -98,12 +98,12 @@ fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Case, LinkRecord, Load, Measured, PacketCounts, StageRecord};
+    use hairpin_model::{Case, LinkRecord, Measured, PacketCounts, StageRecord};
 
     use super::*;
     use crate::fixture::links::{link, over};
     use crate::fixture::one_way_losses::{counts, interleaved, messages};
-    use crate::fixture::value;
+    use crate::fixture::{pair, value};
 
     /// A link whose stages dropped and damaged these numbers of packets upwards.
     fn dropping(stages: &[(&str, u64, u64)]) -> LinkRecord {
@@ -150,8 +150,7 @@ mod tests {
         let counts = [keys::LOST_BY_LINK, keys::SENT, keys::SHARE_OF_SENT].map(|key| value(&found[0], key));
         assert_eq!(counts, [1600.0, 8000.0, 0.2]);
         assert_eq!(stage(&found[0]), ("loss", 1360.0, 8000.0));
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
+        assert_eq!(pair(&found[0])[1].path.link, "delay=10ms");
     }
 
     #[test]
@@ -159,9 +158,8 @@ mod tests {
         let of = |code| found_among(code, &[("queue", 400, 0), ("loss", 9, 0)], &[(LINK, 409)]);
         let found = of(CARD.code);
         assert_eq!(stage(&found[0]).0, "queue");
-        let pair = found[0].counter_experiment.as_ref().unwrap().pair.as_ref().unwrap();
         // 95 % of the 591 that arrived.
-        assert!(matches!(pair[1].primary().load, Load::Offered { offered_per_s: 561.0, .. }), "{:?}", pair[1]);
+        assert_eq!(pair(&found[0])[1].primary().load.rate_per_s(), Some(561.0));
         assert_eq!(of("link-saturated"), []);
     }
 

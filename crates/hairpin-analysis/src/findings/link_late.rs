@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::{late_by, over};
-    use crate::fixture::{Fixture, back_to_back, shows, value};
+    use crate::fixture::{self, Fixture, back_to_back, pair, repeated, shows, value};
 
     const CODE: &str = "link-late";
 
@@ -218,13 +218,9 @@ mod tests {
         assert!(known.iter().all(|(key, expected)| shows(&found[0], *key, *expected)), "{found:?}");
         assert!(found[0].figure(keys::RELAY_P50).unwrap().low.is_some());
         assert!(!found[0].has(keys::WORST_CASE), "no round is left out: {found:?}");
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        let pair = experiment.pair.as_deref().unwrap();
-        assert_eq!(pair.clone().map(|case| case.ends.cpu_idle), [CpuIdle::Deep, CpuIdle::Shallow]);
-        assert_eq!(
-            (pair[1].path.link.as_str(), experiment.repeat.cases.as_slice()),
-            ("delay=500us", pair.as_slice())
-        );
+        let pair = pair(&found[0]);
+        assert_eq!(pair.each_ref().map(|case| case.ends.cpu_idle), [CpuIdle::Deep, CpuIdle::Shallow]);
+        assert_eq!((pair[1].path.link.as_str(), repeated(&found[0])), ("delay=500us", &pair[..]));
     }
 
     #[test]
@@ -252,13 +248,10 @@ mod tests {
 
     #[test]
     fn the_tail_alone_is_a_note() {
-        let mut fixture = Fixture::new();
-        for block in 0..6 {
-            fixture.round_with(&case(), block, &back_to_back(&[], &[1_000_000; 200]), |measured| {
-                late_by(2_000)(measured);
-                measured.link.as_mut().unwrap().lateness_ns.as_mut().unwrap().p99 = 300_000;
-            });
-        }
+        let fixture = Fixture::alike_with(6, &case(), &back_to_back(&[], &[1_000_000; 200]), |measured| {
+            late_by(2_000)(measured);
+            measured.link.as_mut().unwrap().lateness_ns.as_mut().unwrap().p99 = 300_000;
+        });
         let found = fixture.findings(CODE);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Note));
         assert!(shows(&found[0], keys::RELAY_P99, 300e3), "{found:?}");
@@ -272,7 +265,7 @@ mod tests {
             rounds(&mut fixture, &case(), &around(40_000));
             rounds(&mut fixture, &awake(&case()).unwrap(), &around(awake_ns));
             let found = fixture.findings(CODE);
-            assert_eq!(found[0].proved.as_ref().unwrap().verdict, verdict);
+            assert_eq!(fixture::verdict(&found[0]), verdict);
         }
     }
 

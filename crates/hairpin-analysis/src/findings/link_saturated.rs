@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::{dropping, link, over};
-    use crate::fixture::{Fixture, shows, value};
+    use crate::fixture::{Fixture, pair, shows, value};
 
     const CODE: &str = "link-saturated";
     const MS: u64 = 1_000_000;
@@ -189,8 +189,7 @@ mod tests {
         assert_eq!(found[0].word(keys::STAGE_FIGURES), Some("1 Mbit/s, 64 KiB may wait, tail drop"));
         assert!(shows(&found[0], keys::BOTH_QUEUES_SHARE, 0.79), "{found:?}");
         assert_eq!([keys::QUEUE_MAX_PACKETS, keys::QUEUE_DROPPED].map(|key| value(&found[0], key)), [44.0, 0.0]);
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        let links = experiment.pair.clone().unwrap().map(|case| case.path.link);
+        let links = pair(&found[0]).map(|case| case.path.link);
         assert_eq!(links, ["rate=1mbit queue=64KiB delay=10ms", "delay=10ms"]);
     }
 

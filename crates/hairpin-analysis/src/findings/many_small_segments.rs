@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::traces::{MS, US, switches};
-    use crate::fixture::{Fixture, small_writes, value};
+    use crate::fixture::{Fixture, pair, small_writes, value, verdict};
 
     const CODE: &str = "many-small-segments";
 
@@ -114,11 +114,10 @@ mod tests {
         let found = fixture.findings(CODE);
         assert_eq!((found.len(), found[0].severity, &found[0].cases), (1, Severity::Warning, &vec![nodelay.id()]));
         assert!((found[0].share - 0.96).abs() < 0.001, "{}", found[0].share);
-        assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
+        assert_eq!(verdict(&found[0]), "confirmed");
         assert_eq!([keys::COUNTED_SEGMENTS, keys::NEEDED].map(|key| value(&found[0], key)), [101.0, 2.0]);
         assert_eq!(found[0].proved.as_ref().unwrap().kind, ONE_WRITE);
-        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
-        assert_eq!(pair.as_deref(), Some(&[nodelay, one_write]));
+        assert_eq!(pair(&found[0]), [nodelay, one_write]);
     }
 
     #[test]
@@ -128,8 +127,7 @@ mod tests {
         nodelay.primary_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000;
         measure(&mut fixture, &nodelay, 99_500 * US, 101, "on");
         let found = fixture.findings(CODE);
-        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair[1].primary().load.exchange().as_ref().unwrap().remedy, Remedy::Cork);
+        assert_eq!(pair(&found[0])[1].primary().load.exchange().as_ref().unwrap().remedy, Remedy::Cork);
     }
 
     #[test]
@@ -143,7 +141,7 @@ mod tests {
         measure(&mut refuted, &small_writes("one-write"), 500 * US, 2, "off");
         let found = refuted.findings(CODE);
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
-        assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
+        assert_eq!(verdict(&found[0]), "refuted");
     }
 
     fn of_writes(remedy: &str, writes: &str) -> Case {

@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::between_hosts;
-    use crate::fixture::{Fixture, back_to_back, small_writes};
+    use crate::fixture::{Fixture, back_to_back, repeated, small_writes};
 
     #[test]
     fn every_file_of_the_folder_is_in_the_list() {
@@ -131,25 +131,17 @@ mod tests {
     #[test]
     fn an_empty_run_and_a_quiet_one_have_no_findings() {
         assert_eq!(findings(&Fixture::new().run()), []);
-        let mut quiet = Fixture::new();
-        quiet.rounds_of(&Case::ping_pong("tcp"), &[10_000, 10_010, 9_990, 10_005, 9_995, 10_000]);
+        let latencies = [10_000, 10_010, 9_990, 10_005, 9_995, 10_000];
+        let mut quiet = Fixture::of(&[(&Case::ping_pong("tcp"), &latencies)]);
         quiet.failed(&Case::ping_pong("icmp"), 0, "no permission");
         assert_eq!(findings(&quiet.run()), []);
     }
 
     #[test]
-    fn a_counter_experiment_that_needs_one_host_is_removed_between_two_hosts() {
-        let found = |case: &Case| {
-            let mut fixture = Fixture::new();
-            (0..3).for_each(|block| fixture.round(case, block, &cold()));
-            findings(&fixture.run()).remove(0)
-        };
+    fn a_counter_experiment_between_two_hosts_needs_no_single_host() {
         let tcp = between_hosts(Case::ping_pong("tcp"));
-        let mut finding = found(&tcp);
-        assert_eq!(
-            finding.counter_experiment.as_ref().expect("a cold start has one").repeat.cases,
-            std::slice::from_ref(&tcp)
-        );
+        let mut finding = findings(&Fixture::alike(3, &tcp, &cold()).run()).remove(0);
+        assert_eq!(repeated(&finding), std::slice::from_ref(&tcp), "of a cold start");
         let both = [Placement::SameCpu, Placement::CrossCpu];
         let placed = both.map(|placement| tcp.clone().with(|changed| changed.ends.placement = placement));
         finding.counter_experiment = Some(support::counter_experiment("", placed));
@@ -160,11 +152,8 @@ mod tests {
     /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round.
     #[test]
     fn exchanges_that_begin_quickly_are_neither_a_drift_nor_a_cold_start() {
-        let mut fixture = Fixture::new();
         let latencies = [[600_000; 40].as_slice(), &[44_000_000; 60]].concat();
-        for block in 0..6 {
-            fixture.round(&small_writes("default"), block, &back_to_back(&[600_000], &latencies));
-        }
+        let fixture = Fixture::alike(6, &small_writes("default"), &back_to_back(&[600_000], &latencies));
         assert_eq!(findings(&fixture.run()), []);
     }
 
@@ -174,12 +163,11 @@ mod tests {
 
     #[test]
     fn causes_come_first_and_findings_on_the_run_last() {
-        let mut fixture = Fixture::new();
+        let mut fixture = Fixture::alike(3, &Case::ping_pong("tcp"), &cold());
         fixture.round_with(&Case::ping_pong("udp"), 0, &back_to_back(&[], &[1000; 100]), |measured| {
             measured.primary_mut().ledger.sent = 107;
             measured.primary_mut().ledger.unexplained = 7;
         });
-        (0..3).for_each(|block| fixture.round(&Case::ping_pong("tcp"), block, &cold()));
         let found = findings(&fixture.run());
         let order: Vec<_> = found.iter().map(|one| (one.about, one.severity, one.code.as_str())).collect();
         let expected =
@@ -189,9 +177,7 @@ mod tests {
 
     #[test]
     fn causes_are_ordered_by_share_and_others_by_severity() {
-        let mut fixture = Fixture::new();
-        fixture.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
-        let run = fixture.run();
+        let run = Fixture::of(&[(&Case::ping_pong("tcp"), &[1000; 3])]).run();
         let of = |about, severity, share| {
             let card = FindingCard { about, ..ALL[0].card };
             rank(&Finding { share, ..support::blank(&card, severity) }, &run)

@@ -68,13 +68,16 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::PathKind;
     use hairpin_model::trace::StampKind;
-    use hairpin_model::{Case, RemotePath, RoundTrace};
+    use hairpin_model::{Case, RoundTrace};
 
     use super::*;
+    use crate::fixture::links::between_hosts;
     use crate::fixture::traces::{self, MS, US, switches, uncaptured};
-    use crate::fixture::{Fixture, at_rate, evidence_rounds, in_flight, shows, small_writes, traced_rounds, value};
+    use crate::fixture::{
+        self, Fixture, at_rate, evidence_rounds, found_traced, in_flight, pair, shows, small_writes, traced_rounds,
+        value,
+    };
 
     const CODE: &str = "nagle-meets-delayed-ack";
 
@@ -82,12 +85,15 @@ mod tests {
         small_writes("default")
     }
 
+    /// The findings in traced rounds with these values of TCP_NODELAY and TCP_CORK.
+    fn found(case: &Case, latency: u64, trace: &RoundTrace, options: (&str, &str)) -> Vec<Finding> {
+        found_traced(CODE, case, latency, trace, &switches(options.0, options.1))
+    }
+
     #[test]
     fn the_stall_is_found_with_and_without_a_capture() {
         for trace in [traces::none(), uncaptured(traces::none())] {
-            let mut fixture = Fixture::new();
-            traced_rounds(&mut fixture, &none(), 44 * MS, &trace, &switches("off", "off"));
-            let found = fixture.findings(CODE);
+            let found = found(&none(), 44 * MS, &trace, ("off", "off"));
             assert_eq!((found.len(), found[0].severity, found[0].proved.as_ref()), (1, Severity::Warning, None));
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert_eq!([keys::WRITES, keys::PIPELINE].map(|key| value(&found[0], key)), [100.0, 1.0]);
@@ -96,48 +102,36 @@ mod tests {
             assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [15.0, 18.0]);
             let shares = [keys::SHARE_OF_SEEN, keys::SHARE_OF_UNTRACED].map(|key| value(&found[0], key) > 0.995);
             assert_eq!(shares, [true, true]);
-            let experiment = found[0].counter_experiment.as_ref().unwrap();
-            assert_eq!(experiment.pair.as_deref(), Some(&[none(), small_writes("nodelay")]));
+            assert_eq!(pair(&found[0]), [none(), small_writes("nodelay")]);
         }
     }
 
     #[test]
     fn between_two_hosts_the_unknown_part_of_the_delay_is_stated() {
-        let case = none().with(|case| {
-            case.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
-        });
+        let case = none().with(|case| case.path.across = between_hosts(none()).path.across);
         for trace in [traces::none(), uncaptured(traces::none())] {
             let trace = RoundTrace { server_has_own_clock: true, ..trace };
-            let mut fixture = Fixture::new();
-            traced_rounds(&mut fixture, &case, 44 * MS, &trace, &switches("off", "off"));
-            let found = fixture.findings(CODE);
+            let found = found(&case, 44 * MS, &trace, ("off", "off"));
             assert!(found[0].has(keys::TWO_HOSTS) && shows(&found[0], keys::RELEASING_ACK, 40.1e6), "{found:?}");
         }
-        let mut fixture = Fixture::new();
-        traced_rounds(&mut fixture, &none(), 44 * MS, &traces::none(), &switches("off", "off"));
-        assert!(!fixture.findings(CODE)[0].has(keys::TWO_HOSTS));
+        assert!(!found(&none(), 44 * MS, &traces::none(), ("off", "off"))[0].has(keys::TWO_HOSTS));
     }
 
     #[test]
     fn answers_that_wait_at_the_server_are_found_too() {
         let off = switches("off", "off");
         for trace in [traces::answers_held(), uncaptured(traces::answers_held())] {
-            let mut fixture = Fixture::new();
-            traced_rounds(&mut fixture, &in_flight(4, "one-write"), 40 * MS, &trace, &off);
-            let found = fixture.findings(CODE);
+            let found = found(&in_flight(4, "one-write"), 40 * MS, &trace, ("off", "off"));
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-            assert_eq!(
-                [keys::HELD_OF_SERVER, keys::PLACES_OF_SERVER].map(|key| found[0].word(key)),
-                [Some("all"), Some("2,3,4")]
-            );
+            let held = [keys::HELD_OF_SERVER, keys::PLACES_OF_SERVER].map(|key| found[0].word(key));
+            assert_eq!(held, [Some("all"), Some("2,3,4")]);
             let of_server =
                 [keys::HELD_AT, keys::RELEASING_ACK].map(|key| found[0].figure_of(key, "server").unwrap());
             assert!(of_server.iter().all(|ns| (ns.value - 40e6).abs() < 50e3), "{of_server:?}");
             let known = [keys::PIPELINE, keys::SEEN, keys::TRACED].map(|key| value(&found[0], key));
             assert_eq!(known, [4.0, 27.0, 36.0]);
             assert!(!found[0].has(keys::HELD_OF_CLIENT), "{found:?}");
-            let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
-            assert_eq!(pair.as_deref(), Some(&[in_flight(4, "one-write"), in_flight(4, "nodelay")]));
+            assert_eq!(pair(&found[0]), [in_flight(4, "one-write"), in_flight(4, "nodelay")]);
         }
         for echo in [switches("on", "off"), Vec::new()] {
             let mut fixture = Fixture::new();
@@ -149,23 +143,16 @@ mod tests {
 
     #[test]
     fn requests_in_flight_wait_at_the_client_and_their_answers_at_the_server() {
-        let mut fixture = Fixture::new();
         let trace = traces::requests_and_answers_held();
-        let case = in_flight(4, "default");
-        traced_rounds(&mut fixture, &case, 80 * MS, &trace, &switches("off", "off"));
-        let found = fixture.findings(CODE);
+        let found = found(&in_flight(4, "default"), 80 * MS, &trace, ("off", "off"));
         let held = [keys::HELD_OF_CLIENT, keys::PLACES_OF_CLIENT, keys::HELD_OF_SERVER, keys::PLACES_OF_SERVER];
         let expected = ["some", "1,2,3,4", "all", "2,3,4"].map(Some);
         assert_eq!(held.map(|key| found[0].word(key)), expected);
         let at = ["client", "server"].map(|end| found[0].figure_of(keys::HELD_AT, end).unwrap().value);
         assert!((40e6..50e6).contains(&at[0]) && (at[1] - 40e6).abs() < 50e3, "{at:?}");
-        let ends: Vec<&str> = found[0]
-            .evidence
-            .iter()
-            .filter(|piece| piece.key == keys::NODELAY_OFF.name)
-            .map(|piece| piece.of.as_str())
-            .collect();
-        assert_eq!(ends, ["client", "server"], "the end with more such exchanges first");
+        let ends = found[0].evidence.iter().filter(|piece| piece.key == keys::NODELAY_OFF.name);
+        let ends: Vec<&str> = ends.map(|piece| piece.of.as_str()).collect();
+        assert_eq!(ends, ["client", "server"], "the one with more such exchanges first");
         assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [36.0, 36.0]);
         assert!(value(&found[0], keys::SHARE_OF_SEEN) > 0.995);
     }
@@ -173,27 +160,23 @@ mod tests {
     /// Like `round-trip --rate`: answers are small, and the next message acknowledges the previous answer.
     #[test]
     fn answers_of_an_open_loop_that_wait_for_the_next_message_are_found() {
-        let (off, on) = (switches("off", "off"), switches("on", "off"));
         let case = at_rate(Case::ping_pong("tcp"), 2000.0);
         for trace in [traces::messages(500 * US, false), uncaptured(traces::messages(500 * US, false))] {
-            let mut fixture = Fixture::new();
-            traced_rounds(&mut fixture, &case, 510 * US, &trace, &off);
-            let found = fixture.findings(CODE);
+            let found = found(&case, 510 * US, &trace, ("off", "off"));
             assert!(found[0].share > 0.9 && found[0].severity == Severity::Warning, "{}", found[0].share);
             assert!(!found[0].has(keys::PIPELINE), "an open loop: {found:?}");
             let of_server = |key| found[0].figure_of(key, "server").unwrap().value;
             assert!((490e3..500e3).contains(&of_server(keys::HELD_AT)), "{found:?}");
             assert!((400e3..500e3).contains(&of_server(keys::RELEASING_ACK)), "{found:?}");
-            let experiment = found[0].counter_experiment.as_ref().unwrap();
-            let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-            let changed = case.clone().with(|changed| changed.primary_mut().options = nodelay);
-            assert_eq!(experiment.pair.as_deref(), Some(&[case.clone(), changed]));
+            assert_eq!(pair(&found[0]), [case.clone(), without_nagle(&case)]);
         }
-        for (trace, options) in [(traces::messages(500 * US, true), &off), (traces::messages(500 * US, false), &on)] {
-            let mut fixture = Fixture::new();
-            traced_rounds(&mut fixture, &case, 510 * US, &trace, options);
-            assert_eq!(fixture.findings(CODE), []);
-        }
+        assert_eq!(found(&case, 510 * US, &traces::messages(500 * US, true), ("off", "off")), []);
+        assert_eq!(found(&case, 510 * US, &traces::messages(500 * US, false), ("on", "off")), []);
+    }
+
+    fn without_nagle(case: &Case) -> Case {
+        let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
+        case.clone().with(|changed| changed.primary_mut().options = nodelay)
     }
 
     /// The kernel gives merged segments in the receive queue the stamp of the last one. The first then seems to have
@@ -206,24 +189,14 @@ mod tests {
         assert!(first_two[1].at_ns - first_two[0].at_ns > 400 * US);
         first_two[0].at_ns = first_two[1].at_ns;
         for trace in [trace.clone(), uncaptured(trace)] {
-            let mut fixture = Fixture::new();
-            traced_rounds(
-                &mut fixture,
-                &at_rate(Case::ping_pong("tcp"), 2000.0),
-                510 * US,
-                &trace,
-                &switches("off", "off"),
-            );
-            let found = fixture.findings(CODE);
+            let found = found(&at_rate(Case::ping_pong("tcp"), 2000.0), 510 * US, &trace, ("off", "off"));
             assert!(found.first().is_some_and(|finding| finding.share > 0.9), "{found:?}");
         }
     }
 
     #[test]
     fn a_window_of_requests_is_not_reported_per_write() {
-        let mut fixture = Fixture::new();
-        traced_rounds(&mut fixture, &in_flight(4, "default"), 44 * MS, &traces::none(), &switches("off", "off"));
-        let found = fixture.findings(CODE);
+        let found = found(&in_flight(4, "default"), 44 * MS, &traces::none(), ("off", "off"));
         assert_eq!(value(&found[0], keys::PIPELINE), 4.0);
         assert!(found[0].word(keys::HELD_OF_CLIENT).is_some_and(|part| part != "all"), "{found:?}");
     }
@@ -255,8 +228,7 @@ mod tests {
             let nodelay = small_writes("nodelay");
             traced_rounds(&mut fixture, &nodelay, with_nodelay, &traces::nodelay(), &switches("on", "off"));
             let found = fixture.findings(CODE);
-            let proved = found[0].proved.as_ref().unwrap();
-            assert_eq!((proved.verdict.as_str(), found[0].severity), (verdict, severity));
+            assert_eq!((fixture::verdict(&found[0]), found[0].severity), (verdict, severity));
             assert_eq!(found[0].share == 0.0, verdict == "refuted");
             assert_eq!(found[0].cases, [none().id()]);
         }
@@ -273,9 +245,7 @@ mod tests {
             let mut fixture = Fixture::new();
             evidence_rounds(&mut fixture, &case, 500 * US, (&trace, &quick), [&off, &off]);
             if with_nodelay {
-                let options = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-                fixture
-                    .rounds_of(&case.clone().with(|changed| changed.primary_mut().options = options), &[30 * US; 6]);
+                fixture.rounds_of(&without_nagle(&case), &[30 * US; 6]);
             }
             fixture.findings(CODE)[0].share
         };
@@ -311,9 +281,7 @@ mod tests {
             uncaptured(traces::acknowledged_in_time()),
         ];
         for trace in sleeping {
-            let mut fixture = Fixture::new();
-            traced_rounds(&mut fixture, &none(), 40 * MS, &trace, &switches("off", "off"));
-            assert_eq!(fixture.findings(CODE), []);
+            assert_eq!(found(&none(), 40 * MS, &trace, ("off", "off")), []);
         }
     }
 
@@ -323,9 +291,7 @@ mod tests {
         untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.ends[0].options = switches("off", "off"));
         assert_eq!(untraced.findings(CODE), []);
         for options in [Vec::new(), switches("on", "off"), switches("off", "on")] {
-            let mut fixture = Fixture::new();
-            traced_rounds(&mut fixture, &none(), 44 * MS, &traces::none(), &options);
-            assert_eq!(fixture.findings(CODE), [], "{options:?}");
+            assert_eq!(found_traced(CODE, &none(), 44 * MS, &traces::none(), &options), [], "{options:?}");
         }
     }
 }

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::fixture::links::over;
     use crate::fixture::traces::{self, MS, switches};
-    use crate::fixture::{Fixture, shows, small_writes, traced_rounds, value};
+    use crate::fixture::{self, Fixture, found_traced, pair, shows, small_writes, traced_rounds, value};
 
     const CODES: [&str; 3] = ["nagle-waits", "nagle-meets-delayed-ack", "delayed-ack"];
 
@@ -109,8 +109,7 @@ mod tests {
         assert!((found[0].share - 0.5).abs() < 0.01, "{}", found[0].share);
         assert!(shows(&found[0], keys::HELD_AT, 46e6), "{found:?}");
         assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [18.0, 18.0]);
-        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
-        assert_eq!(pair.unwrap()[1].path.link, "delay=23ms");
+        assert_eq!(pair(&found[0])[1].path.link, "delay=23ms");
     }
 
     #[test]
@@ -129,16 +128,14 @@ mod tests {
                 let nodelay = over("delay=23ms", small_writes("nodelay"));
                 fixture.rounds_of(&nodelay, &(0..6).map(|k| with_nodelay + k * 10_000).collect::<Vec<_>>());
             });
-            assert_eq!((found[0].proved.as_ref().unwrap().verdict.as_str(), found[0].severity), (verdict, severity));
+            assert_eq!((fixture::verdict(&found[0]), found[0].severity), (verdict, severity));
         }
     }
 
     #[test]
     fn without_nagles_algorithm_and_on_loopback_there_is_no_finding() {
         assert_eq!(found(0, ("on", "off"), |_| {}), []);
-        let mut fixture = Fixture::new();
-        let trace = traces::acknowledged_in_time();
-        traced_rounds(&mut fixture, &small_writes("default"), 40 * MS, &trace, &switches("off", "off"));
-        assert_eq!(fixture.findings(CARD.code), []);
+        let (trace, off) = (traces::acknowledged_in_time(), switches("off", "off"));
+        assert_eq!(found_traced(CARD.code, &small_writes("default"), 40 * MS, &trace, &off), []);
     }
 }

@@ -70,7 +70,8 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
         .map(|(round, measured)| (round, measured, signs(round, measured, run)))
         .collect();
     rounds.sort_by_key(|(round, _, _)| round.number);
-    let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
+    let disturbed = rounds.iter().filter(|(_, _, signs)| signs.any());
+    let noisy = disturbed.clone().count();
     let affected = noisy as f64 / rounds.len().max(1) as f64;
     if noisy == 0 || affected < MIN_ROUNDS_SHARE {
         return Vec::new();
@@ -78,12 +79,9 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let effect = effect(run, &rounds);
     let grave = affected >= 0.5 || effect.is_some_and(|ratio| (ratio - 1.0).abs() >= MIN_EFFECT);
     let finding = Finding {
-        cases: affected_cases(&rounds),
+        cases: distinct(disturbed.clone().map(|(round, _, _)| round.case_id.clone())),
         evidence: all_evidence(run, &rounds, affected, effect),
-        counter_experiment: rounds
-            .iter()
-            .find(|(_, _, signs)| signs.any())
-            .map(|(round, _, _)| longer_run(&round.order.case)),
+        counter_experiment: disturbed.clone().next().map(|(round, _, _)| for_longer(&round.order.case)),
         share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
         ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
     };
@@ -144,12 +142,7 @@ fn ends_cpu_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
     })
 }
 
-fn affected_cases(rounds: &[(&RoundRecord, &Measured, Signs)]) -> Vec<String> {
-    let affected = rounds.iter().filter(|(_, _, signs)| signs.any());
-    distinct(affected.map(|(round, _, _)| round.case_id.clone()))
-}
-
-/// Returns the p50 of noisy / quiet rounds, each relative to the median of its case; `None` if either is missing.
+/// The p50 of noisy rounds over that of quiet ones, each relative to the median of its case; `None` without either.
 fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64> {
     let relative = |noisy: bool| -> Option<f64> {
         let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
@@ -240,16 +233,9 @@ mod tests {
         assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 10, &[2]).len(), 1, "one of ten rounds");
     }
 
-    /// Rounds that are slow for another reason are not noisy.
     #[test]
-    fn slow_rounds_without_a_sign_are_not_noise() {
+    fn slow_rounds_without_a_sign_and_ends_that_preempt_each_other_are_no_noise() {
         assert_eq!(run(|_| {}, &[2, 5, 7]), []);
-    }
-
-    #[test]
-    fn quiet_rounds_and_ends_that_preempt_each_other_are_not_noise() {
-        assert_eq!(run(|_| {}, &[1, 2, 3]), []);
-        assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 9, &[1, 2, 3]), []);
         let mut together = Fixture::new();
         together.rounds_with(&Case::ping_pong("tcp"), &[10_000; 5], |measured| {
             measured.ends[0].involuntary_switches = 100;

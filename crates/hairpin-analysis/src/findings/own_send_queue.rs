@@ -112,51 +112,42 @@ fn unsent_bytes(measured: &Measured) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Options, SenderState};
+    use hairpin_model::{Finding, Options};
 
     use super::*;
-    use crate::findings::findings;
     use crate::fixture::under_load::{Beside, bounded_over_link, shared_over_link};
-    use crate::fixture::{Fixture, shows};
+    use crate::fixture::{Fixture, pair, shows};
 
-    const CODE: &str = "own-send-queue";
-
-    /// Latency under load, and unsent bytes of a load of 1.2 MB/s.
-    fn beside(loaded_ns: u64, not_sent_bytes: u64) -> Beside {
-        let state = SenderState { not_sent_bytes, ..SenderState::default() };
-        Beside { state: Some(state), ..Beside::latencies(10_000_000, loaded_ns) }
-    }
-
-    fn found(cases: &[(Case, Beside)]) -> Option<hairpin_model::finding::Finding> {
-        let mut fixture = Fixture::new();
-        cases.iter().for_each(|(case, beside)| fixture.all_beside(case, *beside));
-        findings(&fixture.run()).into_iter().find(|finding| finding.code == CODE)
+    fn found(cases: &[(Case, Beside)]) -> Option<Finding> {
+        Fixture::of_beside(cases).findings(CARD.code).pop()
     }
 
     #[test]
-    fn unsent_bytes_over_the_rate_are_the_wait_in_the_socket() {
-        let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
+    fn unsent_bytes_over_the_rate_are_the_wait_in_the_own_socket() {
+        let finding =
+            found(&[(shared_over_link(), Beside::unsent(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(shows(&finding, keys::UNSENT, 586.0 * 1024.0), "{finding:?}");
         assert!((finding.share - 500.0 / 610.0).abs() < 0.01, "{}", finding.share);
-        let experiment = finding.counter_experiment.expect("a check exists");
         let lowat = Options::parse("notsent-lowat=16384").unwrap();
-        let [own, limited] = *experiment.pair.unwrap();
+        let [own, limited] = pair(&finding);
         assert_eq!(own, shared_over_link());
         assert!(limited.flows.iter().all(|flow| flow.options == lowat), "both flows share a connection: {limited:?}");
         assert_eq!(finding.proved, None);
     }
 
     #[test]
-    fn a_program_that_limits_its_socket_is_not_a_finding() {
-        assert!(found(&[(bounded_over_link(), beside(120_000_000, 60_000))]).is_none());
+    fn a_program_that_limits_its_socket_is_no_finding() {
+        assert!(found(&[(bounded_over_link(), Beside::unsent(120_000_000, 60_000))]).is_none());
     }
 
     #[test]
-    fn the_case_with_less_unsent_data_is_the_check() {
-        let both =
-            [(shared_over_link(), beside(610_000_000, 600_000)), (bounded_over_link(), beside(120_000_000, 12_000))];
+    fn it_is_checked_by_the_case_with_less_unsent_data() {
+        let both = [
+            (shared_over_link(), Beside::unsent(610_000_000, 600_000)),
+            (bounded_over_link(), Beside::unsent(120_000_000, 12_000)),
+        ];
         let proved = found(&both).unwrap().proved.expect("the other case is in the run");
         assert_eq!((proved.verdict.as_str(), proved.effect.value), ("confirmed", -490_000_000.0));
-        assert!(found(&[(shared_over_link(), beside(200_000_000, 12_000))]).is_none());
+        assert!(found(&[(shared_over_link(), Beside::unsent(200_000_000, 12_000))]).is_none());
     }
 }

@@ -139,12 +139,9 @@ mod tests {
 
     /// 1 000 messages requested at 10 000/s, each `behind_ns` later than the previous one.
     fn found(behind_ns: u64, service_ns: impl Fn(u64) -> u64) -> (bool, Vec<Finding>) {
-        let mut fixture = Fixture::new();
         let messages: Vec<(u64, u64)> = (0..1000).map(|k| (behind_ns * k, service_ns(k))).collect();
-        for block in 0..3 {
-            fixture.round(&at_rate(Case::ping_pong("udp"), 10_000.0), block, &paced(100_000, &messages));
-        }
-        let run = fixture.run();
+        let case = at_rate(Case::ping_pong("udp"), 10_000.0);
+        let run = Fixture::alike(3, &case, &paced(100_000, &messages)).run();
         let found = crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect();
         (run.cases[0].valid, found)
     }
@@ -165,9 +162,8 @@ mod tests {
         let found = |waited: f64| {
             let case =
                 at_rate(Case::ping_pong("udp"), 10_000.0).with(|changed| changed.primary_mut().load.set_sizes(1, 1));
-            let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
-            fixture.round_with(&case, 0, &paced(100_000, &messages), |measured| {
+            let fixture = Fixture::alike_with(1, &case, &paced(100_000, &messages), |measured| {
                 measured.ends[0].facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
             });
             let run = fixture.run();
@@ -220,9 +216,8 @@ mod tests {
     fn messages_without_answers_can_arrive_behind() {
         let found = |case: &Case| {
             // The receiver's queue is 25 messages long at the median.
-            let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (0, 20_000 + 50_000 * k)).collect();
-            fixture.round_with(case, 0, &paced(1_000_000, &messages), |measured| {
+            let fixture = Fixture::alike_with(1, case, &paced(1_000_000, &messages), |measured| {
                 one_way_losses::counts(&[], 0.0)(measured);
                 measured.primary_mut().figures.rate_per_s = 900.0;
             });
@@ -262,20 +257,16 @@ mod tests {
     #[test]
     fn a_long_link_that_loses_is_not_behind() {
         let case = at_rate(over("loss=20% delay=50ms", Case::ping_pong("udp")), 1_000.0);
-        let lossy = |service_ns: fn(u64) -> u64| {
-            let mut fixture = Fixture::new();
-            let messages: Vec<(u64, u64)> = (0..800).map(|k| (0, service_ns(k))).collect();
-            fixture.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
-                measured.primary_mut().ledger.sent = 1000;
-                measured.primary_mut().ledger.lost = [("link-loss".to_owned(), 200)].into();
-                measured.primary_mut().ledger = measured.primary().ledger.clone().closed();
-                // The duration of the round if every fifth message were lost.
-                measured.duration_ns = 1_100_000_000;
-                measured.primary_mut().figures.rate_per_s = 800.0 / 1.1;
-            });
-            fixture.findings(CARD.code)
-        };
-        assert_eq!(lossy(|k| 100_000_000 + 100_000 * (k % 10)), []);
+        let messages: Vec<(u64, u64)> = (0..800).map(|k| (0, 100_000_000 + 100_000 * (k % 10))).collect();
+        let fixture = Fixture::alike_with(1, &case, &paced(1_000_000, &messages), |measured| {
+            measured.primary_mut().ledger.sent = 1000;
+            measured.primary_mut().ledger.lost = [("link-loss".to_owned(), 200)].into();
+            measured.primary_mut().ledger = measured.primary().ledger.clone().closed();
+            // The round's length if every fifth message were lost.
+            measured.duration_ns = 1_100_000_000;
+            measured.primary_mut().figures.rate_per_s = 800.0 / 1.1;
+        });
+        assert_eq!(fixture.findings(CARD.code), []);
     }
 
     #[test]

@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::links::{dropping, link, over};
-    use crate::fixture::{Fixture, back_to_back, shows, value};
+    use crate::fixture::{Fixture, back_to_back, pair, shows, value};
 
     const CODE: &str = "retransmission";
     const MS: u64 = 1_000_000;
@@ -264,15 +264,11 @@ mod tests {
         hit.iter().for_each(|place| latencies[*place] = slow);
         let sent_ns = |place: usize| latencies[..place].iter().sum::<u64>();
         let drops_ns: Vec<u64> = hit.iter().map(|place| sent_ns(*place) + MS).collect();
-        let mut fixture = Fixture::new();
-        for block in 0..6 {
-            fixture.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
-                measured.link = Some(dropping("loss", &drops_ns));
-                measured.ends[0].facts = counters(hit.len() as f64, Some(how));
-                measured.ends[1].facts = counters(0.0, Some([0.0; 4]));
-            });
-        }
-        fixture
+        Fixture::alike_with(6, &case(), &back_to_back(&[], &latencies), |measured| {
+            measured.link = Some(dropping("loss", &drops_ns));
+            measured.ends[0].facts = counters(hit.len() as f64, Some(how));
+            measured.ends[1].facts = counters(0.0, Some([0.0; 4]));
+        })
     }
 
     fn lossy(slow: u64, how: [f64; 4]) -> Fixture {
@@ -291,8 +287,7 @@ mod tests {
         assert_eq!([keys::LINK_DROPPED, keys::IN_FLIGHT_THEN].map(|key| value(&found[0], key)), [12.0, 12.0]);
         let known = [(keys::HIT_P50, 240e6), (keys::OTHER_P50, 20e6), (keys::ADDED_SHARE, 0.099)];
         assert!(known.iter().all(|(key, expected)| shows(&found[0], *key, *expected)), "{found:?}");
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        let links = experiment.pair.clone().unwrap().map(|case| case.path.link);
+        let links = pair(&found[0]).map(|case| case.path.link);
         assert_eq!(links, ["loss=1% delay=10ms", "delay=10ms"]);
     }
 

@@ -98,7 +98,7 @@ fn even_counter_experiment(case: &Case) -> Option<CounterExperiment> {
 mod tests {
     use super::*;
     use crate::fixture::one_way_losses::{counts, interleaved, messages, offered};
-    use crate::fixture::{apart, shows, value};
+    use crate::fixture::{apart, repeated, shows, value, verdict};
 
     fn found(case: &Case, lost: &[(&str, u64)], below_half: f64) -> Vec<Finding> {
         interleaved(&[(case, &counts(lost, below_half))]).findings(CARD.code)
@@ -108,21 +108,20 @@ mod tests {
     fn requested_bursts_are_checked_by_even_intervals() {
         let burst = offered(Arrivals::Burst(50), Pacing::SleepSpin);
         let even = offered(Arrivals::Fixed, Pacing::SleepSpin);
-        let verdict = |lost: u64| {
+        let found_with = |lost: u64| {
             let evenly = |measured: &mut _| counts(&[(RECEIVE_BUFFER, lost)], 0.0)(measured);
-            let found = interleaved(&[(&burst, &counts(&[(RECEIVE_BUFFER, 400)], 0.0)), (&even, &evenly)])
-                .findings(CARD.code);
-            assert_eq!(found.len(), 1);
-            (found[0].proved.as_ref().unwrap().verdict.clone(), found[0].severity, found.into_iter().next().unwrap())
+            let fixture = interleaved(&[(&burst, &counts(&[(RECEIVE_BUFFER, 400)], 0.0)), (&even, &evenly)]);
+            let [found] = <[Finding; 1]>::try_from(fixture.findings(CARD.code)).expect("one");
+            found
         };
-        let (confirmed, severity, found_here) = verdict(0);
-        assert_eq!((confirmed.as_str(), severity), ("confirmed", Severity::Warning));
-        let known = [keys::BURST, keys::LOST_IN_BUFFERS, keys::SENT].map(|key| value(&found_here, key));
+        let confirmed = found_with(0);
+        assert_eq!((verdict(&confirmed), confirmed.severity), ("confirmed", Severity::Warning));
+        let known = [keys::BURST, keys::LOST_IN_BUFFERS, keys::SENT].map(|key| value(&confirmed, key));
         assert_eq!(known, [50.0, 3200.0, 8000.0]);
-        let (refuted, severity, _) = verdict(400);
-        assert_eq!((refuted.as_str(), severity), ("refuted", Severity::Note));
+        let refuted = found_with(400);
+        assert_eq!((verdict(&refuted), refuted.severity), ("refuted", Severity::Note));
         let found = found(&burst, &[(RECEIVE_BUFFER, 400)], 0.0);
-        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, [burst, even]);
+        assert_eq!(repeated(&found[0]), [burst, even]);
     }
 
     #[test]
@@ -132,14 +131,11 @@ mod tests {
         let together = found(&case, lost, 0.3);
         assert!(!together[0].has(keys::BURST) && shows(&together[0], keys::BELOW_HALF, 0.3), "{together:?}");
         assert!(together[0].figure(keys::BELOW_HALF).unwrap().low.is_some());
-        assert_eq!(
-            (together[0].share, &together[0].counter_experiment),
-            (0.1, &None),
-            "a sender that spins needs a CPU"
-        );
+        assert_eq!(together[0].share, 0.1);
+        assert_eq!(together[0].counter_experiment, None, "a sender that spins needs a CPU");
         let found = found(&apart(case.clone()), lost, 0.3);
         let cases = [apart(case), apart(offered(Arrivals::Fixed, Pacing::Spin))];
-        assert_eq!(found[0].counter_experiment.as_ref().unwrap().repeat.cases, cases);
+        assert_eq!(repeated(&found[0]), cases);
     }
 
     #[test]

@@ -109,49 +109,42 @@ fn find_shared_waits(run: &Run, case: &CaseSummary) -> Option<(f64, Shared)> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Finding, SenderState};
+    use hairpin_model::Finding;
 
     use super::*;
-    use crate::findings::findings;
     use crate::fixture::under_load::{Beside, bounded_over_link, shared_over_link};
-    use crate::fixture::{Fixture, shows};
-
-    fn beside(loaded_ns: u64, not_sent_bytes: u64) -> Beside {
-        let state = SenderState { not_sent_bytes, ..SenderState::default() };
-        Beside { state: Some(state), ..Beside::latencies(10_000_000, loaded_ns) }
-    }
+    use crate::fixture::{Fixture, repeated, shows};
 
     fn found(cases: &[(Case, Beside)]) -> Option<Finding> {
-        let mut fixture = Fixture::new();
-        cases.iter().for_each(|(case, beside)| fixture.all_beside(case, *beside));
-        findings(&fixture.run()).into_iter().find(|finding| finding.code == CARD.code)
+        Fixture::of_beside(cases).findings(CARD.code).pop()
     }
 
     #[test]
-    fn without_a_sibling_the_unsent_data_is_the_evidence() {
-        let finding = found(&[(shared_over_link(), beside(610_000_000, 600_000))]).expect("half a second is unsent");
+    fn without_a_sibling_it_rests_on_the_unsent_data() {
+        let finding =
+            found(&[(shared_over_link(), Beside::unsent(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(finding.figure(keys::LONGER).is_none() && shows(&finding, keys::EXPLAINED, 500e6), "{finding:?}");
-        assert!(finding.share < 0.01, "only a wait in the socket, see own-send-queue: {}", finding.share);
-        let cases = finding.counter_experiment.expect("a check exists").repeat.cases;
-        let uses: Vec<_> = cases.iter().map(|case| case.primary().connection_use).collect();
+        assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
+        let uses: Vec<_> = repeated(&finding).iter().map(|case| case.primary().connection_use).collect();
         assert_eq!(uses, [ConnectionUse::Shared, ConnectionUse::Own]);
     }
 
     #[test]
     fn waits_in_a_limited_socket_count_for_this_finding() {
-        let finding = found(&[(bounded_over_link(), beside(110_000_000, 60_000))]).expect("60 kB are unsent");
+        let finding = found(&[(bounded_over_link(), Beside::unsent(110_000_000, 60_000))]).expect("60 kB are unsent");
         assert!((finding.share - 50.0 / 110.0).abs() < 0.01, "{}", finding.share);
     }
 
     #[test]
-    fn the_measured_difference_to_a_separate_connection_confirms_the_cause() {
-        let own = with_own_connection(&shared_over_link());
-        let both = [(shared_over_link(), beside(610_000_000, 0)), (own.clone(), beside(180_000_000, 0))];
-        let finding = found(&both).expect("the shared connection adds 430 ms");
+    fn with_its_own_connection_measured_the_difference_proves_it() {
+        let own = with_own(&shared_over_link());
+        let both =
+            [(shared_over_link(), Beside::unsent(610_000_000, 0)), (own.clone(), Beside::unsent(180_000_000, 0))];
+        let finding = found(&both).expect("it takes 430 ms longer");
         assert!((finding.share - 430.0 / 610.0).abs() < 0.01, "{}", finding.share);
         assert!(shows(&finding, keys::LONGER, 430e6), "{finding:?}");
         assert_eq!(finding.proved.map(|proved| proved.verdict), Some("confirmed".to_owned()));
-        let alike = [(shared_over_link(), beside(181_000_000, 0)), (own, beside(180_000_000, 0))];
+        let alike = [(shared_over_link(), Beside::unsent(181_000_000, 0)), (own, Beside::unsent(180_000_000, 0))];
         assert!(found(&alike).is_none());
     }
 }

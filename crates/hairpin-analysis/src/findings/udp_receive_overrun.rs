@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::one_way_losses::{counts, interleaved, messages};
-    use crate::fixture::value;
+    use crate::fixture::{pair, repeated, value};
 
     fn with(options: &str) -> Case {
         messages("udp").with(|case| case.primary_mut().options = Options::parse(options).unwrap())
@@ -110,12 +110,8 @@ mod tests {
         let counts = [keys::LOST_FOR_ROOM, keys::SENT, keys::SHARE_OF_SENT].map(|key| value(&found[0], key));
         assert_eq!(counts, [3200.0, 8000.0, 0.4]);
         assert!(found[0].has(keys::BUFFER_HELPS), "{found:?}");
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        let pair = experiment.pair.as_deref().unwrap();
-        assert_eq!(
-            (pair, experiment.repeat.cases.as_slice()),
-            (&["rcvbuf=4096", "rcvbuf=4194304"].map(with), &pair[..])
-        );
+        let cases = ["rcvbuf=4096", "rcvbuf=4194304"].map(with);
+        assert_eq!((&pair(&found[0]), repeated(&found[0])), (&cases, &cases[..]));
     }
 
     #[test]

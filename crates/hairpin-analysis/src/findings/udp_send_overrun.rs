@@ -45,12 +45,12 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use hairpin_model::flow::Pacing;
-    use hairpin_model::{Arrivals, Case, Load};
+    use hairpin_model::{Arrivals, Case, Measured};
 
     use super::*;
     use crate::fixture::links::{link, over};
     use crate::fixture::one_way_losses::{counts, interleaved, messages, offered};
-    use crate::fixture::value;
+    use crate::fixture::{pair, repeated, value, verdict};
 
     fn found(case: &Case, lost: &[(&str, u64)]) -> Vec<Finding> {
         interleaved(&[(case, &counts(lost, 0.0))]).findings(CARD.code)
@@ -69,44 +69,34 @@ mod tests {
     #[test]
     fn in_its_own_namespace_no_other_program_is_counted() {
         let case = over("delay=1ms", messages("udp"));
-        let counted = |measured: &mut _| counts(&[(QDISC, 300)], 0.0)(measured);
-        let found = interleaved(&[(&case, &|measured| {
-            counted(measured);
+        let counted = |measured: &mut Measured| {
+            counts(&[(QDISC, 300)], 0.0)(measured);
             measured.link = Some(link());
-        })])
-        .findings(CARD.code);
+        };
+        let found = interleaved(&[(&case, &counted)]).findings(CARD.code);
         assert!(!found[0].has(keys::SHARED_COUNTER), "{found:?}");
     }
 
     #[test]
     fn the_check_offers_less_than_arrived() {
         let found = found(&messages("udp"), &[(QDISC, 400)]);
-        let experiment = found[0].counter_experiment.as_ref().unwrap();
-        let pair = experiment.pair.as_ref().unwrap();
-        assert_eq!(pair[0], messages("udp"));
-        assert!(
-            matches!(pair[1].primary().load, Load::Offered { offered_per_s: 480.0, size_bytes: 100, .. }),
-            "80 % of 600"
-        );
-        assert_eq!(experiment.repeat.cases, [pair[1].clone()], "messages at full speed have another command");
+        let [own, slower] = pair(&found[0]);
+        assert_eq!(own, messages("udp"));
+        let load = &slower.primary().load;
+        assert_eq!((load.rate_per_s(), load.size_bytes()), (Some(480.0), 100), "80 % of 600");
+        assert_eq!(repeated(&found[0]), [slower], "messages at full speed have another command");
     }
 
     #[test]
     fn a_lower_rate_confirms_the_cause_if_it_loses_nothing_and_refutes_it_if_it_loses_as_much() {
         let own = offered(Arrivals::Fixed, Pacing::SleepSpin);
-        let slow = own.clone().with(|case| {
-            if let Load::Offered { offered_per_s, .. } = &mut case.primary_mut().load {
-                *offered_per_s = 480.0;
-            }
-        });
-        let verdict = |lost: u64| {
+        let slow = own.at_rate(480.0);
+        for (lost, expected, severity) in [(1, "confirmed", Severity::Warning), (395, "refuted", Severity::Note)] {
             let slower = |measured: &mut _| counts(&[(QDISC, lost)], 0.0)(measured);
             let fixture = interleaved(&[(&own, &counts(&[(QDISC, 400)], 0.0)), (&slow, &slower)]);
             let found = fixture.findings(CARD.code);
-            (found[0].proved.as_ref().unwrap().verdict.clone(), found[0].severity)
-        };
-        assert_eq!(verdict(1), ("confirmed".to_owned(), Severity::Warning));
-        assert_eq!(verdict(395), ("refuted".to_owned(), Severity::Note));
+            assert_eq!((verdict(&found[0]), found[0].severity), (expected, severity));
+        }
     }
 
     #[test]

@@ -188,13 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn a_single_message_is_enough_either_way() {
+    fn a_single_message_is_enough_either_way_and_a_closed_ledger_is_no_finding() {
         let unexplained = |sent| found("udp", sent, &[]).1.len();
         assert_eq!((unexplained(99), unexplained(100), unexplained(101)), (1, 0, 1));
-    }
-
-    #[test]
-    fn a_closed_ledger_is_not_a_finding() {
         assert_eq!(found("udp", 103, &[("receive-buffer-overflow", 3)]).1, []);
         assert_eq!(found("tcp", 100, &[]), (true, vec![]));
     }

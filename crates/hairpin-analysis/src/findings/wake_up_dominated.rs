@@ -173,10 +173,17 @@ mod tests {
     use super::*;
     use crate::fixture::links::between_hosts;
     use crate::fixture::links::over;
-    use crate::fixture::{Fixture, apart};
+    use crate::fixture::{Fixture, apart, pair, repeated, verdict};
 
     fn around(latency: u64) -> Vec<u64> {
         (0..8).map(|k| latency + latency / 200 * (k % 4)).collect()
+    }
+
+    /// Findings in rounds of each case that take about this time.
+    fn found_among(cases: &[(&Case, u64)]) -> Vec<Finding> {
+        let mut fixture = Fixture::new();
+        cases.iter().for_each(|(case, latency)| fixture.rounds_of(case, &around(*latency)));
+        fixture.findings("wake-up-dominated")
     }
 
     #[test]
@@ -190,31 +197,26 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_an_answer_is_not_a_round_trip() {
-        let mut fixture = Fixture::new();
+    fn a_message_without_an_answer_is_no_round_trip() {
         let tcp = apart(crate::fixture::one_way_losses::messages("tcp"));
-        fixture.rounds_of(&tcp, &around(66_000));
-        fixture.rounds_of(&spinning(&tcp), &around(8_000));
-        assert_eq!(fixture.findings("wake-up-dominated"), []);
+        assert_eq!(found_among(&[(&tcp, 66_000), (&spinning(&tcp), 8_000)]), []);
     }
 
     #[test]
-    fn the_counter_experiment_confirms_the_cause() {
-        let mut fixture = Fixture::new();
-        let tcp = apart(Case::ping_pong("tcp"));
-        fixture.rounds_of(&tcp, &around(66_000));
-        fixture.rounds_of(&awake(&tcp), &around(11_000));
-        fixture.rounds_of(&spinning(&tcp), &around(8_000));
-        let pipe = apart(Case::ping_pong("pipe"));
-        fixture.rounds_of(&pipe, &around(54_000));
-        fixture.rounds_of(&pipe.with(|changed| changed.ends.placement = Placement::SameCpu), &around(5_400));
-        let found = fixture.findings("wake-up-dominated");
+    fn the_counter_experiment_proves_it() {
+        let [tcp, pipe] = ["tcp", "pipe"].map(|transport| apart(Case::ping_pong(transport)));
+        let found = found_among(&[
+            (&tcp, 66_000),
+            (&awake(&tcp), 11_000),
+            (&spinning(&tcp), 8_000),
+            (&pipe, 54_000),
+            (&Case::ping_pong("pipe"), 5_400),
+        ]);
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 2));
         assert!((found[0].share - 0.9).abs() < 0.01, "the share of the pipe is the maximum: {}", found[0].share);
         for evidence in &found[0].evidence {
-            let (value, low, high) =
-                (evidence.value.value, evidence.value.low.unwrap(), evidence.value.high.unwrap());
-            assert!(low <= value && value <= high, "{evidence:?}");
+            let (low, high) = evidence.value.interval().unwrap();
+            assert!((low..=high).contains(&evidence.value.value), "{evidence:?}");
         }
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "confirmed");
@@ -222,28 +224,21 @@ mod tests {
         assert_eq!(found[0].cases[1], tcp.id());
         assert!((found[0].shares[1] - 0.83).abs() < 0.005, "{:?}", found[0].shares);
         assert_eq!((proved.kind.as_str(), proved.case.as_ref()), (KEEP_AWAKE, Some(&tcp.id())));
-        let all = &found[0].counter_experiment.as_ref().unwrap().repeat.cases;
-        let labels: Vec<String> = all.iter().map(Case::label).collect();
-        assert_eq!(
-            labels,
-            ["pipe block cross-cpu", "tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"],
-            "the command repeats all cases, the pair the strongest checked case"
-        );
-        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair.map(|case| case.label()), ["tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"]);
+        let labels: Vec<String> = repeated(&found[0]).iter().map(Case::label).collect();
+        let expected = ["pipe block cross-cpu", "tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"];
+        assert_eq!(labels, expected, "the command repeats all");
+        let labels = pair(&found[0]).map(|case| case.label());
+        assert_eq!(labels, expected[1..], "the pair is the strongest that was tried");
     }
 
     /// Findings on a blocking round trip of 66 us, with these times for CPUs kept awake and for spinning.
     fn found(awake_ns: u64, spinning_ns: Option<u64>) -> Vec<Finding> {
-        let mut fixture = Fixture::new();
         let tcp = apart(Case::ping_pong("tcp"));
-        fixture.rounds_of(&tcp, &around(66_000));
-        fixture.rounds_of(&awake(&tcp), &around(awake_ns));
-        fixture.rounds_of(&tcp.clone().with(|changed| changed.ends.placement = Placement::SameCpu), &around(12_000));
-        if let Some(spinning_ns) = spinning_ns {
-            fixture.rounds_of(&spinning(&tcp), &around(spinning_ns));
-        }
-        fixture.findings("wake-up-dominated")
+        let (awake, spinning) = (awake(&tcp), spinning(&tcp));
+        let together = Case::ping_pong("tcp");
+        let mut cases = vec![(&tcp, 66_000), (&awake, awake_ns), (&together, 12_000)];
+        cases.extend(spinning_ns.map(|spinning_ns| (&spinning, spinning_ns)));
+        found_among(&cases)
     }
 
     #[test]
@@ -260,7 +255,7 @@ mod tests {
     fn if_neither_helps_waking_is_not_the_cause() {
         let found = found(65_500, Some(64_900));
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
-        assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
+        assert_eq!(verdict(&found[0]), "refuted");
         assert_eq!(found[0].cases, [apart(Case::ping_pong("tcp")).id()]);
     }
 
@@ -269,29 +264,21 @@ mod tests {
         let found = found(65_500, None);
         assert_eq!((found[0].severity, found[0].share, found[0].proved.as_ref()), (Severity::Note, 0.0, None));
         assert!(found[0].figure(keys::IDLE_SAVED).is_some() && found[0].has(keys::UNDECIDED), "{found:?}");
-        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair.map(|case| case.ends.waiting), [Waiting::Block, Waiting::Spin]);
+        assert_eq!(pair(&found[0]).map(|case| case.ends.waiting), [Waiting::Block, Waiting::Spin]);
     }
 
     #[test]
     fn a_long_path_is_not_called_waking() {
-        let mut fixture = Fixture::new();
         let tcp = over("delay=23.5ms", apart(Case::ping_pong("tcp")));
-        fixture.rounds_of(&tcp, &around(47_100_000));
-        fixture.rounds_of(&awake(&tcp), &around(47_020_000));
-        fixture.rounds_of(&spinning(&tcp), &around(47_010_000));
-        // The same transport on loopback is not a sibling.
-        fixture.rounds_of(&awake(&apart(Case::ping_pong("tcp"))), &around(11_000));
-        assert_eq!(fixture.findings("wake-up-dominated"), []);
+        let siblings = [(&tcp, 47_100_000), (&awake(&tcp), 47_020_000), (&spinning(&tcp), 47_010_000)];
+        // The same transport on loopback is no sibling.
+        let loopback = (&awake(&apart(Case::ping_pong("tcp"))), 11_000);
+        assert_eq!(found_among(&[&siblings[..], &[loopback]].concat()), []);
     }
 
     #[test]
-    fn a_small_saving_and_a_case_without_siblings_are_not_findings() {
-        let mut fixture = Fixture::new();
-        let tcp = apart(Case::ping_pong("tcp"));
-        fixture.rounds_of(&tcp, &around(10_000));
-        fixture.rounds_of(&spinning(&tcp), &around(8_000));
-        fixture.rounds_of(&apart(Case::ping_pong("pipe")), &around(54_000));
-        assert_eq!(fixture.findings("wake-up-dominated"), []);
+    fn a_small_saving_and_a_case_without_siblings_are_no_finding() {
+        let [tcp, pipe] = ["tcp", "pipe"].map(|transport| apart(Case::ping_pong(transport)));
+        assert_eq!(found_among(&[(&tcp, 10_000), (&spinning(&tcp), 8_000), (&pipe, 54_000)]), []);
     }
 }

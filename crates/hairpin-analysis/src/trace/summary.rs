@@ -52,41 +52,33 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
+    /// The summary after so many blocks, each of an untraced and a traced round with these latencies.
+    fn traced(blocks: u32, latencies: impl Fn(u64) -> [Vec<u64>; 2]) -> TraceSummary {
+        let case = small_writes("default");
+        let mut fixture = Fixture::of(&[(&case, &[500_000; 3])]);
+        for block in 0..blocks {
+            let [untraced, traced] = latencies(block.into()).map(|latencies| back_to_back(&[], &latencies));
+            fixture.purpose = Purpose::Untraced;
+            fixture.round(&case, block, &untraced);
+            fixture.purpose = Purpose::Traced;
+            fixture.round_with(&case, block, &traced, |measured| measured.traced = Some(TraceFigures::default()));
+        }
+        fixture.run().cases.remove(0).trace.unwrap()
+    }
+
     #[test]
     fn the_cost_of_tracing_is_traced_minus_untraced_rounds() {
-        let case = small_writes("nodelay");
-        let mut fixture = Fixture::new();
-        fixture.rounds_of(&case, &[500_000; 3]);
-        for block in 0..8 {
-            fixture.purpose = Purpose::Untraced;
-            fixture.round(&case, block, &back_to_back(&[], &[1_000 + u64::from(block); 20]));
-            fixture.purpose = Purpose::Traced;
-            fixture.round_with(&case, block, &back_to_back(&[], &[1_500 + u64::from(block); 20]), |measured| {
-                measured.traced =
-                    Some(TraceFigures { autocorked: Some(u64::from(block)), ..TraceFigures::default() });
-            });
-        }
-        let run = fixture.run();
-        let trace = run.cases[0].trace.as_ref().unwrap();
+        let trace = traced(8, |block| [vec![1_000 + block; 20], vec![1_500 + block; 20]]);
         let (ratio, cost) = (trace.cost_ratio.unwrap(), trace.cost_ns.unwrap());
         assert!((ratio.value - 1503.5 / 1003.5).abs() < 0.001 && ratio.excludes(1.0), "{ratio:?}");
         assert!((cost.value - 500.0).abs() < 1.0 && cost.excludes(0.0), "{cost:?}");
-        assert_eq!(trace.capture, hairpin_model::trace::Capture::default());
+        assert_eq!(trace.capture, Capture::default());
     }
 
     #[test]
     fn two_slow_exchanges_of_four_are_seen() {
-        let case = small_writes("default");
-        let mut fixture = Fixture::new();
-        fixture.rounds_of(&case, &[40_000_000; 3]);
-        for block in 0..3 {
-            fixture.purpose = Purpose::Untraced;
-            fixture.round(&case, block, &back_to_back(&[], &[40_000_000 + u64::from(block) * 40_000; 4]));
-            fixture.purpose = Purpose::Traced;
-            let samples = back_to_back(&[], &[40_000_000, 40_000_000, 80_000_000, 80_000_000]);
-            fixture.round_with(&case, block, &samples, |measured| measured.traced = Some(TraceFigures::default()));
-        }
-        let trace = fixture.run().cases.remove(0).trace.unwrap();
+        let slow = [40_000_000, 40_000_000, 80_000_000, 80_000_000];
+        let trace = traced(3, |block| [vec![40_000_000 + block * 40_000; 4], slow.to_vec()]);
         let (ratio, cost) = (trace.cost_ratio.unwrap(), trace.cost_ns.unwrap());
         assert!((ratio.value - 60.0 / 40.04).abs() < 0.001 && ratio.excludes(1.0), "{ratio:?}");
         assert!((cost.value - 19_960_000.0).abs() < 20_000.0 && cost.excludes(0.0), "{cost:?}");

@@ -115,13 +115,11 @@ fn held_without_a_reason() -> Wiretap {
     for _ in 0..6 {
         tap.begins();
         tap.write(End::Client, 2);
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.reaches_the_server();
         tap.acks(End::Server);
         tap.write(End::Client, REQUEST - 2);
         tap.wait(20 * MS);
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.reaches_the_server();
         tap.answered(US);
     }
     tap
@@ -169,12 +167,7 @@ fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
             tap.leaves(End::Client);
         }
     }
-    tap.reads(End::Server);
-    tap.wait(40 * MS);
-    tap.acks(End::Server);
-    tap.wait(traces::TRAVEL);
-    tap.leaves(End::Client);
-    tap.reads(End::Server);
+    tap.acknowledged_after(40 * MS);
     (0..3).for_each(|_| tap.answered(US));
     for trace in both(tap.trace) {
         let figures = figures(&trace, "default", &switches("off", "off"));
@@ -201,12 +194,7 @@ fn bytes_held_after_the_release_of_a_cork_may_wait_for_nagle() {
             tap.leaves(End::Client);
         }
     }
-    tap.reads(End::Server);
-    tap.wait(40 * MS);
-    tap.acks(End::Server);
-    tap.wait(traces::TRAVEL);
-    tap.leaves(End::Client);
-    tap.reads(End::Server);
+    tap.acknowledged_after(40 * MS);
     (0..2).for_each(|_| tap.answered(US));
     for trace in both(tap.trace) {
         let causes_of = |trace: &RoundTrace| {

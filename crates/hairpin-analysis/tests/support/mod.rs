@@ -16,9 +16,8 @@ use hairpin_model::samples::{Fate, MAX_LATENCY_NS, latency_histogram};
 use hairpin_model::trace::End;
 use hairpin_model::upgrade::earlier_cards;
 use hairpin_model::{
-    Answer, Case, Effective, EndKind, EndReport, Environment, Exchange, Extent, Failure, FailureKind, Finding,
-    FlowRecord, Host, Key, Ledger, Measured, Noise, Outcome, Placement, Plan, RoundOrder, RoundRecord, RoundTrace,
-    Run, Samples, Tool,
+    Case, Effective, EndKind, EndReport, Environment, Exchange, Extent, Failure, FailureKind, Finding, FlowRecord,
+    Host, Key, Ledger, Measured, Noise, Outcome, Placement, RoundOrder, RoundRecord, RoundTrace, Run, Samples,
 };
 
 /// Samples of a closed loop: each message leaves when the last was answered.
@@ -81,6 +80,25 @@ impl Fixture {
     pub fn new() -> Self {
         let environment = Environment { cpus_online: 2, cpus_allowed: vec![0, 1], ..Environment::default() };
         Self { plan: Vec::new(), rounds: Vec::new(), environment, purpose: Purpose::Timed, digest: Digest::new() }
+    }
+
+    /// With rounds of these cases, 100 messages each, all with the latency given for the round.
+    pub fn of(cases: &[(&Case, &[u64])]) -> Self {
+        let mut fixture = Self::new();
+        cases.iter().for_each(|(case, latencies)| fixture.rounds_of(case, latencies));
+        fixture
+    }
+
+    /// With so many rounds of a case, all with these samples.
+    pub fn alike(blocks: u32, case: &Case, samples: &Samples) -> Self {
+        Self::alike_with(blocks, case, samples, |_| {})
+    }
+
+    /// The same, each round modified by `change`.
+    pub fn alike_with(blocks: u32, case: &Case, samples: &Samples, change: impl Fn(&mut Measured)) -> Self {
+        let mut fixture = Self::new();
+        (0..blocks).for_each(|block| fixture.round_with(case, block, samples, &change));
+        fixture
     }
 
     /// One measured round, without noise.
@@ -147,23 +165,17 @@ impl Fixture {
         let cases = self.digest.summaries(&self.plan, &earlier_cards(), &self.rounds, &states, ALPHA);
         Run {
             format: FORMAT,
-            tool: Tool::default(),
             command_line: vec!["hairpin".to_owned()],
-            started_unix_s: 0,
             duration_ns: 1,
             state: State::Complete,
             seed: SEED,
-            plan: Plan::default(),
             hosts: vec![Host { role: End::Client, environment: self.environment }],
             cards: earlier_cards(),
             comparisons: comparisons(&cases, ALPHA),
             machine: states.machine.clone(),
             cases,
-            findings: Vec::new(),
-            skipped: Vec::new(),
-            answer: Answer::default(),
-            unsaved: Vec::new(),
             rounds: self.rounds,
+            ..Run::default()
         }
     }
 
@@ -179,6 +191,21 @@ pub fn value(finding: &Finding, key: Key) -> f64 {
 /// Whether three digits of a figure are those of `expected`, as it is shown.
 pub fn shows(finding: &Finding, key: Key, expected: f64) -> bool {
     (value(finding, key) - expected).abs() <= 0.005 * expected.abs()
+}
+
+/// The two cases that the counter-experiment compares.
+pub fn pair(finding: &Finding) -> [Case; 2] {
+    *finding.counter_experiment.as_ref().unwrap().pair.clone().unwrap()
+}
+
+/// The cases that the counter-experiment measures.
+pub fn repeated(finding: &Finding) -> &[Case] {
+    &finding.counter_experiment.as_ref().unwrap().repeat.cases
+}
+
+/// The verdict on the cause, by its counter-experiment.
+pub fn verdict(finding: &Finding) -> &str {
+    &finding.proved.as_ref().unwrap().verdict
 }
 
 fn order(case: &Case, block: u32) -> RoundOrder {
@@ -238,6 +265,19 @@ pub fn traced_rounds(fixture: &mut Fixture, case: &Case, latency: u64, trace: &R
     let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
     let untraced: Vec<u64> = times.map(|(began_ns, ended_ns)| ended_ns - began_ns).collect();
     evidence_rounds(fixture, case, latency, (trace, &untraced), [options, options]);
+}
+
+/// The findings of that code in a run of these rounds alone.
+pub fn found_traced(
+    code: &str,
+    case: &Case,
+    latency: u64,
+    trace: &RoundTrace,
+    options: &[Effective],
+) -> Vec<Finding> {
+    let mut fixture = Fixture::new();
+    traced_rounds(&mut fixture, case, latency, trace, options);
+    fixture.findings(code)
 }
 
 /// The same with given durations of the untraced exchanges, and separate options of client and server.

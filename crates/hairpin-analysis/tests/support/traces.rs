@@ -70,14 +70,12 @@ impl Wiretap {
             at_ns: self.now,
             from,
             syn,
-            fin: false,
-            rst: false,
             psh: end_byte > first_byte,
             first_byte,
             end_byte,
             ack_byte,
             length_bytes: 66 + end_byte - first_byte,
-            arrived_ns: None,
+            ..Packet::default()
         });
     }
 
@@ -155,6 +153,21 @@ impl Wiretap {
         self.read[from] = end_byte;
     }
 
+    /// The server reads, and acknowledges after this time; then what the client has written since leaves and is read.
+    pub fn acknowledged_after(&mut self, ns: u64) {
+        self.reads(End::Server);
+        self.wait(ns);
+        self.acks(End::Server);
+        self.wait(TRAVEL);
+        self.reaches_the_server();
+    }
+
+    /// What the client has written leaves and is read.
+    pub fn reaches_the_server(&mut self) {
+        self.leaves(End::Client);
+        self.reads(End::Server);
+    }
+
     /// The server answers `after` and the client reads the answer: the exchange ends.
     pub fn answered(&mut self, after: u64) {
         self.wait(after);
@@ -218,12 +231,7 @@ pub fn requests_and_answers_held() -> RoundTrace {
             }
             (1..100).for_each(|_| tap.write(End::Client, 2));
         }
-        tap.reads(End::Server);
-        tap.wait(40 * MS);
-        tap.acks(End::Server);
-        tap.wait(TRAVEL);
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.acknowledged_after(40 * MS);
         four_answers(tap);
     })
 }
@@ -255,12 +263,7 @@ pub fn none() -> RoundTrace {
         tap.write(End::Client, 2);
         tap.leaves(End::Client);
         (1..100).for_each(|_| tap.write(End::Client, 2));
-        tap.reads(End::Server);
-        tap.wait(if number == 0 { 300 * US } else { 40 * MS });
-        tap.acks(End::Server);
-        tap.wait(TRAVEL);
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.acknowledged_after(if number == 0 { 300 * US } else { 40 * MS });
         tap.answered(5 * US);
     })
 }
@@ -270,8 +273,7 @@ pub fn nodelay() -> RoundTrace {
     exchanges(6, |tap, _| {
         for _ in 0..100 {
             tap.write(End::Client, 2);
-            tap.leaves(End::Client);
-            tap.reads(End::Server);
+            tap.reaches_the_server();
             tap.acks(End::Server);
         }
         tap.answered(5 * US);
@@ -284,8 +286,7 @@ pub fn cork() -> RoundTrace {
         tap.call(End::Client, CallKind::Cork);
         (0..100).for_each(|_| tap.write(End::Client, 2));
         tap.call(End::Client, CallKind::Uncork);
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.reaches_the_server();
         tap.answered(5 * US);
     })
 }
@@ -295,8 +296,7 @@ pub fn cork_forgotten() -> RoundTrace {
     exchanges(6, |tap, _| {
         (0..100).for_each(|_| tap.write(End::Client, 2));
         tap.wait(207 * MS);
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.reaches_the_server();
         tap.answered(5 * US);
     })
 }
@@ -308,8 +308,7 @@ pub fn more(gap: u64) -> RoundTrace {
             tap.wait(if write == 0 { 0 } else { gap });
             tap.write(End::Client, 2);
         }
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.reaches_the_server();
         tap.answered(5 * US);
     })
 }
@@ -318,8 +317,7 @@ pub fn more(gap: u64) -> RoundTrace {
 pub fn one_write(after: u64) -> RoundTrace {
     exchanges(6, |tap, _| {
         tap.write(End::Client, REQUEST);
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.reaches_the_server();
         if after > 40 * MS {
             tap.wait(40 * MS);
             tap.acks(End::Server);
@@ -340,8 +338,7 @@ pub fn acknowledged_in_time() -> RoundTrace {
         tap.acks(End::Server);
         tap.wait(200 * US);
         tap.write(End::Client, REQUEST - 4);
-        tap.leaves(End::Client);
-        tap.reads(End::Server);
+        tap.reaches_the_server();
         tap.answered(40 * MS);
     })
 }
@@ -395,14 +392,11 @@ pub fn two_writes_across(way_ns: u64, held_ns: u64) -> RoundTrace {
             at_ns,
             arrived_ns: Some(at_ns + way_ns),
             from,
-            syn: false,
-            fin: false,
-            rst: false,
-            psh: false,
             first_byte,
             end_byte,
             ack_byte: Some(ack_byte),
             length_bytes: 66 + end_byte - first_byte,
+            ..Packet::default()
         };
         trace.packets.extend([
             packet(End::Client, began_ns + 10, (request, request + 2), reply),

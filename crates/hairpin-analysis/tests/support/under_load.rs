@@ -70,6 +70,12 @@ impl Beside {
         Self { latency_ns: [idle_ns, loaded_ns], late_ns: 0, waited_ns: [0, 0], queues: None, state: None }
     }
 
+    /// From an idle path of 10 ms, with these unsent bytes of a load of 1.2 MB/s.
+    pub fn unsent(loaded_ns: u64, not_sent_bytes: u64) -> Self {
+        let state = SenderState { not_sent_bytes, ..SenderState::default() };
+        Self { state: Some(state), ..Self::latencies(10_000_000, loaded_ns) }
+    }
+
     /// With `bytes` in the queue upwards, on a link that drains 1.25 MB/s.
     pub fn queued(self, bytes: u64) -> Self {
         Self { queues: Some([(bytes, 1_250_000), (0, 1_250_000)]), ..self }
@@ -94,6 +100,13 @@ impl Fixture {
         });
         let order = &mut self.rounds.last_mut().unwrap().order;
         order.phases = Some(PhaseLengths::usual(case.is_emulated()));
+    }
+
+    /// Six identical rounds of each case.
+    pub fn of_beside(cases: &[(Case, Beside)]) -> Self {
+        let mut fixture = Self::new();
+        cases.iter().for_each(|(case, beside)| fixture.all_beside(case, *beside));
+        fixture
     }
 
     /// Six identical rounds.

@@ -16,7 +16,7 @@
 
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{duration_argument, exact_duration};
-use hairpin_model::{Card, Case, Exchange, Extent, HostCapabilities, Refused, Remedy, Repeat, Writes};
+use hairpin_model::{Card, Case, Exchange, Extent, HostCapabilities, Options, Refused, Remedy, Repeat, Writes};
 
 use crate::budget;
 use crate::exchange_time::{self, pauses_ns};
@@ -225,7 +225,9 @@ impl Params {
 }
 
 fn refuse_options_of_remedies(circumstances: &Circumstances) -> Result<(), Refused> {
-    let Some((name, value)) = circumstances.options_asked().find(|(name, _)| OF_REMEDIES.contains(name)) else {
+    let Some((name, value)) =
+        circumstances.option_sets.iter().flat_map(Options::iter).find(|(name, _)| OF_REMEDIES.contains(name))
+    else {
         return Ok(());
     };
     Err(Refused::new(

@@ -246,9 +246,18 @@ pub fn turned(experiment: &Experiment, flags: &[(&str, &str)]) -> Result<Knobs, 
     Knobs::from_given(experiment.knobs, given)
 }
 
-/// After these rounds, without intervals.
-pub fn after(rounds: &[RoundRecord]) -> Done<'_> {
-    Done { rounds, half_width: None }
+/// The step after these rounds, for flags such as `("size", "4,8")`; `None` if the question is answered.
+pub fn next(experiment: &Experiment, flags: &[(&str, &str)], done: &[RoundRecord]) -> Option<Plan> {
+    let knobs = turned(experiment, flags).unwrap();
+    running(experiment.next(&knobs, &capabilities(), &Done { rounds: done, half_width: None }).unwrap())
+}
+
+/// Fails unless an experiment refuses each of these flags with a reason that has the text.
+pub fn assert_refused(experiment: &Experiment, refused: &[(&[(&str, &str)], &str)]) {
+    for (flags, expected) in refused {
+        let told = plan_on(&capabilities(), experiment, flags).map(|plan| plan.labels()).expect_err("refused");
+        assert!(told.to_string().contains(expected), "{flags:?}: {told}");
+    }
 }
 
 /// The first step of an experiment for flags such as `("size", "4,8")`; adds a seed by default.

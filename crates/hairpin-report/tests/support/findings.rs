@@ -5,15 +5,13 @@ use hairpin_model::{CaseSummary, CounterExperiment, Evidence, Figure, Finding, P
 
 use super::find;
 
+pub(super) fn evidence(what: &str, value: Figure, unit: &str) -> Evidence {
+    Evidence { what: what.to_owned(), value, unit: unit.to_owned(), ..Evidence::default() }
+}
+
 pub(super) fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     let apart =
         ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block cross-cpu")).id.clone());
-    let evidence = |what: &str, value: Figure, unit: &str| Evidence {
-        what: what.to_owned(),
-        value,
-        unit: unit.to_owned(),
-        ..Evidence::default()
-    };
     vec![
         Finding {
             code: "wake-up-dominated".to_owned(),
@@ -72,7 +70,6 @@ pub(super) fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                 .to_owned(),
             evidence: vec![evidence("messages sent a second", Figure::new(41_200.0, 40_900.0, 41_600.0), "per_s")],
             advice: "Ask for a lower rate, or spin.".to_owned(),
-            share: 0.0,
             ..Finding::default()
         },
     ]
@@ -80,21 +77,13 @@ pub(super) fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
 
 /// Adds the finding that other programs used the machine in this share of the timed rounds.
 pub fn disturb(run: &mut Run, share: f64) {
-    let evidence = Evidence {
-        what: "rounds disturbed".to_owned(),
-        value: Figure::bare(share),
-        unit: "share".to_owned(),
-        ..Evidence::default()
-    };
     run.findings.push(Finding {
         code: "noisy-machine".to_owned(),
         about: About::Run,
         severity: Severity::Warning,
-        cases: Vec::new(),
         summary: "Rounds were disturbed: other programs used the CPUs.".to_owned(),
-        evidence: vec![evidence],
+        evidence: vec![evidence("rounds disturbed", Figure::bare(share), "share")],
         advice: "Stop what else runs here and measure again.".to_owned(),
-        share: 0.0,
         ..Finding::default()
     });
 }

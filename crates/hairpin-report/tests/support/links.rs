@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hairpin_model::summary::Verdict;
 use hairpin_model::{
-    Case, CaseSummary, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline,
-    PacketCounts, Run, ShownLink, StageRecord, Statement,
+    Case, CaseSummary, DirectionRecord, DroppedPacket, LatenessNs, LinkSummary, LinkTimeline, PacketCounts, Run,
+    ShownLink, StageRecord, Statement,
 };
 
 use super::{Generator, ROUNDS, summary, survey};
@@ -78,15 +78,11 @@ fn link(seed: u64, shown: &ShownLink) -> LinkSummary {
     let all = (1..ROUNDS).fold(packets.clone(), |all, _| all.plus(&packets));
     LinkSummary {
         seed,
-        late_bounds_ns: LateBoundsNs::default(),
         lateness_ns: Some(LatenessNs { p50: 1640 + seed, p99: 71_200, max: 412_000 }),
         packets: all,
-        traces: std::collections::BTreeMap::new(),
-        ends: None,
-        rounds_left_out: Vec::new(),
-        left_out: Vec::new(),
         relay_cpu_ns_per_packet: Some(4730.0),
         shown: Some(Box::new(shown.clone())),
+        ..LinkSummary::default()
     }
 }
 
@@ -147,6 +143,12 @@ fn packets(stages: &[StageRecord]) -> PacketCounts {
     }
 }
 
+/// A direction that was observed.
+fn seen(stages: Vec<StageRecord>, timeline: LinkTimeline, drops: Vec<DroppedPacket>) -> DirectionRecord {
+    let packets = packets(&stages);
+    DirectionRecord { packets, stages, timeline: Some(timeline), drops, ..DirectionRecord::default() }
+}
+
 fn quiet() -> ShownLink {
     let direction = || {
         let stages = vec![stage("mtu", MTU, 512, &[]), delay("2ms", 512, 2 * MS)];
@@ -155,20 +157,13 @@ fn quiet() -> ShownLink {
             interval_ns: 16 * MS,
             entered: vec![4; 128],
             out: vec![4; 128],
-            dropped: BTreeMap::new(),
             queue_packets_max: zeros.clone(),
             queue_bytes_max: zeros.clone(),
             queue_bytes_mean: zeros.clone(),
             out_bytes: zeros,
+            ..LinkTimeline::default()
         };
-        DirectionRecord {
-            packets: packets(&stages),
-            in_bytes: 0,
-            stages,
-            timeline: Some(timeline),
-            drops: Vec::new(),
-            drops_unlisted: 0,
-        }
+        seen(stages, timeline, Vec::new())
     };
     ShownLink { round: 1, up: direction(), down: direction() }
 }
@@ -256,28 +251,14 @@ fn uplink(more: u64) -> ShownLink {
         stage("loss", "0.015% at random", through, &[("random", crossed.lost)]),
         delay("23.5ms±3ms normal, in order", through - crossed.lost, 24_900_000),
     ];
-    let up = DirectionRecord {
-        packets: packets(&stages),
-        in_bytes: 0,
-        stages,
-        timeline: Some(crossed.timeline),
-        drops_unlisted: 40,
-        drops: crossed.drops,
-    };
+    let up = DirectionRecord { drops_unlisted: 40, ..seen(stages, crossed.timeline, crossed.drops) };
     let back = queued(900, 4_363_636, 4_000, 512 * 1024, &[]);
     let stages = vec![
         stage("mtu", MTU, 900, &[]),
         stage("queue", "87.16mbit/s, 512KiB may wait, tail drop", 900, &[]),
         delay("23.5ms±3ms normal, in order", 900, 23_700_000),
     ];
-    let down = DirectionRecord {
-        packets: packets(&stages),
-        in_bytes: 0,
-        stages,
-        timeline: Some(back.timeline),
-        drops: Vec::new(),
-        drops_unlisted: 0,
-    };
+    let down = seen(stages, back.timeline, Vec::new());
     ShownLink { round: 4, up, down }
 }
 
@@ -298,14 +279,7 @@ fn typed() -> ShownLink {
         }),
         with(stage("reorder", "1% of packets held back 5ms", left + 13, &[]), |packets| packets.reordered = 15),
     ];
-    let up = DirectionRecord {
-        packets: packets(&stages),
-        in_bytes: 0,
-        stages,
-        timeline: Some(crossed.timeline),
-        drops: crossed.drops,
-        drops_unlisted: 0,
-    };
+    let up = seen(stages, crossed.timeline, crossed.drops);
     let down = DirectionRecord { timeline: None, ..uplink(0).down };
     ShownLink { round: 2, up, down }
 }

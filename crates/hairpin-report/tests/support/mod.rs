@@ -102,7 +102,6 @@ pub fn survey(seed: u64) -> Run {
         command_line: vec!["hairpin".to_owned()],
         started_unix_s: 1_795_257_377,
         duration_ns: 21_340_000_000,
-        machine: Machine::default(),
         state: State::Complete,
         seed: 42,
         plan: plan(cases.len() as u64),
@@ -113,8 +112,7 @@ pub fn survey(seed: u64) -> Run {
         findings,
         skipped: skipped(),
         answer,
-        unsaved: Vec::new(),
-        rounds: Vec::new(),
+        ..Run::default()
     };
     write_answer(&mut run);
     run
@@ -389,48 +387,51 @@ fn spoil(cases: &mut [CaseSummary]) {
 }
 
 fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
-    let mut comparisons = Vec::new();
     let (tcp, replicate) = (find(cases, "tcp block same-cpu"), find(cases, "tcp block same-cpu (again)"));
-    comparisons.push(Comparison {
+    let calibration = Comparison {
         role: Role::AgainstItself,
-        baseline: tcp.id.clone(),
-        candidate: replicate.id.clone(),
-        figure: ComparedBy::P50,
         ratio: Figure::new(0.998, 0.988, 1.008),
         difference_ns: Some(Figure::new(-26.0, -161.0, 107.0)),
         verdict: Verdict::CannotTell,
+        ..compared([tcp, replicate], 0.0, 0.0)
+    };
+    let mut comparisons = vec![calibration];
+    for group in GROUPS {
+        let is_ranked = |row: &&CaseSummary| {
+            let is_ping_pong = matches!(row.case.primary().load, Load::PingPong { .. });
+            row.valid && row.case.replicate == 0 && is_ping_pong
+        };
+        let rows = cases.iter().filter(|row| (row.case.ends.waiting, row.case.ends.placement) == group);
+        comparisons.extend(neighbours(rows.filter(is_ranked), 1.03, 0.025));
+    }
+    comparisons
+}
+
+/// Each case against the next slower one: slower if the ratio of their p50s, known to this error, is above the least.
+pub fn neighbours<'c>(rows: impl Iterator<Item = &'c CaseSummary>, least: f64, error: f64) -> Vec<Comparison> {
+    let mut rows: Vec<&CaseSummary> = rows.collect();
+    rows.sort_by(|a, b| p50_of(a).total_cmp(&p50_of(b)));
+    rows.windows(2).map(|pair| compared([pair[0], pair[1]], least, error)).collect()
+}
+
+fn p50_of(row: &CaseSummary) -> f64 {
+    row.primary().latency_ns.p50.expect("every fixture case has one").value
+}
+
+fn compared([one, other]: [&CaseSummary; 2], least: f64, error: f64) -> Comparison {
+    let ratio = p50_of(other) / p50_of(one);
+    Comparison {
+        role: Role::Neighbours,
+        baseline: one.id.clone(),
+        candidate: other.id.clone(),
+        figure: ComparedBy::P50,
+        ratio: Figure::new(ratio, ratio - error, ratio + error),
+        difference_ns: Some(around(p50_of(other) - p50_of(one), 0.3)),
+        verdict: if ratio > least { Verdict::Slower } else { Verdict::CannotTell },
         pointwise: Verdict::CannotTell,
         tails: Vec::new(),
         blocks: u64::from(ROUNDS),
-    });
-    for (waiting, placement) in GROUPS {
-        let mut rows: Vec<&CaseSummary> = cases
-            .iter()
-            .filter(|row| (row.case.ends.waiting, row.case.ends.placement) == (waiting, placement))
-            .filter(|row| {
-                row.valid && row.case.replicate == 0 && matches!(row.case.primary().load, Load::PingPong { .. })
-            })
-            .collect();
-        let p50 = |row: &CaseSummary| row.primary().latency_ns.p50.expect("every fixture case has one").value;
-        rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
-        for pair in rows.windows(2) {
-            let ratio = p50(pair[1]) / p50(pair[0]);
-            let apart = ratio > 1.03;
-            comparisons.push(Comparison {
-                role: Role::Neighbours,
-                baseline: pair[0].id.clone(),
-                candidate: pair[1].id.clone(),
-                figure: ComparedBy::P50,
-                ratio: Figure::new(ratio, ratio - 0.025, ratio + 0.025),
-                difference_ns: Some(around(p50(pair[1]) - p50(pair[0]), 0.3)),
-                verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
-                pointwise: Verdict::CannotTell,
-                tails: Vec::new(),
-                blocks: u64::from(ROUNDS),
-            });
-        }
     }
-    comparisons
 }
 
 /// The ranking by p50 from the comparisons of neighbours.
@@ -471,7 +472,6 @@ fn skipped() -> Vec<Skipped> {
 fn environment() -> Environment {
     let words = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     Environment {
-        network_namespace: hairpin_model::environment::NetworkNamespace::default(),
         kernel: "Linux 6.18.0".to_owned(),
         architecture: "x86_64".to_owned(),
         cpu_model: "Example Processor 2.60GHz".to_owned(),
@@ -492,7 +492,6 @@ fn environment() -> Environment {
             ns_per_tick: 0.3846,
             calibration_error_ppm: 1.4,
         },
-        governor: None,
         idle_states: vec!["POLL".to_owned(), "haltpoll".to_owned()],
         mitigations: words(&[("spectre_v2", "Mitigation: Enhanced IBRS"), ("mds", "Mitigation: Clear CPU buffers")]),
         settings: words(&[
@@ -501,10 +500,9 @@ fn environment() -> Environment {
             ("net.core.rmem_default", "212992"),
         ]),
         loopback: words(&[("mtu", "65536"), ("qdisc", "noqueue"), ("tso", "on")]),
-        interface: None,
         load: vec![0.42, 0.31, 0.2],
         load_after: vec![1.1, 0.5, 0.3],
-        boot_id: None,
         root: true,
+        ..Environment::default()
     }
 }

@@ -209,10 +209,6 @@ pub fn stream_figures(bytes_per_s: f64) -> OneWayFigures {
         context_switches_per_message: both(0.0002, 0.003),
         cpu_seconds_per_million: both(0.439, 0.26),
         cpu_seconds_per_gb: both(6.9, 4.1),
-        fairness: None,
-        offered_per_s: None,
-        delivered_per_s: None,
-        delivered_share: None,
-        pacing: None,
+        ..OneWayFigures::default()
     }
 }

@@ -1,18 +1,16 @@
 //! A fixture run of small writes: 100 writes of 2 bytes over loopback with each remedy, controls, and drawn exchanges.
 
-use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
-use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::time_sequence::{Event, EventKind, Source, WaitCause};
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Answer, BestRemedy, Capture, Case, CaseSummary, Comparison, CounterExperiment, Evidence, Exchange,
-    ExchangeFigures, Figure, Finding, Options, Plan, Proved, Remedy, Run, Statement, TimeSequence, TraceSummary,
-    Wait,
+    Answer, BestRemedy, Capture, Case, CaseSummary, CounterExperiment, Exchange, ExchangeFigures, Figure, Finding,
+    Options, Plan, Proved, Remedy, Run, Statement, TimeSequence, TraceSummary, Wait,
 };
 use hairpin_report::words::write_answer;
 
+use super::findings::evidence;
 use super::{Generator, around, summary};
 
 /// Remedy, p50 and first exchange in ns, bytes/ms, segments, pure ACKs, system calls; over tcp.
@@ -69,7 +67,8 @@ pub fn run(captured: bool) -> Run {
         ..Plan::default()
     };
     run.command_line = ["hairpin", "small-writes"].map(str::to_owned).to_vec();
-    run.comparisons = comparisons(&cases);
+    let over_tcp = cases.iter().filter(|row| row.case.primary().transport == "tcp");
+    run.comparisons = super::neighbours(over_tcp, 1.02, 0.02);
     run.findings = findings(&cases);
     run.skipped.clear();
     run.answer = Answer { pairs: super::pairs(&run.comparisons), ..answer_of(&cases) };
@@ -197,36 +196,7 @@ fn trace(word: &str, captured: bool) -> TraceSummary {
     }
 }
 
-fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
-    let mut rows: Vec<&CaseSummary> = cases.iter().filter(|row| row.case.primary().transport == "tcp").collect();
-    let p50 = |row: &CaseSummary| row.primary().latency_ns.p50.expect("every fixture case has one").value;
-    rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
-    let pair = |pair: &[&CaseSummary]| {
-        let ratio = p50(pair[1]) / p50(pair[0]);
-        let apart = ratio > 1.02;
-        Comparison {
-            role: Role::Neighbours,
-            baseline: pair[0].id.clone(),
-            candidate: pair[1].id.clone(),
-            figure: ComparedBy::P50,
-            ratio: Figure::new(ratio, ratio - 0.02, ratio + 0.02),
-            difference_ns: Some(around(p50(pair[1]) - p50(pair[0]), 0.3)),
-            verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
-            pointwise: Verdict::CannotTell,
-            tails: Vec::new(),
-            blocks: 10,
-        }
-    };
-    rows.windows(2).map(pair).collect()
-}
-
 fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
-    let evidence = |what: &str, value: Figure, unit: &str| Evidence {
-        what: what.to_owned(),
-        value,
-        unit: unit.to_owned(),
-        ..Evidence::default()
-    };
     vec![Finding {
         code: "nagle-meets-delayed-ack".to_owned(),
         about: About::Cause,

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hairpin_model::run_header::TOOL;
 use hairpin_model::{
     ByPhase, Failure, FailureKind, FlowSamples, Outcome, PhaseHistograms, PhaseLengths, PhaseSamples, ProbeTimeLine,
 };
@@ -12,10 +11,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::super::columns;
-use super::super::tests::fixtures::{by_flow, record, run, samples, trace, traced};
+use super::super::tests::begun;
+use super::super::tests::fixtures::{measured, of_main, record, samples, trace, traced};
 use super::*;
 
 fn file(name: usize, bytes: &[u8]) -> Vec<u8> {
@@ -28,16 +27,7 @@ fn input(folder: &Path) -> Vec<u8> {
     FILES.iter().enumerate().filter_map(saved).flatten().collect()
 }
 
-fn new_run(state: State) -> (TempDir, RunFolder) {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = RunFolder::create(&dir.path().join("run")).unwrap();
-    let mut run = run(state);
-    TOOL.clone_into(&mut run.tool.name);
-    folder.write_run(&run).unwrap();
-    (dir, folder)
-}
-
-/// A run of two rounds: a closed loop and an open loop.
+/// Two rounds: of a closed loop and of an open one.
 fn two_rounds(is_merged: bool) -> Vec<u8> {
     let (_dir, folder) = new_run(State::Complete);
     let mut records = [0, 1].map(|number| {
@@ -94,8 +84,7 @@ fn unpacked_round() -> Vec<u8> {
     let (_dir, folder) = new_run(State::Complete);
     let samples = samples(true);
     let mut record = record(0, &samples);
-    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-    measured.primary_mut().samples_file = Some(FILES[4].to_owned());
+    measured(&mut record).primary_mut().samples_file = Some(FILES[4].to_owned());
     folder.append(&mut record, &FlowSamples::new(), None).unwrap();
     let path = folder.path().join(FILES[4]);
     let properties = Arc::new(WriterProperties::builder().build());

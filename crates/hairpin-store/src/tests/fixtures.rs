@@ -3,31 +3,12 @@
 use hairpin_model::run::{FORMAT, State};
 use hairpin_model::samples::{Fate, latency_histogram};
 use hairpin_model::{
-    Capture, Case, Extent, FlowId, FlowRecord, FlowSamples, Host, Ledger, Measured, Outcome, Plan, RoundOrder,
-    RoundRecord, RoundTrace, Run, Samples, Stamps, Tool, TraceFigures,
+    Capture, Case, Extent, FlowId, FlowRecord, FlowSamples, Host, Ledger, Measured, Outcome, RoundOrder, RoundRecord,
+    RoundTrace, Run, Samples, Stamps, TraceFigures,
 };
 
 pub(crate) fn run(state: State) -> Run {
-    Run {
-        format: FORMAT,
-        tool: Tool::default(),
-        command_line: Vec::new(),
-        started_unix_s: 1,
-        duration_ns: 0,
-        state,
-        seed: 7,
-        plan: Plan::default(),
-        machine: hairpin_model::machine::Machine::default(),
-        hosts: vec![Host::default()],
-        cards: hairpin_model::card::SavedCards::default(),
-        cases: Vec::new(),
-        comparisons: Vec::new(),
-        findings: Vec::new(),
-        skipped: Vec::new(),
-        answer: hairpin_model::answer::Answer::default(),
-        unsaved: Vec::new(),
-        rounds: Vec::new(),
-    }
+    Run { format: FORMAT, started_unix_s: 1, state, seed: 7, hosts: vec![Host::default()], ..Run::default() }
 }
 
 pub(crate) fn record(number: u32, samples: &Samples) -> RoundRecord {
@@ -74,9 +55,13 @@ pub(crate) fn samples(open_loop: bool) -> Samples {
 /// A record of a traced round, before it is saved.
 pub(crate) fn traced(number: u32, samples: &Samples) -> RoundRecord {
     let mut record = record(number, samples);
-    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-    measured.traced = Some(TraceFigures { capture: captured("", 9), ..TraceFigures::default() });
+    measured(&mut record).traced = Some(TraceFigures { capture: captured("", 9), ..TraceFigures::default() });
     record
+}
+
+pub(crate) fn measured(record: &mut RoundRecord) -> &mut Measured {
+    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
+    measured
 }
 
 pub(crate) fn captured(file: &str, packets: u64) -> Capture {

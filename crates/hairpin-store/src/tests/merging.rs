@@ -1,15 +1,13 @@
 //! The samples of all rounds are merged into one file, or stay as they are if that fails.
 
 use hairpin_model::samples::COLUMNS;
-use hairpin_model::{Measured, Samples};
+use hairpin_model::{Outcome, Samples};
 
 use super::*;
 
 /// A saved run of three rounds; the second is an open loop.
 fn three_rounds() -> (tempfile::TempDir, RunFolder, Vec<RoundRecord>) {
-    let place = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(&place.path().join("run")).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
+    let (place, store) = begun(State::Complete);
     let records = (0..3).map(|number| {
         let mut samples = samples(number % 2 == 1);
         // Values differ between rounds.
@@ -20,11 +18,6 @@ fn three_rounds() -> (tempfile::TempDir, RunFolder, Vec<RoundRecord>) {
     });
     let records = records.collect();
     (place, store, records)
-}
-
-fn measured(record: &mut RoundRecord) -> &mut Measured {
-    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-    measured
 }
 
 fn files_of(records: &[RoundRecord]) -> Vec<Option<&str>> {
@@ -109,17 +102,13 @@ fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
     measured(&mut records[1]).primary_mut().samples_file = Some("samples/round-000000.parquet".to_owned());
     store.merge_samples(&mut records).unwrap();
     let error = store.rows()(&records[0], records[0].order.case.primary()).unwrap_err().to_string();
-    assert!(
-        error.contains("samples.parquet: Parquet error: it lacks one row group for each flow of a round"),
-        "{error}"
-    );
+    let why = "samples.parquet: Parquet error: it lacks one row group for each flow of a round";
+    assert!(error.contains(why), "{error}");
 }
 
 #[test]
 fn rounds_without_samples_leave_no_file() {
-    let place = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(&place.path().join("run")).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
+    let (_place, store) = begun(State::Complete);
     let mut samples = Samples { measured: 1, ..Samples::with_rows(0) };
     samples.latency.saturating_record(8);
     let mut records = [record(0, &samples)];
@@ -127,9 +116,6 @@ fn rounds_without_samples_leave_no_file() {
     assert_eq!(files_of(&records), [None]);
     store.merge_samples(&mut records).unwrap();
     assert_eq!(names_in(store.path()), ["latency.hlog", "rounds.jsonl", "run.json"]);
-    assert_eq!(
-        store.samples().unwrap()(&records[0], records[0].order.case.primary()).unwrap().unwrap().latency.len(),
-        1,
-        "the histogram holds all"
-    );
+    let samples = store.samples().unwrap()(&records[0], records[0].order.case.primary()).unwrap().unwrap();
+    assert_eq!(samples.latency.len(), 1, "the histogram holds all");
 }

@@ -1,7 +1,7 @@
 //! The samples of each flow of a round.
 
 use hairpin_model::flow::FlowRole;
-use hairpin_model::{Case, FailedFlow, Failure, FailureKind, Flow, FlowRecord, FlowSamples, Measured, Samples};
+use hairpin_model::{Case, FailedFlow, Failure, FailureKind, Flow, FlowRecord, FlowSamples, Samples};
 
 use super::*;
 use crate::pages;
@@ -34,12 +34,7 @@ fn of_rows(rows: usize) -> Samples {
     samples
 }
 
-fn measured(record: &mut RoundRecord) -> &mut Measured {
-    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-    measured
-}
-
-/// Returns for each flow its rows, its rows read with histograms, and the messages in these histograms.
+/// Rows, rows with histograms, and messages in these histograms, by flow.
 fn counts(store: &RunFolder, record: &RoundRecord) -> Vec<(usize, Option<(usize, u64)>)> {
     let (mut rows, mut samples) = (store.rows(), store.samples().unwrap());
     let of = |flow: &Flow| {
@@ -52,9 +47,7 @@ fn counts(store: &RunFolder, record: &RoundRecord) -> Vec<(usize, Option<(usize,
 
 #[test]
 fn the_samples_of_each_flow_are_found_by_its_identity() {
-    let place = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(&place.path().join("run")).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
+    let (_place, store) = begun(State::Complete);
     let mut records: Vec<RoundRecord> = Vec::new();
     for number in 0..3 {
         let (mut record, samples) = round(number);
@@ -79,9 +72,7 @@ fn the_samples_of_each_flow_are_found_by_its_identity() {
 
 #[test]
 fn a_flow_that_failed_has_no_samples_and_leaves_those_of_the_others() {
-    let place = tempfile::tempdir().unwrap();
-    let store = RunFolder::create(&place.path().join("run")).unwrap();
-    store.write_run(&run(State::Complete)).unwrap();
+    let (_place, store) = begun(State::Complete);
     for failed in IDS {
         let (mut record, mut samples) = round(0);
         let failure = Failure::new(FailureKind::Killed, "it ended early", "");

@@ -13,7 +13,7 @@ const FIGURES: &[&str] = &[
     "fairness",
     "delivered_per_s",
 ];
-pub(super) const OF_BOTH_ENDS: &[&str] =
+const OF_BOTH_ENDS: &[&str] =
     &["system_calls_per_message", "context_switches_per_message", "cpu_seconds_per_million", "cpu_seconds_per_gb"];
 /// Fields of one-way loads that are offered at a rate.
 const OF_AN_OPEN_LOOP: &[&str] = &["offered_per_s", "delivered_share", "pacing"];

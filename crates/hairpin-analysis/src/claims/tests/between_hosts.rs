@@ -19,9 +19,7 @@ fn across(case: &Case, instead_of: Option<&str>) -> Case {
 }
 
 fn run_of(case: &Case) -> Run {
-    let mut fixture = Fixture::new();
-    fixture.rounds_of(case, &[100 * US; 8]);
-    fixture.run()
+    Fixture::of(&[(case, &[100 * US; 8])]).run()
 }
 
 #[test]
@@ -69,8 +67,7 @@ fn skipped_rows_do_not_count_and_a_claim_of_skipped_rows_is_skipped() {
     let judge_rows = |rows: Json| {
         let written = json!({"id": "X1", "text": "t", "about": "path", "published": number, "row": rows});
         let claim = serde_json::from_value::<Claim>(written).unwrap().between_hosts();
-        let run = run();
-        judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&run))]))
+        judge_on(&claim, &run())
     };
     let mixed = judge_rows(json!([row("over the path", "path", 2.0), row("here", "machine", 2.0)]));
     assert_eq!(

@@ -21,8 +21,7 @@ fn table(rows: &[(&str, f64)], missing: &[&str]) -> Claim {
 #[test]
 fn a_table_is_judged_by_its_rows() {
     let run = run();
-    let runs = BTreeMap::from([("r".to_owned(), Ok(&run))]);
-    let overall = |rows: &[(&str, f64)], missing: &[&str]| judge(&table(rows, missing), "X", &runs);
+    let overall = |rows: &[(&str, f64)], missing: &[&str]| judge_on(&table(rows, missing), &run);
     let all = overall(&[("tcp", 200.0), ("udp", 60.0)], &[]);
     assert_eq!((all.judgement.verdict, all.coverage), (Some(Verdict::Holds), Coverage::Covered));
     assert_eq!(all.judgement.measured, None, "a table without a headline has no figure");
@@ -38,8 +37,7 @@ fn a_table_is_judged_by_its_rows() {
 }
 
 #[test]
-fn a_table_has_the_figure_of_its_headline_row() {
-    let run = run();
+fn the_figure_of_a_table_is_that_of_its_headline_row() {
     let row = |name: &str, rule: Json| json!({"name": name, "test": {"run": "r", "rule_because": "b", "rule": rule}});
     let mut ratio = row(
         "ratio",
@@ -49,7 +47,7 @@ fn a_table_has_the_figure_of_its_headline_row() {
     let own = row("time", json!({"kind": "within", "factor": 2, "of": p50("tcp")}));
     let written = json!({"id": "X3", "text": "t", "about": "path", "published": {"value": 0.08, "unit": "ms"}, "row": [ratio, own]});
     let claim = serde_json::from_value(written).unwrap();
-    let judged = judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&run))]));
+    let judged = judge_on(&claim, &run());
     assert_eq!(judged.judgement.verdict, Some(Verdict::Holds));
     assert_eq!(judged.judgement.measured, judged.rows[1].judgement.measured);
     assert_eq!(judged.judgement.measured_unit.as_deref(), Some("ms"));
@@ -61,11 +59,10 @@ fn a_table_has_the_figure_of_its_headline_row() {
 #[test]
 fn a_row_about_another_setting_is_not_part_of_the_verdict() {
     let run = run();
-    let runs = BTreeMap::from([("r".to_owned(), Ok(&run))]);
     let of = |beside: bool| {
         let mut claim = table(&[("tcp", 200.0), ("udp", 10.0)], &[]);
         claim.rows[1].beside = beside.then(|| "another setting".to_owned());
-        judge(&claim, "X", &runs)
+        judge_on(&claim, &run)
     };
     assert_eq!(of(false).judgement.verdict, Some(Verdict::DoesNotHold));
     let beside = of(true);

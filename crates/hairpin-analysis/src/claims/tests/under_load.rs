@@ -5,29 +5,23 @@ use hairpin_model::{Flow, Ledger, ProbePhases};
 
 use super::*;
 
-/// Eight rounds of 100 messages; the 10 lost messages are among the 50 of the loaded phase.
-fn probe_rounds(fixture: &mut Fixture, case: &Case) {
-    for block in 0..8 {
-        fixture.round_with(case, block, &back_to_back(&[], &[100 * US; 40]), |measured| {
-            let flow = measured.primary_mut();
-            (flow.ledger.sent, flow.ledger.received) = (100, 90);
-            let mut phases = ProbePhases::default();
-            phases.by_phase.idle.ledger = Ledger { sent: 50, received: 50, ..Ledger::default() };
-            phases.by_phase.loaded.ledger = Ledger { sent: 50, received: 40, ..Ledger::default() };
-            flow.phases = Some(phases);
-        });
-    }
+/// Eight rounds of 100 messages; the 10 lost ones are among the 50 of the loaded phase.
+fn probe_rounds(case: &Case) -> Fixture {
+    Fixture::alike_with(8, case, &back_to_back(&[], &[100 * US; 40]), |measured| {
+        let flow = measured.primary_mut();
+        (flow.ledger.sent, flow.ledger.received) = (100, 90);
+        let mut phases = ProbePhases::default();
+        phases.by_phase.idle.ledger = Ledger { sent: 50, received: 50, ..Ledger::default() };
+        phases.by_phase.loaded.ledger = Ledger { sent: 50, received: 40, ..Ledger::default() };
+        flow.phases = Some(phases);
+    })
 }
 
 #[test]
-fn the_lost_share_of_a_probe_is_from_its_loaded_phase() {
-    let unloaded = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
-    let loaded = unloaded
-        .clone()
-        .with(|changed| changed.flows.push(Flow::stream("tcp", 65_536, Direction::Up).in_role(FlowRole::Load)));
-    let mut fixture = Fixture::new();
-    probe_rounds(&mut fixture, &loaded);
-    let run = fixture.run();
+fn the_share_lost_of_a_probe_is_that_of_its_loaded_phase() {
+    let mut loaded = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
+    loaded.flows.push(Flow::stream("tcp", 65_536, Direction::Up).in_role(FlowRole::Load));
+    let run = probe_rounds(&loaded).run();
     for (figure, value) in [("lost-share", 0.2), ("received-share", 0.8)] {
         let of = json!({"figure": figure, "case": {"transport": "udp", "load": "up"}});
         let rule = json!({"kind": "within", "factor": 1.5, "of": of});

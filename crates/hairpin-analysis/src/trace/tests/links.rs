@@ -5,19 +5,15 @@ use crate::statistics::location::median;
 
 const WAY: u64 = 2 * MS;
 
-fn packet(from: End, at_ns: u64, arrived: bool, bytes: Range<u64>, ack_byte: u64) -> Packet {
+pub(super) fn packet(from: End, at_ns: u64, arrived: bool, bytes: Range<u64>, ack_byte: u64) -> Packet {
     Packet {
         at_ns,
         arrived_ns: arrived.then_some(at_ns + WAY),
         from,
-        syn: false,
-        fin: false,
-        rst: false,
-        psh: false,
         first_byte: bytes.start,
         end_byte: bytes.end,
         ack_byte: Some(ack_byte),
-        length_bytes: 66,
+        ..Packet::default()
     }
 }
 
@@ -63,7 +59,7 @@ fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
     }
 }
 
-fn waits(trace: &RoundTrace) -> Vec<(WaitCause, i64, i64)> {
+pub(super) fn waits(trace: &RoundTrace) -> Vec<(WaitCause, i64, i64)> {
     let figures = figures(trace, "default", &switches("off", "off"));
     figures.exchanges[0].waits.iter().map(|wait| (wait.cause, wait.from_ns, wait.until_ns)).collect()
 }

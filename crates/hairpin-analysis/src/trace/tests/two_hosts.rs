@@ -2,26 +2,14 @@
 
 use hairpin_model::Fact;
 
-use super::links::{call, ms};
+use super::links::{call, ms, packet, waits};
 use super::*;
 
 /// Packets captured at the client, on a path of `way_ns` each way. One exchange of a write of 2 and a write of 198
 /// bytes; the second is held until the first is acknowledged, and the server delays that acknowledgment by `held_ns`.
 /// The server takes 300 us.
 fn exchange(way_ns: u64, held_ns: u64, clock_off_ns: u64) -> RoundTrace {
-    let seen = |from: End, at_ns: u64, bytes: Range<u64>, ack_byte: u64| Packet {
-        at_ns,
-        arrived_ns: None,
-        from,
-        syn: false,
-        fin: false,
-        rst: false,
-        psh: false,
-        first_byte: bytes.start,
-        end_byte: bytes.end,
-        ack_byte: Some(ack_byte),
-        length_bytes: 66,
-    };
+    let seen = |from, at_ns, bytes, ack_byte| packet(from, at_ns, false, bytes, ack_byte);
     let (began_ns, round_trip_ns) = (100 * MS, 2 * way_ns);
     let first_ns = began_ns + 2 * US;
     let acked_ns = first_ns + round_trip_ns + held_ns;
@@ -67,10 +55,6 @@ fn exchange(way_ns: u64, held_ns: u64, clock_off_ns: u64) -> RoundTrace {
 
 fn of(trace: &RoundTrace) -> TraceFigures {
     figures(trace, "default", &switches("off", "off"))
-}
-
-fn waits(trace: &RoundTrace) -> Vec<(WaitCause, i64, i64)> {
-    of(trace).exchanges[0].waits.iter().map(|wait| (wait.cause, wait.from_ns, wait.until_ns)).collect()
 }
 
 #[test]
