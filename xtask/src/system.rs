@@ -45,10 +45,10 @@ mod tests {
         let mut command = Command::new("sh");
         let small = run(command.args(["-c", "exit 0"])).unwrap();
         let mut command = Command::new("sh");
-        // dd holds one block of 64 MiB, which it fills.
-        command.args(["-c", "dd if=/dev/zero of=/dev/null bs=64M count=1 2>/dev/null"]);
+        // dd holds one block of 256 MiB, which it fills.
+        command.args(["-c", "dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null"]);
         let large = run(&mut command).unwrap();
-        assert!(small.peak_resident_bytes > 0 && large.peak_resident_bytes > 64 << 20);
+        assert!(small.peak_resident_bytes > 0 && large.peak_resident_bytes > 256 << 20);
         assert!(large.peak_resident_bytes > small.peak_resident_bytes);
     }
 

@@ -7,7 +7,7 @@ use crate::statistics::location::median;
 
 /// The facts of all rounds as one list, in order of first appearance: counters as sums, other numbers as medians over
 /// rounds, words from the last round.
-pub fn merged<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
+pub fn merge_facts<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
     let by_name = grouped(rounds.flatten().map(|fact| (fact.name.as_str(), &fact.value)));
     by_name.into_iter().filter_map(|(name, values)| merge_values(name, &values)).collect()
 }

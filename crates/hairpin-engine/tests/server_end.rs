@@ -215,9 +215,9 @@ fn a_peer_that_answers_wrongly_is_detected() {
         ("tcp", answering_tcp_peer, Answer::Long, " is not what was sent: "),
         ("udp", answering_udp_peer, Answer::Garbage, "is not what was sent: "),
         ("udp", answering_udp_peer, Answer::OneByteWrong, "byte 11 is 0x"),
-        ("udp", answering_udp_peer, Answer::Short, "it has 5 bytes and not 12"),
+        ("udp", answering_udp_peer, Answer::Short, "it has 5 bytes instead of 12"),
         // A receive has room for one byte more than an answer, to detect longer ones.
-        ("udp", answering_udp_peer, Answer::Long, "it has 13 bytes and not 12"),
+        ("udp", answering_udp_peer, Answer::Long, "it has 13 bytes instead of 12"),
     ];
     for load in &loads() {
         for (transport, peer, answer, difference) in wrong_answers {

@@ -491,9 +491,9 @@ mod tests {
     fn a_claim_needs_exactly_one_of_test_missing_and_rows() {
         let published = json!({"value": ["a", "b"], "unit": "order"});
         let both = json!({"id": "A1", "text": "", "about": "path", "published": published, "test": within("x"), "missing": "y"});
-        assert!(claim(both).unwrap_err().starts_with("A1 has none or several"));
+        assert!(claim(both).unwrap_err().starts_with("A1 does not have exactly one of"));
         let none = json!({"id": "A2", "text": "", "about": "path", "published": published});
-        assert!(claim(none).unwrap_err().starts_with("A2 has none or several"));
+        assert!(claim(none).unwrap_err().starts_with("A2 does not have exactly one of"));
         let table = json!({"value": {"a": 1}, "unit": "ms"});
         let stray = of_rows("A3", table.clone(), json!([{"name": "b", "missing": "y"}]));
         assert!(stray.unwrap_err().starts_with("row `b` of A3 has no published value"));

@@ -367,9 +367,9 @@ mod tests {
         let rounds = |count| vec![quarter.clone(); count];
         assert_eq!(limits.allow_plan(&rounds(4), 0), Ok(()));
         let why = |count, used| limits.allow_plan(&rounds(count), used).unwrap_err().cause();
-        let left = "limit daily-bytes=1MiB: 1 MiB of today are left, and the run sends about 1.25 MiB";
+        let left = "limit daily-bytes=1MiB: 1 MiB are left for today, and the run sends about 1.25 MiB";
         assert_eq!(why(5, 0), left);
-        assert_eq!(why(1, 1 << 20), "limit daily-bytes=1MiB: the bytes of today are used up");
+        assert_eq!(why(1, 1 << 20), "limit daily-bytes=1MiB: today's bytes are used up");
     }
 
     #[test]

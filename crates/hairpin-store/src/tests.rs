@@ -14,12 +14,12 @@ pub(super) mod fixtures;
 mod merging;
 mod several_flows;
 
-use self::fixtures::{captured, measured, of_main, record, run, samples, told, trace, traced};
+use self::fixtures::{by_flow, captured, measured, record, run, samples, trace, trace_and_capture, traced};
 use super::error::MAKE;
 use super::{Listing, NotRemoved, RunFolder, StoreError, columns, folder, limits, write_named};
 
 /// A new run in a folder `run`.
-pub(super) fn begun(state: State) -> (tempfile::TempDir, RunFolder) {
+pub(super) fn new_run(state: State) -> (tempfile::TempDir, RunFolder) {
     let place = tempfile::tempdir().unwrap();
     let store = RunFolder::create(&place.path().join("run")).unwrap();
     store.write_run(&run_of_this_tool(state)).unwrap();
@@ -28,7 +28,7 @@ pub(super) fn begun(state: State) -> (tempfile::TempDir, RunFolder) {
 
 #[test]
 fn rounds_and_samples_are_read_back_as_they_were() {
-    let (_place, store) = begun(State::Complete);
+    let (_place, store) = new_run(State::Complete);
     let originals = [samples(false), samples(true)];
     let mut records = Vec::new();
     for (number, samples) in originals.iter().enumerate() {
@@ -90,9 +90,9 @@ fn an_answer_without_its_time_and_a_time_without_an_answer_are_damage() {
 
 #[test]
 fn a_killed_run_loses_at_most_the_line_in_flight() {
-    let (_place, store) = begun(State::Running);
+    let (_place, store) = new_run(State::Running);
     let samples = samples(false);
-    store.append(&mut record(0, &samples), &of_main(&samples), None).unwrap();
+    store.append(&mut record(0, &samples), &by_flow(&samples), None).unwrap();
     let path = store.path().join("rounds.jsonl");
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
@@ -102,7 +102,7 @@ fn a_killed_run_loses_at_most_the_line_in_flight() {
 
 #[test]
 fn damage_in_a_complete_run_is_an_error_that_names_the_line() {
-    let (_place, store) = begun(State::Complete);
+    let (_place, store) = new_run(State::Complete);
     fs::write(store.path().join("rounds.jsonl"), "{}\n").unwrap();
     let error = RunFolder::open(store.path()).unwrap_err();
     assert!(error.to_string().contains("line 1"), "{error}");
@@ -132,17 +132,17 @@ fn only_a_new_run_can_go_elsewhere() {
         let source = io::ErrorKind::ReadOnlyFilesystem.into();
         StoreError::File { operation, path: "run".into(), source }.to_string()
     };
-    assert!(told(MAKE).contains("with --out"), "{}", told(MAKE));
-    let other = told("write");
+    assert!(message(MAKE).contains("with --out"), "{}", message(MAKE));
+    let other = message("write");
     assert!(other.ends_with("(hint: use a copy of the run that you can read and write)"), "{other}");
 }
 
 #[test]
 fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() {
-    let (_place, store) = begun(State::Complete);
+    let (_place, store) = new_run(State::Complete);
     let samples = samples(false);
     let mut plain = record(0, &samples);
-    store.append(&mut plain, &of_main(&samples), None).unwrap();
+    store.append(&mut plain, &by_flow(&samples), None).unwrap();
     assert!(!store.path().join("traces").exists() && !store.path().join("captures").exists());
 
     let mut with_capture = traced(1, &samples);
@@ -150,7 +150,7 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
         store.append(&mut with_capture, &by_flow(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
     assert!(left_out.is_empty(), "{left_out:?}");
     let saved = captured("captures/round-000001.pcapng", 9);
-    assert_eq!(told(&with_capture), (Some("traces/round-000001.json"), &saved));
+    assert_eq!(trace_and_capture(&with_capture), (Some("traces/round-000001.json"), &saved));
     assert_eq!(fs::read(store.path().join("captures/round-000001.pcapng")).unwrap(), b"packets");
 
     let skipped = Capture::Skipped { reason: "no privilege".to_owned() };
@@ -174,7 +174,7 @@ fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() 
 
 #[test]
 fn a_capture_that_cannot_be_saved_loses_nothing_else() {
-    let (_place, store) = begun(State::Complete);
+    let (_place, store) = new_run(State::Complete);
     let samples = samples(false);
     let in_the_way = |file: &str| fs::write(store.path().join(file), "a file where the folder should be").unwrap();
     let mut records = [traced(0, &samples), traced(1, &samples)];
@@ -190,7 +190,7 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     in_the_way("traces");
     let left_out = store.append(&mut records[1], &by_flow(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
-    assert_eq!(told(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
+    assert_eq!(trace_and_capture(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
     fs::remove_file(store.path().join("captures")).unwrap();
 
     let (store, run) = RunFolder::open(store.path()).unwrap();
@@ -239,7 +239,7 @@ fn devices_that_the_user_names_are_written_to_directly() {
 }
 
 fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
-    let (place, store) = begun(State::Complete);
+    let (place, store) = new_run(State::Complete);
     let samples = samples(false);
     let mut record = traced(0, &samples);
     store.append(&mut record, &by_flow(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
@@ -293,7 +293,7 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
 fn the_stated_number_of_samples_limits_what_is_read() {
     let (_place, store, mut record) = saved();
     for (kept, why) in
-        [(5, "the row count differs from rounds.jsonl"), (limits::SAMPLES_OF_A_RUN + 1, "more than 40000000 samples")]
+        [(5, "the row count differs from rounds.jsonl"), (limits::MAX_RUN_SAMPLES + 1, "more than 40000000 samples")]
     {
         measured(&mut record).primary_mut().samples_kept = kept;
         let error = store.rows()(&record, record.order.case.primary()).unwrap_err().to_string();
@@ -331,7 +331,7 @@ fn run_of_this_tool(state: State) -> Run {
 
 #[test]
 fn a_run_that_has_changed_or_is_being_written_is_not_removed() {
-    let (place, store) = begun(State::Complete);
+    let (place, store) = new_run(State::Complete);
     let mut run = run_of_this_tool(State::Complete);
     let listing = Listing::read(place.path()).unwrap();
     assert!(listing.runs[0].is_being_written);

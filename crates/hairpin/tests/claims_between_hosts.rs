@@ -130,7 +130,7 @@ fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
     assert!(shown.starts_with("6 claims: 0 hold on the path to 127.0.0.1,"), "{shown}");
     assert!(shown.contains("; 2 were skipped."), "{shown}");
     assert!(shown.contains("Skipped: it is about one machine."), "{shown}");
-    assert!(page.contains(">skipped</span>") && page.contains("Figures are those of the path to 127.0.0.1;"));
+    assert!(page.contains(">skipped</span>") && page.contains("Measured figures are from the path to 127.0.0.1,"));
     drop(served);
 }
 
@@ -140,6 +140,9 @@ fn without_a_claim_about_a_path_no_server_is_contacted_and_no_file_is_created() 
     let ran = place.hairpin("claims run A1 E27 --to @none").refused();
     let why = "nothing can be tested, and nothing was run: A1 is skipped: it is about one machine; E27 is skipped: it is about";
     assert!(ran.stderr.contains(why), "{ran:#?}");
-    place.hairpin("claims run D1 --cpu 0").refused().told("--cpu places the one end that is here");
+    place
+        .hairpin("claims run D1 --cpu 0")
+        .refused()
+        .told("--cpu sets the CPU of the client if the server is on another host");
     assert_eq!(names_in(&place.path(".")), ["tmp"]);
 }

@@ -106,7 +106,7 @@ fn an_unreachable_rate_is_reported_and_is_not_a_failure() {
 #[test]
 fn sizes_and_answers_of_other_sizes_are_swept() {
     let place = Place::new();
-    let plan = "round-trip --placement same-cpu --transport tcp,unix-seqpacket --rounds 1 --count 40";
+    let plan = "round-trip --placement same-cpu --transport tcp,unix-seqpacket --rounds 1 --count 40 --timeout 60s";
     let run = place.json((plan, "--size 1,7,64KiB --reply-size 3,100000"));
     assert_kept(&run);
     let expected: Vec<[u64; 2]> =

@@ -329,12 +329,14 @@ fn a_round_whose_link_has_gone_down_ends_on_request() {
         place.assert_nothing_left();
         rounds[0]["outcome"].clone()
     };
-    // On a busy machine the 2 s of grace can be too short.
-    let mut outcomes = (0..10)
-        .map(|_| ended())
-        .skip_while(|outcome| outcome["cause"] == "the round was ended while waiting for the other end");
+    // On a busy machine the 2 s of grace can be too short, and packets can pause before the link goes down.
+    let is_early = |outcome: &Value| {
+        outcome["cause"] == "the round was ended while waiting for the other end"
+            || outcome["flows"][0]["ledger"]["lost"] == serde_json::json!({})
+    };
+    let outcome = (0..10).map(|_| ended()).find(|outcome| !is_early(outcome));
+    let outcome = outcome.expect("one round of ten is ended after the link went down and has the time to end");
     // Control, which does not use the link, ends the server: the measured data are kept.
-    let outcome = outcomes.next().expect("one round of ten has the time to end");
     assert_eq!(
         (&outcome["kind"], &outcome["flows"][0]["ledger"]["unexplained"]),
         (&"measured".into(), &0.into()),
@@ -348,7 +350,7 @@ fn a_killed_relay_fails_its_round_and_the_run_continues() {
     let place = Place::new();
     or_skip!(can_link());
     let plan = "round-trip --placement same-cpu --transport udp --link delay=1ms --rounds 2 --duration 6s";
-    let mut running = place.start((plan, "--timeout 50ms --out run --quiet"));
+    let mut running = place.start((plan, "--timeout 5s --out run --quiet"));
     running.busy_server();
     signal("KILL", awaited("the relay is found", || running.child(|words| words.contains("__link"))));
     running.end().with_code(3);

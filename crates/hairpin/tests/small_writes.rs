@@ -222,7 +222,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
         ),
         ("--ladder=nodelay --remedy default", "unknown case of the ladder `nodelay` (hint: "),
         ("--ladder --trace off", "--trace off disables tracing (hint: omit one of them)"),
-        ("--ladder nodelay", "(hint: `--ladder=nodelay`, with an equals sign)"),
+        ("--ladder nodelay", "(hint: use `--ladder=nodelay`, with an equals sign)"),
         ("--gap 1", "`1` is not a duration: its unit is missing (hint: "),
         ("--writes 2x100,foo", "`foo` of `2x100,foo` is not a valid write size"),
     ];

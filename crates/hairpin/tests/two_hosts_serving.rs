@@ -165,7 +165,7 @@ fn a_server_that_ends_says_why_and_what_it_served() {
         let (_, served) = log.split_once("the run has ended, 1 round, ").expect("it was logged");
         let served = served.lines().next().unwrap();
         assert!(served.ends_with(" KiB"), "{log}");
-        assert!(log.ends_with(&format!("\nthe server ends by a signal: 2 sessions, {served}\n")), "{log}");
+        assert!(log.ends_with(&format!("\nthe server ends on a signal: 2 sessions, {served}\n")), "{log}");
         std::fs::remove_file(place.path("ticket")).unwrap();
     }
     let served = Served::start_into(&place, "ticket", "log", "--bind 127.0.0.1:0 --json");

@@ -66,7 +66,7 @@ fn an_address_and_a_port_that_a_server_cannot_have_are_refused_with_what_to_do()
             "192.0.2.55",
             "no interface of this host has the address: `ip address` lists them, 0.0.0.0 means all of IPv4",
         ),
-        (&*taken, ": --bind 127.0.0.1:0 uses any free port)"),
+        (&*taken, "; --bind 127.0.0.1:0 uses any free port)"),
     ] {
         let (code, said) = said(&place, &format!("serve --bind {bind}"), None);
         assert_eq!(code, Some(2), "{said}");

@@ -178,8 +178,8 @@ fn impossible_loads_are_refused_before_they_start() {
         ("--transport udp --probe-connection shared", "the load's connection uses tcp"),
         ("--transport tcp --probe-connection shared --connections 2", "share only one connection, of one load"),
         ("--transport tcp --probe-connection shared --load none", "no load has a connection"),
-        ("--responsiveness on --load-transport udp", "--responsiveness is about a load over TCP"),
-        ("--congestion cubic --load none", "--congestion is about a load over TCP"),
+        ("--responsiveness on --load-transport udp", "--responsiveness needs a load over TCP"),
+        ("--congestion cubic --load none", "--congestion needs a load over TCP"),
         ("--load-rate 5", "is not a rate"),
         ("--load-transport pipe --link delay=2ms", "works on one machine only"),
     ] {

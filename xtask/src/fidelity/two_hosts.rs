@@ -80,7 +80,7 @@ mod tests {
             cpus_used(&json!({"hosts": [host("client", client), host("server", server)]}))
         };
         assert_eq!(of(&[2], &[5]).unwrap(), (2, 5));
-        assert!(of(&[2], &[]).unwrap_err().to_string().starts_with("cannot tell on which CPU the server ran"));
+        assert!(of(&[2], &[]).unwrap_err().to_string().starts_with("cannot find the CPU of the server"));
         assert!(of(&[1, 2], &[5]).is_err() && cpus_used(&json!({"hosts": [host("client", &[2])]})).is_err());
     }
 }

@@ -128,7 +128,7 @@ mod tests {
     fn hairpins_rates_are_read() {
         assert_eq!(rate_of(&run(), Unit::Messages).unwrap(), 3.5e6);
         assert_eq!(rate_of(&run(), Unit::Bytes).unwrap(), 9e9);
-        assert_eq!(rate_of(&example(), Unit::Messages).unwrap_err().to_string(), "no received_per_s in it");
+        assert_eq!(rate_of(&example(), Unit::Messages).unwrap_err().to_string(), "the case has no received_per_s");
         let none = with("/cases", json!([]));
         assert!(rate_of(&none, Unit::Bytes).unwrap_err().to_string().starts_with("0 cases instead of one"));
     }

@@ -7,7 +7,7 @@ use hairpin_model::{CaseSummary, Extent, LinkEnds, LinkSummary, Path, Run, Unlik
 use serde::Serialize;
 
 use super::choices::Subject;
-use super::keys::{Keys, why_none_in_common};
+use super::keys::{Keys, differing_choices};
 
 words! {
     pub enum DifferenceKind: "difference" {
@@ -90,7 +90,7 @@ fn have_equal_knobs(baseline: &Run, candidate: &Run) -> bool {
 }
 
 /// The properties of a run that could affect the figures of the cases `in_common`.
-fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind, String), String> {
+fn properties(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind, String), String> {
     let environment = run.environment();
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let numbers = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");

@@ -81,7 +81,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let finding = Finding {
         cases: distinct(disturbed.clone().map(|(round, _, _)| round.case_id.clone())),
         evidence: all_evidence(run, &rounds, affected, effect),
-        counter_experiment: disturbed.clone().next().map(|(round, _, _)| for_longer(&round.order.case)),
+        counter_experiment: disturbed.clone().next().map(|(round, _, _)| longer_run(&round.order.case)),
         share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
         ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
     };

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn with_its_own_connection_measured_the_difference_proves_it() {
-        let own = with_own(&shared_over_link());
+        let own = with_own_connection(&shared_over_link());
         let both =
             [(shared_over_link(), Beside::unsent(610_000_000, 0)), (own.clone(), Beside::unsent(180_000_000, 0))];
         let finding = found(&both).expect("it takes 430 ms longer");

@@ -80,7 +80,7 @@ impl Frame<'_> {
             let curves: Vec<Curve> = panel.series.iter().flat_map(|series| curves(panel, series)).collect();
             let described = format!("{described}, {}", panel.title);
             let plot = Plot { described, x: self.x, y: self.y, curves, behind };
-            plot.curves.iter().any(|curve| curve.points.len() > 1).then(|| (stand.title.clone(), plot.finish()))
+            plot.curves.iter().any(|curve| curve.points.len() > 1).then(|| (panel.title.clone(), plot.finish()))
         };
         self.blocks.all.iter().filter_map(plot).collect()
     }

@@ -13,8 +13,8 @@ use parquet::schema::parser::parse_message_type;
 use serde_json::{Value, json};
 
 use super::super::columns;
-use super::super::tests::begun;
-use super::super::tests::fixtures::{measured, of_main, record, samples, trace, traced};
+use super::super::tests::fixtures::{by_flow, measured, record, samples, trace, traced};
+use super::super::tests::new_run;
 use super::*;
 
 fn file(name: usize, bytes: &[u8]) -> Vec<u8> {

@@ -7,7 +7,7 @@ use super::*;
 
 /// A saved run of three rounds; the second is an open loop.
 fn three_rounds() -> (tempfile::TempDir, RunFolder, Vec<RoundRecord>) {
-    let (place, store) = begun(State::Complete);
+    let (place, store) = new_run(State::Complete);
     let records = (0..3).map(|number| {
         let mut samples = samples(number % 2 == 1);
         // Values differ between rounds.
@@ -108,7 +108,7 @@ fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
 
 #[test]
 fn rounds_without_samples_leave_no_file() {
-    let (_place, store) = begun(State::Complete);
+    let (_place, store) = new_run(State::Complete);
     let mut samples = Samples { measured: 1, ..Samples::with_rows(0) };
     samples.latency.saturating_record(8);
     let mut records = [record(0, &samples)];

@@ -47,7 +47,7 @@ fn counts(store: &RunFolder, record: &RoundRecord) -> Vec<(usize, Option<(usize,
 
 #[test]
 fn the_samples_of_each_flow_are_found_by_its_identity() {
-    let (_place, store) = begun(State::Complete);
+    let (_place, store) = new_run(State::Complete);
     let mut records: Vec<RoundRecord> = Vec::new();
     for number in 0..3 {
         let (mut record, samples) = round(number);
@@ -72,7 +72,7 @@ fn the_samples_of_each_flow_are_found_by_its_identity() {
 
 #[test]
 fn a_flow_that_failed_has_no_samples_and_leaves_those_of_the_others() {
-    let (_place, store) = begun(State::Complete);
+    let (_place, store) = new_run(State::Complete);
     for failed in IDS {
         let (mut record, mut samples) = round(0);
         let failure = Failure::new(FailureKind::Killed, "it ended early", "");

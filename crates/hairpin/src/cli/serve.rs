@@ -410,7 +410,7 @@ mod tests {
     fn an_address_that_cannot_be_bound_gets_a_hint_for_its_cause() {
         let told = |at: &str, kind| cannot_listen(at.parse().unwrap(), &Error::from(kind)).to_string();
         let low = "(hint: ports below 1024 need CAP_NET_BIND_SERVICE: use --bind 0.0.0.0:7420)";
-        let taken = "(hint: another program has port 7420: --bind [::1]:0 takes any free one)";
+        let taken = "(hint: another program uses port 7420; --bind [::1]:0 uses any free port)";
         for (at, kind, hint) in
             [("0.0.0.0:80", ErrorKind::PermissionDenied, low), ("[::1]:7420", ErrorKind::AddrInUse, taken)]
         {

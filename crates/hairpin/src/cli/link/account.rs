@@ -190,6 +190,6 @@ mod tests {
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
         let what = "256 MiB of the relay for packets in the link had no room for 3 packets";
         assert!(warned.contains(what), "{warned}");
-        assert!(warned.contains("(hint: send less, or use a link that holds less"), "{warned}");
+        assert!(warned.contains("(hint: send less, or use a link that holds fewer packets"), "{warned}");
     }
 }
