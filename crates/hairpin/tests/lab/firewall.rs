@@ -31,8 +31,8 @@ fn dropped_udp_is_reported_by_direction() {
     let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     let at = format!("{}:{PORT}", lab.server.at.v4);
     for (from, hint) in [
-        ("toclient", "on its way to the server: open port 7420 for UDP too"),
-        ("toserver", "on its way back to the client"),
+        ("toclient", "a firewall may drop UDP to the server: open port 7420 for UDP too"),
+        ("toserver", "a firewall may drop UDP to the client"),
     ] {
         lab.rules(&through(&format!("iifname {from} meta l4proto udp counter drop")));
         let told = lab.client.hairpin(&format!("{ROUND} --transport udp --out {from}")).with_code(3).stdout;

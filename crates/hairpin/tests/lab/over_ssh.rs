@@ -246,7 +246,7 @@ fn a_bad_host_and_flags_without_one_are_refused() {
     for (words, cause) in [
         (
             "--to ssh://-oProxyCommand=touch${IFS}done",
-            "--to: not a host over ssh: the host is missing, begins with `-`",
+            "--to: not a host over ssh: the host is missing or invalid, or the port is not",
         ),
         ("--server-port 7000", "--server-port needs ssh://HOST"),
         ("--copy-binary", "--copy-binary needs ssh://HOST"),
@@ -274,7 +274,7 @@ fn a_missing_program_is_copied_where_the_user_agrees_and_is_used_again() {
     or_skip!(static_program(&lab.place));
     let ran = |flag: &str| lab.hairpin(&format!("{QUICK} --to ssh://lab {flag}")).with_code(3);
     let is_dynamic = "is linked dynamically, so it is not copied";
-    let missing = ran("").told("there is no `hairpin` on ssh://lab that its shell finds").told(is_dynamic);
+    let missing = ran("").told("the shell on ssh://lab finds no `hairpin`").told(is_dynamic);
     missing.told("`cargo xtask dist` builds a static one");
     ran(&format!("--copy-binary={PROGRAM}")).told(is_dynamic);
     let mut bytes = std::fs::read(lab.place.path("static")).expect("it was made");

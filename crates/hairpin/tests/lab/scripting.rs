@@ -175,7 +175,9 @@ fn every_exit_code_is_documented_wherever_some_are() {
         }
     }
     let told = after(&help(&["link", "run", "--help"]));
-    for code in ["that of COMMAND", "128 and the signal", "2 bad usage"].into_iter().chain(link_run) {
+    for code in
+        ["the exit code of COMMAND", "128 + N if signal N ended COMMAND", "2 bad usage"].into_iter().chain(link_run)
+    {
         assert!(told.contains(code), "{code}: {told}");
     }
     for code in
