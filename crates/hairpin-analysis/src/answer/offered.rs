@@ -44,7 +44,8 @@ fn report_sweep(run: &Run, knee: &Knee) -> Vec<Statement> {
     statements.into_iter().flatten().collect()
 }
 
-/// Reports losses at rates that count as delivered because their median round lost less; `None` if negligible.
+/// A rate counts as delivered if its median round lost at most 1 %. Reports the largest loss over all rounds at such a
+/// rate; `None` if negligible.
 fn lost_below(run: &Run, knee: &Knee) -> Option<Statement> {
     let is_delivered = |row: &&CaseSummary| row.case.primary().load.rate_per_s() <= knee.delivered_per_s;
     let rows = knee.cases.iter().filter_map(|id| run.case(id)).filter(is_delivered);

@@ -37,7 +37,7 @@ pub(super) fn highest(
 /// Code of the finding that the answer quotes if it is a note, because the first screen shows no notes.
 const CONGESTION_CONTROL: &str = "congestion-control";
 
-/// Reports that a congestion control paces some of the cases and no other congestion control was measured.
+/// Quotes the note that some cases are paced and no difference from another congestion control was measured.
 pub(super) fn report_pacing(run: &Run, rows: &[&CaseSummary]) -> Option<Statement> {
     let is_note = |finding: &Finding| finding.code == CONGESTION_CONTROL && finding.severity == Severity::Note;
     quote_finding(run, rows.iter().copied(), is_note)

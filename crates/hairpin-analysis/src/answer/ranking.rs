@@ -42,8 +42,8 @@ pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: 
 
 /// Returns the cases of `rows` for which no difference from `first` was found, by the judged figure. A case is slower
 /// only if a direct comparison says so: a difference between two other cases of a ladder says nothing about `first`,
-/// whose interval may be wide. All differences must hold at once, so none needs a correction. The ranking on the ladder
-/// must agree, so that headline and ranking do not contradict each other.
+/// whose interval may be wide. `first` is called fastest only if every comparison shows a difference, so no correction for
+/// multiple tests is needed. A case that the ladder does not separate from `first` also counts as not slower.
 pub(super) fn not_slower<'r>(
     first: &CaseSummary,
     rows: &[&'r CaseSummary],

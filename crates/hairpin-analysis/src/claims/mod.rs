@@ -1,6 +1,6 @@
-//! Judges claims: compares published values with measurements. Each kind of rule has its file.
+//! Judges claims: compares published values with measurements. Each kind of rule has its own file.
 //!
-//! A rule is decided only if the whole 95 % interval agrees: the claim holds, does not hold, or is undecided. Claims
+//! A claim holds or does not hold only if the whole 95 % interval says so; otherwise it is undecided. Claims
 //! without a measurement are `cannot-run`, with the reason. Measured figures come only from a run's summaries; a
 //! published value never replaces them.
 

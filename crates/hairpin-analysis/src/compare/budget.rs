@@ -34,7 +34,7 @@ impl FromStr for Budget {
             return Err(bad("has no unit", "write the share in percent, for instance p99=+5%"));
         }
         let share = if figure.more_is_better() { share.abs() } else { share };
-        // A rate must fall by less than 100 %; a latency must stay above 0 and may at most double.
+        // Accepted: for a rate a fall of less than 100 %; for a latency more than -100 % and at most +100 %.
         let possible = if figure.more_is_better() { share < 1.0 } else { share > -1.0 && share <= 1.0 };
         if !possible {
             return Err(bad("cannot be checked", "give a share from -100% to +100%"));
@@ -71,8 +71,8 @@ impl Budget {
         compared.cases.iter().map(outcome).collect()
     }
 
-    /// Returns whether the change is within the budget (the whole interval is) or exceeds it (the whole interval does);
-    /// `None` if neither. Without an interval, its place is taken by the batches' range, extended by its width.
+    /// Returns `Some(true)` if the whole interval is within the budget, `Some(false)` if the whole interval exceeds it,
+    /// else `None`. Without an interval, uses the range of the batch medians, extended by its own width on both sides.
     fn is_kept(&self, change: Option<&Change>) -> Option<bool> {
         let (low, high) = change.and_then(Change::bounds)?;
         // Above 0: worse than the budget allows.

@@ -25,7 +25,7 @@ impl Keys {
         }
         let sides = [baselines, candidates].map(cases);
         let abouts: BTreeSet<Subject> = sides.iter().flatten().flat_map(|case| choices(case).into_keys()).collect();
-        // Latencies at different offered loads are not values of one figure.
+        // The rate of an open loop is never ignored: latencies at different offered loads are not comparable.
         let is_offered = |case: &&Case| matches!(case.primary().load, Load::Offered { .. });
         let offered = sides.iter().flatten().any(is_offered);
         let mut ignorable = abouts.into_iter().filter(|about| !(offered && *about == Subject::Rate));

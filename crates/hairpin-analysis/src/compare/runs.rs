@@ -65,8 +65,8 @@ pub struct FigureComparison {
     pub candidate: Option<Figure>,
     /// The logarithm of candidate / baseline; `None` if either figure is missing.
     pub change: Option<Change>,
-    /// Faster or slower, corrected over all cases and figures with a verdict (Holm). Undecided if the interval is, or
-    /// if the case is invalid on a side; unlike if the runs were in different machine states.
+    /// Faster or slower, corrected over all cases and figures with a verdict (Holm). Cannot tell if the change is
+    /// not significant or the case is invalid on a side; unlike if the runs were in different machine states.
     pub verdict: Verdict,
     pub pointwise: Verdict,
     /// The smallest change detectable with a power of 90 %, as a share; `None` without an interval.
@@ -101,11 +101,11 @@ impl Change {
     }
 }
 
-/// Compares the cases that all runs have in common. Without their rounds in `rounds`, compares only p50, p90, p99 and
-/// the rate, from the points of the summaries.
+/// Compares the cases that all runs have in common. If the runs have no rounds, compares only p50, p90, p99 and the
+/// rate, from the round points of the summaries.
 ///
-/// With one or two runs on a side, the interval is computed from rounds, with the floor of
-/// [`crate::statistics::interval`] for variation between runs: assumed, not observed. With at least three runs on each
+/// With one or two runs on a side, the interval is computed from rounds. Variation between runs cannot be
+/// observed then, so a minimum is assumed ([`crate::statistics::interval`]). With at least three runs on each
 /// side it is Welch's interval over the runs.
 pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     let (Some(baseline), Some(candidate)) = (baselines.first(), candidates.first()) else {
@@ -293,8 +293,8 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
     }
 }
 
-/// Returns the change of the machine between the sides, as a logarithm: the larger one of the change of the probe time
-/// in the compared states and, if messages wake another CPU, of the time to wake it. An unknown change counts as 0.
+/// Returns the change of the machine between the sides, as a logarithm: the larger of two changes: that of the probe
+/// time and, if messages wake another CPU, that of the wake-up time. An unknown change counts as 0.
 fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
     let probe = |side: &Side<'_>, state: usize| side.probe_ns(state);
     let waking = |side: &Side<'_>, _: usize| side.waking_ns();

@@ -2,7 +2,7 @@
 //!
 //! Why: a group with a quota (a container, a CI runner) may use its CPU time for part of each period, usually 100 ms;
 //! then all its threads stop until the next period. Messages that are in flight at that moment take tens of ms longer,
-//! and rates are those of the quota. Evidence: `cpu.stat` of the groups of both ends while they handled measured
+//! and rates are limited by the quota. Evidence: `cpu.stat` of the groups of both ends while they handled measured
 //! messages (Documentation/scheduler/sched-bwc.rst). The share is the throttled part of the measured time. The
 //! counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
 //! busy-polling, or both ends on one CPU.
@@ -34,7 +34,7 @@ const USED_SHARE: f64 = 0.5;
 
 struct Throttling {
     quota_cpus: f64,
-    /// CPU time of both ends per time.
+    /// CPU time of both ends per second: the number of CPUs used.
     used_cpus: f64,
     cpu_s_per_message: f64,
     periods: f64,
@@ -86,8 +86,8 @@ fn throttling(run: &Run, case: &CaseSummary) -> Option<(f64, Throttling)> {
     (throttled_rounds > 0 && touched).then_some((share, throttling))
 }
 
-/// The time in ns for which an end was throttled in a round, at most its duration. The kernel adds up CPUs: the ends
-/// of a group are throttled together.
+/// The time in ns for which an end was throttled in a round, at most its duration. The kernel sums the time over
+/// CPUs. All CPUs of a group are throttled together, so it is divided by their number.
 fn throttled_ns(measured: &Measured) -> f64 {
     let mut cpus: Vec<usize> = measured.ends.iter().flat_map(|end| end.seen_cpus.iter().copied()).collect();
     cpus.sort_unstable();
@@ -96,7 +96,7 @@ fn throttled_ns(measured: &Measured) -> f64 {
     ns.min(measured.duration_ns as f64)
 }
 
-/// The largest of the counts of the ends: those of one group count the same events.
+/// The larger count of the ends, not the sum: ends in one group report the same counter.
 fn total(measured: &Measured, name: &str) -> f64 {
     let of_end = |facts: &[Fact]| fact::number(facts, name).unwrap_or(0.0);
     measured.ends.iter().map(|end| of_end(&end.facts)).fold(0.0, f64::max)

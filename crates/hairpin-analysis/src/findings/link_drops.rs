@@ -35,7 +35,7 @@ struct Dropped {
     stage: Option<Stage>,
 }
 
-/// Whether most of the link's drops of a case without answers happened in its queue.
+/// Whether, for a one-way load, the queue dropped more packets than any other stage of the link.
 pub(super) fn by_queue(run: &Run, case: &CaseSummary) -> bool {
     find_drops(run, case).is_some_and(|dropped| dropped.stage.is_some_and(|stage| stage.name == QUEUE_STAGE))
 }

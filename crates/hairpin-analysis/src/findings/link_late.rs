@@ -2,10 +2,10 @@
 //!
 //! Why: the emulator's lateness is in every round trip but does not belong to the link. Evidence: the emulator records
 //! when each packet was due and when it left. Rounds in which the median or the p99 of the lateness exceeded the stated
-//! bounds are omitted from all figures (METHODOLOGY.md, "Emulated links"). Lateness below the bounds is reported if it
-//! is a visible part of the round trip, as each message crosses the link at least twice. The counter-experiment keeps
-//! the CPUs awake, and is judged by the lateness itself. Advice: a quieter machine, CPUs kept awake, or one for the
-//! emulator.
+//! bounds are omitted from all figures (METHODOLOGY.md, "Emulated links"). Lateness below the bounds is
+//! reported if it is a visible share of the latency; it counts twice in a round trip and once in a one-way message. The
+//! counter-experiment keeps the CPUs awake, and is judged by the lateness itself. Advice: use a quieter machine, keep
+//! the CPUs awake, or give the emulator a CPU of its own.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::KEEP_AWAKE;
@@ -34,7 +34,7 @@ struct Late {
     /// Lateness of the median packet, and p99 of the lateness.
     p50_ns: Figure,
     p99_ns: Figure,
-    /// The minimum share of the p50, and of the p99, that is lateness.
+    /// The smaller of lateness as a share of the p50 and of the p99.
     share: f64,
     share_of_tail: f64,
     left_out: usize,

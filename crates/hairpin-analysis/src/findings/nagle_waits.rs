@@ -1,9 +1,9 @@
-//! `nagle-waits`: written bytes were held for a round trip, until an acknowledgment arrived without delay.
+//! `nagle-waits`: written bytes were held for a round trip, until an ACK came back that was not delayed.
 //!
 //! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged. Even if the server
 //! acknowledges at once, the rest of a request waits for one round trip of the path: negligible on loopback, but a
-//! second trip to the server and back over a link. Evidence, in traced rounds: writes that left when all earlier bytes
-//! were acknowledged without delay; untraced exchanges that take as long; `TCP_NODELAY` granted as off. If the
+//! second trip to the server and back over a link. Evidence, in traced rounds: writes that left when an ACK that was
+//! not delayed covered all earlier bytes; untraced exchanges that take as long; `TCP_NODELAY` granted as off. If the
 //! acknowledgment was delayed, only `nagle-meets-delayed-ack` is reported. The share is the time that writes were held,
 //! relative to the duration of a timed exchange. Advice: one write, or `TCP_NODELAY`.
 
@@ -71,7 +71,8 @@ fn find_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    // No answer is in flight when an exchange starts, but the answers of an open loop follow one another.
+    // In an exchange only the client's writes can be held. In an open loop answers follow one another, so the server's can
+    // be held too.
     let both_ends = case.case.primary().load.exchange().is_none();
     let by_nagle =
         |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);

@@ -1,4 +1,4 @@
-//! One queue per direction inside one process: a baseline, and a test double. It needs no system calls but for threads.
+//! One queue per direction inside one process: a baseline, and a test double. It makes system calls only to block and wake threads.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::descriptor::{READABLE, owned, poll};
 
-/// A process that may be killed at any time (SIGKILL).
+/// Another process, to check whether it has ended.
 pub(crate) struct Process {
     pid: i32,
     /// A pidfd, which cannot refer to a later process with the same pid (Linux 5.3).
