@@ -7,9 +7,12 @@
 //! counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
 //! busy-polling, or both ends on one CPU.
 
+use std::collections::BTreeSet;
+
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::WITHIN_QUOTA;
+use hairpin_model::trace::End;
 use hairpin_model::{
     Case, CaseSummary, CounterExperiment, Finding, FindingCard, Measured, Run, Waiting, fact_names,
     finding_keys as keys,
@@ -83,17 +86,20 @@ fn throttling(run: &Run, case: &CaseSummary) -> Option<(f64, Throttling)> {
         throttled_rounds,
         rounds: rounds.len(),
     };
-    (throttled_rounds > 0 && touched).then_some((share, throttling))
+    (throttled_rounds > 0 && touched && wall_ns > 0.0).then_some((share, throttling))
 }
 
-/// The time in ns for which an end was throttled in a round, at most its duration. The kernel sums the time over
-/// CPUs. All CPUs of a group are throttled together, so it is divided by their number.
+/// The time in ns for which the ends of a host were throttled in a round, at most its duration; of two hosts the longer
+/// time. The kernel sums the time over CPUs. All CPUs of a group are throttled together, so it is divided by their
+/// number.
 fn throttled_ns(measured: &Measured) -> f64 {
-    let mut cpus: Vec<usize> = measured.ends.iter().flat_map(|end| end.seen_cpus.iter().copied()).collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    let ns = total(measured, fact_names::THROTTLED_NS) / cpus.len().max(1) as f64;
-    ns.min(measured.duration_ns as f64)
+    let of_host = |host: End| {
+        let ends = || measured.ends.iter().filter(move |end| end.host == host);
+        let cpus: BTreeSet<usize> = ends().flat_map(|end| end.seen_cpus.iter().copied()).collect();
+        let ns = ends().filter_map(|end| fact::number(&end.facts, fact_names::THROTTLED_NS)).fold(0.0, f64::max);
+        ns / cpus.len().max(1) as f64
+    };
+    of_host(End::Client).max(of_host(End::Server)).min(measured.duration_ns as f64)
 }
 
 /// The larger count of the ends, not the sum: ends in one group report the same counter.
@@ -128,7 +134,7 @@ mod tests {
         fixture.rounds_with(case, &[10_000; 10], |measured| {
             let (periods, ns) = throttled.get(rounds.replace(rounds.get() + 1)).copied().unwrap_or_default();
             for end in &mut measured.ends {
-                end.seen_cpus = vec![usize::from(end.role == hairpin_model::trace::End::Server)];
+                end.seen_cpus = vec![usize::from(end.role == End::Server)];
                 end.cpu_ns = measured.duration_ns / 4;
                 end.facts.extend(quota.map(|cpus| Fact::number(fact_names::CPU_QUOTA, cpus)));
                 end.facts.extend(quota.map(|_| Fact::number(fact_names::THROTTLED_PERIODS, periods)));
@@ -152,6 +158,22 @@ mod tests {
             values.map(|key| found[0].figure(key).map(|figure| figure.value)),
             [0.6, 4.0, 2.0, 10.0, 0.5].map(Some)
         );
+    }
+
+    #[test]
+    fn on_two_hosts_the_cpus_of_each_are_counted_for_itself() {
+        let end = |host, cpu, ns| hairpin_model::EndReport {
+            host,
+            seen_cpus: vec![cpu],
+            facts: vec![Fact::number(fact_names::THROTTLED_NS, ns)],
+            ..Default::default()
+        };
+        let of = |host| Measured {
+            ends: vec![end(End::Client, 0, 100.0), end(host, 1, 80.0)],
+            duration_ns: 1000,
+            ..Measured::default()
+        };
+        assert_eq!([End::Client, End::Server].map(|host| throttled_ns(&of(host))), [50.0, 100.0]);
     }
 
     #[test]
