@@ -217,8 +217,8 @@ fn budgets_that_cannot_be_understood_are_refused() {
         ("p98=+5%", "unknown figure `p98` (hint: did you mean `p99`?)"),
         ("p50=much", "budget: "),
         ("p50=+5", "budget `p50=+5` has no unit (hint: "),
-        ("p50=+600%", "cannot be checked (hint: give a share from -100% to +100%)"),
-        ("p50=-100%", "cannot be checked (hint: "),
+        ("p50=+600%", "is out of range (hint: latencies: above -100%, at most +100%; rates: below 100%)"),
+        ("p50=-100%", "is out of range (hint: "),
     ] {
         compare(&place, ["base", "slower", "--budget", budget]).refused().told(reason);
     }

@@ -37,7 +37,7 @@ impl FromStr for Budget {
         // Accepted: for a rate a fall of less than 100 %; for a latency more than -100 % and at most +100 %.
         let possible = if figure.more_is_better() { share < 1.0 } else { share > -1.0 && share <= 1.0 };
         if !possible {
-            return Err(bad("cannot be checked", "give a share from -100% to +100%"));
+            return Err(bad("is out of range", "latencies: above -100%, at most +100%; rates: below 100%"));
         }
         Ok(Self { figure, share })
     }
@@ -156,7 +156,7 @@ mod tests {
         let bare = "budget `p50=+5` has no unit (hint: write the share in percent, for instance p99=+5%)";
         assert_eq!(refusal("p50=+5"), bare);
         assert!(refusal("p50=0.05").contains(" has no unit "));
-        assert!(refusal("p50=+600%").contains("a share from -100% to +100%"));
+        assert!(refusal("p50=+600%").contains("above -100%, at most +100%"));
         assert!("p50=+100%".parse::<Budget>().is_ok());
     }
 
