@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use hairpin_testing::{or_skip, program, works};
@@ -116,8 +117,14 @@ fn run(command: &mut Command) -> Result<(), String> {
     if ran.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&ran.stderr).trim().to_owned()) }
 }
 
+/// A port that the kernel gives to no other socket: it is below `net.ipv4.ip_local_port_range`, and each process tries
+/// ports of its own.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("the loopback has ports").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 10_000 + (std::process::id() % 200) as u16 * 100;
+    let ports = (0..100).map(|_| first + NEXT.fetch_add(1, Ordering::Relaxed) % 100);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    { ports }.find(is_free).expect("the loopback has ports")
 }
 
 fn write(place: &Place, name: &str, text: &str) {
