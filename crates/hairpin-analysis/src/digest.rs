@@ -1,17 +1,17 @@
 //! Accumulates the rounds of a run, one by one, and computes summaries at any time.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::samples::latency_histogram;
-use hairpin_model::{Case, CaseSummary, RoundRecord, Samples, SavedCards};
+use hairpin_model::{Case, CaseSummary, Measured, RoundRecord, Samples, SavedCards};
 use hdrhistogram::Histogram;
 
 use crate::states::States;
-use crate::{exchanges, summary, valid_rounds};
+use crate::{exchanges, lateness, summary, valid_rounds};
 
 /// One histogram of latencies per case: its memory grows with the number of cases (about 270 KB each, twice that if
-/// rounds are omitted), not with the number of rounds or messages.
+/// rounds are omitted), not with the number of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     latencies: BTreeMap<String, Latencies>,
@@ -24,29 +24,44 @@ pub struct Digest {
 struct Latencies {
     counted: Option<Histogram<u64>>,
     left_out: Option<Histogram<u64>>,
+    /// By number, the values of rounds that other rounds of the case may show to be too late, with their counts.
+    uncertain: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
 impl Latencies {
-    fn add(&mut self, is_left_out: bool, latencies: &Histogram<u64>) {
-        let of = if is_left_out { &mut self.left_out } else { &mut self.counted };
-        let all = of.get_or_insert_with(latency_histogram);
-        if all.add(latencies).is_err() {
-            // The layout differs from `latency_histogram`: add value by value.
-            for recorded in latencies.iter_recorded() {
-                all.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
-            }
+    fn add(&mut self, (round, measured): (&RoundRecord, &Measured), latencies: &Histogram<u64>) {
+        let is_left_out = valid_rounds::omission_reason(measured).is_some();
+        if !is_left_out && lateness::may_be_late(round, measured) {
+            let values = latencies.iter_recorded();
+            let values = values.map(|recorded| (recorded.value_iterated_to(), recorded.count_at_value()));
+            self.uncertain.insert(round.number, values.collect());
+            return;
         }
+        let of = if is_left_out { &mut self.left_out } else { &mut self.counted };
+        merge(of.get_or_insert_with(latency_histogram), latencies);
     }
 
-    fn shown(&self, all_shown: bool) -> Option<Cow<'_, Histogram<u64>>> {
-        match (&self.counted, &self.left_out) {
-            (counted, left_out) if !all_shown || left_out.is_none() => counted.as_ref().map(Cow::Borrowed),
-            (None, left_out) => left_out.as_ref().map(Cow::Borrowed),
-            (Some(counted), left_out) => {
-                let mut both = Self { counted: Some(counted.clone()), left_out: None };
-                left_out.iter().for_each(|left_out| both.add(false, left_out));
-                both.counted.map(Cow::Owned)
-            }
+    /// The latencies of all rounds but `omitted`.
+    fn shown(&self, omitted: &BTreeSet<u32>, all_shown: bool) -> Option<Cow<'_, Histogram<u64>>> {
+        let left_out = self.left_out.as_ref().filter(|_| all_shown);
+        let uncertain = || self.uncertain.iter().filter(|(number, _)| all_shown || !omitted.contains(number));
+        let mut all = self.counted.as_ref().or(left_out).map(Cow::Borrowed);
+        if let (Some(_), Some(left_out)) = (&self.counted, left_out) {
+            merge(all.as_mut()?.to_mut(), left_out);
+        }
+        for (_, values) in uncertain() {
+            let all = all.get_or_insert_with(|| Cow::Owned(latency_histogram())).to_mut();
+            values.iter().for_each(|(value, count)| all.saturating_record_n(*value, *count));
+        }
+        all
+    }
+}
+
+fn merge(all: &mut Histogram<u64>, latencies: &Histogram<u64>) {
+    if all.add(latencies).is_err() {
+        // The layout differs from `latency_histogram`: add value by value.
+        for recorded in latencies.iter_recorded() {
+            all.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
         }
     }
 }
@@ -60,10 +75,9 @@ impl Digest {
     pub fn add(&mut self, record: &RoundRecord, samples: Option<&Samples>) {
         let (Some(measured), Some(samples)) = (record.measured(), samples) else { return };
         let all = self.latencies.entry(record.case_id.clone()).or_default();
-        let is_left_out = valid_rounds::omission_reason(measured).is_some();
-        all.add(is_left_out, &samples.latency);
+        all.add((record, measured), &samples.latency);
         if let Some(idle) = samples.phases.as_ref().and_then(|phases| phases.others.idle.as_ref()) {
-            self.idle.entry(record.case_id.clone()).or_default().add(is_left_out, &idle.latency);
+            self.idle.entry(record.case_id.clone()).or_default().add((record, measured), &idle.latency);
         }
     }
 
@@ -91,9 +105,12 @@ impl Digest {
             .filter(|(id, _)| seen.insert(id.clone()))
             .map(|(id, case)| {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
-                let all_shown = valid_rounds::too_few_valid(rounds.iter().copied());
+                let judged = valid_rounds::judged(rounds.iter().copied());
+                let all_shown = valid_rounds::too_few_valid(&judged);
+                let omitted = judged.iter().filter(|judged| judged.why.is_some()).map(|judged| judged.round.number);
+                let omitted: BTreeSet<u32> = omitted.collect();
                 let [latencies, idle] =
-                    [&self.latencies, &self.idle].map(|of| of.get(&id).and_then(|of| of.shown(all_shown)));
+                    [&self.latencies, &self.idle].map(|of| of.get(&id).and_then(|of| of.shown(&omitted, all_shown)));
                 let reliable = cards.reliable(&case.primary().transport);
                 let histograms = [latencies.as_deref(), idle.as_deref()];
                 summary::summary((case, reliable), id.clone(), rounds, histograms, states, alpha)

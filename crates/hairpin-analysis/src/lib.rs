@@ -22,6 +22,7 @@ mod exchanges;
 pub mod findings;
 mod in_span;
 mod knees;
+mod lateness;
 mod links;
 pub mod modes;
 mod of_phase;

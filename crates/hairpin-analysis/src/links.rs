@@ -1,21 +1,18 @@
 //! Summarizes a case's link over its rounds.
 
 use hairpin_model::{
-    Case, DirectionRecord, LatenessNs, LinkRecord, LinkSummary, Measured, PacketCounts, RoundLeftOut, RoundRecord,
+    Case, DirectionRecord, LatenessNs, LinkRecord, LinkSummary, PacketCounts, RoundLeftOut, RoundRecord,
     ShownLink, StageRecord,
 };
 
 use crate::statistics::location::median;
+use crate::valid_rounds::Judged;
 
-/// Summarizes the link of `case`: figures over its `counted` rounds, and the invalid ones of all its `rounds`. `None`
-/// on loopback and if no round was measured.
-pub(crate) fn summary(
-    case: &Case,
-    rounds: &[&RoundRecord],
-    counted: &[(&RoundRecord, &Measured)],
-) -> Option<LinkSummary> {
+/// Summarizes the link of `case`: figures over its `counted` rounds, and the rounds that the emulator spoiled. `None` on
+/// loopback and if no round was measured.
+pub(crate) fn summary(case: &Case, counted: &[Judged<'_>], left_out: &[RoundLeftOut]) -> Option<LinkSummary> {
     let links: Vec<(&RoundRecord, &LinkRecord)> =
-        counted.iter().filter_map(|(round, measured)| Some((*round, measured.link.as_ref()?))).collect();
+        counted.iter().filter_map(|judged| Some((judged.round, judged.measured.link.as_ref()?))).collect();
     let (first, record) = links.first().filter(|_| case.is_emulated())?;
     let records = || links.iter().map(|(_, link)| *link);
     let packets = records().fold(PacketCounts::default(), |all, link| all.plus(&link.packets));
@@ -27,7 +24,7 @@ pub(crate) fn summary(
         traces: record.traces.clone(),
         ends: record.ends.clone(),
         rounds_left_out: Vec::new(),
-        left_out: rounds.iter().filter_map(|round| omitted_round(round)).collect(),
+        left_out: left_out.iter().filter(|out| out.why.is_of_emulator() && !out.only_tail).cloned().collect(),
         relay_cpu_ns_per_packet: relay_cpu_ns
             .filter(|_| packets.entered > 0)
             .map(|cpu_ns| cpu_ns as f64 / packets.entered as f64),
@@ -47,12 +44,6 @@ fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<Latenes
         p99: median_of(|late| late.p99)?,
         max: all.iter().map(|late| late.max).max()?,
     })
-}
-
-fn omitted_round(round: &RoundRecord) -> Option<RoundLeftOut> {
-    let measured = round.measured_as(round.order.purpose)?;
-    let why = measured.link.as_ref()?.why_invalid()?;
-    Some(RoundLeftOut { round: round.number, purpose: round.order.purpose, why })
 }
 
 /// Selects the round with the most drops; the first one on a tie.

@@ -1,9 +1,10 @@
 //! Figures of a case over its rounds.
 
 use hairpin_model::figure::NoInterval;
-use hairpin_model::{Figure, FlowId, LatencyFigures, Measured, Percentiles, RoundFigures, RoundRecord};
+use hairpin_model::{Figure, FlowId, LatencyFigures, Measured, Percentiles, RoundFigures};
 
 use crate::states::States;
+use crate::valid_rounds::Judged;
 use crate::statistics::interval::{Over, median_over, span_s};
 
 /// Minimum samples of a case for a p99: ten samples above it.
@@ -17,6 +18,8 @@ pub(crate) struct OverRounds<'r> {
     pub(crate) state: usize,
     pub(crate) share: f64,
     pub(crate) measured: Vec<&'r Measured>,
+    /// The rounds whose slowest messages count too; empty if they are less than half.
+    with_tail: Vec<&'r Measured>,
     over: Over,
 }
 
@@ -33,20 +36,24 @@ pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
 impl<'r> OverRounds<'r> {
     /// Returns the rounds of a case that was never measured.
     pub(crate) fn none() -> Self {
-        Self { state: 0, share: 0.0, measured: Vec::new(), over: Over::seconds(0.0) }
+        Self { state: 0, share: 0.0, measured: Vec::new(), with_tail: Vec::new(), over: Over::seconds(0.0) }
     }
 
     /// Groups the rounds by state, fastest first, without empty states.
-    pub(crate) fn by_state(kept: &[(&'r RoundRecord, &'r Measured)], states: &States, alpha: f64) -> Vec<Self> {
-        let span_s = span_s(kept.iter().map(|(round, _)| round.started_ns));
+    pub(crate) fn by_state(kept: &[Judged<'r>], states: &States, alpha: f64) -> Vec<Self> {
+        let span_s = span_s(kept.iter().map(|judged| judged.round.started_ns));
         let of_state = |state: usize| {
-            let within = kept.iter().filter(|(round, _)| states.of_round(round.number) == state);
-            let measured: Vec<&Measured> = within.map(|(_, measured)| *measured).collect();
+            let within = || kept.iter().filter(|judged| states.of_round(judged.round.number) == state);
+            let measured: Vec<&Measured> = within().map(|judged| judged.measured).collect();
+            let with_tail = within().filter(|judged| judged.why_tail.is_none()).map(|judged| judged.measured);
+            let with_tail: Vec<&Measured> = with_tail.collect();
+            let with_tail = if 2 * with_tail.len() < measured.len() { Vec::new() } else { with_tail };
             let share = measured.len() as f64 / kept.len() as f64;
             (!measured.is_empty()).then_some(Self {
                 state,
                 share,
                 measured,
+                with_tail,
                 over: Over { alpha, ..Over::seconds(span_s * share) },
             })
         };
@@ -55,7 +62,11 @@ impl<'r> OverRounds<'r> {
 
     /// Returns the median over the rounds that have the value.
     pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
-        let values: Vec<f64> = self.measured.iter().filter_map(|measured| of(measured)).collect();
+        self.median_of(&self.measured, of)
+    }
+
+    fn median_of(&self, rounds: &[&Measured], of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
+        let values: Vec<f64> = rounds.iter().filter_map(|measured| of(measured)).collect();
         let figure = median_over(&values, self.over)?;
         let why = figure.why.map(|why| match why {
             NoInterval::TooFewRounds if self.share < 1.0 => NoInterval::TooFewInState,
@@ -84,6 +95,9 @@ impl<'r> OverRounds<'r> {
         // The percentiles of a round without answers are meaningless.
         let of = |measured: &Measured| of(measured).filter(|(samples, _)| *samples > 0);
         let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(|(_, all)| part(all)));
+        let of_tail = |part: fn(Percentiles) -> f64| {
+            self.median_of(&self.with_tail, |measured| of(measured).map(|(_, all)| part(all)))
+        };
         let rounds: Vec<(u64, Percentiles)> = self.measured.iter().filter_map(|measured| of(measured)).collect();
         let samples: u64 = rounds.iter().map(|(samples, _)| samples).sum();
         let greatest: Vec<f64> = rounds.iter().map(|(_, all)| all.max).collect();
@@ -91,9 +105,9 @@ impl<'r> OverRounds<'r> {
         let least = greatest.iter().copied().fold(max, f64::min);
         Some(LatencyFigures {
             p50: median(|all| all.p50),
-            p90: median(|all| all.p90),
-            p99: median(|all| all.p99).filter(|_| samples >= SAMPLES_FOR_P99),
-            p999: median(|all| all.p999).filter(|_| samples >= SAMPLES_FOR_P999),
+            p90: of_tail(|all| all.p90),
+            p99: of_tail(|all| all.p99).filter(|_| samples >= SAMPLES_FOR_P99),
+            p999: of_tail(|all| all.p999).filter(|_| samples >= SAMPLES_FOR_P999),
             max: Some(if greatest.len() > 1 { Figure::new(max, least, max) } else { Figure::bare(max) }),
             mean: median(|all| all.mean),
         })

@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 
 use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
+use crate::valid_rounds::Judged;
 use crate::{counters, exchanges, links, modes, one_way, open_loop, trace, under_load, valid_rounds};
 
 /// Summarizes `case` from its rounds and its histograms: of all latencies, and of the idle phase if there is one.
@@ -25,9 +26,11 @@ pub(crate) fn summary(
     states: &States,
     alpha: f64,
 ) -> CaseSummary {
-    let mut kept = valid_rounds::timed_rounds(rounds.iter().copied());
-    kept.sort_by_key(|(round, _)| round.number);
-    let measured: Vec<&Measured> = kept.iter().map(|(_, measured)| *measured).collect();
+    let judged = valid_rounds::judged(rounds.iter().copied());
+    let left_out = left_out(rounds, &judged);
+    let mut kept = valid_rounds::counted(judged);
+    kept.sort_by_key(|judged| judged.round.number);
+    let measured: Vec<&Measured> = kept.iter().map(|judged| judged.measured).collect();
     let by_state = OverRounds::by_state(&kept, states, alpha);
     let reported = reported(&by_state);
     let none = OverRounds::none();
@@ -37,7 +40,7 @@ pub(crate) fn summary(
         share: other.share,
         latency_ns: other.latencies(&case.primary().id, |figures| Some(figures.latency_ns)).unwrap_or_default(),
     });
-    let reasons = reasons(case, reliable, rounds, &measured);
+    let reasons = reasons(case, reliable, rounds, &measured, &kept);
     let failed: Vec<(u64, String)> =
         rounds.iter().filter_map(|round| Some((round.started_ns, failure(round)?))).collect();
     let flows = case.flows.iter().map(|flow| {
@@ -45,7 +48,7 @@ pub(crate) fn summary(
         flow_summary(flow, over_rounds, &measured, latencies)
     });
     CaseSummary {
-        path: PathSummary { path: case.path.clone(), relay: links::summary(case, rounds, &kept) },
+        path: PathSummary { path: case.path.clone(), relay: links::summary(case, &kept, &left_out) },
         label: case.label(),
         case: case.clone(),
         rounds: measured.len() as u64,
@@ -68,7 +71,8 @@ pub(crate) fn summary(
         valid: reasons.is_empty(),
         why_invalid: Vec::new(),
         reasons,
-        round_points: kept.iter().map(|(round, measured)| round_point(round, measured, states)).collect(),
+        left_out,
+        round_points: kept.iter().map(|judged| round_point(judged, states)).collect(),
         trace: trace::summary(rounds),
         id,
     }
@@ -107,7 +111,7 @@ fn flow_summary(
 
 fn omitted_for_phases(round: &RoundRecord) -> Option<RoundLeftOut> {
     let why = under_load::omission_reason(round.measured()?)?;
-    Some(RoundLeftOut { round: round.number, purpose: round.order.purpose, why })
+    Some(RoundLeftOut { round: round.number, purpose: round.order.purpose, why, only_tail: false })
 }
 
 fn failure(round: &RoundRecord) -> Option<String> {
@@ -119,7 +123,22 @@ fn failure(round: &RoundRecord) -> Option<String> {
     Some(format!("round {}{purpose}: {failure}", round.number))
 }
 
-fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> RoundPoint {
+/// The omitted rounds in time order, with evidence rounds.
+fn left_out(rounds: &[&RoundRecord], judged: &[Judged<'_>]) -> Vec<RoundLeftOut> {
+    let timed = judged.iter().filter_map(|Judged { round, why, why_tail, .. }| {
+        let (only_tail, why) = (why.is_none(), why.clone().or_else(|| why_tail.clone())?);
+        Some(RoundLeftOut { round: round.number, purpose: Purpose::Timed, why, only_tail })
+    });
+    let evidence = rounds.iter().filter(|round| round.order.purpose != Purpose::Timed).filter_map(|round| {
+        let why = valid_rounds::evidence_omission(round.measured_as(round.order.purpose)?)?;
+        Some(RoundLeftOut { round: round.number, purpose: round.order.purpose, why, only_tail: false })
+    });
+    let mut all: Vec<RoundLeftOut> = timed.chain(evidence).collect();
+    all.sort_by_key(|out| out.round);
+    all
+}
+
+fn round_point(Judged { round, measured, why_tail, .. }: &Judged<'_>, states: &States) -> RoundPoint {
     let flow = measured.primary();
     let latency = &flow.figures.latency_ns;
     RoundPoint {
@@ -128,8 +147,8 @@ fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> Rou
         started_ns: round.started_ns,
         state: states.of_round(round.number),
         p50_ns: latency.p50,
-        p90_ns: Some(latency.p90),
-        p99_ns: latency.p99,
+        p90_ns: why_tail.is_none().then_some(latency.p90),
+        p99_ns: why_tail.is_none().then_some(latency.p99),
         max_ns: latency.max,
         rate_per_s: flow.figures.rate_per_s,
         lost: flow.ledger.sent.saturating_sub(flow.ledger.received),
@@ -177,7 +196,13 @@ fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<
     }
 }
 
-fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<Invalid> {
+fn reasons(
+    case: &Case,
+    reliable: bool,
+    rounds: &[&RoundRecord],
+    measured: &[&Measured],
+    kept: &[Judged<'_>],
+) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     if measured.is_empty() {
         let timed = rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
@@ -193,7 +218,7 @@ fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Me
         let held_up = open_loop::why_blocked(case, measured);
         reasons.push(Invalid::Saturated { sent_per_s: asked_per_s * reached, asked_per_s, held_up });
     }
-    reasons.extend(rounds_left_out(rounds, measured));
+    reasons.extend(rounds_left_out(kept));
     reasons.extend(unmet_options(measured));
     let is_judged = |flow: &&FlowRecord| flow.role == FlowRole::Measured || flow.id == case.primary().id;
     let flows = measured.iter().flat_map(|measured| measured.flows.iter().filter(is_judged));
@@ -211,13 +236,10 @@ fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Me
 }
 
 /// Returns the reason if too few rounds of a case are valid.
-fn rounds_left_out(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<Invalid> {
-    if !valid_rounds::too_few_valid(rounds.iter().copied()) {
-        return None;
-    }
-    let mut left_out = measured.iter().filter_map(|measured| valid_rounds::omission_reason(measured));
-    let first = left_out.next()?;
-    Some(Invalid::RoundsLeftOut { left_out: 1 + left_out.count() as u64, rounds: measured.len() as u64, first })
+fn rounds_left_out(kept: &[Judged<'_>]) -> Option<Invalid> {
+    let mut left_out = kept.iter().filter_map(|judged| judged.why.as_ref());
+    let first = left_out.next()?.clone();
+    Some(Invalid::RoundsLeftOut { left_out: 1 + left_out.count() as u64, rounds: kept.len() as u64, first })
 }
 
 /// Lists each unmet option once; ignores the values that options had after the rounds.

@@ -1,47 +1,70 @@
 //! Selects the measured rounds of a case that count.
 //!
-//! A round whose link differed from its profile does not measure that link: the emulator was late by more than the
-//! stated bound, or had no room for packets ([`LinkRecord::why_invalid`]). Such a round is listed, but omitted from all
-//! figures, comparisons and curves. So are rounds under load with invalid phases, rounds between two hosts that another
-//! client disturbed, and rounds with a failed flow, as the other flows ran without it. If less than half of a case's
-//! rounds remain, the case is invalid, and all its rounds are shown.
+//! A round is omitted from all figures, comparisons and curves if a flow failed, if the emulator had no room for packets,
+//! if its phases under load are invalid, if another client disturbed it at the server, or if the emulator or the machine
+//! delayed its messages by more than the bound ([`lateness`](crate::lateness)). Where only its slowest messages were
+//! delayed, only its p90 and above are omitted. If less than half of a case's rounds remain, the case is invalid, and all
+//! its rounds are shown.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
 
+use crate::lateness::{self, Late};
 use crate::{two_hosts, under_load};
 
-/// Returns why the round is omitted; `None` if it counts.
+/// A timed round, and why it is omitted.
+pub(crate) struct Judged<'r> {
+    pub(crate) round: &'r RoundRecord,
+    pub(crate) measured: &'r Measured,
+    pub(crate) why: Option<LeftOut>,
+    /// Why its p90 and above are omitted.
+    pub(crate) why_tail: Option<LeftOut>,
+}
+
+/// Judges the timed rounds of one case.
+pub(crate) fn judged<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<Judged<'r>> {
+    let rounds: Vec<_> = rounds.filter_map(|round| Some((round, round.measured()?))).collect();
+    let late = lateness::judge(&rounds);
+    let judged = rounds.into_iter().zip(late).map(|((round, measured), Late { median, tail })| {
+        let why = omission_reason(measured).or(median);
+        Judged { round, measured, why_tail: tail.filter(|_| why.is_none()), why }
+    });
+    judged.collect()
+}
+
+/// Returns why the round is omitted, for all reasons but lateness; `None` if it counts.
 pub(crate) fn omission_reason(measured: &Measured) -> Option<LeftOut> {
     let failed = measured.failed_flows.first().map(|failed| LeftOut::FlowFailed { id: failed.id.clone() });
     failed
-        .or_else(|| measured.link.as_ref().and_then(LinkRecord::why_invalid))
+        .or_else(|| measured.link.as_ref().and_then(LinkRecord::no_room))
         .or_else(|| two_hosts::omission_reason(measured))
         .or_else(|| under_load::omission_reason(measured))
 }
 
 /// Returns the timed rounds that a case's figures are computed from, in the order of `rounds`.
-pub(crate) fn timed_rounds<'r>(
-    rounds: impl Iterator<Item = &'r RoundRecord> + Clone,
-) -> Vec<(&'r RoundRecord, &'r Measured)> {
-    let all_shown = too_few_valid(rounds.clone());
-    let measured = rounds.filter_map(|round| Some((round, round.measured()?)));
-    measured.filter(|(_, measured)| all_shown || omission_reason(measured).is_none()).collect()
+pub(crate) fn timed_rounds<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<(&'r RoundRecord, &'r Measured)> {
+    counted(judged(rounds)).into_iter().map(|judged| (judged.round, judged.measured)).collect()
+}
+
+/// Removes omitted rounds, unless the case has too few others.
+pub(crate) fn counted(judged: Vec<Judged<'_>>) -> Vec<Judged<'_>> {
+    let all_shown = too_few_valid(&judged);
+    judged.into_iter().filter(|judged| all_shown || judged.why.is_none()).collect()
+}
+
+/// Whether less than half of the case's timed rounds are valid.
+pub(crate) fn too_few_valid(judged: &[Judged<'_>]) -> bool {
+    2 * judged.iter().filter(|judged| judged.why.is_none()).count() < judged.len()
 }
 
 /// Returns the measurement of an evidence round if it counts. Omitted rounds are never evidence, however few remain.
 pub(crate) fn evidence_round(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
-    round.measured_as(purpose).filter(|measured| omission_reason(measured).is_none())
+    round.measured_as(purpose).filter(|measured| evidence_omission(measured).is_none())
 }
 
-/// Whether less than half of the case's timed rounds are valid.
-pub(crate) fn too_few_valid<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool {
-    let (mut all, mut left) = (0, 0);
-    for measured in rounds.filter_map(|round| round.measured()) {
-        all += 1;
-        left += usize::from(omission_reason(measured).is_none());
-    }
-    2 * left < all
+/// Evidence rounds are few, so fixed bounds apply to the emulator's lateness.
+pub(crate) fn evidence_omission(measured: &Measured) -> Option<LeftOut> {
+    omission_reason(measured).or_else(|| measured.link.as_ref().and_then(LinkRecord::why_invalid))
 }
 
 #[cfg(test)]
@@ -77,7 +100,7 @@ mod tests {
         assert!(case.primary().curve.last().unwrap().latency_ns < 1_001_000.0, "{:?}", case.primary().curve.last());
         assert!(case.primary().latency_ns.max.unwrap().value < 1_001_000.0);
         let link = case.path.relay.as_ref().unwrap();
-        let left_out = |round| RoundLeftOut { round, purpose: Purpose::Timed, why: LATE };
+        let left_out = |round| RoundLeftOut { round, purpose: Purpose::Timed, why: LATE, only_tail: false };
         assert_eq!(link.left_out, [3, 4, 5].map(left_out));
         assert_eq!((link.lateness_ns.unwrap().p50, link.packets.entered), (2_000, 600));
     }
@@ -142,7 +165,7 @@ mod tests {
         let run = fixture.run();
         let why = LeftOut::NoRoom { in_sockets: 3, in_memory: 0 };
         let left_out = &run.cases[0].path.relay.as_ref().unwrap().left_out;
-        assert_eq!(left_out, &[RoundLeftOut { round: 1, purpose: Purpose::Timed, why }]);
+        assert_eq!(left_out, &[RoundLeftOut { round: 1, purpose: Purpose::Timed, why, only_tail: false }]);
         assert_eq!((run.cases[0].rounds, run.cases[0].valid), (1, true));
     }
 }

@@ -164,6 +164,7 @@ impl Engine {
                 if self.barrier.is_none() {
                     measured.ends.iter_mut().for_each(|end| end.used_in_all = None);
                 }
+                measured.noise.keep_cpus_of(&measured.ends);
                 (Outcome::Measured(Box::new(measured)), samples, trace)
             }
             Err(failure) => (Outcome::Failed(failure), FlowSamples::new(), None),

@@ -182,6 +182,7 @@ keys! {
     BY_OTHERS = "disturbed-by-other-programs" in "count";
     BY_RUNNABLE = "disturbed-by-runnable-tasks" in "count";
     BY_PREEMPTION = "disturbed-by-preemption" in "count";
+    BY_WAITING = "disturbed-by-waiting-for-a-cpu" in "count";
     P50_SEEN = "p50-of-rounds-seen" in "ns";
     ROUNDS_SAME_CPU = "rounds-on-one-cpu" in "count";
     ROUNDS_TWO_CPUS = "rounds-on-two-cpus" in "count";

@@ -28,6 +28,23 @@ pub enum LeftOut {
         bound_ns: u64,
         tail_of: Option<u64>,
     },
+    /// The emulator was late for this time of a one-way load.
+    RelayStalled {
+        stalled_ns: u64,
+        span_ns: u64,
+    },
+    /// The ends waited for a CPU, were throttled or lost it to other guests: the lateness of messages at p50, or at p99
+    /// if `is_tail`.
+    WaitedForCpu {
+        late_ns: u64,
+        bound_ns: u64,
+        is_tail: bool,
+    },
+    /// An end of a one-way load was kept from a CPU for this time, beyond what waking it takes.
+    CpuTaken {
+        lost_ns: u64,
+        span_ns: u64,
+    },
     /// The server ran another client's round at the same time.
     Overlapped,
     /// A datagram sender stopped: time since the last feedback from the receiver.
@@ -60,12 +77,27 @@ pub enum LeftOut {
     },
 }
 
+impl LeftOut {
+    /// Whether the emulator is the cause.
+    pub fn is_of_emulator(&self) -> bool {
+        matches!(self, Self::NoRoom { .. } | Self::RelayLate { .. } | Self::RelayStalled { .. })
+    }
+
+    /// Whether other programs, a quota or the hypervisor kept the ends from their CPUs.
+    pub fn is_of_machine(&self) -> bool {
+        matches!(self, Self::WaitedForCpu { .. } | Self::CpuTaken { .. })
+    }
+}
+
 /// An omitted round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RoundLeftOut {
     pub round: u32,
     pub purpose: Purpose,
     pub why: LeftOut,
+    /// Whether only its p90 and higher percentiles are omitted.
+    #[serde(default)]
+    pub only_tail: bool,
 }
 
 /// Why the figures of a case must not be used.

@@ -56,6 +56,9 @@ pub struct LinkRecord {
     /// File in the run folder with a line per packet; null if not saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_file: Option<String>,
+    /// Time in ns in which the relay was late by more than 100 us; null in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_ns: Option<u64>,
     /// Why the log is incomplete, if it is; the measurement is still valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_problem: Option<String>,
@@ -119,12 +122,17 @@ impl LinkRecord {
         self.relay.is_some_and(|relay| relay.memory_overrun > 0)
     }
 
-    /// Why the round over this link does not count, if so: the relay exceeded a bound, or had no room for packets.
+    /// The packets for which the relay had no room, if any: a round over this link does not count.
+    pub fn no_room(&self) -> Option<LeftOut> {
+        let RelayReport { overrun, memory_overrun: in_memory, .. } = self.relay?;
+        let in_sockets = overrun.saturating_sub(in_memory);
+        (overrun.max(in_memory) > 0).then_some(LeftOut::NoRoom { in_sockets, in_memory })
+    }
+
+    /// Why the link differed from its profile, if so: the relay had no room for packets, or exceeded a bound.
     pub fn why_invalid(&self) -> Option<LeftOut> {
-        if let Some(RelayReport { overrun, memory_overrun: in_memory, .. }) = self.relay
-            && overrun.max(in_memory) > 0
-        {
-            return Some(LeftOut::NoRoom { in_sockets: overrun.saturating_sub(in_memory), in_memory });
+        if let Some(no_room) = self.no_room() {
+            return Some(no_room);
         }
         let (late, bounds) = (self.lateness_ns?, self.late_bounds_ns);
         let over = |late_ns: u64, bound_ns: u64, tail_of: Option<u64>| {

@@ -281,6 +281,10 @@ pub struct EndReport {
     pub voluntary_switches: u64,
     /// Involuntary context switches: the thread was preempted.
     pub involuntary_switches: u64,
+    /// Time in ns for which its thread was ready to run and had no CPU (`run_delay` of `/proc/PID/schedstat`), for the
+    /// measured messages; null if the kernel does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_for_cpu_ns: Option<u64>,
     /// Moves to another CPU; null if the kernel does not report them.
     pub migrations: Option<u64>,
     /// System calls on the wires of a one-way load, including the warm-up and calls that wait; null for other loads
@@ -368,6 +372,34 @@ pub struct Noise {
     pub wall_ns: u64,
     /// Runnable tasks (`/proc/loadavg`'s fourth field) before the round, including this process's own.
     pub runnable_before: u64,
+    /// The CPUs of this host on which its ends ran; empty in older runs, and if an end was not pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<CpuNoise>,
+}
+
+/// One CPU during a round; both times have a resolution of 10 ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuNoise {
+    pub cpu: usize,
+    /// CPU time that the hypervisor gave to other guests, in ns.
+    pub steal_ns: u64,
+    /// CPU time that all processes used, in ns.
+    pub busy_ns: u64,
+}
+
+impl Noise {
+    /// Keeps the CPUs of `ends` that the client's host has; none if one of them was not pinned.
+    pub fn keep_cpus_of(&mut self, ends: &[EndReport]) {
+        let here = || ends.iter().filter(|end| end.host == End::Client);
+        let all_pinned = here().all(|end| end.pinned_cpu.is_some());
+        self.cpus.retain(|noise| all_pinned && here().any(|end| end.pinned_cpu == Some(noise.cpu)));
+    }
+
+    /// CPU time that the hypervisor took from the ends, in ns; of all CPUs if theirs are not known.
+    pub fn steal_of_ends_ns(&self) -> u64 {
+        let of_ends = self.cpus.iter().map(|noise| noise.steal_ns).reduce(|all, one| all + one);
+        of_ends.unwrap_or(self.steal_ns)
+    }
 }
 
 /// Samples by flow.

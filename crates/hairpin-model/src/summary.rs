@@ -133,8 +133,8 @@ pub struct RoundPoint {
     /// Its 90th percentile, in ns; null in runs of earlier versions.
     #[serde(default)]
     pub p90_ns: Option<f64>,
-    /// Its 99th percentile, in ns.
-    pub p99_ns: f64,
+    /// Its 99th percentile, in ns; null if the machine disturbed its slowest messages.
+    pub p99_ns: Option<f64>,
     /// Its maximum, in ns.
     pub max_ns: f64,
     /// Answers per second.
@@ -153,7 +153,7 @@ impl RoundPoint {
         let value = match figure {
             ComparedBy::P50 => Some(self.p50_ns),
             ComparedBy::P90 => self.p90_ns,
-            ComparedBy::P99 => Some(self.p99_ns),
+            ComparedBy::P99 => self.p99_ns,
             ComparedBy::P999 | ComparedBy::Mean => None,
             ComparedBy::Rate => Some(self.rate_per_s),
             ComparedBy::Goodput => self.goodput_bytes_per_s,
@@ -291,6 +291,9 @@ pub struct CaseSummary {
     /// The reasons as data; empty in older runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Invalid>,
+    /// Rounds that are omitted from all figures, or from the higher percentiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<RoundLeftOut>,
     pub round_points: Vec<RoundPoint>,
     /// Results of its traced rounds; null if none was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -21,6 +21,10 @@ fn rounds_left_out() {
         LeftOut::NoRoom { in_sockets: 3, in_memory: 0 },
         LeftOut::NoRoom { in_sockets: 0, in_memory: 4 },
         LeftOut::NoRoom { in_sockets: 3, in_memory: 4 },
+        LeftOut::RelayStalled { stalled_ns: 40_000_000, span_ns: 2_000_000_000 },
+        LeftOut::WaitedForCpu { late_ns: 2_100_000, bound_ns: 100_000, is_tail: false },
+        LeftOut::WaitedForCpu { late_ns: 2_100_000, bound_ns: 100_000, is_tail: true },
+        LeftOut::CpuTaken { lost_ns: 300_000_000, span_ns: 2_000_000_000 },
         LeftOut::Overlapped,
         LeftOut::NoFeedback { silent_ns: 612_000_000 },
         LeftOut::IdleUnanswered,
@@ -34,7 +38,7 @@ fn rounds_left_out() {
         .zip(reasons)
         .map(|(round, why)| {
             let purpose = if round == 0 { Purpose::Traced } else { Purpose::Timed };
-            RoundLeftOut { round, purpose, why }
+            RoundLeftOut { round, purpose, why, only_tail: false }
         })
         .collect();
     let mut run = links::run();

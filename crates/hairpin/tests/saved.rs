@@ -296,5 +296,5 @@ fn a_damaged_samples_file_is_reported_after_the_other_samples() {
     std::fs::write(&file, bytes).expect("it can be written");
     let ran = place.hairpin("report run --csv=samples").with_code(2).told("cannot read run/samples.parquet: ");
     let of_round = |number: &str| ran.stdout.lines().filter(|line| line.starts_with(&format!("{number},"))).count();
-    assert!(of_round("0") > 400 && of_round("5") == 0, "{} {}", of_round("0"), of_round("5"));
+    assert!(of_round("0") >= 400 && of_round("5") == 0, "{} {}", of_round("0"), of_round("5"));
 }

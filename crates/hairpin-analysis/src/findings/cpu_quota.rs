@@ -92,7 +92,7 @@ fn throttling(run: &Run, case: &CaseSummary) -> Option<(f64, Throttling)> {
 /// The time in ns for which the ends of a host were throttled in a round, at most its duration; of two hosts the longer
 /// time. The kernel sums the time over CPUs. All CPUs of a group are throttled together, so it is divided by their
 /// number.
-fn throttled_ns(measured: &Measured) -> f64 {
+pub(crate) fn throttled_ns(measured: &Measured) -> f64 {
     let of_host = |host: End| {
         let ends = || measured.ends.iter().filter(move |end| end.host == host);
         let cpus: BTreeSet<usize> = ends().flat_map(|end| end.seen_cpus.iter().copied()).collect();

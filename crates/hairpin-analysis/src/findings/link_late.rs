@@ -10,7 +10,7 @@
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::KEEP_AWAKE;
 use hairpin_model::{
-    Case, CaseSummary, CpuIdle, Evidence, Figure, Finding, FindingCard, Proved, Run, finding_keys as keys,
+    Case, CaseSummary, CpuIdle, Evidence, Figure, Finding, FindingCard, Proved, RoundRecord, Run, finding_keys as keys,
 };
 
 use super::support::{Hit, Hits, evidence_of, judge_reduction, paired, sibling_of};
@@ -101,12 +101,17 @@ fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let mut left_out = 0;
     let mut was_overfull = false;
     let (mut p50s, mut p99s) = (Vec::new(), Vec::new());
-    for measured in run.rounds.iter().filter(|round| round.case_id == case.id).filter_map(|round| round.measured()) {
-        let Some(link) = &measured.link else { continue };
+    let is_left_out = |round: &RoundRecord| {
+        let mut left_out = case.left_out.iter().filter(|out| out.why.is_of_emulator() && !out.only_tail);
+        left_out.any(|out| out.round == round.number)
+    };
+    for round in run.rounds.iter().filter(|round| round.case_id == case.id) {
+        let Some(link) = round.measured().and_then(|measured| measured.link.as_ref()) else { continue };
         rounds += 1;
-        left_out += usize::from(link.why_invalid().is_some());
+        let is_left_out = is_left_out(round);
+        left_out += usize::from(is_left_out);
         was_overfull |= link.was_overfull();
-        if link.why_invalid().is_none() || !case.valid {
+        if !is_left_out || !case.valid {
             p50s.extend(link.lateness_ns.map(|late| late.p50 as f64));
             p99s.extend(link.lateness_ns.map(|late| late.p99 as f64));
         }

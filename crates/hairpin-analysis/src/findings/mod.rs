@@ -21,7 +21,7 @@ mod cold_start;
 mod congestion_control;
 mod cork_not_released;
 mod cpu_contention;
-mod cpu_quota;
+pub(crate) mod cpu_quota;
 mod delayed_ack;
 mod drift;
 mod echo_stalled;

@@ -17,7 +17,7 @@ use hairpin_model::{
 };
 
 use super::cpu_quota::is_throttled;
-use super::support::{blank, evidence, longer_run, rounds_of};
+use super::support::{blank, evidence, longer_run};
 use crate::statistics::location::median;
 
 pub(super) const CARD: FindingCard = FindingCard {
@@ -45,11 +45,14 @@ struct Signs {
     others: bool,
     runnable: bool,
     preempted: bool,
+    /// The round does not count, because its ends waited for their CPUs.
+    left_out: bool,
 }
 
 type Sign = (Key, fn(&Signs) -> bool);
 
-const SIGNS: [Sign; 4] = [
+const SIGNS: [Sign; 5] = [
+    (keys::BY_WAITING, |signs| signs.left_out),
     (keys::BY_STEAL, |signs| signs.steal),
     (keys::BY_OTHERS, |signs| signs.others),
     (keys::BY_RUNNABLE, |signs| signs.runnable),
@@ -58,18 +61,15 @@ const SIGNS: [Sign; 4] = [
 
 impl Signs {
     fn any(self) -> bool {
-        self.steal || self.others || self.runnable || self.preempted
+        self.steal || self.others || self.runnable || self.preempted || self.left_out
     }
 }
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
-    let mut rounds: Vec<(&RoundRecord, &Measured, Signs)> = run
-        .cases
-        .iter()
-        .flat_map(|case| rounds_of(run, &case.id))
-        .map(|(round, measured)| (round, measured, signs(round, measured, run)))
-        .collect();
-    rounds.sort_by_key(|(round, _, _)| round.number);
+    // With the rounds that do not count.
+    let measured = run.rounds.iter().filter_map(|round| Some((round, round.measured()?)));
+    let rounds: Vec<(&RoundRecord, &Measured, Signs)> =
+        measured.map(|(round, measured)| (round, measured, signs(round, measured, run))).collect();
     let disturbed = rounds.iter().filter(|(_, _, signs)| signs.any());
     let noisy = disturbed.clone().count();
     let affected = noisy as f64 / rounds.len().max(1) as f64;
@@ -120,6 +120,10 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
             && !is_throttled(measured)
             && pushes >= MIN_PREEMPTIONS
             && pushes as f64 >= MIN_PREEMPTED_SHARE * measured.primary().figures.samples as f64,
+        left_out: !is_throttled(measured)
+            && run.case(&round.case_id).is_some_and(|case| {
+            case.left_out.iter().any(|out| out.round == round.number && out.why.is_of_machine())
+        }),
     }
 }
 

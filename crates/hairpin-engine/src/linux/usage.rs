@@ -54,6 +54,7 @@ impl Observer for Usage {
         report.seen_cpus.dedup();
         report.voluntary_switches = after.voluntary.saturating_sub(before.voluntary);
         report.involuntary_switches = after.involuntary.saturating_sub(before.involuntary);
+        report.waited_for_cpu_ns = after.waited_for_cpu_ns.zip(before.waited_for_cpu_ns).map(|(now, before)| now - before);
         report.migrations = after.migrations.zip(before.migrations).map(|(now, before)| now.saturating_sub(before));
         report.used_in_all = in_all;
     }
@@ -65,6 +66,7 @@ struct Reading {
     voluntary: u64,
     involuntary: u64,
     migrations: Option<u64>,
+    waited_for_cpu_ns: Option<u64>,
     cpu: Option<usize>,
 }
 
@@ -73,7 +75,9 @@ impl Reading {
     fn now() -> Self {
         let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
         let (voluntary, involuntary) = cpu::thread_switches();
-        Self { cpu_ns: time::thread_cpu_ns(), voluntary, involuntary, migrations, cpu: cpu::current() }
+        let waited_for_cpu_ns = read("/proc/thread-self/schedstat").map(|usage| usage.waited_for_cpu_ns);
+        let cpu = cpu::current();
+        Self { cpu_ns: time::thread_cpu_ns(), voluntary, involuntary, migrations, waited_for_cpu_ns, cpu }
     }
 
     fn last() -> Self {

@@ -64,7 +64,8 @@ impl Quantity {
         let time = |ns: f64| nbsp(&quantities::duration(ns));
         match self {
             Self::Latency => {
-                format!("p50 {}, p99 {}, max {}", time(point.p50_ns), time(point.p99_ns), time(point.max_ns))
+                let p99 = point.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", time(ns)));
+                format!("p50 {}{p99}, max {}", time(point.p50_ns), time(point.max_ns))
             }
             Self::Rate => format!("{} received", self.text(point.rate_per_s)),
             Self::Goodput => {

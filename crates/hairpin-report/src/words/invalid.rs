@@ -63,7 +63,7 @@ pub(crate) fn held_up_by(limit: HeldUp) -> (&'static str, &'static str) {
 }
 
 /// Such as `round 7 (traced): the relay was late by 140 us at p50, bound 100 us`.
-fn round_left_out(RoundLeftOut { round, purpose, why }: &RoundLeftOut) -> String {
+fn round_left_out(RoundLeftOut { round, purpose, why, .. }: &RoundLeftOut) -> String {
     let purpose = if *purpose == Purpose::Timed { String::new() } else { format!(" ({purpose})") };
     format!("round {round}{purpose}: {}", left_out(why))
 }
@@ -88,6 +88,16 @@ pub fn left_out(why: &LeftOut) -> String {
                 Some(_) => "at p99".to_owned(),
             };
             format!("the relay was late by {} {of}, bound {}", time(late_ns), time(bound_ns))
+        }
+        LeftOut::RelayStalled { stalled_ns, span_ns } => {
+            format!("the relay was late for {} of {}", time(stalled_ns), time(span_ns))
+        }
+        LeftOut::WaitedForCpu { late_ns, bound_ns, is_tail } => {
+            let at = if *is_tail { "p99" } else { "p50" };
+            format!("messages waited up to {} for a CPU at {at}, bound {}", time(late_ns), time(bound_ns))
+        }
+        LeftOut::CpuTaken { lost_ns, span_ns } => {
+            format!("an end was kept from its CPU for {} of {}", time(lost_ns), time(span_ns))
         }
         LeftOut::Overlapped => "a round of another client ran at the same time on the server".to_owned(),
         LeftOut::NoFeedback { silent_ns } => {

@@ -217,7 +217,8 @@ impl Carrier {
             for (turn, outcome) in (0..).zip(went) {
                 // The kernel sends the packets one after the other.
                 let released_ns = before_ns + after_ns.saturating_sub(before_ns) * turn / sent.max(1) as u64;
-                self.lateness.record(released_ns.saturating_sub(outcome.fate.at_ns()) + self.moved_ns(outcome));
+                let late_ns = released_ns.saturating_sub(outcome.fate.at_ns()) + self.moved_ns(outcome);
+                self.lateness.record(late_ns, released_ns);
                 self.write(outcome, Some(released_ns));
                 self.on_outcome(outcome, lost);
             }
@@ -279,6 +280,7 @@ impl Carrier {
         let inside = self.kept.packets().filter(|kept| !kept.arrived);
         inside.filter_map(|kept| kept.part).for_each(|part| self.messages.lost(part, messages::INSIDE));
         let mut record = self.link.record(self.lateness.figures());
+        record.stalled_ns = Some(self.lateness.stalled_ns());
         record.log_problem = self.finish_log();
         for (direction, refused) in [&mut record.up, &mut record.down].into_iter().zip(self.refused) {
             if refused > 0 {

@@ -4,23 +4,41 @@ use hairpin_model::LatenessNs;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
-/// Release time minus due time of every packet.
-pub(super) struct Lateness(Histogram<u64>);
+/// Lateness above which the relay counts as stalled.
+const MIN_STALL_NS: u64 = 100_000;
+
+/// Release time minus due time of every packet, and the total time of stalls.
+pub(super) struct Lateness {
+    histogram: Histogram<u64>,
+    stalled_ns: u64,
+    /// End of the last stall.
+    stalled_until_ns: u64,
+}
 
 impl Lateness {
     pub(super) fn new() -> Self {
-        Self(latency_histogram())
+        Self { histogram: latency_histogram(), stalled_ns: 0, stalled_until_ns: 0 }
     }
 
-    /// Records a packet that was sent `late_ns` after it was due.
-    pub(super) fn record(&mut self, late_ns: u64) {
-        self.0.saturating_record(late_ns.clamp(1, MAX_LATENCY_NS));
+    /// Records a packet that was sent at `released_ns`, `late_ns` after it was due.
+    pub(super) fn record(&mut self, late_ns: u64, released_ns: u64) {
+        self.histogram.saturating_record(late_ns.clamp(1, MAX_LATENCY_NS));
+        if late_ns > MIN_STALL_NS {
+            // One stall delays several packets.
+            let began_ns = released_ns.saturating_sub(late_ns).max(self.stalled_until_ns);
+            self.stalled_ns += released_ns.saturating_sub(began_ns);
+            self.stalled_until_ns = self.stalled_until_ns.max(released_ns);
+        }
+    }
+
+    pub(super) fn stalled_ns(&self) -> u64 {
+        self.stalled_ns
     }
 
     /// The figures; `None` if no packet was sent.
     pub(super) fn figures(&self) -> Option<LatenessNs> {
-        let at = |quantile| self.0.value_at_quantile(quantile);
-        (!self.0.is_empty()).then(|| LatenessNs { p50: at(0.5), p99: at(0.99), max: self.0.max() })
+        let at = |quantile| self.histogram.value_at_quantile(quantile);
+        (!self.histogram.is_empty()).then(|| LatenessNs { p50: at(0.5), p99: at(0.99), max: self.histogram.max() })
     }
 }
 
@@ -72,10 +90,10 @@ mod tests {
     fn lateness_is_recorded() {
         let mut lateness = Lateness::new();
         assert_eq!(lateness.figures(), None, "no packet was sent");
-        (1..=100).for_each(|late_ns| lateness.record(late_ns));
-        lateness.record(0);
+        (1..=100).for_each(|late_ns| lateness.record(late_ns, 0));
+        lateness.record(0, 0);
         assert_eq!(lateness.figures(), Some(LatenessNs { p50: 50, p99: 99, max: 100 }));
-        lateness.record(u64::MAX);
+        lateness.record(u64::MAX, 0);
         assert!(lateness.figures().unwrap().max >= MAX_LATENCY_NS);
     }
 

@@ -1,0 +1,150 @@
+//! The delay that the emulator and the machine added to the messages of a round, and the bound on it.
+//!
+//! Lateness is judged for p50 and p99 separately, by the lateness at the same quantile. The bound of a case is 5 % of
+//! what the case measures, and at least 100 us. What it measures is the median over rounds of figure - lateness, so a
+//! disturbed round does not raise its own bound.
+//!
+//! The emulator records the lateness of its packets. The kernel only counts how long an end waited for a CPU in total
+//! (`run_delay` of `/proc/PID/schedstat`), was throttled, or had its CPU taken by the hypervisor. At most N (1 - q)
+//! messages are above the quantile q of N messages, so the total bounds the lateness at q: total / (N (1 - q)). Waking
+//! an end takes some of that time in undisturbed rounds too; the least of all rounds of the case is subtracted.
+
+use hairpin_model::{Case, LeftOut, Load, Measured, RoundRecord};
+
+use crate::findings::cpu_quota::throttled_ns;
+use crate::statistics::location::median;
+
+const MIN_BOUND_NS: f64 = 100_000.0;
+const MAX_SHARE: f64 = 0.05;
+/// Maximum share of a one-way load's time in which the emulator was late.
+const MAX_STALLED_SHARE: f64 = 0.01;
+/// Longest wait for a CPU per message that waking the ends can explain, and for one-way loads, as a share of the time.
+const MAX_WAKING_NS: f64 = 50_000.0;
+const MAX_WAKING_SHARE: f64 = 0.1;
+
+const QUANTILES: [f64; 2] = [0.5, 0.99];
+
+/// Why a round's p50, and its p90 and above, do not count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Late {
+    pub(crate) median: Option<LeftOut>,
+    pub(crate) tail: Option<LeftOut>,
+}
+
+/// Judges the timed rounds of one case, in their order.
+pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
+    let Some((first, _)) = rounds.first() else { return Vec::new() };
+    let case = &first.order.case;
+    if has_only_a_rate(case) {
+        return judge_rates(rounds);
+    }
+    let messages: Vec<Messages> = rounds.iter().map(|(_, measured)| Messages::of(case, measured)).collect();
+    let waits = messages.iter().filter(|round| round.count > 0.0).map(|round| round.waited_ns / round.count);
+    let waking_ns = waits.fold(MAX_WAKING_NS, f64::min);
+    let [median_late, tail_late] = [0, 1].map(|index| {
+        let late: Vec<[f64; 2]> = messages.iter().map(|round| round.lateness_ns(index, waking_ns)).collect();
+        let net = messages.iter().zip(&late).filter(|(round, _)| round.count > 0.0);
+        let net: Vec<f64> = net.map(|(round, late)| round.figures_ns[index] - late[0] - late[1]).collect();
+        let bound_ns = median(&net).map_or(MIN_BOUND_NS, |net| MIN_BOUND_NS.max(MAX_SHARE * net));
+        let why = |([relay_ns, cpu_ns], &Messages { packets, .. }): ([f64; 2], &Messages)| {
+            let (late_ns, bound_ns, is_tail) = ((relay_ns + cpu_ns) as u64, bound_ns as u64, index == 1);
+            (late_ns > bound_ns).then(|| {
+                if relay_ns >= cpu_ns {
+                    LeftOut::RelayLate { late_ns, bound_ns, tail_of: is_tail.then_some(packets) }
+                } else {
+                    LeftOut::WaitedForCpu { late_ns, bound_ns, is_tail }
+                }
+            })
+        };
+        late.into_iter().zip(&messages).map(why).collect::<Vec<_>>()
+    });
+    median_late.into_iter().zip(tail_late).map(|(median, tail)| Late { median, tail }).collect()
+}
+
+/// Whether the lateness of the round may exceed the bound of its case, which is not known yet.
+pub(crate) fn may_be_late(round: &RoundRecord, measured: &Measured) -> bool {
+    let case = &round.order.case;
+    has_only_a_rate(case) || Messages::of(case, measured).lateness_ns(0, 0.0).iter().sum::<f64>() > MIN_BOUND_NS
+}
+
+fn has_only_a_rate(case: &Case) -> bool {
+    matches!(case.primary().load, Load::Messages { .. } | Load::Stream { .. })
+}
+
+/// The messages of a round whose figures are judged.
+struct Messages {
+    count: f64,
+    /// Packets that crossed the link.
+    packets: u64,
+    /// p50 and p99; for a probe under load what the load added to them.
+    figures_ns: [f64; 2],
+    relay_ns: [f64; 2],
+    /// Sum over the ends.
+    waited_ns: f64,
+}
+
+impl Messages {
+    fn of(case: &Case, measured: &Measured) -> Self {
+        let flow = measured.primary();
+        let ends = || [Some(measured.client()), measured.server()].into_iter().flatten();
+        let [p50_ns, p99_ns] = [flow.figures.latency_ns.p50, flow.figures.latency_ns.p99];
+        let stopped_ns = throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
+        let (count, figures_ns, waited_ns) = match flow.phases.as_ref().filter(|_| case.is_under_load()) {
+            Some(phases) => {
+                let (idle, loaded) = (&phases.by_phase.idle, &phases.by_phase.loaded);
+                let added = [
+                    loaded.latency_ns.p50 - idle.latency_ns.p50,
+                    loaded.latency_ns.p99 - idle.latency_ns.p99,
+                ];
+                let waited = ends().filter_map(|end| Some(end.phase_usage.as_ref()?.loaded.waited_for_cpu_ns));
+                (loaded.samples, added, waited.sum::<u64>())
+            }
+            None => {
+                let waited = ends().filter_map(|end| end.waited_for_cpu_ns);
+                let count = flow.figures.stamped.unwrap_or(flow.figures.samples);
+                (count, [p50_ns, p99_ns], waited.sum::<u64>())
+            }
+        };
+        let late = measured.link.as_ref().and_then(|link| link.lateness_ns);
+        let relay_ns = late.map_or([0.0; 2], |late| {
+            let (p50, p99) = (late.p50 as f64, late.p99 as f64);
+            // A packet late by the p99 in one direction is usually late by the p50 in the other.
+            if case.primary().load.is_one_way() { [p50, p99] } else { [2.0 * p50, p50 + p99] }
+        });
+        let packets = measured.link.as_ref().map_or(0, |link| link.packets.out);
+        Self { count: count as f64, packets, figures_ns, relay_ns, waited_ns: waited_ns as f64 + stopped_ns }
+    }
+
+    /// The lateness at a quantile by the emulator, and by waiting for a CPU.
+    fn lateness_ns(&self, index: usize, waking_ns: f64) -> [f64; 2] {
+        if self.count == 0.0 {
+            return [0.0; 2];
+        }
+        let waited_ns = (self.waited_ns - self.count * waking_ns).max(0.0);
+        let above = (self.count * (1.0 - QUANTILES[index])).max(1.0);
+        [self.relay_ns[index], (waited_ns / above).min(self.figures_ns[index].max(0.0))]
+    }
+}
+
+/// Judges rounds whose only figure is a rate, by the share of their time that was lost.
+fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
+    let waited_share = |measured: &Measured| {
+        let ends = measured.ends.iter().filter_map(|end| end.waited_for_cpu_ns);
+        let stopped_ns = throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
+        (ends.max().unwrap_or(0) as f64 + stopped_ns) / measured.duration_ns.max(1) as f64
+    };
+    let waking_share = rounds.iter().map(|(_, measured)| waited_share(measured)).fold(MAX_WAKING_SHARE, f64::min);
+    let judge = |(_, measured): &(&RoundRecord, &Measured)| {
+        let span_ns = measured.duration_ns;
+        let stalled_ns = measured.link.as_ref().and_then(|link| link.stalled_ns).unwrap_or(0);
+        let taken = waited_share(measured) - waking_share;
+        let median = if stalled_ns as f64 > MAX_STALLED_SHARE * span_ns as f64 {
+            Some(LeftOut::RelayStalled { stalled_ns, span_ns })
+        } else {
+            let lost_ns = (taken * span_ns as f64) as u64;
+            (taken > MAX_SHARE).then_some(LeftOut::CpuTaken { lost_ns, span_ns })
+        };
+        Late { median, tail: None }
+    };
+    rounds.iter().map(judge).collect()
+}
