@@ -187,7 +187,7 @@ fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_disting
     std::fs::remove_dir_all(place.path("state")).unwrap();
     std::fs::remove_file(place.path("ticket")).unwrap();
     served = Served::start(&place, &format!("--bind {address}"));
-    place.hairpin("round-trip --to @old --quick").with_code(3).told("is another one than that of the ticket");
+    place.hairpin("round-trip --to @old --quick").with_code(3).told("is not the server of the ticket");
     drop(served);
     let gone = place.hairpin("round-trip --to @ticket --quick").with_code(3);
     gone.told("Connection refused").told("is `hairpin serve` running");
