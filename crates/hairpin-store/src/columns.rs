@@ -201,8 +201,7 @@ pub(super) struct SamplesFile {
     file: Arc<File>,
     file_bytes: u64,
     metadata: ParquetMetaData,
-    /// Row group by round and flow. Files of earlier versions have no column `flow` and contain only the primary
-    /// flow.
+    /// Row group by round and flow. In files of earlier versions the flow is `None` and means the primary flow.
     groups: HashMap<(u32, Option<Vec<u8>>), usize>,
 }
 
@@ -283,7 +282,7 @@ impl SamplesFile {
             return Err(ParquetError::General("the row count differs from rounds.jsonl".to_owned()));
         }
         let mut samples = Samples::with_rows(usize::try_from(kept).map_err(|_| damaged("a number of rows"))?);
-        // Required columns come first: nullable columns are null in rows that depend on them.
+        // Reads required columns first: their values decide which rows of a nullable column must be null.
         let (nullable, required): (Vec<&Column>, Vec<&Column>) =
             columns.iter().partition(|column| column.kind == ColumnKind::Nullable);
         for column in required.into_iter().chain(nullable) {
@@ -347,8 +346,7 @@ impl ColumnRows<'_> {
         if is_valid { Ok(()) } else { Err(damaged(&format!("valid values of {}", self.column.name))) }
     }
 
-    /// Sets the value of the next row. Refuses a null in a row that needs a value, and a value in a row that must be
-    /// null.
+    /// Sets the value of the next row. Refuses null in a row that needs a value, and a value in any other row.
     fn put(&mut self, value: Option<u64>) -> Result<(), ParquetError> {
         let Column { name, get, .. } = self.column;
         if get(self.samples, self.next).is_some() != value.is_some() {

@@ -56,8 +56,7 @@ pub(super) fn check_values(json: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Returns the first integer with more than [`MAX_DIGITS`] digits: its sums and products could overflow. Ignores
-/// seeds.
+/// Returns the first integer, except seeds, with so many digits that sums or products with it could overflow.
 fn find_too_large(json: &[u8]) -> Option<&str> {
     let (mut is_string, mut at, mut string_end) = (false, 0, 0);
     while at < json.len() {

@@ -119,8 +119,7 @@ impl RunFolder {
     pub fn write_run(&self, run: &Run) -> Result<(), StoreError> {
         self.write(RUN, run.to_json().as_bytes())?;
         if run.state != State::Running {
-            // `run.json` now contains all causes. If the file cannot be removed and contains only spaces, it has no
-            // effect.
+            // `run.json` now contains the cause. If removal fails, a file with only spaces has no effect.
             drop(self.files.remove(UNSAVED));
         }
         Ok(())

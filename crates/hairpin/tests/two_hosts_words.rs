@@ -24,9 +24,9 @@ fn a_missing_or_invalid_ticket_is_refused_with_a_hint() {
     let edited = ticket(&place).replacen("127.0.0.1", "lab.example.org", 1);
     std::fs::write(place.path("edited"), edited).unwrap();
     for (words, environment, expected) in [
-        ("round-trip --to ticket", None, "--to: `ticket` is a file and not a ticket (hint: --to @ticket reads the"),
-        ("check ticket", None, "TICKET: `ticket` is a file and not a ticket (hint: @ticket reads the ticket in it)"),
-        ("check", Some("ticket"), "HAIRPIN_TO: `ticket` is a file and not a ticket (hint: HAIRPIN_TO=@ticket reads"),
+        ("round-trip --to ticket", None, "--to: `ticket` is a file, not a ticket (hint: --to @ticket reads the"),
+        ("check ticket", None, "TICKET: `ticket` is a file, not a ticket (hint: @ticket reads the ticket from it)"),
+        ("check", Some("ticket"), "HAIRPIN_TO: `ticket` is a file, not a ticket (hint: HAIRPIN_TO=@ticket reads"),
         ("round-trip --to @edited", None, "or its host or port was edited: its checksum does not fit (hint: copy it"),
         (
             "check",
@@ -64,7 +64,7 @@ fn an_address_and_a_port_that_a_server_cannot_have_are_refused_with_what_to_do()
     for (bind, expected) in [
         (
             "192.0.2.55",
-            "no interface of this host has the address: `ip address` lists them, 0.0.0.0 means all of IPv4",
+            "no interface of this host has the address: `ip address` lists all, 0.0.0.0 means all of IPv4",
         ),
         (&*taken, "; --bind 127.0.0.1:0 uses any free port)"),
     ] {

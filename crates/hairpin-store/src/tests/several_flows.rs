@@ -34,8 +34,7 @@ fn of_rows(rows: usize) -> Samples {
     samples
 }
 
-/// Returns for each flow: its number of rows and, if it has histograms, again its rows and the messages in its
-/// histogram.
+/// Returns for each flow the number of rows and, if it has a histogram, its rows and the messages in the histogram.
 fn counts(store: &RunFolder, record: &RoundRecord) -> Vec<(usize, Option<(usize, u64)>)> {
     let (mut rows, mut samples) = (store.rows(), store.samples().unwrap());
     let of = |flow: &Flow| {

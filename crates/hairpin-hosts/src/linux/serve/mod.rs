@@ -51,8 +51,7 @@ const BACKLOG: i32 = 4096;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Interval between reports of the counts of unauthenticated clients, if they changed.
 const COUNTS_REPORT_INTERVAL: Duration = Duration::from_mins(1);
-/// Longest wait for input. It is short because a signal that arrives just before the wait does not interrupt the
-/// wait.
+/// Longest wait for input. A signal that arrives just before the wait does not interrupt the wait.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 pub struct Server {

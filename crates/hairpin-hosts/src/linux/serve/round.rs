@@ -237,8 +237,7 @@ impl Relay<'_> {
         let limits = &self.ticket.limits;
         let allowed =
             limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
-                // The rate of a closed loop is limited later, by counting its bytes; the maximum RTT makes the rate 0
-                // here.
+                // Treats the rate of a closed loop as 0 (maximum RTT): its bytes are counted and limited later.
                 let bits_per_s = Limits::case_bits_per_s(&order.round.case, u64::MAX).unwrap_or(0.0);
                 let allow = |beside| limits.allow_case(&order.round.case, u64::MAX, beside);
                 self.shared.sessions.add_flow(self.session, &self.ticket.id, bits_per_s, allow)?;

@@ -42,8 +42,7 @@ impl Binary {
     /// Reads the headers, the size and the digest.
     ///
     /// # Errors
-    /// The file cannot be read, is not a program, or is dynamically linked, so that it needs libraries of the other
-    /// host.
+    /// The file cannot be read, is not a program, or is dynamically linked and so needs libraries of the other host.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let unread = |error: io::Error| {
             Failure::new(

@@ -79,8 +79,7 @@ pub struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // There is no caller to report an error to. If ssh does not end the server, the server ends at the end of its
-        // input.
+        // There is no caller to report an error to. If ssh does not end the server, the end of its input does.
         drop(self.child.end(END_TIMEOUT));
     }
 }
