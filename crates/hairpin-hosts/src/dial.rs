@@ -186,7 +186,7 @@ fn connect(
             "the port of a closed connection stays in use for a minute: give --bind a larger range"
         }
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
-            "is there a route to the host (`ip route get`), and is it up? a firewall may also send this error"
+            "is there a route to the host (`ip route get`), and is it up? a firewall may send this too"
         }
         _ => "",
     };

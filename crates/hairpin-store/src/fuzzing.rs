@@ -104,9 +104,8 @@ fn write_files(path: &Path, input: &[u8]) {
     }
 }
 
-/// Splits an input into file indices and contents. Every input is valid: a truncated length is padded with zeros, and
-/// a truncated content is shorter. Lengths take four bytes, because libFuzzer's comparison hooks do not find shorter
-/// ones.
+/// Splits an input into file indices and contents. Any input is valid: missing bytes of a length are zero, and
+/// content may be shorter than its length. libFuzzer's comparison hooks find only lengths of at least four bytes.
 fn files(mut input: &[u8]) -> Vec<(usize, &[u8])> {
     let mut files = Vec::new();
     while let [name, rest @ ..] = input {

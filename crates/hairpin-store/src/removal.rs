@@ -95,8 +95,7 @@ fn list_files(folder: &Folder, prefix: &str, matches: impl Fn(&str) -> bool) -> 
     folder.entries(MAX_ENTRIES)?.into_iter().map(|entry| check_name(entry, prefix, &matches)).collect()
 }
 
-/// Returns the name of a file if the name matches. The name of a partial file, left by a killed process, matches if
-/// its final name does.
+/// Returns the name of a file if it matches. A partial file of a killed process matches if its final name does.
 fn check_name(entry: Entry, prefix: &str, matches: impl Fn(&str) -> bool) -> Result<String, NotRemoved> {
     let is_known = matches(&entry.name) || final_name(&entry.name).is_some_and(&matches);
     if entry.is_file() && is_known {

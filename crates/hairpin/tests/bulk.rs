@@ -88,7 +88,7 @@ fn a_buffered_warm_up_does_not_hide_the_rate_of_a_link() {
     assert!((1_250_000.0..2_500_000.0).contains(&goodput), "{goodput} bytes/s of 2 500 000");
     assert_eq!((&flow["ledger"]["sent"], &flow["ledger"]["unexplained"]), (&flow["ledger"]["received"], &0.into()));
     let said = run["findings"].to_string();
-    assert!(said.contains("link-saturated") && !said.contains("with both directions"), "a load in one direction: {said}");
+    assert!(said.contains("link-saturated") && !said.contains("with both directions"), "one direction: {said}");
 }
 
 /// A stream is written in parts of at most 16 MiB. A message and its answer may be larger.
@@ -239,7 +239,10 @@ fn a_killed_flow_fails_and_the_other_flow_is_measured() {
     assert!(failed_rounds.len() == 1 && text(&failed_rounds[0]).contains(&expected), "{case}");
     assert_eq!(case["valid"], false, "{case}");
     let of_failed = list(&case["flows"]).iter().find(|flow| flow["id"] == failed_id).expect("it is a flow");
-    assert!(of_failed["rate_per_s"].is_null() && of_failed["goodput_bytes_per_s"].is_null(), "a failed flow has no figures: {of_failed}");
+    assert!(
+        of_failed["rate_per_s"].is_null() && of_failed["goodput_bytes_per_s"].is_null(),
+        "no figure: {of_failed}"
+    );
     assert!(case["goodput_of_all_bytes_per_s"].is_null(), "a failed flow leaves no total: {case}");
     assert_eq!(place.json("report run")["cases"], run["cases"], "it is read as it was saved");
 }

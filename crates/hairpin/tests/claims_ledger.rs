@@ -186,7 +186,7 @@ fn the_two_claims_about_batching_are_tested_by_the_same_cases() {
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(remedies("A17", false), set(&["one-write"]), "A17 is about merging writes into one send");
     assert!(remedies("A8", false).contains("one-write"), "A8 is tested by the same case");
-    assert_eq!(remedies("A17", true), set(&["batch=10", "batch=50"]), "remedies with several sends are in additional rows");
+    assert_eq!(remedies("A17", true), set(&["batch=10", "batch=50"]), "several sends are additional rows");
 }
 
 /// Every transport can run, on two CPUs.
@@ -208,10 +208,7 @@ pub(crate) fn capabilities() -> HostCapabilities {
 }
 
 fn planned(command: &str) -> Vec<Case> {
-    assert!(
-        !command.contains(['"', '\\']),
-        "{command}: only single quotes may be used"
-    );
+    assert!(!command.contains(['"', '\\']), "{command}: only single quotes may be used");
     planned_by(shell::words(command), &capabilities())
 }
 

@@ -8,7 +8,7 @@ fn help_and_version_are_not_errors() {
     for arguments in ["--help", "-h", "round-trip --help", "compare --help", "help list"] {
         let ran = place.hairpin(arguments).with_code(0);
         assert!(ran.stdout.contains("Usage: hairpin") && ran.stderr.is_empty(), "{ran:#?}");
-        assert!(!ran.stdout.contains("--injected-fault") && !ran.stdout.contains("__server"), "hidden words are shown: {ran:#?}");
+        assert!(!ran.stdout.contains("--injected-fault") && !ran.stdout.contains("__server"), "hidden: {ran:#?}");
     }
     let help = place.hairpin("--help").stdout;
     let before_usage = help.split("Usage:").next().expect("a beginning");

@@ -112,7 +112,7 @@ fn a_disturbed_run_is_named_in_a_comparison() {
     let told: Vec<_> = list(&printed["cautions"]).iter().map(|one| (&one["run"], &one["code"])).collect();
     assert_eq!(told, [(&"slower".into(), &"noisy-machine".into())]);
     copy_as_another_run(&place.path("base"), &place.path("again"));
-    assert!(!compare(&place, "base again").with_code(0).stdout.contains("Caution"), "undisturbed runs have no caution");
+    assert!(!compare(&place, "base again").with_code(0).stdout.contains("Caution"), "no caution");
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Faults from outside: the affected round fails with its cause, other rounds continue and are reported, and the exit
-//! code shows the failure.
+//! Faults from outside: the affected round fails with its cause, other rounds are reported, the exit code shows both.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -60,7 +59,7 @@ fn an_unusable_run_folder_is_refused_before_anything_is_measured() {
     let saved = |name: &str| std::fs::read(place.path("run").join(name)).expect("it was saved");
     let before = [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")];
     place.hairpin((ANY, "run")).refused().told("run already holds a run (hint: choose another --out; ");
-    assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "a saved run is never overwritten");
+    assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "not overwritten");
 }
 
 /// Runs `script` in its own mount namespace, with a disk of this size mounted on `disk` and the program as `$0`. The
@@ -109,7 +108,7 @@ fn a_full_disk(ends: &str) -> Result<(), String> {
     }
     assert!(ran.stderr.contains("was measured but not saved: cannot write disk/run/samples/"), "{ran:#?}");
     assert!(ran.stderr.contains("No space left on device (os error 28) (hint: free some space"), "{ran:#?}");
-    assert!(ran.stderr.matches("was measured but not saved").count() <= 3, "only the first errors are printed: {ran:#?}");
+    assert!(ran.stderr.matches("was measured but not saved").count() <= 3, "the first errors: {ran:#?}");
     // If the summary did not fit either, `unsaved` lists the summary too.
     let is_a_round = |one: &&Value| text(&one["cause"]).contains("was measured but not saved");
     let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
@@ -157,8 +156,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         let tcp = case(&run, "tcp");
         let facts = [&tcp["rounds"], &tcp["flows"][0]["samples"], &tcp["valid"]];
         assert_eq!(facts, [&json!(2), &json!(8), &json!(true)], "{tcp}");
-        // The first file that fails depends on the size of the captures; if no evidence fits, it is a file of
-        // evidence.
+        // If no evidence fits, evidence fails first. Else the first failing file depends on the size of the captures.
         let missing: Vec<&str> = list(&run["unsaved"]).iter().map(|one| text(&one["cause"])).collect();
         let is_told = |what: &str| missing.iter().any(|cause| cause.contains(what));
         assert!(
@@ -234,7 +232,7 @@ fn a_stopped_server_times_out() {
         let first = running.busy_server();
         signal("STOP", first);
         let second = running.busy_server_after(first);
-        assert!(!Path::new(&format!("/proc/{first}")).exists(), "{transport}: the stopped server ended before the next round");
+        assert!(!Path::new(&format!("/proc/{first}")).exists(), "{transport}: it ended before the next round");
         signal("STOP", second);
         let ran = running.end().with_code(3);
         let run = ran.json();
@@ -310,7 +308,7 @@ fn a_case_whose_rounds_fail_is_abandoned_and_other_cases_continue() {
         "tcp block same-cpu: abandoned after 3 consecutive failed rounds: client: cannot connect to 127.0.0.1:";
     assert_eq!(ran.stderr.matches(told).count(), 1, "reported once, when the case is abandoned: {ran:#?}");
     let brief = place.hairpin("report run").with_code(0).stdout;
-    assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "the case is reported as failed: {brief}");
+    assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "reported as failed: {brief}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn merged_samples_are_those_of_the_rounds() {
     assert_eq!(files_of(&records), [merged, merged, merged, None]);
     assert_eq!(rows_of(&store, &records), before);
     records.reverse();
-    assert_eq!(rows_of(&store, &records), before.into_iter().rev().collect::<Vec<_>>(), "rounds read in reverse order");
+    assert_eq!(rows_of(&store, &records), before.into_iter().rev().collect::<Vec<_>>(), "in reverse order");
     records.reverse();
     let (store, run) = RunFolder::open(store.path()).unwrap();
     assert_eq!(run.rounds, records);

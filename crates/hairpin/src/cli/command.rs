@@ -70,10 +70,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(other_host())
         .args(over_ssh())
         .args(printing())
-        .arg(switch(
-            "prove",
-            "Also run the checks of the findings, and report whether they confirm the findings",
-        ))
+        .arg(switch("prove", "Also run the checks of the findings, and report whether they confirm the findings"))
         .arg(switch("quiet", "Show no progress").short('q'))
 }
 

@@ -62,7 +62,11 @@ fn a_filtered_port_and_a_rejected_one_are_distinguished() {
     for (rules, cause, hint) in [
         ("iifname toclient meta l4proto tcp drop", "no answer for 15 s", "a firewall may drop the packets"),
         ("meta l4proto tcp reject with tcp reset", "Connection refused", "is `hairpin serve` running"),
-        ("meta l4proto tcp reject with icmp type host-unreachable", "No route to host", "a firewall may also send this error"),
+        (
+            "meta l4proto tcp reject with icmp type host-unreachable",
+            "No route to host",
+            "a firewall may send this too",
+        ),
     ] {
         lab.rules(&through(rules));
         let told = on_one_line(&lab.client.hairpin(&format!("{ROUND} --transport tcp,udp")).with_code(3).stderr);

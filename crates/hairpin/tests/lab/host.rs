@@ -201,10 +201,7 @@ impl<'h> Served<'h> {
 impl Drop for Served<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "log of the server:\n{}",
-                std::fs::read_to_string(self.host.path("log")).unwrap_or_default()
-            );
+            eprintln!("log of the server:\n{}", std::fs::read_to_string(self.host.path("log")).unwrap_or_default());
         }
     }
 }

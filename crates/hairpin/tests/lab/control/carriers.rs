@@ -199,7 +199,7 @@ impl Way {
         if written.is_ok() { Then::Passed } else { Then::Closed }
     }
 
-    /// Shuts a socket down, because the other direction has a copy of it. A pipe cannot be shut down, but closes when
+    /// Shuts a socket down, because the other direction has a copy of it. For a pipe this fails: it closes when
     /// dropped.
     fn close(&mut self) {
         if let Some(to) = self.to.take() {
