@@ -1,6 +1,7 @@
-//! Tests whether datagrams arrive at both ends, and finds the direction in which they are lost.  The client sends
-//! hellos as a data flow does. The numbers of datagrams received at both ends show the direction; the server reports
-//! its number over the control connection.
+//! Tests whether datagrams arrive at both ends, and finds the direction in which they are lost.
+//!
+//! The client sends hellos as a data flow does. The numbers of datagrams received at both ends show the direction; the
+//! server reports its number over the control connection.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -25,7 +25,7 @@ const FILES: [&str; 8] = [
     "traces/round-000000.json",
     "unsaved.txt",
 ];
-/// Indices from this one on mean an uncompressed histogram of the log, because fuzzers cannot invert compression.
+/// Indices from this one on mark an uncompressed histogram of the log, because fuzzers cannot invert compression.
 /// Bits 0 and 1 of the index are the round, bits 2 to 4 the quantity.
 const FIRST_UNPACKED: usize = 0x80;
 const QUANTITIES: [&str; 8] = [

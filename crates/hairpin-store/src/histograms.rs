@@ -89,7 +89,7 @@ fn as_tag(label: &str) -> String {
     label.split(is_separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
 }
 
-/// Returns the part of a tag after the case. This part is unique. (Earlier versions wrote the case's id as the case.)
+/// Returns the part of a tag after the case, which is unique. Earlier versions wrote the case's id before this part.
 fn tag_key(record: &RoundRecord, flow: &Flow, quantity: &str) -> String {
     let number = record.number;
     if record.order.case.is_judged_by(flow) {

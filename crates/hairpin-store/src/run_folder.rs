@@ -184,7 +184,7 @@ impl RunFolder {
         evidence::read(&self.files, record)
     }
 
-    /// Returns a function that reads the samples and histograms of a flow in a round; `None` for a flow without any.
+    /// Returns a function that reads the samples and histograms of a flow in a round, or `None` if it has none.
     pub fn samples(
         &self,
     ) -> Result<impl FnMut(&RoundRecord, &Flow) -> Result<Option<Samples>, StoreError>, StoreError> {

@@ -139,7 +139,7 @@ fn a_claim_tested_over_an_emulated_link_says_so_and_a_figure_that_was_set_decide
             set.push(place);
         }
     }
-    // If the link or the rate was set from a published figure, measuring there cannot confirm the figure.
+    // A measurement over a link or at a rate that was set from a published figure cannot confirm the figure.
     let of_delays = ["A12 LAN", "A12 PLC", "A19 LAN", "D1 ", "D5 ", "E1 ICMP"];
     let of_rates = [
         "E6 deep queue",

@@ -1,4 +1,4 @@
-//! Faults from outside: the affected round fails with its cause, other rounds are reported, the exit code shows both.
+//! Faults from outside: the affected round fails with its cause, the others are reported, and the exit code shows it.
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -79,7 +79,7 @@ fn an_open_loop_reports_service_time_and_lateness_too() {
                 assert!(case["flows"][0][quantity][figure]["value"].is_number(), "{quantity} {figure}: {case}");
             }
         }
-        // The latency, since due, is never shorter than the service time, since sent.
+        // The latency counts from due, the service time from sent, so the latency is never shorter.
         let p50 = |quantity: &str| case["flows"][0][quantity]["p50"]["value"].as_f64().expect("a figure");
         assert!(p50("latency_ns") >= p50("service_ns"), "{case}");
     }

@@ -105,7 +105,7 @@ fn lives(id: u32) -> bool {
     status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// A link. If none can be created here, prints why and returns `None`.
+/// Starts a link. If no link can be created here, prints why and returns `None`.
 fn link(program: &str) -> Option<(RunningLink, NetworkNamespace)> {
     if let Err(why) = namespace::may_prepare() {
         println!("{SKIPPED}{why}");

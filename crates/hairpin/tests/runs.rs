@@ -1,4 +1,4 @@
-//! `hairpin runs`: which folders are listed as runs, and which are skipped.
+//! `hairpin runs`: which folders are listed as runs, which are skipped, and which are removed.
 
 use std::fs;
 use std::os::unix::fs::symlink;

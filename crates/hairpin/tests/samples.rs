@@ -17,7 +17,7 @@ fn files_of(run: &Path) -> Vec<String> {
     files
 }
 
-/// Number of samples kept, by the rounds' records.
+/// Number of kept samples according to the records of the rounds.
 fn kept(run: &Path) -> u64 {
     rounds(run).iter().map(|round| round["outcome"]["flows"][0]["samples_kept"].as_u64().unwrap()).sum()
 }

@@ -79,7 +79,7 @@ impl Place {
         self.start(arguments).end()
     }
 
-    /// Runs the program with `--json` and parses its output; it must succeed.
+    /// Runs the program with `--json` and parses its output. The program must succeed.
     pub(crate) fn json(&self, arguments: impl Arguments) -> Value {
         self.hairpin((arguments, "--json")).with_code(0).json()
     }
@@ -289,7 +289,7 @@ pub(crate) struct OwnChild(pub(crate) Child);
 
 impl Drop for OwnChild {
     fn drop(&mut self) {
-        // Both fail if it has already ended.
+        // Both calls fail if the child has already ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }

@@ -199,8 +199,7 @@ impl Way {
         if written.is_ok() { Then::Passed } else { Then::Closed }
     }
 
-    /// Shuts a socket down, because the other direction has a copy of it. For a pipe this fails: it closes when
-    /// dropped.
+    /// Shuts down a socket, because the other direction has a copy of it. This fails for a pipe: a drop closes it.
     fn close(&mut self) {
         if let Some(to) = self.to.take() {
             drop(UnixStream::from(OwnedFd::from(to)).shutdown(Shutdown::Write));

@@ -1,5 +1,5 @@
 //! Misbehaving clients: each follows a script, then sends nothing more and leaves the control channel open. The
-//! server must end without help and report the cause.
+//! server must end on its own and report the cause.
 
 use hairpin_engine::control::{Control, Message, agree};
 use hairpin_engine::ends::{EndOrder, opening};
@@ -122,7 +122,7 @@ fn last_word(script: &Script, control: &mut Limited) -> Message {
 }
 
 #[test]
-fn a_server_ends_without_help_whatever_its_client_sends() {
+fn a_server_ends_on_its_own_whatever_its_client_sends() {
     for carrier in CARRIERS {
         for script in scripts() {
             let (mut server, mut control) = served(carrier);

@@ -1,6 +1,7 @@
-//! Rounds over every carrier of `Control`: after a late, spoilt, missing or hostile message, both ends end.  A relay
-//! between the ends spoils one frame. The end that reads this frame must report the cause, the other end must end
-//! too, and no thread may remain. All time-outs are those of the ends.
+//! Rounds over every carrier of `Control`: after a late, spoilt, missing or hostile message, both ends end.
+//!
+//! A relay between the ends spoils one frame. The end that reads this frame must report the cause, the other end must
+//! end too, and no thread may remain. All time-outs are those of the ends.
 
 mod carriers;
 mod clients;
@@ -160,8 +161,8 @@ struct Ended {
     said: [Vec<Message>; 2],
 }
 
-/// Returns the end that is made impatient: the end that reads a missing message. A server in a process waits for a
-/// minute, so there the client notices that the server does not answer.
+/// Returns the end that is made impatient: the end that would read the missing message. A server in a process waits for
+/// a minute, so there the client notices that the server does not answer.
 fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<End> {
     match fault {
         // The load itself notices what is missing.
