@@ -9,11 +9,11 @@ fn main() {
     if let Some(commit) = commit {
         println!("cargo::rustc-env=HAIRPIN_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
     }
-    // TARGET/PROFILE/build/hairpin-HASH/out; cargo's PROFILE is only debug or release.
+    // OUT_DIR is TARGET/PROFILE/build/hairpin-HASH/out. The variable PROFILE is only `debug` or `release`.
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     let profile = folder.ancestors().nth(3).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     println!("cargo::rustc-env=HAIRPIN_BUILD={profile}");
-    // Only compiled files: changes of tests and documents, and `git add`, do not cause a build.
+    // Watches only compiled files: changes of tests and documents, and `git add`, do not cause a build.
     for package in std::fs::read_dir("..").into_iter().flatten().flatten() {
         println!("cargo::rerun-if-changed={}/src", package.path().display());
     }

@@ -1,6 +1,6 @@
-//! Whether datagrams reach a server, and in which direction they are lost.
+//! Tests whether datagrams arrive at both ends, and finds the direction in which they are lost.
 //!
-//! The client sends hellos as a data flow does. The number of datagrams received at each end shows the direction; the
+//! The client sends hellos as a data flow does. The numbers of datagrams received at both ends show the direction; the
 //! server reports its number over the control connection.
 
 use std::io;

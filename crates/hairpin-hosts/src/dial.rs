@@ -183,10 +183,10 @@ fn connect(
             "no answer at all: a firewall may drop the packets; open the port for TCP and UDP"
         }
         io::ErrorKind::AddrNotAvailable if binding.ports.is_some() => {
-            "each connection needs a port, and a closed one stays in use for a minute: give --bind a larger range"
+            "the port of a closed connection stays in use for a minute: give --bind a larger range"
         }
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
-            "is there a route to it (`ip route get`), and is it up? a firewall may say so too"
+            "is there a route to the host (`ip route get`), and is it up? a firewall may send this too"
         }
         _ => "",
     };
@@ -218,7 +218,7 @@ fn handshake_failure(ticket: &Ticket, error: &io::Error) -> Failure {
     match tls {
         Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => Failure::new(
             FailureKind::Refused,
-            format!("the server at {} is another one than that of the ticket", ticket.address()),
+            format!("the server at {} is not the server of the ticket", ticket.address()),
             "its key was replaced, or another server answers there: get a new ticket from `hairpin serve`",
         ),
         _ if error.kind() == io::ErrorKind::TimedOut => {

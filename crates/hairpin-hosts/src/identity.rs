@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// Server name in the certificate, and the only one that clients request.
 const SERVER_NAME: &str = "hairpin";
-/// ALPN protocol (RFC 7301). It has no version, so that ends of different versions can connect and report both.
+/// ALPN protocol (RFC 7301). It has no version, so that ends of different versions can report a version error.
 const ALPN_PROTOCOL: &[u8] = b"hairpin";
 
 /// A certificate and its private key, both in DER.
@@ -57,7 +57,7 @@ impl Identity {
     }
 }
 
-/// TLS configuration of a client that accepts only the certificate with that fingerprint.
+/// TLS configuration of a client that accepts only the certificate with this fingerprint.
 ///
 /// # Errors
 /// The TLS library does not support TLS 1.3.

@@ -66,7 +66,7 @@ fn is_user(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_USER_BYTES && !text.starts_with('-') && text.bytes().all(fits)
 }
 
-/// Whether a host that is valid in a ticket is also valid for ssh, whose options begin with `-` and tokens with `%`.
+/// Whether a host that is valid in a ticket is also valid for ssh: `-` begins an ssh option, and `%` an ssh token.
 fn is_host(text: &str) -> bool {
     !text.starts_with('-') && (text.contains(':') || !text.contains('%'))
 }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_an_option_or_mean_something_to_a_shell_is_refused() {
+    fn text_that_ssh_or_a_shell_could_interpret_is_refused() {
         let refused = "ssh://|ssh:///|ssh://@lab|ssh://-oProxyCommand=id|ssh://-lab|ssh://-l@lab|ssh://me@-lab:22|\
                        ssh://[-::1]|ssh://lab:0|ssh://lab:65536|ssh://lab:|ssh://lab:ssh|ssh://2001:db8::1|\
                        ssh://lab/folder|ssh://lab;id|ssh://lab id|ssh://$(id)|ssh://`id`@lab|ssh://a'b|ssh://a%h|\

@@ -1,6 +1,6 @@
 //! The ticket that `hairpin serve` prints: one word with the address, the certificate's fingerprint and a secret.
 //!
-//! `host:port#` and 82 characters: base64 without padding (RFC 4648, section 5) of a version (1 byte), the SHA-256
+//! The word is `host:port#` and 82 characters in base64url, without padding (RFC 4648): a version (1 byte), the SHA-256
 //! fingerprint of the server's certificate (32), the secret (16), the expiry (8, seconds since 1970, big endian), and a
 //! checksum (4). The checksum is the lower half of FNV-1a over all text before it. It detects every error in a single
 //! character, since each step of FNV-1a is a bijection of the lower 32 bits.

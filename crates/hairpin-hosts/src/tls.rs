@@ -29,7 +29,7 @@ pub struct Tls {
 pub const TOO_MUCH: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
 impl Tls {
-    /// To the server whose certificate has that fingerprint, before the handshake.
+    /// Creates a connection to the server whose certificate has that fingerprint. Does not start the handshake.
     ///
     /// # Errors
     /// TLS cannot be set up, or the socket cannot be made non-blocking.
@@ -39,7 +39,7 @@ impl Tls {
         Self::over(socket, connection.map_err(io::Error::other)?)
     }
 
-    /// Over a connected socket, before the handshake.
+    /// Creates a connection over a connected socket. Does not start the handshake.
     ///
     /// # Errors
     /// A socket option cannot be set.
@@ -82,7 +82,7 @@ impl Tls {
     /// Completes the handshake before `deadline`.
     ///
     /// # Errors
-    /// As [`Tls::handshake`], and [`io::ErrorKind::TimedOut`].
+    /// Those of [`Tls::handshake`], and [`io::ErrorKind::TimedOut`].
     pub fn handshake_until(&mut self, deadline: Instant) -> io::Result<()> {
         while !self.handshake()? {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -1,5 +1,5 @@
 //! Raw samples as Parquet columns, compressed with Snappy and without nested types, so that any reader can read them.
-//! A file has one row group per flow and round: of one round during the run, of all rounds once the files are merged.
+//! A file has one row group per flow and round. Each round has its own file until all files are merged after the run.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -57,8 +57,8 @@ pub(super) fn write(
     written.map_err(folder.error("write", name))
 }
 
-/// Copies the row groups of these files, which [`write`] wrote, into one file. Copies pages unchanged, one at a time.
-/// Leaves no file on failure.
+/// Copies the row groups of files that [`write`] wrote into one file, without decoding their pages. Leaves no file on
+/// failure.
 pub(super) fn merge<'n>(folder: &Folder, parts: impl Iterator<Item = &'n str>, name: &str) -> Result<(), StoreError> {
     let copy = |file: &mut File| -> Result<(), ParquetError> {
         let mut writer = writer(file.try_clone()?)?;
@@ -96,7 +96,7 @@ fn append(
 }
 
 fn writer(file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
-    // Only round and flow have statistics, which locate their row group. Other statistics would only take space.
+    // Only the columns `round` and `flow` have statistics: readers use them to find a row group.
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_statistics_enabled(EnabledStatistics::None)
@@ -201,7 +201,7 @@ pub(super) struct SamplesFile {
     file: Arc<File>,
     file_bytes: u64,
     metadata: ParquetMetaData,
-    /// Row group by round and flow. Files of earlier versions name no flow and contain only the primary one.
+    /// Row group by round and flow. In files of earlier versions the flow is `None` and means the primary flow.
     groups: HashMap<(u32, Option<Vec<u8>>), usize>,
 }
 
@@ -251,7 +251,7 @@ impl SamplesFile {
         Ok(())
     }
 
-    /// Reads these columns of one flow in a round that has `kept` samples of it. Leaves the histograms empty.
+    /// Reads these columns of a flow that has `kept` samples in the round. Leaves the histograms empty.
     pub(super) fn read(
         &self,
         record: &RoundRecord,
@@ -282,7 +282,7 @@ impl SamplesFile {
             return Err(ParquetError::General("the row count differs from rounds.jsonl".to_owned()));
         }
         let mut samples = Samples::with_rows(usize::try_from(kept).map_err(|_| damaged("a number of rows"))?);
-        // Required columns come first: they tell which values of the others may be null.
+        // Reads required columns first: their values decide which rows of a nullable column must be null.
         let (nullable, required): (Vec<&Column>, Vec<&Column>) =
             columns.iter().partition(|column| column.kind == ColumnKind::Nullable);
         for column in required.into_iter().chain(nullable) {
@@ -346,7 +346,7 @@ impl ColumnRows<'_> {
         if is_valid { Ok(()) } else { Err(damaged(&format!("valid values of {}", self.column.name))) }
     }
 
-    /// Sets the value of the next row. Refuses null where the column must have a value, and the reverse.
+    /// Sets the value of the next row. Refuses null in a row that needs a value, and a value in any other row.
     fn put(&mut self, value: Option<u64>) -> Result<(), ParquetError> {
         let Column { name, get, .. } = self.column;
         if get(self.samples, self.next).is_some() != value.is_some() {

@@ -36,7 +36,7 @@ fn shown(path: &Path) -> String {
     printable::line(&path.display().to_string()).into_owned()
 }
 
-/// Name of the first operation of a measurement, which has its own hint.
+/// Name of the operation that creates the run folder. Its errors have their own hint.
 pub(super) const MAKE: &str = "make the run folder";
 
 fn hint(operation: &str, error: &io::Error) -> String {

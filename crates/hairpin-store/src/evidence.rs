@@ -67,7 +67,7 @@ pub(super) fn mark_capture_skipped(record: &mut RoundRecord, error: &StoreError)
     }
 }
 
-/// Removes the evidence written so far, to make room for data of higher priority, and folders that are empty then.
+/// Removes the evidence written so far and its folders, if empty, to make room for data of higher priority.
 fn remove_evidence(folder: &Folder, record: &mut RoundRecord, trace: &RoundTrace) {
     for kind in [TRACES, CAPTURES] {
         drop(folder.remove(&name(kind, record.number)));

@@ -25,8 +25,8 @@ const FILES: [&str; 8] = [
     "traces/round-000000.json",
     "unsaved.txt",
 ];
-/// An index from this number on means a histogram of the log before compression, because fuzzers cannot invert
-/// compression: bits 0 and 1 are its round, bits 2 to 4 its quantity.
+/// Indices from this one on mark an uncompressed histogram of the log, because fuzzers cannot invert compression.
+/// Bits 0 and 1 of the index are the round, bits 2 to 4 the quantity.
 const FIRST_UNPACKED: usize = 0x80;
 const QUANTITIES: [&str; 8] = [
     "latency",
@@ -39,8 +39,8 @@ const QUANTITIES: [&str; 8] = [
     "other",
 ];
 
-/// Reads the run in a folder below `dir` that contains the files of the input, in which each file has 1 byte for its
-/// index, a length and its content. Returns true if the whole run can be read.
+/// Writes the files of the input to a folder below `dir` and reads the run there. Each file in the input is an index
+/// of 1 byte, a length and the content. Returns true if the whole run can be read.
 pub fn run_folders(dir: &Path, input: &[u8]) -> bool {
     let path = dir.join("run");
     write_files(&path, input);
@@ -54,8 +54,8 @@ pub fn run_folders(dir: &Path, input: &[u8]) -> bool {
     read.inspect_err(|error| assert!(!error.to_string().is_empty())).is_ok() && !listed.runs.is_empty()
 }
 
-/// Parses the text of one file of a run, without a folder, which would take most of the time. The first byte selects
-/// the file. Returns true if all of the text can be read.
+/// Parses the text of one file of a run without writing it to a folder, which would take most of the time. The first
+/// byte selects the file. Returns true if all of the text can be read.
 pub fn run_texts(input: &[u8]) -> bool {
     let [kind, text @ ..] = input else { return false };
     match kind % 5 {
@@ -104,8 +104,8 @@ fn write_files(path: &Path, input: &[u8]) {
     }
 }
 
-/// Splits an input into file indices and contents. Every input is valid: bytes missing at its end count as zero or
-/// absent. Lengths take four bytes, because libFuzzer's comparison hooks do not find shorter ones.
+/// Splits an input into file indices and contents. Any input is valid: missing bytes of a length are zero, and
+/// content may be shorter than its length. libFuzzer's comparison hooks find only lengths of at least four bytes.
 fn files(mut input: &[u8]) -> Vec<(usize, &[u8])> {
     let mut files = Vec::new();
     while let [name, rest @ ..] = input {
@@ -162,12 +162,12 @@ fn kept_rows(record: &RoundRecord, flow: &Flow) -> usize {
     usize::try_from(kept).expect("it was read")
 }
 
-/// Checks that a run that was read can be saved and read again, as when it is analysed again.
+/// Checks that a run that was read can be saved and read again, as when a run is analysed again.
 fn check_saving(folder: &RunFolder, run: &Run) {
     folder.write_run(run).expect("it can be written");
     folder.rewrite_rounds(&run.rounds).expect("it can be written");
     let again = RunFolder::open(folder.path()).map(|(_, again)| again.rounds);
-    assert!(matches!(again, Ok(rounds) if rounds == run.rounds), "what was saved is not what is read");
+    assert!(matches!(again, Ok(rounds) if rounds == run.rounds), "the saved rounds differ from the rounds read back");
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn as_tag(label: &str) -> String {
     label.split(is_separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
 }
 
-/// Returns the part of a tag after the case, which is unique. (Earlier versions wrote the case's identity before it.)
+/// Returns the part of a tag after the case, which is unique. Earlier versions wrote the case's id before this part.
 fn tag_key(record: &RoundRecord, flow: &Flow, quantity: &str) -> String {
     let number = record.number;
     if record.order.case.is_judged_by(flow) {
@@ -105,7 +105,7 @@ fn parse_key(tag: &str) -> Option<&str> {
     Some(&tag[begins_at..])
 }
 
-/// The log, whose histograms stay encoded: a few hundred bytes per round, so that long runs take little memory.
+/// The log. Histograms stay encoded, in a few hundred bytes per round, so that long runs take little memory.
 pub(super) struct Log {
     folder: Folder,
     bytes: Vec<u8>,
@@ -150,8 +150,8 @@ impl Log {
         Ok(Some(PhaseSamples { others, counts: ByPhase::default(), over_time: ProbeTimeLine::default() }))
     }
 
-    /// Adds the histograms of a flow to its samples. They were written before the record of the round, so if they are
-    /// missing, the log is damaged.
+    /// Adds the histograms of a flow to its samples. Histograms are written before the record of their round, so
+    /// missing histograms mean that the log is damaged.
     pub(super) fn complete(&self, record: &RoundRecord, flow: &Flow, rows: Samples) -> Result<Samples, StoreError> {
         let histogram = |quantity: &str| self.histogram(&tag_key(record, flow, quantity));
         let Some(latency) = histogram("latency")? else {
@@ -206,8 +206,8 @@ pub(super) fn decode_histogram(encoded: &[u8]) -> Result<Histogram<u64>, String>
     Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| format!("{error:?}"))
 }
 
-/// Returns `None` unless the counts fill at most `max_places` places. A negative number skips places; the library's
-/// arithmetic overflows if it is too large.
+/// Returns `None` unless the counts fill at most `max_places` places. A negative number skips places; a too large
+/// number would overflow the library's arithmetic.
 fn check_counts(mut counts: &[u8], max_places: usize) -> Option<()> {
     let (mut places, mut messages) = (0_u64, 0_u64);
     while !counts.is_empty() {
@@ -269,10 +269,10 @@ mod tests {
             plain(5, MAX_LATENCY_NS, 2, &[1, 4]),
             plain(3, u64::MAX, 2, &[1, 4]),
             plain(3, MAX_LATENCY_NS, 0x7fff_ffff, &[1, 4]),
-            // As a number of skipped places this is the minimum i64, which the library would negate.
+            // Decodes to the minimum i64, which the library would negate to get the number of skipped places.
             plain(3, MAX_LATENCY_NS, 9, &[0xff; 9]),
             plain(3, MAX_LATENCY_NS, 8, &[0xff; 8]),
-            // Twice a quarter of the maximum count.
+            // Two counts of about 2^62 messages.
             plain(3, MAX_LATENCY_NS, 18, &[[0xfe; 8].as_slice(), &[0x7f], &[0xfe; 8], &[0x7f]].concat()),
             vec![0; 10 << 20],
         ] {

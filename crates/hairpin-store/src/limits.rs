@@ -1,7 +1,7 @@
 //! Maximum sizes of the files that are read from a run folder. docs/run-format.md lists these limits.
 //!
-//! They keep every command that reads a run below 500 MB of memory, and are far above what Hairpin writes: 4 to 8 KB
-//! per round in `rounds.jsonl`, a few hundred bytes per round in `latency.hlog`.
+//! The limits keep every command that reads a run below 500 MB of memory. They are far above what Hairpin writes: 4
+//! to 8 KB per round in `rounds.jsonl`, a few hundred bytes per round in `latency.hlog`.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ const MAX_VALUES: usize = 2 << 20;
 const MAX_DIGITS: usize = 15;
 /// Approximate memory limit of all open runs, in bytes.
 const MAX_MEMORY_BYTES: u64 = 320 << 20;
-/// Approximate memory of a value of a record in addition to its text, in bytes.
+/// Approximate memory per JSON value, in addition to its text, in bytes.
 const VALUE_BYTES: u64 = 24;
 /// Entries in one table of a record, such as loss by cause.
 const MAX_TABLE_ENTRIES: usize = 256;
@@ -56,7 +56,7 @@ pub(super) fn check_values(json: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Returns the first integer, except seeds, with so many digits that sums and products of such could overflow.
+/// Returns the first integer, except seeds, with so many digits that sums or products with it could overflow.
 fn find_too_large(json: &[u8]) -> Option<&str> {
     let (mut is_string, mut at, mut string_end) = (false, 0, 0);
     while at < json.len() {
@@ -97,7 +97,7 @@ impl Memory {
         check_values(json)?;
         self.0 += json.len() as u64 + VALUE_BYTES * count_values(json) as u64;
         if self.0 > MAX_MEMORY_BYTES {
-            return Err("with this file the runs are more than can be held in memory at once".to_owned());
+            return Err("with this file, the runs that are open at once do not fit in memory".to_owned());
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ mod tests {
         let of_a_line = line.len() as u64 + VALUE_BYTES * 4;
         let mut memory = Memory(MAX_MEMORY_BYTES - 2 * of_a_line);
         assert_eq!([memory.charge(line), memory.charge(line)], [Ok(()), Ok(())]);
-        assert!(memory.charge(line).unwrap_err().contains("more than can be held in memory at once"));
+        assert!(memory.charge(line).unwrap_err().contains("the runs that are open at once do not fit in memory"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reads the pages of an untrusted Parquet file. Checks the sizes that it states before allocating memory.
+//! Reads the pages of an untrusted Parquet file. Checks the sizes stated in the file before allocating memory.
 //!
 //! The `parquet` crate trusts the sizes in a file: a page of a few bytes may request 2 GiB, and a dictionary a
 //! billion entries. So `parquet` reads pages as stored, and this module decompresses them.
@@ -42,7 +42,7 @@ pub(super) fn metadata(file: &File, max_bytes: usize) -> Result<ParquetMetaData,
     ParquetMetaDataReader::decode_metadata(&file.get_bytes(begins_at, size)?)
 }
 
-/// The pages of one column. Decompresses each within its limit.
+/// The pages of one column. Decompresses each page, to at most [`MAX_PAGE_BYTES`].
 pub(super) struct BoundedPages {
     stored: SerializedPageReader<File>,
     compression: Compression,

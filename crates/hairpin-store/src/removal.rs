@@ -35,7 +35,7 @@ pub enum NotRemoved {
 }
 
 impl Listing {
-    /// Removes a listed run. Checks the whole folder first: if it contains anything else, removes nothing.
+    /// Removes a listed run. Checks the whole folder first: if the folder contains anything else, removes nothing.
     pub fn remove(&self, run: &SavedRun) -> Result<(), NotRemoved> {
         let folder = self.folder.subfolder(&run.name)?;
         if !folder.is_owned_by_user()? {
@@ -95,7 +95,7 @@ fn list_files(folder: &Folder, prefix: &str, matches: impl Fn(&str) -> bool) -> 
     folder.entries(MAX_ENTRIES)?.into_iter().map(|entry| check_name(entry, prefix, &matches)).collect()
 }
 
-/// Returns the name of a file if it matches, or if it is a partial file of a killed process whose final name matches.
+/// Returns the name of a file if it matches. A partial file of a killed process matches if its final name does.
 fn check_name(entry: Entry, prefix: &str, matches: impl Fn(&str) -> bool) -> Result<String, NotRemoved> {
     let is_known = matches(&entry.name) || final_name(&entry.name).is_some_and(&matches);
     if entry.is_file() && is_known {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_a_run_has_are_of_a_run() {
+    fn only_file_names_of_a_run_are_recognized() {
         assert!(is_round_file("round-000012.parquet", ".parquet") && is_round_file("round-1000000.json", ".json"));
         for name in
             ["round-.json", "round-12.json", "round-00001x.json", "round-000012.parquet", "xround-000012.json"]

@@ -40,7 +40,7 @@ pub(super) struct Rounds {
     pub(super) is_cut_short: bool,
 }
 
-/// Reads the records, written in this format; empty if the file is missing.
+/// Reads the records of a file in this format. Returns no records if the file is missing.
 pub(super) fn read(folder: &Folder, format: u32, memory: &mut Memory) -> Result<Rounds, StoreError> {
     match folder.file(FILE, limits::MAX_ROUNDS_BYTES) {
         Ok(file) => records(BufReader::new(file.take(limits::MAX_ROUNDS_BYTES)), format, memory)

@@ -21,8 +21,8 @@ use super::samples::{self, FOLDER as SAMPLES, KeptSamples};
 
 pub(super) const RUN: &str = "run.json";
 
-/// Reserves disk space for the cause of a failure to save, because a full disk would have none. Contains only spaces
-/// until then; removed once everything is saved.
+/// Reserves disk space for the reason why saving failed, because a full disk has no space left for it. Contains only
+/// spaces until saving fails; removed once everything is saved.
 pub(super) const UNSAVED: &str = "unsaved.txt";
 const UNSAVED_BYTES: usize = 1024;
 
@@ -119,7 +119,7 @@ impl RunFolder {
     pub fn write_run(&self, run: &Run) -> Result<(), StoreError> {
         self.write(RUN, run.to_json().as_bytes())?;
         if run.state != State::Running {
-            // `run.json` now contains the cause. If the file cannot be removed, it is blank and so has no effect.
+            // `run.json` now contains the cause. If removal fails, a file with only spaces has no effect.
             drop(self.files.remove(UNSAVED));
         }
         Ok(())
@@ -153,7 +153,7 @@ impl RunFolder {
 
     /// Saves a round: its samples, its histograms, its trace with its capture, and last its record, which makes it
     /// part of the run. Sets the file names in the record. Returns the errors of evidence that could not be saved:
-    /// the record is saved without it and gives the reason for a missing capture.
+    /// the record is then saved without that evidence and gives the reason for a missing capture.
     pub fn append(
         &self,
         record: &mut RoundRecord,
@@ -184,7 +184,7 @@ impl RunFolder {
         evidence::read(&self.files, record)
     }
 
-    /// Returns a function that reads the samples and histograms of a flow in a round; `None` if it has none.
+    /// Returns a function that reads the samples and histograms of a flow in a round, or `None` if it has none.
     pub fn samples(
         &self,
     ) -> Result<impl FnMut(&RoundRecord, &Flow) -> Result<Option<Samples>, StoreError>, StoreError> {
@@ -194,7 +194,7 @@ impl RunFolder {
             let Some(results) = record.measured().and_then(|measured| measured.flow(&flow.id)) else {
                 return Ok(None);
             };
-            // A one-way load has time stamps for some messages, or for none.
+            // A one-way load may have time stamps for only some messages, or for none.
             let is_timed = results.received.is_none() || results.figures.stamped.is_some_and(|stamped| stamped > 0);
             // Earlier versions saved only the histograms of the primary flow.
             if !is_timed || !record.order.case.is_judged_by(flow) && !log.has_latency(record, flow) {

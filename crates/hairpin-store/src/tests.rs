@@ -127,7 +127,7 @@ fn a_full_disk_is_reported_and_keeps_the_saved_rounds() {
 }
 
 #[test]
-fn only_a_new_run_can_go_elsewhere() {
+fn only_errors_of_a_new_run_suggest_another_folder() {
     let message = |operation| {
         let source = io::ErrorKind::ReadOnlyFilesystem.into();
         StoreError::File { operation, path: "run".into(), source }.to_string()
@@ -198,8 +198,8 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), None);
     let mut rows = store.rows();
     let mut rows = |record: &RoundRecord| rows(record, record.order.case.primary()).unwrap().kept();
-    assert_eq!([rows(&records[0]), rows(&records[1])], [4, 4], "the samples are there");
-    assert!(!store.path().join("captures").exists(), "and nothing half written, nor an empty folder");
+    assert_eq!([rows(&records[0]), rows(&records[1])], [4, 4], "the samples were saved");
+    assert!(!store.path().join("captures").exists(), "no partial file and no empty folder is left");
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn a_run_that_has_changed_or_is_being_written_is_not_removed() {
     assert!(matches!(listing.remove(&listing.runs[0]), Err(NotRemoved::BeingWritten)));
     let writer = store.clone();
     drop(store);
-    assert!(matches!(listing.remove(&listing.runs[0]), Err(NotRemoved::BeingWritten)), "clones hold it too");
+    assert!(matches!(listing.remove(&listing.runs[0]), Err(NotRemoved::BeingWritten)), "clones hold the lock too");
     drop(writer);
     let (store, _) = RunFolder::open(&place.path().join("run")).unwrap();
     run.started_unix_s += 1;

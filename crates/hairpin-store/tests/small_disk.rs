@@ -1,4 +1,4 @@
-//! A run folder on a disk that runs full.
+//! A run folder on a disk that fills up.
 
 #[path = "../src/tests/fixtures.rs"]
 mod fixtures;
@@ -13,7 +13,7 @@ use hairpin_store::RunFolder;
 
 use self::fixtures::{by_flow, run, samples, trace, trace_and_capture, traced};
 
-/// The mount point of the small disk for the next two tests.
+/// Environment variable with the mount point of the small disk.
 const SMALL_DISK: &str = "HAIRPIN_TEST_SMALL_DISK";
 
 #[test]
@@ -42,7 +42,7 @@ fn child_on_a_small_disk() {
     let disk = std::env::var(SMALL_DISK).expect("the other test sets it");
     let samples = samples(false);
     let (mut whole, mut without_capture, mut without_trace, mut line_found_no_room) = (0, 0, 0, 0);
-    // With every size there is room for the record and its samples.
+    // The disk always has room for the record and its samples.
     for pages in 0..20 {
         for trace_pages in [0, 14] {
             let path = Path::new(&disk).join("run");
@@ -70,5 +70,5 @@ fn child_on_a_small_disk() {
         }
     }
     assert!(whole > 0 && without_capture > 0 && without_trace > 0, "{whole} {without_capture} {without_trace}");
-    assert!(line_found_no_room > 0, "the evidence never took the last room");
+    assert!(line_found_no_room > 0, "the evidence never filled the disk");
 }

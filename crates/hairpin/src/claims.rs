@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use hairpin_model::names::{self};
 use hairpin_model::{Claim, Hinted, Refused, Source, Text, UnknownName};
 
-/// Every published text, by its file in `claims/`, in order of the letters. A test fails if a file is missing.
+/// Every published text with its file name in `claims/`, sorted by letter. A test fails if a file is missing.
 const FILES: &[(&str, &str)] = &[
     ("how-fast-can-tcp-be.toml", include_str!("../../../claims/how-fast-can-tcp-be.toml")),
     ("tcp-nodelay-and-cork.toml", include_str!("../../../claims/tcp-nodelay-and-cork.toml")),
@@ -98,7 +98,7 @@ impl SelectedClaims {
 /// The claims with the given ids, such as `B1`, or letters, such as `B`, in either case; all claims if none is given.
 ///
 /// # Errors
-/// [`Refused`] names the ids of the text with that letter, or else the nearest id.
+/// A name is unknown. The hint names the ids of the text with that letter, or else the nearest id.
 pub fn choose(asked: &[String]) -> Result<Vec<SelectedClaims>, Refused> {
     let known: Vec<&str> = texts()
         .iter()

@@ -84,7 +84,7 @@ pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>)
         run.skipped.extend(skipped);
         let before = run.rounds.len();
         run_all(task, &mut digest, &mut run, &rounds, observe);
-        // All remaining cases were abandoned, so the next step would be the same.
+        // If no round ran, all remaining cases were abandoned, and the next step would be the same.
         if run.state == State::Interrupted || run.rounds.len() == before {
             break;
         }
@@ -275,7 +275,7 @@ mod tests {
         let refused = || failed(FailureKind::Refused, "refused");
         let given_up = |failures: &[Option<Failure>]| are_same_kind(failures.iter().map(Option::as_ref));
         assert!(given_up(&[late(1), late(2), late(3)]));
-        assert!(!given_up(&[late(1), refused(), late(3)]), "unrelated failures may pass");
+        assert!(!given_up(&[late(1), refused(), late(3)]), "failures of different kinds may be temporary");
         assert!(!given_up(&[late(1), late(2)]));
         assert!(!given_up(&[late(1), late(2), None]));
         assert!(!given_up(&[None, None, None]));

@@ -23,18 +23,18 @@ pub struct Program {
     /// `None` if it is this program.
     path: Option<PathBuf>,
     pub(crate) experiments: &'static [Experiment],
-    /// Whether root started it. Must be read early, because in its own user namespace a process is always root.
+    /// Whether root started this process. Read early, because in its own user namespace a process is always root.
     pub(crate) by_root: bool,
 }
 
-/// Must be called first in `main`. Each round, its server and its emulated link are separate processes of this program.
-/// In these processes the function does their work and does not return. `own` are the transports that this program adds
-/// to the built-in ones.
+/// Must be called first in `main`. Each round, its server and its emulated link are separate processes of this
+/// program. In such a process, the function does the work of the process and does not return. `own` are the
+/// transports that this program adds to the built-in ones.
 ///
 /// # Panics
-/// If two transports have one name, or one of `own` claims to be the reference.
+/// If two transports have the same name, or one of `own` claims to be the reference.
 #[must_use]
-#[allow(clippy::exit, clippy::print_stderr, reason = "a part of a round has no other way out, and no caller")]
+#[allow(clippy::exit, clippy::print_stderr, reason = "a part of a round has no caller to return to")]
 pub fn round_main(own: &'static [&'static dyn Transport]) -> Program {
     // If this fails, a write beyond the limit still ends the program.
     drop(interrupt::have_large_files_refused());
@@ -51,7 +51,7 @@ pub fn round_main(own: &'static [&'static dyn Transport]) -> Program {
 }
 
 impl Program {
-    /// Uses another program to run the rounds. It must call [`round_main`] with the same transports.
+    /// Uses another program to run the rounds. That program must call [`round_main`] with the same transports.
     ///
     /// # Panics
     /// As [`round_main`], or if this process has already registered other transports.
@@ -71,7 +71,7 @@ impl Program {
         Self { experiments: own, ..self }
     }
 
-    /// Its experiments, the built-in ones first.
+    /// The experiments of the program, built-in ones first.
     pub fn experiments(&self) -> impl Iterator<Item = &'static Experiment> {
         experiments::ALL.iter().chain(self.experiments)
     }
@@ -87,8 +87,8 @@ impl Program {
     }
 }
 
-/// Does the work of a part if `arguments` are those of one: its command, the id of the process that started it and, for
-/// the server of a round, its host. `None` for other arguments.
+/// Does the work of a part of a round if `arguments` name a part: its command, the id of the process that started it
+/// and, for a server, its host. `None` for other arguments.
 fn part(arguments: &[OsString]) -> Option<Result<(), String>> {
     let text = |place: usize| arguments.get(place).and_then(|word| word.to_str());
     let served = |name: &str, serve: &dyn Fn(u32) -> Result<(), String>| match text(1).map(str::parse) {

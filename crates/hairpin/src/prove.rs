@@ -1,5 +1,5 @@
-//! Counter-experiments of `--prove`: for each finding with a check, interleaved rounds of its case and of the same case
-//! with one change. After them, the findings are computed again, with verdicts.
+//! Counter-experiments of `--prove`: for each finding with a check, rounds of its case alternate with rounds of the
+//! same case with one change. Afterwards the findings are computed again, with verdicts.
 
 use hairpin_experiments::{possible, proof};
 use hairpin_model::{Case, HostCapabilities, RoundOrder, Run, Skipped};
@@ -19,7 +19,7 @@ pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> (Vec<Rou
     proof::rounds(&pairs, &run.rounds, capabilities, run.seed, first_block)
 }
 
-/// Pairs of cases of the findings without a verdict.
+/// Pairs of cases that check the findings without a verdict.
 fn unproved_pairs(run: &Run) -> Vec<[Case; 2]> {
     let open = run.findings.iter().filter(|finding| finding.proved.is_none());
     open.filter_map(|finding| finding.counter_experiment.as_ref()?.pair.as_deref().cloned()).collect()

@@ -14,7 +14,7 @@ use hairpin_model::{Binding, Failure, FailureKind, FarHost, Interface, Refused, 
 /// Time-out for the server's description of its host.
 const ABOUT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A connection to `hairpin serve` on another host, which runs the servers of rounds. Dropping it ends the session.
+/// A connection to `hairpin serve` on another host, which runs the servers of rounds. Dropping this ends the session.
 pub struct Remote {
     ticket: Ticket,
     known: ControlConnection,
@@ -70,7 +70,7 @@ impl Remote {
         (&self.known.tool, self.known.round_trip)
     }
 
-    /// Refuses rounds that exceed the limits of the ticket, before any runs.
+    /// Refuses rounds that exceed the limits of the ticket, before any round runs.
     pub(crate) fn allow(&self, rounds: &[RoundOrder]) -> Result<(), Refused> {
         self.about.limits.allow_plan(rounds, self.about.used_bytes).map_err(|exceeded| {
             let what =
@@ -124,8 +124,8 @@ impl Remote {
     }
 }
 
-/// Refuses a server of another program, which is detected by its own transports. Both ends of a round must be the same
-/// program.
+/// Refuses a server of another program, that is, a server with different own transports. Both ends of a round must be
+/// the same program.
 fn refuse_other_program(address: &str, there: &[String], here: &[&str]) -> Result<(), Refused> {
     if there == here {
         return Ok(());

@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
     }
 
     /// Sets a knob, like `--NAME VALUE` on the command line; the value of a switch is `on`. Several values are
-    /// separated by commas, or set by several calls. They are checked when the run is planned.
+    /// separated by commas, or set by several calls. Values are checked when the run is planned.
     #[must_use]
     pub fn set(mut self, name: &str, value: impl Into<String>) -> Self {
         match self.given.iter_mut().find(|(known, _)| known == name) {
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// Also runs the check of each finding that has one.
+    /// Also runs the checks of the findings.
     #[must_use]
     pub fn prove(self, prove: bool) -> Self {
         Self { prove, ..self }
@@ -118,8 +118,8 @@ impl<'a> Session<'a> {
         Self { command_line: words, ..self }
     }
 
-    /// Sets a flag that ends the run early when it becomes true;
-    /// [`interrupt::raised_by_user`](crate::interrupt::raised_by_user) returns one that Ctrl-C sets.
+    /// Sets a flag that ends the run early when the flag becomes true.
+    /// [`interrupt::raised_by_user`](crate::interrupt::raised_by_user) returns a flag that Ctrl-C sets.
     #[must_use]
     pub fn stop_on(self, stop: &Arc<AtomicBool>) -> Self {
         Self { stop: Arc::clone(stop), ..self }
@@ -137,8 +137,8 @@ impl<'a> Session<'a> {
         Self { cpu: Some(cpu), ..self }
     }
 
-    /// Returns the first cases that it would measure. If they have links or kernel settings, moves an ordinary user's
-    /// process into its own namespaces.
+    /// Returns the first cases that the session would measure. If cases have links or kernel settings, and the user
+    /// is not root, moves this process into its own namespaces.
     ///
     /// # Errors
     /// If a knob is refused, nothing can be measured here, or the server does not allow the run.
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
         }
         let home =
             namespace::prepare().map_err(|why| Refused::from(why).while_reading("cannot make network namespaces"))?;
-        // What can run in its own namespaces may differ.
+        // Plans again: in its own namespaces, the process may be able to run other cases.
         if home == NetworkNamespace::Original { Ok(planned) } else { self.planned_here(planned.knobs) }
     }
 

@@ -8,7 +8,7 @@ use crate::support::{
     PROGRAM, Place, Running, can_link, copy_as_another_run, list, number, on_one_line, rounds, signal, text,
 };
 
-/// Data sent from a file have no times.
+/// Data sent from a file have no time stamps.
 #[test]
 fn only_messages_with_times_have_a_latency() {
     let place = Place::new();
@@ -51,7 +51,7 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
     assert!(answered.starts_with("Highest goodput"), "{answered}");
     let again = place.json("analyse run");
     for (case, before) in list(&again["cases"]).iter().zip(list(&run["cases"])) {
-        assert_eq!(case["flows"], before["flows"], "computed anew from the rounds");
+        assert_eq!(case["flows"], before["flows"], "recomputed from the rounds");
     }
 }
 
@@ -69,15 +69,15 @@ fn connections_share_the_load_and_each_carries_its_count() {
     let timed: u64 = list(&received["interval_bytes"]).iter().map(number).sum();
     assert_eq!(timed, 220_000, "with the warm-up: {received}");
     let by_connection: Vec<u64> = list(&received["connection_bytes"]).iter().map(number).collect();
-    assert_eq!(by_connection, [2000; 100], "each carries its count");
+    assert_eq!(by_connection, [2000; 100], "every connection carries its count");
     assert_eq!(run["cases"][0]["fairness"]["value"], 1.0);
     // One connection sends 22 writes and its hello.
     let client = list(&round["outcome"]["ends"][0]["facts"]);
     let segments = client.iter().find(|fact| fact["name"] == "tcp_info.data_segments_out").expect("TCP counts them");
-    assert!(segments["value"].as_f64() >= Some(100.0), "of all connections: {segments}");
+    assert!(segments["value"].as_f64() >= Some(100.0), "the segments of all connections: {segments}");
 }
 
-/// Send buffers of 20 connections hold more than this link carries in a second when the measurement begins.
+/// When the measurement begins, the send buffers of 20 connections hold more than this link carries in a second.
 #[test]
 fn a_buffered_warm_up_does_not_hide_the_rate_of_a_link() {
     let place = Place::new();
@@ -88,10 +88,10 @@ fn a_buffered_warm_up_does_not_hide_the_rate_of_a_link() {
     assert!((1_250_000.0..2_500_000.0).contains(&goodput), "{goodput} bytes/s of 2 500 000");
     assert_eq!((&flow["ledger"]["sent"], &flow["ledger"]["unexplained"]), (&flow["ledger"]["received"], &0.into()));
     let said = run["findings"].to_string();
-    assert!(said.contains("link-saturated") && !said.contains("with both directions"), "one way: {said}");
+    assert!(said.contains("link-saturated") && !said.contains("with both directions"), "one direction: {said}");
 }
 
-/// A stream is written in parts of 16 MiB at most; a message and its answer may be larger.
+/// A stream is written in parts of at most 16 MiB. A message and its answer may be larger.
 #[test]
 fn a_round_trip_may_be_larger_than_a_write_of_a_stream() {
     let place = Place::new();
@@ -145,7 +145,7 @@ fn a_stopped_server_times_out() {
 }
 
 #[test]
-fn both_directions_are_two_flows_whose_ledgers_close_apart() {
+fn both_directions_are_two_flows_with_separate_ledgers() {
     let place = Place::new();
     let plan = "bulk --transport tcp,unix-stream --direction both --connections 3 --write-size 1000 --count 200 --omit 10 --rounds 2 \
                 --placement same-cpu --out run";
@@ -168,7 +168,7 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
             let of = |figures: &Value| figures[end]["value"].as_f64().expect("a figure");
             let each = [0, 1].map(|flow| of(&flows[flow]["cpu_seconds_per_gb"]));
             let both = of(&case["cpu_seconds_per_gb_of_all"]);
-            assert!(both > 0.0 && both < 2.0 * each[0].max(each[1]), "a mean of its flows, not a sum: {case}");
+            assert!(both > 0.0 && both < 2.0 * each[0].max(each[1]), "a mean of the flows, not a sum: {case}");
         }
     }
     let brief = on_one_line(&place.hairpin("report run").with_code(0).stdout);
@@ -177,7 +177,7 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
     let column = rows[0].iter().position(|name| *name == "sent").expect("it is a column");
     let sent = rows[1..].iter().map(|row| row[column]);
-    assert!(sent.eq(["2400", "2400"]), "of both flows: {table}");
+    assert!(sent.eq(["2400", "2400"]), "the messages of both flows: {table}");
     for round in rounds(&place.path("run")) {
         let ends = list(&round["outcome"]["ends"]);
         let whose: Vec<[&str; 2]> = ends.iter().map(|end| ["flow", "role"].map(|name| text(&end[name]))).collect();
@@ -186,9 +186,9 @@ fn both_directions_are_two_flows_whose_ledgers_close_apart() {
     }
 }
 
-/// Estimates the bytes of acknowledgments as if no link counted them.
+/// Estimates the bytes of ACKs from the counters of TCP, as on a path without a link.
 #[test]
-fn segments_without_payload_have_the_bytes_that_a_link_counts() {
+fn the_estimated_bytes_of_acks_agree_with_the_counts_of_a_link() {
     let place = Place::new();
     or_skip!(can_link());
     let plan =
@@ -211,9 +211,9 @@ fn segments_without_payload_have_the_bytes_that_a_link_counts() {
     }
 }
 
-/// The other continues to its end, and its results are kept with the cause of the failed one.
+/// The other flow continues to its end. Its results are saved, with the cause of the failure.
 #[test]
-fn a_killed_flow_leaves_the_other_measured_and_leaves_nothing() {
+fn a_killed_flow_fails_and_the_other_flow_is_measured() {
     let place = Place::new();
     let plan = "bulk --transport unix-stream --direction both --placement same-cpu --rounds 1 --duration 5s --json \
                 --out run";
@@ -239,13 +239,16 @@ fn a_killed_flow_leaves_the_other_measured_and_leaves_nothing() {
     assert!(failed_rounds.len() == 1 && text(&failed_rounds[0]).contains(&expected), "{case}");
     assert_eq!(case["valid"], false, "{case}");
     let of_failed = list(&case["flows"]).iter().find(|flow| flow["id"] == failed_id).expect("it is a flow");
-    assert!(of_failed["rate_per_s"].is_null() && of_failed["goodput_bytes_per_s"].is_null(), "no zero: {of_failed}");
-    assert!(case["goodput_of_all_bytes_per_s"].is_null(), "one of two is not all: {case}");
+    assert!(
+        of_failed["rate_per_s"].is_null() && of_failed["goodput_bytes_per_s"].is_null(),
+        "no figure: {of_failed}"
+    );
+    assert!(case["goodput_of_all_bytes_per_s"].is_null(), "a failed flow leaves no total: {case}");
     assert_eq!(place.json("report run")["cases"], run["cases"], "it is read as it was saved");
 }
 
 #[test]
-fn a_thousand_connections_are_opened_though_the_soft_limit_is_low_and_a_low_hard_limit_is_named() {
+fn a_low_soft_limit_is_raised_for_a_thousand_connections_and_a_low_hard_limit_is_reported() {
     let place = Place::new();
     let plan = "message-rate --transport tcp,udp,unix-stream --connections 1000 --batch 1 --count 2 --warmup 1 --rounds 1 \
                 --placement same-cpu --json";
@@ -284,11 +287,11 @@ fn messages_streamed_until_ctrl_c_are_reported() {
 }
 
 #[test]
-fn compared_with_another_its_goodput_is_and_a_budget_names_it() {
+fn bulk_runs_are_compared_by_goodput_and_a_budget_can_limit_it() {
     let place = Place::new();
     let plan = "bulk --transport pipe --placement same-cpu --count 200 --rounds 6";
     let compare = "compare one other --json";
-    // Two runs on a busy machine can be in states that cannot be compared, and one can be without an interval.
+    // On a busy machine, two runs can be in states that are not comparable, or a run can have no interval.
     let mut runs = (0..20).map(|_| {
         for run in ["one", "other"] {
             drop(std::fs::remove_dir_all(place.path(run)));

@@ -14,7 +14,7 @@ fn findings(run: &Value) -> Vec<(&str, f64)> {
 #[test]
 fn a_stalled_server_is_found_and_named_first() {
     let place = Place::new();
-    // 5 ms in every 20th message of about 20 us each: most of the time is the stall, whatever else the machine does.
+    // Every 20th message of about 20 us stalls for 5 ms, so stalls take most of the time on any machine.
     let run = place.json((CASES, "--injected-fault sleep=5ms/20"));
     let found = findings(&run);
     assert_eq!(found.first().map(|first| first.0), Some("echo-stalled"), "{found:?}");
@@ -31,17 +31,17 @@ fn a_stalled_server_is_found_and_named_first() {
 #[test]
 fn a_server_that_is_not_stalled_is_not_blamed() {
     let place = Place::new();
-    // The turnaround is a few hundred nanoseconds. A busy machine takes the CPU away in that window once in a while,
-    // but not five times in one case, the minimum to report.
+    // The server's turnaround takes a few hundred nanoseconds. On a busy machine the server may lose the CPU in that
+    // time once in a while, but not five times in one case, which is the minimum to report.
     let run = place.json(CASES);
     let found = findings(&run);
     assert_ne!(found.first().map(|first| first.0), Some("echo-stalled"), "{found:?}");
 }
 
 #[test]
-fn a_slower_twin_is_called_slower() {
+fn a_slower_replicate_is_called_slower() {
     let place = Place::new();
-    // 200 us in every message of about 10 us: no machine noise hides that.
+    // The fault adds 200 us to each message of about 10 us. No machine noise hides this.
     let injected = "--replicate-fault busy=200us --rounds 6";
     let plan = "round-trip --placement same-cpu --transport pipe --count 100";
     let low = || {

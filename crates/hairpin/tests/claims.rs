@@ -11,7 +11,7 @@ fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
     claims.iter().find(|claim| claim["id"] == id).unwrap_or_else(|| panic!("no {id} among {} claims", claims.len()))
 }
 
-/// Fields that every claim of the contract has, whatever its verdict.
+/// Checks the fields that every claim has, whatever its verdict.
 fn assert_contract(claim: &Value) {
     let id = text(&claim["id"]);
     assert!(!text(&claim["text"]).is_empty(), "{id}");
@@ -24,7 +24,7 @@ fn assert_contract(claim: &Value) {
     if !claim["measured"].is_null() {
         assert!(claim["measured"]["value"].is_number() && claim["measured"].get("low").is_some(), "{id}");
     }
-    // A measurement of the published number is the claim's; other rows have their own figures.
+    // The measurement of a claim is that of the row with the published number.
     if claim["published"]["value"].is_number() {
         let rows = list(&claim["rows"]).iter().filter(|row| row["beside"].is_null());
         let own = rows.clone().find(|row| row["published"] == claim["published"]).expect("one row is about it");
@@ -34,7 +34,7 @@ fn assert_contract(claim: &Value) {
 }
 
 #[test]
-fn claims_are_listed_with_what_is_covered_and_nothing_is_measured() {
+fn claims_are_listed_with_their_coverage_and_nothing_is_measured() {
     let place = Place::new();
     let report = place.json("claims");
     let ids: BTreeSet<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
@@ -66,12 +66,12 @@ fn claims_are_listed_with_what_is_covered_and_nothing_is_measured() {
 }
 
 #[test]
-fn claims_are_tested_each_run_once_and_all_is_saved() {
+fn claims_are_tested_with_each_run_performed_once_and_everything_saved() {
     let place = Place::new();
     let ran = place.hairpin("claims run D1 e24 B6 A11 --rounds 3 --seed 5 --out tested --json").with_code(0);
     let report = ran.json();
     let shown: Vec<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
-    assert_eq!(shown, ["A11", "B6", "D1", "E24"], "in the order of the ledger");
+    assert_eq!(shown, ["A11", "B6", "D1", "E24"], "in the order of the texts");
     for claim in list(&report["claims"]) {
         assert_contract(claim);
         assert!(!claim["verdict"].is_null() && !text(&claim["why"]).is_empty(), "{claim}");
@@ -87,12 +87,12 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     let icmp = list(&listed["transports"]).iter().find(|one| one["name"] == "icmp").expect("it is built");
     let expected = if icmp["can_run"] == true { "cannot-tell" } else { "cannot-run" };
     let delay = claim(&report, "D1");
-    assert_eq!(delay["verdict"], expected, "the 4 ms were set");
-    // Without an interval the verdict alone would be the same.
+    assert_eq!(delay["verdict"], expected, "the link's delay of 4 ms was set, not measured");
+    // The verdict would be the same without an interval, so check the reason too.
     let says_why = text(&delay["why"]).contains("The link's delay was taken from this figure");
     assert!(says_why || icmp["can_run"] == false, "{delay}");
-    // The measurement is present whatever its verdict. Over a link a round may not count, and two give no interval.
-    assert!(claim(&report, "E24")["measured"]["value"].is_number(), "that of its first row: {report}");
+    // Checks no verdict: over a link, a round may not count, and two rounds give no interval.
+    assert!(claim(&report, "E24")["measured"]["value"].is_number(), "the measurement of the first row: {report}");
     let runs: Vec<&str> = list(&report["runs"]).iter().map(|run| text(&run["name"])).collect();
     assert_eq!(runs, ["A-waiting", "D-ping", "E-mechanisms", "E-streams-within"]);
     for run in list(&report["runs"]) {
@@ -113,13 +113,13 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
 }
 
 #[test]
-fn what_cannot_be_tested_is_refused_and_nothing_is_made() {
+fn claims_that_cannot_be_tested_are_refused_and_no_file_is_created() {
     let place = Place::new();
     for (arguments, reason) in [
         ("B11", "unknown claim `B11` (hint: text B has B1 to B7)"),
         ("b9", "unknown claim `B9` (hint: text B has B1 to B7)"),
-        ("E27", "nothing can be tested, and nothing was run: E27 is missing hardware clocks (hint: "),
-        ("B6 E27", "another host: --to; E27 is missing hardware clocks"),
+        ("E27", "nothing can be tested, and nothing was run: E27 needs hardware clocks (hint: "),
+        ("B6 E27", "another host: --to; E27 needs hardware clocks"),
         ("B1 --csv", "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
     ] {
         place.hairpin(("claims run", arguments)).refused().told(reason);
@@ -137,7 +137,7 @@ fn the_claims_of_one_text_are_listed_alone() {
 }
 
 #[test]
-fn the_commands_of_a_test_are_those_that_were_run() {
+fn a_test_of_claims_records_the_commands_that_it_ran() {
     let place = Place::new();
     let ran = place.hairpin("claims run D1 --rounds 1 --out tested").with_code(0);
     let saved = document(&std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved"));
@@ -154,7 +154,7 @@ fn the_commands_of_a_test_are_those_that_were_run() {
 }
 
 #[test]
-fn an_interrupted_test_of_claims_judges_what_there_is() {
+fn an_interrupted_test_of_claims_judges_only_runs_that_began() {
     let place = Place::new();
     let mut running = place.start("claims run A9 A11 --rounds 200 --out tested --json --quiet");
     running.busy_server();
@@ -163,7 +163,7 @@ fn an_interrupted_test_of_claims_judges_what_there_is() {
     let report = ran.json();
     assert_eq!(report["state"], "interrupted");
     assert_eq!(list(&report["claims"]).len(), 2);
-    // The second run never began, so none of it may be judged.
+    // The second run never began, so its claim must not be judged.
     let whys: Vec<&str> = list(&claim(&report, "A11")["rows"]).iter().map(|row| text(&row["why"])).collect();
     assert_eq!(whys[0], "the user ended the command before this run");
     assert_eq!(claim(&report, "A11")["verdict"], "cannot-run");

@@ -27,7 +27,7 @@ fn with_another_host() -> HostCapabilities {
 }
 
 #[test]
-fn every_claim_says_what_it_is_about_and_no_other_is_tested_between_hosts() {
+fn only_claims_about_a_path_are_tested_between_hosts() {
     let about: BTreeMap<String, About> =
         between_hosts().into_iter().map(|(_, claim)| (claim.id.clone(), claim.about)).collect();
     let paths: Vec<&str> =
@@ -42,7 +42,7 @@ fn every_claim_says_what_it_is_about_and_no_other_is_tested_between_hosts() {
 }
 
 #[test]
-fn every_test_between_hosts_means_exactly_one_case_of_a_path_without_a_stand_in() {
+fn every_test_between_hosts_selects_exactly_one_case_without_an_emulated_link() {
     let capabilities = with_another_host();
     let mut plans: BTreeMap<(&str, String), Vec<Case>> = BTreeMap::new();
     let mut unreached = BTreeSet::new();
@@ -60,12 +60,12 @@ fn every_test_between_hosts_means_exactly_one_case_of_a_path_without_a_stand_in(
                 if chosen.is_empty() {
                     unreached.insert((claim.id.clone(), selector.transport.clone()));
                 } else {
-                    assert_eq!(chosen.len(), 1, "{}: {selector:?} means {chosen:?}", claim.id);
+                    assert_eq!(chosen.len(), 1, "{}: {selector:?} selects {chosen:?}", claim.id);
                 }
             }
         }
     }
-    assert_eq!(unreached, BTreeSet::from([("E1".to_owned(), Some("icmp".to_owned()))]), "no other host is pinged");
+    assert_eq!(unreached, BTreeSet::from([("E1".to_owned(), Some("icmp".to_owned()))]), "icmp reaches no other host");
 }
 
 fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
@@ -77,7 +77,7 @@ fn row<'r>(claim: &'r Value, name: &str) -> &'r Value {
 }
 
 #[test]
-fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
+fn claims_about_a_path_are_tested_and_others_are_skipped_with_a_reason() {
     let place = Place::new();
     let served = Served::new(&place);
     let word = ticket(&place);
@@ -96,7 +96,7 @@ fn claims_about_a_path_are_tested_over_it_and_others_are_skipped_by_name() {
 
     assert_eq!(report["to"], "127.0.0.1");
     let runs: Vec<&str> = list(&report["runs"]).iter().map(|run| text(&run["name"])).collect();
-    assert_eq!(runs, ["A-scenes", "D-echo", "D-meant", "E-fallback"], "those of skipped rows are not made");
+    assert_eq!(runs, ["A-scenes", "D-echo", "D-meant", "E-fallback"], "runs of skipped rows are not made");
     let address = word.split('#').next().expect("it has one");
     for run in list(&report["runs"]) {
         let command = text(&run["command"]);

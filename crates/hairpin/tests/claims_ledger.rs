@@ -32,7 +32,7 @@ fn every_file_of_the_folder_is_a_text_of_the_program() {
 }
 
 #[test]
-fn every_claim_is_there_once() {
+fn every_claim_exists_exactly_once() {
     let expected: Vec<String> =
         IDS.iter().flat_map(|(letter, last)| (1..=*last).map(move |number| format!("{letter}{number}"))).collect();
     let found: Vec<String> =
@@ -111,7 +111,7 @@ fn names_of_rows_are_unique_and_every_row_of_a_table_is_judged() {
     }
 }
 
-/// Whether a rule judges a figure by itself, not against that of another case.
+/// Whether a rule judges a figure alone, without the figure of another case.
 fn is_a_plain_figure(rule: &Rule) -> bool {
     match rule {
         Rule::Within { of, .. } | Rule::Range { of, .. } | Rule::AtLeast { of, .. } | Rule::AtMost { of, .. } => {
@@ -122,12 +122,12 @@ fn is_a_plain_figure(rule: &Rule) -> bool {
 }
 
 #[test]
-fn a_claim_that_rests_on_an_emulated_link_says_so_and_what_was_set_is_not_called_measured() {
+fn a_claim_tested_over_an_emulated_link_says_so_and_a_figure_that_was_set_decides_nothing() {
     let mut set = Vec::new();
     for (text, claim, row, test) in tests() {
         let place = format!("{} {}", claim.id, row.name);
         let command = &text.runs[&test.run].command;
-        assert!(!command.contains("--injected-fault"), "{place}: no path is stood in for by a sleep");
+        assert!(!command.contains("--injected-fault"), "{place}: a sleep must not replace a path");
         let is_over_a_link = command.contains("--link");
         let is_about_a_count = matches!(&test.rule, Rule::AtLeast { of, .. } if of.figure == FigureName::InFlight);
         if is_over_a_link && !is_about_a_count {
@@ -139,7 +139,7 @@ fn a_claim_that_rests_on_an_emulated_link_says_so_and_what_was_set_is_not_called
             set.push(place);
         }
     }
-    // Figures that set the link, the rate or the number in flight cannot be confirmed by them.
+    // A measurement over a link or at a rate that was set from a published figure cannot confirm the figure.
     let of_delays = ["A12 LAN", "A12 PLC", "A19 LAN", "D1 ", "D5 ", "E1 ICMP"];
     let of_rates = [
         "E6 deep queue",
@@ -155,7 +155,7 @@ fn a_claim_that_rests_on_an_emulated_link_says_so_and_what_was_set_is_not_called
 }
 
 #[test]
-fn what_only_restates_the_words_of_its_run_decides_nothing() {
+fn a_figure_that_only_restates_the_command_of_its_run_decides_nothing() {
     let mut restated = Vec::new();
     for (_, claim, row, test) in tests() {
         let is_set = match &test.rule {
@@ -184,9 +184,9 @@ fn the_two_claims_about_batching_are_tested_by_the_same_cases() {
         rest.collect()
     };
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-    assert_eq!(remedies("A17", false), set(&["one-write"]), "merging is into one send");
-    assert!(remedies("A8", false).contains("one-write"), "as A8 has it");
-    assert_eq!(remedies("A17", true), set(&["batch=10", "batch=50"]), "what leaves several sends is another setting");
+    assert_eq!(remedies("A17", false), set(&["one-write"]), "A17 is about merging writes into one send");
+    assert!(remedies("A8", false).contains("one-write"), "A8 is tested by the same case");
+    assert_eq!(remedies("A17", true), set(&["batch=10", "batch=50"]), "several sends are additional rows");
 }
 
 /// Every transport can run, on two CPUs.
@@ -208,14 +208,11 @@ pub(crate) fn capabilities() -> HostCapabilities {
 }
 
 fn planned(command: &str) -> Vec<Case> {
-    assert!(
-        !command.contains(['"', '\\']),
-        "{command}: single quotes keep a word whole, and nothing else is special"
-    );
+    assert!(!command.contains(['"', '\\']), "{command}: only single quotes may be used");
     planned_by(shell::words(command), &capabilities())
 }
 
-/// The cases that a command plans. Its words are flags of knobs, each followed by its value unless it is a switch.
+/// Returns the cases that a command plans. After the experiment, the words are knobs with values, or switches.
 pub(crate) fn planned_by(words: Vec<String>, capabilities: &HostCapabilities) -> Vec<Case> {
     let command = shell::command(&words);
     let mut words = words.into_iter();
@@ -273,7 +270,7 @@ fn every_test_names_a_run_of_its_text_and_exactly_one_case_of_it() {
             let cases = plans.get(&run).unwrap_or_else(|| panic!("{place}: there is no run `{}`", run.1));
             used.insert(run);
             let chosen: Vec<String> = cases.iter().filter(|case| selector.chooses(case)).map(Case::label).collect();
-            assert_eq!(chosen.len(), 1, "{place}: {selector:?} means {chosen:?}");
+            assert_eq!(chosen.len(), 1, "{place}: {selector:?} selects {chosen:?}");
         }
     }
     for (text, test) in between_hosts().iter().flat_map(|(text, claim)| claim.tests().map(move |test| (text, test))) {
@@ -295,7 +292,7 @@ fn claims_are_chosen_by_id_and_by_letter() {
     };
     assert_eq!(ids(&["b1", "A2"]), ["A2", "B1"]);
     assert_eq!(ids(&["D"]).len(), 6);
-    assert_eq!(ids(&["B", "B1"]).len(), 7, "each once");
+    assert_eq!(ids(&["B", "B1"]).len(), 7, "each claim once");
     assert_eq!(ids(&[]).len(), 69);
     let unknown = choose(&["A21".to_owned()]).expect_err("there is none");
     assert_eq!(unknown.to_string(), "unknown claim `A21` (hint: text A has A1 to A20)");

@@ -3,7 +3,7 @@
 use crate::support::{Arguments, PROGRAM, Place, Running, list, names_in, rounds, text};
 
 #[test]
-fn help_and_version_are_no_errors() {
+fn help_and_version_are_not_errors() {
     let place = Place::new();
     for arguments in ["--help", "-h", "round-trip --help", "compare --help", "help list"] {
         let ran = place.hairpin(arguments).with_code(0);
@@ -107,7 +107,7 @@ fn impossible_combinations_are_refused_with_the_reason() {
     assert!(ran.stderr.contains("it joins two threads of one process only (hint: use --ends threads)"), "{ran:#?}");
 
     let ran = place.hairpin("round-trip --transport icmp --placement cross-cpu");
-    // If ping sockets are not allowed, there is an earlier reason.
+    // If ping sockets are not allowed, that is the reason.
     assert!(ran.refused().stderr.contains("cannot run icmp"));
 }
 
@@ -146,7 +146,7 @@ fn without_a_terminal_nothing_is_coloured() {
         let (force, no) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
         assert_eq!(escapes(&shown(arguments, &[force, no])), 0, "{arguments:?}");
     }
-    // With colour forced there are escapes, so the checks above can fail.
+    // With forced colour, the output has escapes, so the checks above would find them.
     assert!(escapes(&shown("report run", &[("CLICOLOR_FORCE", "1")])) > 0);
     assert!(escapes(&shown("round-trip --placement same-cpu --transport tpc", &[("CLICOLOR_FORCE", "1")])) > 0);
 }
@@ -159,7 +159,7 @@ fn a_report_fits_its_columns() {
         let mut command = place.command(PROGRAM);
         command.args(["report", "run"]).envs(columns.map(|columns| ("COLUMNS", columns)));
         let shown = Running::start(&mut command).end().with_code(0).stdout;
-        // A command to copy may be wider: a line break could change it.
+        // A printed command may be wider, because a line break could change its meaning.
         let too_wide = |line: &&str| line.chars().count() > widest && !line.contains("hairpin ");
         assert_eq!(shown.lines().find(too_wide), None, "{columns:?}");
         assert!(shown.contains("unix-stream") && shown.contains("p50"), "{shown}");
@@ -184,7 +184,7 @@ fn standard_output_holds_the_answer_and_standard_error_the_rest() {
 #[test]
 fn csv_has_a_row_for_each_case_or_for_each_sample_kept() {
     let place = Place::new();
-    // In an open loop, where a message may be sent late.
+    // Measures an open loop, in which a message may be sent late.
     let run = place.json((QUICK, "--rate 20k --out run"));
     let cases = list(&run["cases"]);
     let (names, rows) = table(&place.hairpin("report run --csv").with_code(0).stdout);
@@ -233,7 +233,7 @@ fn a_run_keeps_as_many_samples_as_asked_and_counts_all() {
     assert_eq!(rows.len(), 2 * 2 * 20, "two cases, two rounds");
     let run = place.json((QUICK, "--keep-samples 0 --out none"));
     for case in list(&run["cases"]) {
-        assert_eq!(case["flows"][0]["samples"], 100, "the histograms hold what the samples do not");
+        assert_eq!(case["flows"][0]["samples"], 100, "the histograms count messages without samples too");
     }
     let files = rounds(&place.path("none"));
     assert!(files.iter().all(|round| round["outcome"]["flows"][0]["samples_kept"] == 0), "{files:?}");

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::support::{Arguments, Place, Ran, copy, copy_as_another_run, edit_json, list, rounds};
 
-/// A place with a run in `base` whose figures are smoothed, so that they do not depend on this machine, and a copy in
-/// `slower` in which everything takes 1.5 times as long.
+/// Measures a run in `base` and copies it to `slower`. Replaces their figures by figures that do not depend on this
+/// machine; in `slower` everything takes 1.5 times as long.
 fn two_runs() -> Place {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport pipe,tcp --rounds 6 --count 200 --out base";
@@ -72,9 +72,9 @@ fn no_difference_is_found_between_alike_runs() {
 }
 
 #[test]
-fn a_regression_past_its_budget_is_exit_code_1() {
+fn a_regression_beyond_its_budget_exits_with_1() {
     let place = two_runs();
-    // Without a budget it is news.
+    // Without a budget, a regression is only reported.
     compare(&place, "base slower").with_code(0).shown("6 figures compared: 6 slower, 0 faster");
     let shown = compare(&place, "base slower --budget p50=+5%").with_code(1).shown("+50 %");
     assert_eq!(shown.stderr, "");
@@ -83,7 +83,7 @@ fn a_regression_past_its_budget_is_exit_code_1() {
         ("p50=+60%,p90=+5%", 1),
         ("rate=-5%", 1),
         ("rate=-60%", 0),
-        ("p999=+5%", 0), // 1 200 samples have none: a missing figure breaks no budget.
+        ("p999=+5%", 0), // 1 200 samples have no p999: a missing figure breaks no budget.
     ] {
         compare(&place, ["base", "slower", "--budget", budget]).with_code(code);
     }
@@ -93,7 +93,7 @@ fn a_regression_past_its_budget_is_exit_code_1() {
 }
 
 #[test]
-fn a_run_that_was_disturbed_is_named_as_a_comparison_cannot_mend_it() {
+fn a_disturbed_run_is_named_in_a_comparison() {
     let place = two_runs();
     for (name, findings) in [("base", &[][..]), ("slower", &["noisy-machine", "drift"])] {
         edit_json(&place.path(name).join("run.json"), |run| {
@@ -112,11 +112,11 @@ fn a_run_that_was_disturbed_is_named_as_a_comparison_cannot_mend_it() {
     let told: Vec<_> = list(&printed["cautions"]).iter().map(|one| (&one["run"], &one["code"])).collect();
     assert_eq!(told, [(&"slower".into(), &"noisy-machine".into())]);
     copy_as_another_run(&place.path("base"), &place.path("again"));
-    assert!(!compare(&place, "base again").with_code(0).stdout.contains("Caution"), "nothing is made up");
+    assert!(!compare(&place, "base again").with_code(0).stdout.contains("Caution"), "no caution");
 }
 
 #[test]
-fn invalid_cases_are_said_first_and_their_run_is_named() {
+fn invalid_cases_and_their_run_are_named_first() {
     let place = two_runs();
     edit_json(&place.path("base").join("run.json"), |run| {
         let case = &mut run["cases"][0];
@@ -141,7 +141,7 @@ fn invalid_cases_are_said_first_and_their_run_is_named() {
 }
 
 #[test]
-fn runs_over_different_links_are_compared_and_the_links_named() {
+fn runs_over_different_links_are_compared_and_the_links_are_named() {
     let place = two_runs();
     edit_json(&place.path("slower").join("run.json"), |run| {
         for case in run["cases"].as_array_mut().expect("cases") {
@@ -155,7 +155,7 @@ fn runs_over_different_links_are_compared_and_the_links_named() {
 }
 
 #[test]
-fn runs_that_differ_in_one_choice_are_compared_and_it_is_named_first() {
+fn runs_that_differ_in_one_choice_are_compared_and_the_choice_is_named_first() {
     let place = Place::new();
     for (out, more) in [
         ("on", "--transport tcp --option nodelay=on"),
@@ -199,7 +199,7 @@ fn a_comparison_is_printed_as_json_too() {
     for row in list(&printed["rows"]) {
         let [from, to, ratio] =
             ["baseline", "candidate", "ratio"].map(|of| row[of]["value"].as_f64().expect("a figure"));
-        assert!((ratio - to / from).abs() < 1e-9, "the change is that between the columns: {row}");
+        assert!((ratio - to / from).abs() < 1e-9, "the ratio is that of the columns: {row}");
     }
     for row in of("p50") {
         assert_eq!(row["verdict"], "slower", "{row}");
@@ -238,7 +238,7 @@ fn unlike_runs_are_compared_only_on_request() {
     }
     assert!(ran.stderr.contains("(hint: --allow-unlike compares them anyway)"), "{ran:#?}");
     let ran = compare(&place, "base elsewhere --allow-unlike").with_code(0);
-    assert!(ran.stdout.contains("Linux 2.6.32"), "it is still said: {ran:#?}");
+    assert!(ran.stdout.contains("Linux 2.6.32"), "the difference is still reported: {ran:#?}");
 
     let other = "round-trip --placement same-cpu --transport pipe --rounds 6 --count 100 --out shorter";
     place.hairpin(other).with_code(0);

@@ -1,5 +1,5 @@
-//! A one-way experiment that only tests have. With its own file and this line in place of the list, the loop plans,
-//! runs, saves and answers it, and the program, which does not know it, reports it.
+//! A one-way experiment that exists only in tests. It needs only its own file and a line in a list: the library then
+//! plans, runs, saves and answers the experiment, and the program reports it without knowing it.
 
 #[path = "../../hairpin-experiments/tests/common/one_way.rs"]
 mod one_way;

@@ -1,4 +1,4 @@
-//! Faults from outside: the round fails with its cause, the others continue and are reported, the exit code says so.
+//! Faults from outside: the affected round fails with its cause, the others are reported, and the exit code shows it.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn an_occupied_port_fails_its_rounds_only() {
     assert_eq!(causes(case(&run, "tcp")).len(), 2);
     for failed in causes(case(&run, "tcp")) {
         assert!(failed.contains(&cause), "{failed}");
-        assert!(!failed.contains("ended"), "that it ended then is no news: {failed}");
+        assert!(!failed.contains("ended"), "only the first cause is reported: {failed}");
     }
     let failed = rounds(&place.path("run")).into_iter().filter(|round| round["outcome"]["kind"] == "failed");
     for round in failed {
@@ -45,11 +45,11 @@ fn an_occupied_port_fails_its_rounds_only() {
     assert!(shown.contains("2 rounds failed") && shown.contains("Address already in use"), "{shown}");
 }
 
-/// A plan that would start at once.
+/// A valid plan. The name of the run folder follows.
 const ANY: &str = "round-trip --placement same-cpu --transport pipe --rounds 1 --count 20 --out";
 
 #[test]
-fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
+fn an_unusable_run_folder_is_refused_before_anything_is_measured() {
     let place = Place::new();
     std::fs::write(place.path("file"), "mine").expect("the folder can be written to");
     place.hairpin((ANY, "file")).refused().told("file/samples: Not a directory").told("(hint: choose another --out)");
@@ -59,10 +59,10 @@ fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
     let saved = |name: &str| std::fs::read(place.path("run").join(name)).expect("it was saved");
     let before = [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")];
     place.hairpin((ANY, "run")).refused().told("run already holds a run (hint: choose another --out; ");
-    assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "never overwritten");
+    assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "not overwritten");
 }
 
-/// Runs `script` in its own mount namespace with a disk of this size mounted on `disk`, and the program as `$0`. The
+/// Runs `script` in its own mount namespace, with a disk of this size mounted on `disk` and the program as `$0`. The
 /// error says why the system refuses such namespaces.
 fn with_disk(place: &Place, options: &str, script: &str) -> Result<Ran, String> {
     in_namespaces(place, "-rm", &format!("{} && {script}", disk(place, options)))
@@ -93,7 +93,7 @@ fn a_full_disk_loses_no_measured_data() {
 
 fn a_full_disk(ends: &str) -> Result<(), String> {
     let place = Place::new();
-    // ServerInfo 100 kB per round: the disk fills up halfway.
+    // A round takes about 100 kB, so the disk fills up halfway through the run.
     let plan = format!(
         "round-trip --placement same-cpu --ends {ends} --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run"
     );
@@ -104,12 +104,12 @@ fn a_full_disk(ends: &str) -> Result<(), String> {
     let run = ran.json();
     assert_eq!(run["state"], "complete");
     for transport in ["pipe", "unix-stream"] {
-        assert_eq!(case(&run, transport)["flows"][0]["samples"], 40_000, "{transport}: all is reported");
+        assert_eq!(case(&run, transport)["flows"][0]["samples"], 40_000, "{transport}: all samples count");
     }
     assert!(ran.stderr.contains("was measured but not saved: cannot write disk/run/samples/"), "{ran:#?}");
     assert!(ran.stderr.contains("No space left on device (os error 28) (hint: free some space"), "{ran:#?}");
-    assert!(ran.stderr.matches("was measured but not saved").count() <= 3, "the first ones: {ran:#?}");
-    // If the summary did not fit either, that is listed too.
+    assert!(ran.stderr.matches("was measured but not saved").count() <= 3, "the first errors: {ran:#?}");
+    // If the summary did not fit either, `unsaved` lists the summary too.
     let is_a_round = |one: &&Value| text(&one["cause"]).contains("was measured but not saved");
     let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
     assert!((1..20).contains(&unsaved), "some rounds were saved and some were not: {unsaved}");
@@ -145,7 +145,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
     let plan = "small-writes --placement same-cpu --transport tcp --remedy default --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
     or_skip!(works(&["unshare", "-rmn", "ip", "link", "set", "dev", "lo", "up"]));
     let place = Place::new();
-    // Room for the timed rounds, and for none or a part of the evidence.
+    // The disk has room for the timed rounds, and for none or some of the evidence.
     for size in ["100k", "200k"] {
         let disk = disk(&place, &format!("size={size}"));
         let script = format!(
@@ -156,7 +156,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         let tcp = case(&run, "tcp");
         let facts = [&tcp["rounds"], &tcp["flows"][0]["samples"], &tcp["valid"]];
         assert_eq!(facts, [&json!(2), &json!(8), &json!(true)], "{tcp}");
-        // Which file fails first depends on the size of the captures; if no evidence fits, it is evidence.
+        // If no evidence fits, evidence fails first. Else the first failing file depends on the size of the captures.
         let missing: Vec<&str> = list(&run["unsaved"]).iter().map(|one| text(&one["cause"])).collect();
         let is_told = |what: &str| missing.iter().any(|cause| cause.contains(what));
         assert!(
@@ -226,13 +226,13 @@ fn a_killed_client_fails_its_round_only() {
 fn a_stopped_server_times_out() {
     for transport in ["tcp", "unix-datagram", "pipe", "shm"] {
         let place = Place::new();
-        // The rounds are too long to wait for: they end by their time-out or not at all.
+        // The rounds last an hour, so only their time-out can end them in this test.
         let plan = format!("round-trip --placement same-cpu --transport {transport} --rounds 2 --duration 3600s");
         let mut running = place.start((plan, "--timeout 300ms --json"));
         let first = running.busy_server();
         signal("STOP", first);
         let second = running.busy_server_after(first);
-        assert!(!Path::new(&format!("/proc/{first}")).exists(), "{transport}: it was ended before the next round");
+        assert!(!Path::new(&format!("/proc/{first}")).exists(), "{transport}: it ended before the next round");
         signal("STOP", second);
         let ran = running.end().with_code(3);
         let run = ran.json();
@@ -247,7 +247,7 @@ fn a_stopped_server_times_out() {
 #[test]
 fn a_limit_on_file_sizes_loses_no_measured_data() {
     let place = Place::new();
-    // 30 KiB: each round adds about 2 kB to one file, and the page is larger.
+    // The limit is 30 KiB: each round adds about 2 kB to one file, and the page is larger.
     let plan =
         "round-trip --placement same-cpu --transport pipe,unix-stream --rounds 10 --count 200 --json --out run";
     let script = format!("ulimit -f 60; exec \"$0\" {plan}");
@@ -255,7 +255,7 @@ fn a_limit_on_file_sizes_loses_no_measured_data() {
     let run = ran.json();
     assert_eq!(run["state"], "complete");
     for transport in ["pipe", "unix-stream"] {
-        assert_eq!(case(&run, transport)["flows"][0]["samples"], 2000, "{transport}: all is reported");
+        assert_eq!(case(&run, transport)["flows"][0]["samples"], 2000, "{transport}: all samples count");
     }
     let told = "File too large (os error 27) (hint: raise the limit on the size of files (ulimit -f), ";
     assert!(ran.stderr.contains("not saved: cannot write run/rounds.jsonl: "), "{ran:#?}");
@@ -265,7 +265,7 @@ fn a_limit_on_file_sizes_loses_no_measured_data() {
     let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
     let saved = rounds(&place.path("run")).len();
     assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
-    // The summary was not saved either: a later report must say why, and not that the run was killed.
+    // The summary was not saved either. A later report must say why, and must not say that the run was killed.
     let later = on_one_line(&place.hairpin("report run").stdout);
     assert!(later.starts_with("PARTIAL RUN: not all was saved: round "), "{later}");
     assert!(!later.contains("still running or was killed"), "{later}");
@@ -293,7 +293,7 @@ fn an_alarm_signal_from_outside_fails_no_round() {
 }
 
 #[test]
-fn a_case_whose_rounds_fail_is_given_up_and_the_others_continue() {
+fn a_case_whose_rounds_fail_is_abandoned_and_other_cases_continue() {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport tcp,pipe --rounds 8 --count 10 --all --out run";
     let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}"))).with_code(3);
@@ -306,9 +306,9 @@ fn a_case_whose_rounds_fail_is_given_up_and_the_others_continue() {
     assert_eq!((&run["state"], &run["plan"]["rounds_ordered"]), (&json!("complete"), &json!(11)));
     let told =
         "tcp block same-cpu: abandoned after 3 consecutive failed rounds: client: cannot connect to 127.0.0.1:";
-    assert_eq!(ran.stderr.matches(told).count(), 1, "at once, and once: {ran:#?}");
+    assert_eq!(ran.stderr.matches(told).count(), 1, "reported once, when the case is abandoned: {ran:#?}");
     let brief = place.hairpin("report run").with_code(0).stdout;
-    assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "it is reported as failed: {brief}");
+    assert!(brief.contains("3 rounds failed") && !brief.contains("Skipped"), "reported as failed: {brief}");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn a_loopback_that_is_down_is_reported_with_a_hint() {
     let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}")));
     let shown = on_one_line(&ran.with_code(3).stdout);
     let hinted = "Network is unreachable (os error 101) (hint: is the interface up (`ip link`)?)";
-    // Without ports the cause is different.
+    // ICMP has no ports, so its cause differs from the cause of TCP and UDP.
     assert_eq!(shown.matches(hinted).count(), 2, "each cause once: {shown}");
     for told in
         ["icmp block same-cpu: 3 rounds failed: the first, round ", " and 1 other case: 6 rounds failed: the first"]
@@ -328,7 +328,7 @@ fn a_loopback_that_is_down_is_reported_with_a_hint() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_pipe_that_its_reader_closes_early_is_not_an_error() {
     let place = Place::new();
     place.hairpin((ANY, "run")).with_code(0);
     for arguments in ["list --json", "report run", "report run --json", "report run --csv=samples", "completions zsh"]

@@ -11,7 +11,7 @@ use crate::support::{Place, list, rounds, text};
 fn every_transport_keeps_the_contract() {
     let place = Place::new();
     let run = place.json("round-trip --placement same-cpu --transport all --rounds 2 --count 200 --out run");
-    assert_eq!(place.processes(), [0; 0], "what it started ended before it did");
+    assert_eq!(place.processes(), [0; 0], "its child processes have ended before it");
     assert_kept(&run);
     let names = |can_run: bool| -> Vec<&str> {
         let those = hairpin_transports::ALL.iter().filter(|transport| transport.can_run().is_ok() == can_run);
@@ -19,7 +19,7 @@ fn every_transport_keeps_the_contract() {
     };
     let transports: Vec<&str> =
         list(&run["cases"]).iter().map(|case| text(&case["case"]["flows"][0]["transport"])).collect();
-    assert_eq!(transports, names(true), "in this order");
+    assert_eq!(transports, names(true), "in the order of the list");
     let skipped: Vec<&str> = list(&run["skipped"]).iter().map(|one| text(&one["transport"])).collect();
     assert_eq!(skipped, names(false));
     for case in list(&run["cases"]) {
@@ -53,7 +53,7 @@ fn the_quick_survey_keeps_the_contract_and_proves_its_calibration() {
 }
 
 #[test]
-fn a_percentile_is_shown_where_its_samples_suffice() {
+fn a_percentile_is_shown_only_with_enough_samples() {
     let place = Place::new();
     for (count, p99, p999) in
         [("499", false, false), ("500", true, false), ("4999", true, false), ("5000", true, true)]
@@ -79,7 +79,7 @@ fn an_open_loop_reports_service_time_and_lateness_too() {
                 assert!(case["flows"][0][quantity][figure]["value"].is_number(), "{quantity} {figure}: {case}");
             }
         }
-        // From due to received is never shorter than from sent to received.
+        // The latency counts from due, the service time from sent, so the latency is never shorter.
         let p50 = |quantity: &str| case["flows"][0][quantity]["p50"]["value"].as_f64().expect("a figure");
         assert!(p50("latency_ns") >= p50("service_ns"), "{case}");
     }
@@ -88,8 +88,8 @@ fn an_open_loop_reports_service_time_and_lateness_too() {
 #[test]
 fn an_unreachable_rate_is_reported_and_is_not_a_failure() {
     let place = Place::new();
-    // Ten million messages per second: both directions of every transport fill up, and neither end may wait for the
-    // other forever.
+    // At ten million messages per second, the buffers in both directions of every transport fill up. Neither end may
+    // then wait for the other end forever.
     let transports = "pipe,fifo,unix-stream,unix-seqpacket,unix-datagram,tcp,udp";
     let plan = format!("round-trip --placement same-cpu --transport {transports} --rate 10M --rounds 1 --count 3000");
     let run = place.json(plan);
@@ -98,7 +98,7 @@ fn an_unreachable_rate_is_reported_and_is_not_a_failure() {
         // If the warm-up lost messages, the ledger includes them.
         let lossy = case["case"]["flows"][0]["transport"] == "udp" && case["ledger"]["sent"].as_u64() >= Some(3000);
         assert!(lossy || (case["flows"][0]["samples"] == 3000 && case["ledger"]["sent"] == 3000), "{case}");
-        assert_eq!(case["valid"], false, "its figures are not those of the rate asked for: {case}");
+        assert_eq!(case["valid"], false, "the requested rate was not reached: {case}");
     }
     assert_eq!(list(&run["findings"])[0]["code"], "rate-not-reached", "{}", run["findings"]);
 }
@@ -161,7 +161,7 @@ fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
         assert!(text(cause).contains("option sndbuf=1 was not granted: the kernel says "), "{cause}");
     }
     for other in [0, 2] {
-        assert_eq!(list(&run["cases"])[other]["flows"][0]["samples"], 100, "the others continue");
+        assert_eq!(list(&run["cases"])[other]["flows"][0]["samples"], 100, "other cases continue");
     }
 
     let run = place.hairpin((asked, "--allow-unmet-options")).with_code(0).json();

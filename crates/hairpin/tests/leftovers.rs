@@ -16,11 +16,11 @@ fn leftovers_are_found() {
     let id = ran.stdout.trim().parse().expect("a process");
     assert_eq!(place.processes(), [id]);
     signal("KILL", id);
-    until("it has gone", || place.processes().is_empty());
+    until("the process has ended", || place.processes().is_empty());
     found.iter().for_each(|path| std::fs::remove_file(path).expect("it is there"));
 }
 
-/// Kills the program in a later round than the first, and checks what is left.
+/// Kills the program after its first round, and checks what is left.
 fn killed(transport: &str) {
     let place = Place::new();
     let plan = format!(
@@ -46,16 +46,16 @@ fn killed(transport: &str) {
     let shown = place.hairpin("analyse copy").with_code(0).stdout;
     assert!(shown.starts_with("PARTIAL RUN: "), "{shown}");
     let analysed = place.json("report copy");
-    assert_eq!(analysed["cases"], run["cases"], "{transport}: reported or analysed, the figures are the same");
+    assert_eq!(analysed["cases"], run["cases"], "{transport}: `report` and `analyse` give the same figures");
 }
 
 #[test]
 fn a_killed_survey_leaves_nothing() {
-    // Before its first round is over, and with different transports in flight.
+    // Kills the survey before its first round ends, and later in rounds of different transports.
     for saved in [0, 20, 60] {
         let place = Place::new();
         let running = place.start("--out run");
-        until("it measures", || saved_rounds(&place.path("run")) >= saved && place.processes().len() > 1);
+        until("the survey measures", || saved_rounds(&place.path("run")) >= saved && place.processes().len() > 1);
         signal("KILL", running.id());
         assert_eq!(running.end().code, None);
         place.assert_nothing_left();
@@ -89,8 +89,8 @@ fn a_killed_run_over_the_network_leaves_nothing() {
 }
 
 #[test]
-fn a_stopped_server_goes_with_its_client() {
-    // It cannot notice that its wire and its standard input are closed: the kernel must end it.
+fn a_stopped_server_ends_with_its_client() {
+    // A stopped server cannot notice that its connections are closed, so the kernel must end it.
     let place = Place::new();
     let mut running = place.start("round-trip --placement same-cpu --transport tcp --duration 3600s --timeout 600s");
     signal("STOP", running.busy_server());
@@ -100,7 +100,7 @@ fn a_stopped_server_goes_with_its_client() {
 
 #[test]
 fn a_kill_between_two_rounds_leaves_nothing() {
-    // Rounds of one message: most of the time goes to starting and ending servers.
+    // Rounds of one message spend most of their time on starting and ending servers.
     for after in [5, 6, 7, 9, 12, 17, 25, 38] {
         let place = Place::new();
         let plan = "round-trip --placement same-cpu --transport fifo,unix-stream,shm --rounds 3000 --count 1";

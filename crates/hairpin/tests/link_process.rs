@@ -1,6 +1,6 @@
 //! A link's process: what it creates, and that it leaves nothing behind however it ends.
 //!
-//! The link is started as the engine starts it. The threads of this test enter its namespaces and return.
+//! The tests start a link as the engine does. Their threads enter the link's namespaces and return.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -35,15 +35,15 @@ pub(crate) fn order(profile: &str) -> LinkOrder {
     }
 }
 
-/// A link of that profile. The error says why none can be created here.
+/// Starts a link of that profile. The error says why no link can be created here.
 fn start(profile: &str) -> Result<RunningLink, String> {
     start_as(&order(profile))
 }
 
-/// The ordered link. The error says why none can be created here.
+/// Starts the ordered link. The error says why no link can be created here.
 fn start_as(order: &LinkOrder) -> Result<RunningLink, String> {
     namespace::may_prepare().map_err(|why| why.to_string())?;
-    // The tests run in threads: only root gets here, and needs no user namespace.
+    // The tests run in threads, so only root, who needs no user namespace, gets here.
     assert_eq!(namespace::prepare(), Ok(NetworkNamespace::Original));
     Ok(RunningLink::start(Path::new(PROGRAM), order).expect("the link starts"))
 }
@@ -69,20 +69,20 @@ fn inhabitants(namespace: (u64, u64)) -> Vec<u32> {
     ids.filter(|id| namespace_of(format!("/proc/{id}/ns/net")) == Some(namespace)).collect()
 }
 
-/// How many of this process's descriptors hold one of these namespaces open.
+/// Number of descriptors of this process that hold one of these namespaces open.
 fn held(namespaces: [(u64, u64); 2]) -> usize {
     let files =
         names_in(Path::new("/proc/self/fd")).into_iter().map(|name| PathBuf::from("/proc/self/fd").join(name));
     files.filter_map(namespace_of).filter(|file| namespaces.contains(file)).count()
 }
 
-/// Identifies the namespaces of both ends, reliably while they are held open.
+/// Identifies the namespaces of both ends. The numbers are unique only while the namespaces are held open.
 fn both(link: &RunningLink) -> [(u64, u64); 2] {
     let ends = link.namespaces();
     [&ends.near, &ends.far].map(|path| namespace_of(path).expect("the link lives"))
 }
 
-/// Starts a process in that namespace that never ends by itself; killed with the test.
+/// Starts a process in that namespace. The process runs until it is killed, at the latest with the test.
 fn sleeper(namespace: &Path, script: &str) -> OwnChild {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdin(Stdio::null());
@@ -126,10 +126,10 @@ fn packets_go_both_ways_and_the_ledger_closes() {
         far.send(b"down").expect("it can be sent");
         assert_eq!(receive(&near), b"down");
     }
-    assert_eq!(here(), home, "every visit ends where it began");
+    assert_eq!(here(), home, "the thread has returned to its own namespace");
     let record = link.finish().expect("the link ends in order").record;
     assert_eq!(record.seed, 7);
-    // Nothing else: no address was resolved or announced.
+    // There were no other packets: no address was resolved or announced.
     for direction in [&record.up, &record.down] {
         assert_eq!((direction.packets.entered, direction.packets.out), (2, 2), "{record:?}");
         assert_eq!(direction.packets.unexplained(), 0);
@@ -150,10 +150,10 @@ pub(crate) fn cpus_of(id: u32) -> Vec<usize> {
 }
 
 #[test]
-fn a_relay_runs_on_the_cpu_of_its_order_and_says_so() {
+fn a_relay_runs_on_the_cpu_of_its_order_and_reports_it() {
     let free = order("delay=1ms");
     let allowed = free.allowed_cpus.clone();
-    // The process that starts the link may be pinned, and the link not.
+    // Pins this process, because a link must not inherit the CPU of the process that starts it.
     place(allowed.first().copied(), &allowed).expect("it is allowed");
     for cpu in allowed.iter().copied().map(Some).chain([None]) {
         let ordered = LinkOrder { cpu, ..free.clone() };
@@ -195,7 +195,7 @@ fn a_stream_arrives_complete_in_packets_of_the_mtu() {
     drop(stream);
     assert!(reader.join().expect("the reader ends") == sent, "every byte in its place");
     let record = link.finish().expect("the link ends in order").record;
-    // A packet of 1000 bytes carries at most 960; a larger one is dropped by the link's first stage.
+    // A packet of 1000 bytes carries at most 960 bytes. The link's first stage drops larger packets.
     assert!(record.up.packets.entered >= u64::try_from(BYTES / 960).expect("small"), "{record:?}");
     assert!(record.packets.dropped.is_empty(), "{record:?}");
     assert_eq!(record.packets.unexplained(), 0);
@@ -223,15 +223,15 @@ fn both_ends_have_their_address_and_mtu_and_know_each_other() {
         let shown = ip(&["-o", "link"]).expect("it was there");
         let eth0 = shown.lines().find(|line| line.contains(" eth0@")).expect("it is there");
         assert!(eth0.contains(" mtu 1400 ") && eth0.contains("NOARP") && eth0.contains("LOWER_UP"), "{shown}");
-        assert!(eth0.contains(" link/ether 02:00:00:00:00:10 "), "both have one hardware address: {shown}");
+        assert!(eth0.contains(" link/ether 02:00:00:00:00:10 "), "both ends have the same hardware address: {shown}");
     }
     drop(link);
 }
 
-/// Waits until nothing is left of namespaces that have ended. The kernel gives their numbers to new ones, which another
+/// Waits until nothing is left of ended namespaces. The kernel reuses their numbers for new namespaces, which another
 /// test may hold for a while.
 fn until_gone(ends: [(u64, u64); 2]) {
-    until("nothing holds or inhabits its namespaces", || {
+    until("no process holds or is in the link's namespaces", || {
         held(ends) == 0 && ends.iter().all(|end| inhabitants(*end).is_empty())
     });
 }
@@ -243,7 +243,7 @@ fn twenty_starts_leave_no_process_namespace_or_file() {
         let (id, ends) = (link.id(), both(&link));
         assert_eq!(held(ends), 2, "the handle holds both while the link lives");
         link.finish().expect("the link ends in order");
-        assert!(!Path::new(&format!("/proc/{id}")).exists(), "{round}: the process was waited for");
+        assert!(!Path::new(&format!("/proc/{id}")).exists(), "{round}: the process was reaped");
         until_gone(ends);
     }
 }
@@ -253,7 +253,7 @@ fn processes_at_an_end_are_ended_with_the_link() {
     let link = or_skip!(start("delay=1ms"));
     let ends = both(&link);
     let mut plain = sleeper(&link.namespaces().near, SLEEP);
-    // One that starts the next when it is killed, and one whose parent has ended.
+    // A shell that starts another child when its child is killed, and a process whose parent has ended.
     let mut again = sleeper(&link.namespaces().far, "while :; do sleep 1000; done");
     let mut left = sleeper(&link.namespaces().far, "setsid sleep 1000 & exit 0");
     until("all of them run", || {
@@ -265,7 +265,7 @@ fn processes_at_an_end_are_ended_with_the_link() {
 }
 
 #[test]
-fn a_link_that_is_dropped_is_undone() {
+fn a_dropped_link_is_removed() {
     let link = or_skip!(start("delay=1ms"));
     let (id, ends) = (link.id(), both(&link));
     let mut process = sleeper(&link.namespaces().near, SLEEP);
@@ -276,7 +276,7 @@ fn a_link_that_is_dropped_is_undone() {
 }
 
 #[test]
-fn a_link_that_is_killed_says_so_and_is_undone() {
+fn a_killed_link_is_reported_and_removed() {
     let link = or_skip!(start("delay=1ms"));
     let ends = both(&link);
     let mut process = sleeper(&link.namespaces().far, SLEEP);
@@ -288,7 +288,7 @@ fn a_link_that_is_killed_says_so_and_is_undone() {
 }
 
 #[test]
-fn a_process_that_is_itself_at_an_end_is_spared() {
+fn a_process_that_itself_enters_an_end_is_not_killed() {
     let link = or_skip!(start("delay=1ms"));
     let namespaces = link.namespaces().clone();
     let visit = namespace::visit(&namespaces.near).expect("it can be entered");
@@ -302,7 +302,7 @@ fn a_process_that_is_itself_at_an_end_is_spared() {
 }
 
 #[test]
-fn a_link_that_cannot_be_is_a_failure_that_names_the_cause() {
+fn a_link_that_cannot_be_created_fails_with_the_cause() {
     or_skip!(namespace::may_prepare());
     let why = |order: &LinkOrder| RunningLink::start(Path::new(PROGRAM), order).err().expect("it is refused");
     assert!(why(&order("delay=1")).cause.starts_with("cannot read the profile `delay=1`: "));
@@ -313,7 +313,7 @@ fn a_link_that_cannot_be_is_a_failure_that_names_the_cause() {
 }
 
 #[test]
-fn a_small_mtu_has_ipv4_alone() {
+fn a_link_with_a_small_mtu_has_only_ipv4() {
     let link = or_skip!(start("mtu=600B"));
     let (near, far) = sockets(&link, NEAR_V4.into(), FAR.v4.into());
     near.send(b"up").expect("it can be sent");

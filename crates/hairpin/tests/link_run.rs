@@ -48,7 +48,7 @@ fn the_exit_code_is_the_commands_own() {
 }
 
 #[test]
-fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_printed_for_them() {
+fn both_commands_get_the_addresses_in_their_environment_and_own_standard_output() {
     or_skip!(can_link());
     let place = Place::new();
     let show = "echo $HAIRPIN_NEAR $HAIRPIN_FAR $HAIRPIN_NEAR_IPV6 $HAIRPIN_FAR_IPV6 $HAIRPIN_LINK";
@@ -57,7 +57,7 @@ fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_pri
     let far = format!("{show} from afar; exec sleep 60");
     let ran = run(&place, (flags, ["--far", &far]), &format!("{show}; cat; cat /proc/net/fib_trie >fib"));
     let ran = ran.with_code(0);
-    assert_eq!(ran.stdout, environment, "and its standard input is passed on: {ran:#?}");
+    assert_eq!(ran.stdout, environment, "the command gets the standard input: {ran:#?}");
     for told in [
         &environment.replace('\n', " from afar\n"),
         "link  loss=1% delay=5.5ms±4.5ms\n      seed 11\n",
@@ -68,7 +68,7 @@ fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_pri
     ] {
         assert!(ran.stderr.contains(told), "{told}: {ran:#?}");
     }
-    assert!(!ran.stderr.contains("\nlate  "), "no packet was let go: {ran:#?}");
+    assert!(!ran.stderr.contains("\nlate  "), "no packet was released: {ran:#?}");
     let fib = std::fs::read_to_string(place.path("fib")).expect("the near end has addresses");
     assert!(fib.contains("10.77.0.1") && !fib.contains("10.77.0.2\n"), "it is the near end: {fib}");
 
@@ -105,7 +105,7 @@ fn the_far_echo_answers_over_tcp_and_udp_and_the_log_has_every_packet() {
     let record = &told["link"];
     assert_eq!(record["seed"], 5);
     assert_closes(record);
-    // Two connections of a request, an answer and their ends, and a datagram each way.
+    // Two connections, each with a request, an answer and a close, and a datagram in each direction.
     assert!(count(&record["up"]["packets"], "in") > 10 && count(&record["down"]["packets"], "in") > 8, "{record}");
     let lines = log(&place.path("packets"));
     assert_log_is_the_record(&lines, record);
@@ -139,7 +139,7 @@ fn a_log_may_go_to_the_commands_own_streams() {
     let shared = std::fs::read_to_string(place.path("shared")).expect("it is there");
     let (packets, others): (Vec<&str>, Vec<&str>) = shared.lines().partition(|line| line.split(' ').count() == 8);
     assert!(packets.iter().all(|line| line.starts_with("up ") || line.starts_with("down ")), "{shared}");
-    assert!(packets.len() >= 10, "two connections of a request, an answer and their ends: {shared}");
+    assert!(packets.len() >= 10, "two connections, each with a request, an answer and a close: {shared}");
     let mut said = others.clone();
     said.retain(|line| *line != header);
     assert_eq!((said, others.len()), (vec!["FIRST", "said one", "said two", "LAST"], 5), "{shared}");
@@ -166,7 +166,7 @@ fn a_log_into_a_pipe_without_a_reader_is_refused_at_once() {
 }
 
 #[test]
-fn packets_are_treated_as_the_profile_says() {
+fn packets_are_dropped_and_delayed_as_the_profile_says() {
     or_skip!(can_link());
     let place = Place::new();
     // Of twenty datagrams the profile drops the fifth and the last but one, so eighteen are answered.
@@ -188,18 +188,18 @@ fn packets_are_treated_as_the_profile_says() {
     let left = lines.iter().filter(|line| line[7] == "left");
     let time = |line: &[String], column: usize| line[column].parse::<u64>().expect("a time");
     let delays: Vec<u64> = left.map(|line| time(line, 5) - time(line, 4)).collect();
-    // A stamp may precede the time when the link took the packet; it is then due that much later, never earlier.
+    // The link may receive a packet later than its time stamp. Such a packet is due that much later, never earlier.
     let exact = delays.iter().filter(|delay| **delay == 3_000_000).count();
     assert!(delays.iter().all(|delay| *delay >= 3_000_000), "due after the delay: {delays:?}");
-    assert!(2 * exact > delays.len(), "to the ns, but for the few that were moved: {delays:?}");
+    assert!(2 * exact > delays.len(), "most delays are exact to the ns: {delays:?}");
 }
 
 #[test]
-fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
+fn the_far_command_listens_before_the_near_command_starts_and_ends_with_it() {
     or_skip!(can_link());
     or_skip!(program("python3"));
     let place = Place::new();
-    // It starts slowly, then answers one connection; it and its child would stay forever.
+    // The far command starts slowly and answers one connection. It and its child would run for minutes.
     let far = "sleep 300 & python3 -c 'import socket, time; time.sleep(0.3); \
                s = socket.create_server((\"\", 99)); c = s.accept()[0]; c.sendall(b\"here\"); time.sleep(300)'";
     let near = "head -c 4 </dev/tcp/$HAIRPIN_FAR/99";
@@ -211,7 +211,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
     let silent = run(&place, ["--link", "delay=1ms", "--far", "exec sleep 300"], "exit 3").with_code(3);
     assert!(silent.stderr.contains("exec sleep 300 (nothing listens yet)\n"), "{silent:#?}");
     run(&place, "--link delay=1ms --far true", "exit 4").with_code(4).told("true (it has ended)\n");
-    // Until the far command is a zombie, which only Hairpin can reap.
+    // Waits until the far command is a zombie, which only Hairpin can reap.
     let later = "exec 3</dev/tcp/$HAIRPIN_FAR/99 || exit 7; cat <&3; \
                  until grep -q ') Z ' /proc/$(cat pid)/stat; do sleep 0.01; done";
     let far =

@@ -28,7 +28,7 @@ fn every_profile_and_the_relay_are_listed_in_the_width_of_the_terminal() {
 }
 
 #[test]
-fn the_list_as_json_has_each_profile_by_its_stages_and_the_relay_with_what_would_help() {
+fn the_list_as_json_has_the_stages_of_each_profile_and_a_hint_about_the_relay() {
     let place = Place::new();
     let shown = place.json("link list");
     let keys: Vec<&String> = shown.as_object().expect("an object").keys().collect();
@@ -85,7 +85,7 @@ fn built_in_and_own_profiles_are_shown_stage_by_stage() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_read_is_shown_with_the_word_underlined() {
+fn an_invalid_profile_is_shown_with_the_wrong_word_underlined() {
     let place = Place::new();
     for (words, told) in [
         (
@@ -148,12 +148,12 @@ fn a_trace_is_checked_before_anything_runs() {
 }
 
 #[test]
-fn a_log_from_before_stays_when_no_link_is_made() {
+fn an_existing_log_stays_unchanged_if_no_link_is_created() {
     let place = Place::new();
     std::fs::write(place.path("packets"), "before").expect("the place can be written to");
     let flags = "link run --link delay=1ms --log packets";
     place.hairpin((flags, &["--far", "", "--", "true"])).refused();
-    // If no namespace may be created, no link can be.
+    // If no namespace may be created, no link can be created.
     let limited = "unshare -U -r sh -c 'echo 0 >/proc/sys/user/max_net_namespaces || exit 77; exec \"$@\"' -- \"$@\"";
     let mut command = place.command("sh");
     command.args(["-c", limited, "--", PROGRAM]).args(flags.words()).args(["--", "true"]);
@@ -187,7 +187,7 @@ fn impossible_links_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn the_manual_and_the_completions_know_the_commands_of_a_command() {
+fn the_manual_and_the_completions_know_subcommands() {
     let place = Place::new();
     let page = place.hairpin("man link run").with_code(0).stdout;
     for told in ["hairpin\\-link\\-run", "\\-\\-far", "\\-\\-log", "HAIRPIN_FAR_IPV6", "125 the link"] {

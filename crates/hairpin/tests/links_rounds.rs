@@ -1,5 +1,5 @@
-//! Rounds over an emulated link: they take its round-trip time, their ledgers agree with its own, and they leave
-//! nothing.
+//! Rounds over an emulated link: they take the link's round-trip time, their ledgers agree with the link's ledger,
+//! and they leave nothing behind.
 //!
 //! The only bound on times is the profile's: no packet is faster than its link.
 
@@ -14,7 +14,7 @@ use crate::support::{
 /// Round-trip time of `delay=1ms`.
 const ROUND_TRIP_NS: f64 = 2e6;
 
-/// The rounds of a measurement over that link, all of which must be measured.
+/// Runs a measurement over that link. Returns its rounds, which must not have failed.
 fn measured(place: &Place, link: &str, words: impl Arguments) -> Vec<Value> {
     let ran = place.hairpin((words, &["--link", link, "--seed", "7", "--out", "run", "--quiet"]));
     let ran = ran.with_code(0);
@@ -41,7 +41,7 @@ fn fact(end: &Value, name: &str) -> f64 {
     found.and_then(|fact| fact["value"].as_f64()).unwrap_or(0.0)
 }
 
-/// Every message is accounted for, except that a full receive buffer counts copies like messages.
+/// Fails unless every message is accounted for. A full receive buffer may count copies as lost messages.
 fn assert_closed(round: &Value) {
     let (ledger, packets) = (&round["outcome"]["flows"][0]["ledger"], &round["outcome"]["link"]["packets"]);
     let overflows = ["server", "client"].map(|end| ledger["lost"].get(format!("receive-buffer-overflow-{end}")));
@@ -65,7 +65,7 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
     transports.sort_unstable();
     transports.dedup();
     assert_eq!(transports, ["icmp", "tcp", "udp6"]);
-    assert!(!place.path("run/links").exists(), "no log is kept unasked");
+    assert!(!place.path("run/links").exists(), "no log is kept by default");
     for round in &rounds {
         assert_closed(round);
         let measured = &round["outcome"];
@@ -84,7 +84,7 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
 }
 
 #[test]
-fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
+fn a_run_keeps_the_logs_of_its_links_on_request() {
     let place = Place::new();
     or_skip!(can_link());
     let line = "up=10mbit loss=5% duplicate=5% delay=1ms";
@@ -102,7 +102,7 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
     }
     assert!(rounds.len() == 2 && duplicated > 0, "{rounds:?}");
 
-    // Data that do not fit on the disk are reported, and cost no measurement.
+    // A log that does not fit on the disk is reported, and the rounds are still measured.
     std::fs::create_dir_all(place.path("full/links")).expect("the place can be written to");
     let script = "mount -t tmpfs -o size=4k none full/links && exec \"$0\" \"$@\"";
     let mut small = place.command("unshare");
@@ -142,7 +142,7 @@ fn drops_of_a_lossy_link_are_the_losses_in_the_ledger() {
     for round in &rounds {
         assert_closed(round);
         let (ledger, link) = (&round["outcome"]["flows"][0]["ledger"], &round["outcome"]["link"]);
-        // UDP's greeting and farewell are not messages, and have another size. IP and UDP add 28 bytes.
+        // Hellos and farewells over UDP are not messages, and have other sizes. IP and UDP headers add 28 bytes.
         let is_message = |drop: &&Value| drop["size_bytes"] == 64 + 28 && drop["carries_data"] == true;
         let dropped = ["up", "down"].map(|way| {
             assert_eq!(link[way]["drops_unlisted"], 0);
@@ -160,7 +160,7 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
     or_skip!(can_link());
     let closed = "--transport udp,icmp --count 120 --timeout 30ms";
     let open = "--transport udp,udp6 --count 400 --timeout 20ms --rate 1500 --size 200";
-    // Its buffers hold a few packets, and copies fill them like messages.
+    // The receive buffers hold a few packets, and copies fill the buffers like messages.
     let crowded = "--transport udp,udp6 --count 2000 --timeout 50ms --rate 20000 --size 1000 --option rcvbuf=4608";
     let links = [
         ("delay=2ms duplicate=30% corrupt=10%", crowded),
@@ -202,7 +202,7 @@ fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
         assert_eq!((&ledger["received"], &ledger["duplicated"]), (&0.into(), &0.into()), "{ledger}");
         let inside = ledger["lost"].get("link-inside").map_or(0, number);
         assert_eq!(number(&ledger["late"]) + inside, number(&ledger["sent"]), "{ledger}");
-        assert!(number(&ledger["late"]) >= 20, "all but those that were on their way at the end: {ledger}");
+        assert!(number(&ledger["late"]) >= 20, "all except those in flight at the end: {ledger}");
     }
 }
 
@@ -214,7 +214,7 @@ fn tcp_sends_lost_segments_again() {
     for round in measured(&place, "delay=1ms up.drop-data=3", plan) {
         assert_closed(&round);
         let (measured, link) = (&round["outcome"], &round["outcome"]["link"]);
-        let [drop] = list(&link["up"]["drops"]) else { panic!("one was to be dropped: {link}") };
+        let [drop] = list(&link["up"]["drops"]) else { panic!("the link drops one packet: {link}") };
         assert_eq!((&drop["stage"], &drop["reason"]), (&"loss".into(), &"data-packet".into()), "{drop}");
         assert_eq!(measured["flows"][0]["ledger"]["lost"], serde_json::json!({}));
         assert!(fact(&measured["ends"][0], "tcp_info.retransmits") >= 1.0, "{}", measured["ends"][0]);
@@ -269,7 +269,7 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
 }
 
 #[test]
-fn a_killed_run_leaves_no_link_that_is_stopped() {
+fn a_killed_run_leaves_no_stopped_link() {
     or_skip!(can_link());
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport tcp --link delay=1ms --duration 600s --out run";
@@ -293,11 +293,11 @@ fn a_round_that_would_wait_for_hours_ends_on_request() {
                 "round-trip --placement same-cpu --transport {transport} --ends {ends} --link delay=60min --rounds 2 --out run --quiet"
             );
             let running = place.start(&plan);
-            until("its link runs", || running.child(|line| line.contains(" __link ")).is_some());
+            until("the link runs", || running.child(|line| line.contains(" __link ")).is_some());
             signal("TERM", running.id());
             let ran = running.end().with_code(130);
             let rounds = rounds(&place.path("run"));
-            assert_eq!(rounds.len(), 1, "no other one is begun: {ran:#?}");
+            assert_eq!(rounds.len(), 1, "no other round is begun: {ran:#?}");
             text(&rounds[0]["outcome"]["cause"]).to_owned()
         };
         // On a busy machine the 2 s of grace can be too short.
@@ -335,8 +335,8 @@ fn a_round_whose_link_has_gone_down_ends_on_request() {
             || outcome["flows"][0]["ledger"]["lost"] == serde_json::json!({})
     };
     let outcome = (0..10).map(|_| ended()).find(|outcome| !is_early(outcome));
-    let outcome = outcome.expect("one round of ten is ended after the link went down and has the time to end");
-    // Control, which does not use the link, ends the server: the measured data are kept.
+    let outcome = outcome.expect("one of ten rounds is ended after the link went down, and ends in time");
+    // The control channel, which does not use the link, ends the server, so the measured data are kept.
     assert_eq!(
         (&outcome["kind"], &outcome["flows"][0]["ledger"]["unexplained"]),
         (&"measured".into(), &0.into()),

@@ -1,5 +1,5 @@
-//! The program's own documentation: its lists, its manual pages, its completions. All derive from the lists in the
-//! code, so all must be complete.
+//! The program's own documentation: its lists, manual pages and completions. They are generated from the lists in the
+//! code, so they must be complete.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn the_list_is_complete() {
     }
     let words = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let told = words.matches("; runs here: ").count() + words.matches("; cannot run here: ").count();
-    assert_eq!(told, hairpin_transports::ALL.len(), "each says once whether it can run here: {}", shown.stdout);
+    assert_eq!(told, hairpin_transports::ALL.len(), "one line for each transport: {}", shown.stdout);
 }
 
 #[test]
@@ -54,13 +54,13 @@ fn the_list_as_json_is_complete() {
     for (kind, names) in names() {
         let name = |one: &Value| text(one.get("name").unwrap_or(&one["code"])).to_owned();
         let listed: Vec<String> = list(&shown[kind]).iter().map(name).collect();
-        assert_eq!(listed.len(), names.len(), "{kind}: each once");
+        assert_eq!(listed.len(), names.len(), "{kind}: each name once");
         assert_eq!(listed.iter().map(String::as_str).collect::<BTreeSet<_>>(), names, "{kind}");
     }
     for transport in list(&shown["transports"]) {
         assert!(!text(&transport["detail"]).is_empty(), "a version, or the reason why not: {transport}");
         let can_run = transport["can_run"].as_bool().expect("yes or no");
-        assert_eq!(transport["hint"].is_null(), can_run, "exactly those that cannot run have a hint: {transport}");
+        assert_eq!(transport["hint"].is_null(), can_run, "only transports that cannot run have a hint: {transport}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Samples that are kept, of the messages of a round.
+/// Number of samples that a round keeps.
 const KEPT: usize = 10_000;
 const MESSAGES: usize = 100_000;
 
@@ -20,8 +20,8 @@ fn a_round_of_many_messages_stays_under_100_mb() {
     command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program can be started");
     let mut output = child.stdout.take().expect("piped");
-    // All is measured, saved and drawn when the first sample is printed, and as there are far more of them than a pipe
-    // holds, the program is still there to be asked.
+    // The program prints the first sample after it has measured and saved everything. The samples exceed the capacity
+    // of the pipe, so the program is still running when its memory is read.
     let (mut begin, mut rest) = ([0; 1], Vec::new());
     let first = output.read_exact(&mut begin);
     let peak_kb = peak_kb(child.id());
@@ -30,7 +30,7 @@ fn a_round_of_many_messages_stays_under_100_mb() {
     first.and(read).expect("its output can be read");
     assert_eq!(code, Some(0));
 
-    let peak_kb = peak_kb.expect("it still held its output");
+    let peak_kb = peak_kb.expect("the program was still running");
     assert!(peak_kb < 100_000, "{peak_kb} kB");
     let lines = rest.iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(lines, 1 + KEPT, "a header and as many samples as are kept");
@@ -41,7 +41,7 @@ fn a_round_of_many_messages_stays_under_100_mb() {
     assert_eq!(run["cases"][0]["ledger"]["unexplained"], 0);
 }
 
-/// Processes of the round are measured while they run. A leak of 64 bytes per message shows only against a shorter round.
+/// Only the comparison with a shorter round shows a leak of 64 bytes per message in the processes of a round.
 #[test]
 fn ten_times_the_messages_take_no_more_memory() {
     let most_kb = |messages: usize| {
@@ -56,7 +56,7 @@ fn ten_times_the_messages_take_no_more_memory() {
     // On a busy machine the shorter round can end before its memory is read.
     let mut trials = (0..5).map(|_| (most_kb(20_000), most_kb(200_000)));
     let found = trials.find(|(few_kb, many_kb)| *many_kb < few_kb + 6_000);
-    assert!(found.is_some(), "five times it takes 6 MB more than a tenth of the messages");
+    assert!(found.is_some(), "all five long rounds took 6 MB more than short rounds");
 }
 
 /// The program, the process of the round and the server together.
@@ -89,7 +89,7 @@ fn watched(plan: &str, folder: &Path) -> (Option<i32>, u64, usize) {
     (code, most_kb, most_processes)
 }
 
-/// A process, its children and theirs.
+/// A process and all its descendants.
 fn family(id: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
     let children = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("children")));
@@ -98,7 +98,7 @@ fn family(id: u32) -> Vec<u32> {
     std::iter::once(id).chain(children.into_iter().flat_map(family)).collect()
 }
 
-/// The most memory that a process ever held.
+/// Peak resident memory of a process.
 fn peak_kb(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, list, text};
 
-/// A run with these arguments; it must keep the contract.
+/// Returns a run with these arguments, which must keep the contract.
 fn kept(words: &str) -> Value {
     let place = Place::new();
     let plan = format!("{words} --placement same-cpu --rounds 2 --out run");
@@ -14,7 +14,7 @@ fn kept(words: &str) -> Value {
     run
 }
 
-/// Fails unless each is a figure, and the same in the flow.
+/// Fails unless the case has each of these figures, with the same value in its flow.
 fn assert_figures(case: &Value, names: &[&str]) {
     for name in names {
         assert!(case[name]["value"].is_number() && case[name] == case["flows"][0][name], "{name}: {case}");

@@ -1,11 +1,11 @@
-//! Losses of loads without answers: the ledger closes with the kernel's own counters, and the cause is named.
+//! Losses of one-way loads: the ledger closes with the kernel's own counters, and the cause is named.
 
 use hairpin_testing::{or_skip, works};
 use serde_json::Value;
 
 use crate::support::{Arguments, PROGRAM, Place, Running, list, number, text};
 
-/// Sends many more datagrams than fit in the smallest buffer before the receiver gets their one CPU.
+/// Sends many more datagrams than fit in the smallest buffer before the receiver gets the CPU that both ends share.
 const OVERRUN: &str = "message-rate --placement same-cpu --transport udp,udp6 --direction up,down --batch 64 \
     --option rcvbuf=4096 --count 5000 --warmup 500 --rounds 1";
 
@@ -13,7 +13,7 @@ fn codes(run: &Value) -> Vec<&str> {
     list(&run["findings"]).iter().map(|finding| text(&finding["code"])).collect()
 }
 
-/// The ledgers, all of which must close.
+/// Returns the ledgers of all cases, which must close.
 fn ledgers(run: &Value) -> Vec<&Value> {
     let ledgers: Vec<&Value> = list(&run["cases"]).iter().map(|case| &case["ledger"]).collect();
     for ledger in &ledgers {
@@ -39,7 +39,7 @@ fn a_receive_buffer_that_overran_is_in_the_ledger_and_named() {
 }
 
 #[test]
-fn a_loss_on_the_link_is_the_links_and_its_stage_is_named() {
+fn a_loss_on_the_link_is_attributed_to_a_stage_of_the_link() {
     let plan = "offered-load --placement same-cpu --transport udp --direction up,down --rate 1000 --count 200";
     let link = ["--link", "delay=1ms drop=50-99 duplicate=30%", "--warmup", "20", "--rounds", "1"];
     let run = Place::new().json((plan, link));
@@ -76,12 +76,12 @@ fn a_slow_offered_load_is_not_taken_for_a_stalled_one() {
     }
 }
 
-/// The receiver learns that the sender measures long before the first message has crossed the link.
+/// The receiver learns that the measurement has begun long before the first message arrives over the link.
 #[test]
 fn the_delay_of_a_link_does_not_lower_the_delivered_share() {
     let plan =
         "offered-load --transport udp --rate 200 --duration 300ms --link delay=100ms --rounds 2 --placement same-cpu";
     let run = Place::new().json(plan);
     let share = run["cases"][0]["delivered_share"]["value"].as_f64().expect("a figure");
-    assert!(share > 0.9, "0.75 with the delay: {share}");
+    assert!(share > 0.9, "it would be 0.75 if the delay counted: {share}");
 }

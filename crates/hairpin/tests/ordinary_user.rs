@@ -1,8 +1,8 @@
 //! Links of an ordinary user, and of a process that is killed.
 //!
-//! Only a process with one thread may move into its own user namespace, and the harness has several. So these tests
-//! start this binary again, as one of two parts: `user` creates a link as the current user, `holder` keeps one until it
-//! is killed.
+//! Only a process with one thread may move into its own user namespace, and the harness has several threads. So these
+//! tests start this binary again, as one of two parts: `user` creates a link as the current user, `holder` keeps a
+//! link until it is killed.
 #![expect(clippy::print_stdout, reason = "the parts report to the tests that start them")]
 
 use std::env;
@@ -50,7 +50,7 @@ fn part(name: &str) -> (Command, tempfile::TempDir) {
     let own = env::current_exe().expect("this program is a file");
     let mut command;
     if fs::metadata("/proc/self").expect("it is there").uid() == 0 {
-        // Cargo's build folder may be closed to others.
+        // Other users may have no access to cargo's build folder.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
         let copied = |from: &Path, name: &str| {
             let to = folder.path().join(name);
@@ -68,7 +68,7 @@ fn part(name: &str) -> (Command, tempfile::TempDir) {
 }
 
 #[test]
-fn an_ordinary_user_has_links() {
+fn an_ordinary_user_can_create_links() {
     let (mut command, folder) = part("user");
     let output = command.output().expect("this program can be started again");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -105,7 +105,7 @@ fn lives(id: u32) -> bool {
     status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// A link. If none can be created here, prints why and returns `None`.
+/// Starts a link. If no link can be created here, prints why and returns `None`.
 fn link(program: &str) -> Option<(RunningLink, NetworkNamespace)> {
     if let Err(why) = namespace::may_prepare() {
         println!("{SKIPPED}{why}");
@@ -123,7 +123,7 @@ fn here() -> u64 {
 fn has_a_host_of_its_own(program: &str) {
     let script = "hostname changed && mount -t tmpfs none /mnt && \
                   cat /proc/sys/kernel/hostname && ls -d /sys/class/net/*/";
-    // Others on this machine may mount elsewhere meanwhile.
+    // Looks only at /mnt, because other programs may mount elsewhere in the meantime.
     let host = || {
         let [name, mounts] = ["/proc/sys/kernel/hostname", "/proc/self/mountinfo"]
             .map(|file| fs::read_to_string(file).expect("it is there"));
@@ -151,7 +151,7 @@ fn user(program: &str) {
     let Some((link, home)) = link(program) else { return };
     assert_eq!(home, NetworkNamespace::Own);
     let home = here();
-    assert_ne!(home, started_in, "it could not come back to where it was started");
+    assert_ne!(home, started_in, "the process is still in the namespace in which it was started");
     let ends = link.namespaces();
     let pairs: [(IpAddr, IpAddr); 2] = [(NEAR_V4.into(), FAR.v4.into()), (NEAR_V6.into(), FAR.v6.into())];
     let mut sent = 0;
@@ -161,7 +161,7 @@ fn user(program: &str) {
         };
         let (near, far) = (bind(&ends.near, near), bind(&ends.far, far));
         far.set_read_timeout(Some(LIMIT / 30)).expect("it is not zero");
-        // On a busy machine the kernel can give up the search for the neighbour's address, and drops what waits for it.
+        // On a busy machine the kernel can give up resolving the neighbour's address, and then drops waiting packets.
         let arrived = (0..30).any(|_| {
             sent += 1;
             near.send_to(b"up", far.local_addr().expect("it is bound")).expect("it can be sent");
@@ -169,7 +169,7 @@ fn user(program: &str) {
         });
         assert!(arrived, "nothing arrived from {near:?}");
     }
-    assert_eq!(here(), home, "every visit ends where it began");
+    assert_eq!(here(), home, "the thread has returned to its own namespace");
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback interface is up at home");
     TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it can be connected to");
     let mut sleeper = OwnChild(within(&ends.far, || Command::new("sleep").arg("1000").spawn().expect("it starts")));
@@ -177,7 +177,7 @@ fn user(program: &str) {
     assert!((2..=sent).contains(&record.packets.entered), "{sent} were sent: {record:?}");
     assert_eq!((record.packets.out, record.packets.unexplained()), (record.packets.entered, 0), "{record:?}");
     let ended = sleeper.0.try_wait().expect("it is our child");
-    assert!(ended.is_some_and(|status| !status.success()), "what ran at an end was ended with it");
+    assert!(ended.is_some_and(|status| !status.success()), "the process at an end was ended with the link");
     println!("ok");
 }
 

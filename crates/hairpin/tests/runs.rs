@@ -1,4 +1,4 @@
-//! `hairpin runs`: which folders are listed as runs, and which are skipped.
+//! `hairpin runs`: which folders are listed as runs, which are skipped, and which are removed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -60,7 +60,7 @@ fn runs_are_listed_with_date_question_answer_and_size_the_newest_first() {
     }
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
     for said in ["question", "headline"] {
-        assert!(words(&ran.stdout).contains(&words(text(&shown[said]))), "{said}, whole: {ran:#?}");
+        assert!(words(&ran.stdout).contains(&words(text(&shown[said]))), "the whole {said}: {ran:#?}");
     }
     assert!(ran.stderr.starts_with("3 runs, "), "{ran:#?}");
     let elsewhere = place.json("runs hairpin-runs/../hairpin-runs");
@@ -123,7 +123,7 @@ fn other_entries_are_skipped_and_counted() {
 }
 
 #[test]
-fn a_newline_in_a_name_is_shown_as_one_and_one_entry_is_told_as_one() {
+fn a_newline_in_a_name_is_escaped_and_one_skipped_entry_is_in_the_singular() {
     let place = three_runs();
     let runs = place.path("hairpin-runs");
     fs::rename(runs.join("old"), runs.join("old\nRemove")).unwrap();
@@ -138,13 +138,13 @@ fn a_newline_in_a_name_is_shown_as_one_and_one_entry_is_told_as_one() {
 }
 
 #[test]
-fn a_run_that_is_being_written_is_listed_as_such_and_a_killed_one_as_unfinished() {
+fn a_run_that_is_being_written_is_listed_as_running_and_a_killed_run_as_unfinished() {
     let place = Place::new();
     let mut running = place.start("round-trip --transport pipe --rounds 100 --duration 1s --out runs/a");
     running.busy_client();
     assert_eq!(place.json("runs runs")["runs"][0]["state"], "running");
     drop(running);
-    until("it has gone", || place.json("runs runs")["runs"][0]["state"] == "unfinished");
+    until("the run's processes have ended", || place.json("runs runs")["runs"][0]["state"] == "unfinished");
     place.hairpin("runs runs").with_code(0).shown("(unfinished)");
 }
 
@@ -218,7 +218,7 @@ fn nothing_is_removed_unless_the_user_says_yes() {
 }
 
 #[test]
-fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
+fn a_folder_with_files_that_are_not_of_a_run_is_not_removed() {
     let place = three_runs();
     let runs = place.path("hairpin-runs");
     let outside = place.path("outside");
@@ -258,7 +258,7 @@ fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
     assert_eq!(
         before.iter().map(|name| size(&runs.join(name))).collect::<Vec<_>>(),
         sizes,
-        "nothing of them is gone"
+        "these folders are unchanged"
     );
     assert_eq!(names_in(&outside), ["round-000000.json", "run.json"]);
     for (name, what) in [
@@ -285,6 +285,6 @@ fn a_run_that_is_being_written_is_not_removed() {
     let clean = || place.hairpin("runs runs --clean --yes --keep 0").with_code(0);
     assert_eq!(clean().stderr, "no run to remove\n");
     drop(running);
-    until("its lock has gone with it", || clean().stderr.starts_with("removed 1 run, "));
+    until("the lock of the ended run is released", || clean().stderr.starts_with("removed 1 run, "));
     assert_eq!(names_in(&place.path("runs")), [""; 0]);
 }

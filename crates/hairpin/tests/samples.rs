@@ -17,12 +17,12 @@ fn files_of(run: &Path) -> Vec<String> {
     files
 }
 
-/// Number of samples kept, by the rounds' records.
+/// Number of kept samples according to the records of the rounds.
 fn kept(run: &Path) -> u64 {
     rounds(run).iter().map(|round| round["outcome"]["flows"][0]["samples_kept"].as_u64().unwrap()).sum()
 }
 
-/// Number of samples printed for a run, which must also be computable again from them.
+/// Returns the number of samples that `report` prints. Also checks that `analyse` can read the samples.
 fn printed(place: &Place, run: &str) -> u64 {
     place.hairpin(["analyse", run]).with_code(0);
     let rows = place.hairpin(["report", run, "--csv=samples"]).with_code(0).stdout;
@@ -36,7 +36,7 @@ fn a_run_that_ended_has_one_file_and_a_log_that_names_its_cases() {
     let run = place.json((plan, "--count 50 --warmup 10 --rate 20k --out run"));
     assert_eq!(files_of(&place.path("run")), ["samples.parquet"]);
     assert!(!place.path("run/samples").exists());
-    // Samples of the warm-up that were answered after it are omitted.
+    // Warm-up samples whose answers arrived after the warm-up are omitted.
     assert!((4 * 50..=4 * 60).contains(&kept(&place.path("run"))));
     assert_eq!(printed(&place, "run"), kept(&place.path("run")));
 
@@ -52,22 +52,22 @@ fn a_run_that_ended_has_one_file_and_a_log_that_names_its_cases() {
 }
 
 #[test]
-fn a_run_that_was_killed_keeps_the_files_of_its_rounds_and_they_are_read() {
+fn a_killed_run_keeps_the_files_of_its_rounds_which_can_be_read() {
     let place = Place::new();
     let running = place.start("round-trip --placement same-cpu --transport pipe --rounds 1000 --count 50 --out run");
     until("some rounds are saved", || saved_rounds(&place.path("run")) > 2);
     drop(running);
-    until("all has gone", || place.processes().is_empty());
+    until("all processes have ended", || place.processes().is_empty());
     let files = files_of(&place.path("run"));
     assert!(files.len() > 2 && files[2] == "samples/round-000002.parquet", "{files:?}");
     assert!(!place.path("run/samples.parquet").exists());
     assert_eq!(printed(&place, "run"), kept(&place.path("run")));
-    assert_eq!(files_of(&place.path("run")), files, "computing it anew leaves them where they are");
+    assert_eq!(files_of(&place.path("run")), files, "`analyse` leaves the files of the rounds unchanged");
 }
 
 #[test]
-fn a_disk_that_fills_while_samples_are_merged_leaves_those_of_the_rounds() {
-    // Ten rounds of about 100 kB fit once, but not twice.
+fn a_disk_that_fills_while_samples_are_merged_keeps_the_files_of_the_rounds() {
+    // The disk has room for ten rounds of about 100 kB, but not for a merged copy of them.
     let place = Place::new();
     std::fs::create_dir(place.path("disk")).unwrap();
     let plan =
@@ -85,16 +85,16 @@ fn a_disk_that_fills_while_samples_are_merged_leaves_those_of_the_rounds() {
     let files = files_of(&place.path("run"));
     assert_eq!((files.len(), names_in(&place.path("run/samples")).len()), (10, 10));
     let names = names_in(&place.path("run"));
-    assert!(!names.iter().any(|name| name.contains("samples.parquet")), "nothing half written: {names:?}");
+    assert!(!names.iter().any(|name| name.contains("samples.parquet")), "no partial file is left: {names:?}");
     assert_eq!((kept(&place.path("run")), printed(&place, "run")), (10 * 4010, 10 * 4010));
 }
 
 #[test]
-fn a_run_can_do_without_samples() {
+fn a_run_can_omit_its_samples() {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport pipe --rounds 2 --count 50";
     let run = place.json((plan, "--no-samples --out run"));
-    assert_eq!(run["cases"][0]["flows"][0]["samples"], 100, "the histograms hold all");
+    assert_eq!(run["cases"][0]["flows"][0]["samples"], 100, "the histograms count all messages");
     assert_eq!(names_in(&place.path("run")), ["latency.hlog", "report.html", "rounds.jsonl", "run.json"]);
     assert_eq!((kept(&place.path("run")), printed(&place, "run")), (0, 0));
     let ran = place.hairpin("report run --csv=samples").with_code(0);

@@ -28,7 +28,7 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         let run = place.json("report run");
         assert_eq!(run["state"], "interrupted");
         assert!(run["cases"][0]["rounds"].as_u64() > Some(0), "{run}");
-        assert_eq!(place.hairpin("report run").with_code(0).stdout, ran.stdout, "what it printed then");
+        assert_eq!(place.hairpin("report run").with_code(0).stdout, ran.stdout, "the same output");
     }
 }
 
@@ -61,7 +61,7 @@ fn a_closed_terminal_does_not_end_a_run_under_nohup() {
     assert_eq!(saved_rounds(&place.path("run")), 2);
 }
 
-/// A finished run of two cases in `run`, one of them in an open loop. Returns its output.
+/// Measures a run of two open-loop cases in `run`. Returns its output.
 fn finished(place: &Place, format: &str) -> String {
     let plan = "round-trip --placement same-cpu --transport pipe,udp --rate 20000 --rounds 3 --count 400";
     place.hairpin((plan, ["--seed", "5", "--out", "run", format])).with_code(0).stdout
@@ -91,7 +91,7 @@ fn a_page_that_cannot_be_written_costs_nothing_else() {
         let ran = place.hairpin([command, "run"]).with_code(3);
         assert_eq!(ran.stdout, printed, "{command}");
         assert!(ran.stderr.contains("error: cannot write run/report.html: "), "{ran:#?}");
-        assert_eq!(names_in(&place.path("run")).len(), 5, "nothing half written: {:?}", names_in(&place.path("run")));
+        assert_eq!(names_in(&place.path("run")).len(), 5, "no partial file: {:?}", names_in(&place.path("run")));
     }
     std::fs::remove_dir(place.path("run/report.html")).expect("it is empty");
     let ran = place.hairpin("report run --html /dev/full").with_code(3);
@@ -117,7 +117,7 @@ fn lost_output_never_has_exit_code_0() {
 }
 
 #[test]
-fn a_run_is_its_owners_alone_whatever_the_umask() {
+fn a_run_is_private_to_its_owner_whatever_the_umask() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     let mut open = place.command("sh");
@@ -133,7 +133,7 @@ fn a_run_is_its_owners_alone_whatever_the_umask() {
 }
 
 #[test]
-fn a_report_makes_the_page_anew() {
+fn a_report_writes_the_page_again() {
     let place = Place::new();
     finished(&place, "--quiet");
     let page = |name: &str| std::fs::read_to_string(place.path(name)).expect("there is a page");
@@ -153,7 +153,7 @@ fn analysing_again_finds_the_same_figures() {
     let place = Place::new();
     let printed = document(&finished(&place, "--json"));
     let before = rounds(&place.path("run"));
-    // Wrong figures: they must be computed from the samples and not kept.
+    // Saves wrong figures, which must be replaced by figures computed from the samples.
     edit_json(&place.path("run/run.json"), |run| {
         run["cases"][0]["latency_ns"]["p50"]["value"] = 1.0.into();
         run["findings"] = Value::Array(Vec::new());
@@ -171,13 +171,13 @@ fn analysing_again_finds_the_same_figures() {
             assert_eq!(one[quantity], other[quantity], "{quantity}");
         }
     }
-    assert_eq!(again, printed, "all of it");
-    assert_eq!(rounds(&place.path("run")), before, "the rounds too");
-    assert_eq!(place.json("report run"), printed, "and it is saved");
+    assert_eq!(again, printed, "the whole run");
+    assert_eq!(rounds(&place.path("run")), before, "the rounds are computed again too");
+    assert_eq!(place.json("report run"), printed, "the run is saved");
 }
 
 #[test]
-fn a_run_is_answered_when_it_is_opened_and_words_that_were_saved_are_not_trusted() {
+fn an_answer_is_written_again_when_a_run_is_opened_and_saved_texts_are_ignored() {
     let place = Place::new();
     let printed = finished(&place, "--quiet");
     let saved = place.json("report run");
@@ -185,7 +185,7 @@ fn a_run_is_answered_when_it_is_opened_and_words_that_were_saved_are_not_trusted
         run["answer"]["headline"] = json!("Others are faster.");
         run["answer"]["sentences"] = json!(["By far."]);
     };
-    // Runs of earlier versions.
+    // Runs of earlier versions have no statements.
     let in_words_only = |run: &mut Value| {
         run["answer"] = json!({"headline": "Words of an earlier version.", "sentences": ["And more."]});
     };
@@ -197,7 +197,7 @@ fn a_run_is_answered_when_it_is_opened_and_words_that_were_saved_are_not_trusted
     }
 }
 
-/// Output of a command about a run that is damaged in one place; the run must stay unchanged.
+/// Returns the errors of a command for a run that `damage` has damaged. The command must not change the run.
 fn says(command: &str, damage: impl FnOnce(&Path)) -> String {
     let place = Place::new();
     place.hairpin("round-trip --placement same-cpu --transport pipe --rounds 2 --count 50 --out run").with_code(0);
@@ -235,7 +235,7 @@ fn a_complete_run_without_its_last_line_is_still_reported() {
     let told = "Not all was saved: the last line of rounds.jsonl is cut short.";
     assert_eq!(ran.stdout.matches(told).count(), 1, "{ran:#?}");
     assert!(!ran.stdout.contains("PARTIAL RUN"), "{ran:#?}");
-    // The figures would be of fewer.
+    // The figures would lack the last round.
     place.hairpin("analyse run").refused().told("rounds.jsonl: its last line is cut short");
 }
 

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::support::contract::assert_kept;
 use crate::support::{Arguments, PROGRAM, Place, Running, list, names_in, on_one_line, rounds, text};
 
-/// A short run: three rounds are the minimum for an interval, and the first exchange of a connection is fast, so one is
-/// warm-up.
+/// A short run. Three rounds are the minimum for an interval. The first exchange of a connection is fast, so one
+/// exchange is warm-up.
 const SHORT: &str = "small-writes --placement same-cpu --transport tcp --rounds 3 --exchanges 4 --warmup 1 --seed 5";
-/// The main finding of these tests.
+/// Code of the main finding in these tests.
 const NAGLE: &str = "nagle-meets-delayed-ack";
 
 fn remedy_of(case: &Value) -> &str {
@@ -58,8 +58,8 @@ fn every_remedy_keeps_the_contract() {
         let speed_up = &flow["speed_up_against_default"];
         assert_eq!(speed_up.is_null(), remedy_of(one) == "default", "{one}");
     }
-    // Counts, not times: a hundred writes are a hundred calls and, without Nagle, up to as many segments. A congestion
-    // control with pacing (bbr) merges some.
+    // Checks counts, not times: a hundred writes are a hundred system calls and, without Nagle's algorithm, at most a
+    // hundred segments. A congestion control with pacing (bbr) merges some segments.
     let per_exchange = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)["flows"][0][key]);
     for (remedy, writes) in
         [("default", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)]
@@ -89,7 +89,7 @@ fn controls_without_nagle_have_no_segments_to_count() {
 }
 
 #[test]
-fn the_cause_is_named_where_it_is_and_nowhere_else() {
+fn nagle_with_delayed_acks_is_reported_only_for_cases_that_have_it() {
     let place = Place::new();
     let run = place.json((SHORT, "--remedy default,nodelay,cork,more,one-write"));
     assert_eq!(remedies_in(&run, NAGLE), ["default"], "{}", run["findings"]);
@@ -103,8 +103,8 @@ fn the_cause_is_named_where_it_is_and_nowhere_else() {
 #[test]
 fn a_sleeping_server_is_not_called_nagle() {
     let place = Place::new();
-    // The same 40 ms with Nagle on. A server that answers so late acknowledges data at once, so nothing is held, and
-    // tracing must not change that.
+    // The server sleeps for 40 ms, as long as a delayed ACK, with Nagle's algorithm on. It acknowledges data at once,
+    // so no data are held, and tracing must not change that.
     for writes in ["100x2", "2x2"] {
         let sleeping = ["--remedy", "default", "--writes", writes, "--injected-fault", "sleep=40ms/1"];
         let run = place.json((SHORT, &sleeping));
@@ -114,7 +114,7 @@ fn a_sleeping_server_is_not_called_nagle() {
 }
 
 #[test]
-fn without_a_trace_no_latency_alone_is_called_nagle() {
+fn latency_without_a_trace_is_not_called_nagle() {
     let place = Place::new();
     let run = place.json((SHORT, "--remedy default --trace off"));
     assert_eq!(finding(&run, NAGLE), None, "{}", run["findings"]);
@@ -122,7 +122,7 @@ fn without_a_trace_no_latency_alone_is_called_nagle() {
 }
 
 #[test]
-fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
+fn a_counter_experiment_runs_at_once_on_request() {
     let place = Place::new();
     let high = |run: &Value| {
         let found = finding(run, NAGLE).expect("the default stalls");
@@ -132,7 +132,7 @@ fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
     // There is no interval if the machine slows down during the run.
     let mut runs = (0..20).map(|_| place.json((SHORT, "--remedy default --prove")));
     let run = runs.find(|run| high(run).is_some()).expect("an interval");
-    assert!(high(&run) < Some(0.0), "it saves time: {run}");
+    assert!(high(&run) < Some(0.0), "the change saves time: {run}");
     assert!(list(&run["cases"]).iter().any(|one| remedy_of(one) == "nodelay"), "the changed case is reported");
     let without = place.json((SHORT, "--remedy default"));
     assert_eq!(list(&without["cases"]).len(), 1);
@@ -156,7 +156,7 @@ fn the_ladder_shows_the_held_write_and_the_late_acknowledgment() {
     assert!(unknown.stderr.contains("unknown case of the ladder `defualt` (hint: did you mean"), "{unknown:#?}");
 }
 
-/// Runs the program without the right to capture. The error says why that is impossible here.
+/// Runs the program without the right to capture. The error says why this test cannot run here.
 fn without_capture(place: &Place, arguments: impl Arguments) -> Result<Value, String> {
     let drop = ["--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     works(&["setpriv", drop[0], drop[1], "true"])?;
@@ -180,7 +180,7 @@ fn without_the_right_to_capture_the_ladder_comes_from_time_stamps() {
 }
 
 #[test]
-fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
+fn traces_are_in_the_run_folder_and_no_timed_round_is_traced() {
     let place = Place::new();
     let run = place.json((SHORT, "--remedy default,one-write --out run"));
     assert!(!names_in(&place.path("run/traces")).is_empty());
@@ -193,12 +193,12 @@ fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
         assert!(one["trace"]["sequence"]["events"].as_array().is_some_and(|events| events.len() > 4), "{one}");
     }
     let again = place.json("analyse run");
-    assert_eq!(again["findings"], run["findings"], "computed anew from what was saved");
+    assert_eq!(again["findings"], run["findings"], "recomputed from the saved data");
     assert_eq!(again["cases"], run["cases"]);
 }
 
 #[test]
-fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
+fn bad_input_is_refused_with_a_hint_before_anything_runs() {
     let place = Place::new();
     let refusals = [
         ("--writes 100x0", "write of 0 bytes"),
@@ -235,7 +235,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
     assert!(on_one_line(&help).contains("WHICH: most-telling (default options, else the longest wait), all, "));
 }
 
-/// The ends that held data for Nagle's algorithm, in each exchange of each traced round with that remedy.
+/// Returns for each exchange of each traced round with that remedy the ends that held data (Nagle's algorithm).
 fn holding_ends(run: &Path, remedy: &str) -> Vec<Vec<Vec<String>>> {
     let ends = |exchange: &Value| {
         let held = list(&exchange["waits"]).iter().filter(|wait| wait["cause"] == "nagle");
@@ -247,7 +247,7 @@ fn holding_ends(run: &Path, remedy: &str) -> Vec<Vec<Vec<String>>> {
 }
 
 #[test]
-fn answers_may_be_waited_for_several_requests_at_a_time() {
+fn several_requests_may_be_in_flight_before_their_answers() {
     let place = Place::new();
     let plan = "small-writes --placement same-cpu --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy default,nodelay,one-write \
                 --rounds 2 --exchanges 6 --out run";
@@ -263,8 +263,8 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
         assert_eq!(exchanges % 3, 0, "whole windows: {round}");
     }
     let shown = place.hairpin("report run --all").with_code(0).stdout.replace('\n', " ");
-    assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
-    // Whether one-write stalls varies: its second request may wait for the acknowledgment of the first.
+    assert!(shown.contains("6 timed rounds and 18 of evidence"), "2 timed rounds and 3 pairs per case: {shown}");
+    // The case `one-write` may or may not stall: its second request may wait for the ACK of its first request.
     let named = remedies_in(&run, NAGLE);
     assert!(named.iter().any(|one| one == "default") && !named.iter().any(|one| one == "nodelay"), "{named:?}");
 }
@@ -281,7 +281,7 @@ fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
         let granted = options.iter().find(|option| option["name"] == "nodelay").expect("tcp has it");
         assert_eq!((&granted["before"], &granted["after"]), (&json!("on"), &json!("on")), "{end}: {nodelay}");
     }
-    // Each write and each answer is a segment; those that wait may be merged.
+    // With nodelay, each write and each answer is a segment. Nagle's algorithm merges some of them.
     let of = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)["flows"][0][key]);
     let segments = ["default", "nodelay"].map(|remedy| of(remedy, "segments_per_exchange"));
     assert!(segments[0] < 2.5 && segments[1] > 2.5, "{segments:?}");
@@ -290,9 +290,9 @@ fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
         assert!((2.0..=3.5).contains(&calls), "two writes, and one read of some answers: {remedy} {calls}");
     }
     let none = holding_ends(&place.path("run"), "default");
-    assert_eq!(none.len(), 3, "as many traced rounds");
+    assert_eq!(none.len(), 3, "three traced rounds");
     for end in ["client", "server"] {
-        assert!(none.concat().concat().iter().any(|one| one == end), "both ends hold: {none:?}");
+        assert!(none.concat().concat().iter().any(|one| one == end), "both ends hold data: {none:?}");
     }
     for round in holding_ends(&place.path("run"), "nodelay") {
         assert!(round.len() >= 12 && round.concat().is_empty(), "{round:?}");

@@ -1,4 +1,4 @@
-//! `--sysctl`: values of a kernel setting in turn, each in its own network namespace, never on the host.
+//! `--sysctl`: rounds alternate between values of a kernel setting, in their own network namespaces, not on the host.
 
 use hairpin_testing::or_skip;
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn fact<'r>(end: &'r Value, name: &str) -> &'r Value {
 }
 
 #[test]
-fn names_that_are_no_settings_of_a_namespace_are_refused_before_anything_runs() {
+fn names_that_are_not_settings_of_a_namespace_are_refused_before_anything_runs() {
     or_skip!(can_link());
     let place = Place::new();
     let no_name = "is not a kernel setting below `net.` (hint: ";
@@ -64,7 +64,7 @@ fn values_take_turns_in_one_run_and_hold_at_both_ends() {
         for end in ends(round) {
             assert_eq!(fact(end, &format!("sysctl.{WMEM}")), asked, "read back: {end}");
             let sndbuf = list(&end["options"]).iter().find(|option| option["name"] == "sndbuf").expect("tcp has it");
-            assert_eq!(sndbuf["before"], most, "a connected socket has the most that tcp_wmem allows: {end}");
+            assert_eq!(sndbuf["before"], most, "a connected socket has the maximum of tcp_wmem: {end}");
         }
         blocks.push((round["order"]["block"].as_u64().expect("a number"), most.to_owned()));
     }
@@ -98,7 +98,7 @@ fn over_a_link_a_setting_holds_at_both_ends() {
 }
 
 #[test]
-fn compared_with_a_run_on_the_host_the_namespace_is_reported() {
+fn a_comparison_with_a_run_on_the_host_reports_the_namespace() {
     or_skip!(can_link());
     let place = Place::new();
     let plan = "round-trip --transport tcp --placement same-cpu --rounds 2 --count 50";
@@ -113,7 +113,7 @@ fn compared_with_a_run_on_the_host_the_namespace_is_reported() {
 }
 
 #[test]
-fn a_value_that_the_kernel_does_not_take_fails_as_an_option_does() {
+fn a_value_that_the_kernel_rejects_fails_like_an_option() {
     or_skip!(can_link());
     let place = Place::new();
     let plan = "round-trip --transport tcp --placement same-cpu --rounds 1 --count 50";
@@ -128,7 +128,7 @@ fn a_value_that_the_kernel_does_not_take_fails_as_an_option_does() {
 }
 
 #[test]
-fn the_host_keeps_its_value_meanwhile_and_after_a_kill() {
+fn the_host_keeps_its_value_during_a_run_and_after_a_kill() {
     or_skip!(can_link());
     let place = Place::new();
     let before = on_the_host(AUTOCORKING);

@@ -1,5 +1,5 @@
-//! An experiment that only tests have, with three measured flows in one case. Its file and a line in place of the list
-//! are all that it takes.
+//! An experiment that exists only in tests, with three measured flows in one case. It needs only its own file and a
+//! line in a list.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -40,7 +40,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     Ok((circumstances.at_their_places(&[case(1000.0)], &card).into_iter().map(planned).collect(), Vec::new()))
 }
 
-/// A ping-pong, exchanges at a rate, and messages one way.
+/// A ping-pong, a ping-pong at a rate, and a one-way load.
 fn case(paced_per_s: f64) -> Case {
     let paced = Flow { load: Load::PLAIN.paced(paced_per_s), ..Flow::ping_pong("udp") };
     let offered = Load::Offered {
@@ -87,7 +87,7 @@ fn each_of_three_measured_flows_has_its_own_figures_ledger_and_samples() {
 fn a_flow_that_ends_early_leaves_two_measured_and_saved() {
     let place = Place::new();
     let engine = Engine::new(PROGRAM.into(), Arc::new(AtomicBool::new(false))).expect("it can be made");
-    // Far more time than the others need, and far less than the second.
+    // The deadline is far longer than the other flows need, and far shorter than the second flow needs.
     let order = RoundOrder { deadline_ns: 8_000_000_000, ..RoundOrder::of(case(SLOW_PER_S), COUNT) };
     let Finished { mut record, samples, trace } = engine.run_apart(0, &order);
     let Outcome::Measured(measured) = &record.outcome else { panic!("{:?}", record.outcome) };

@@ -141,7 +141,7 @@ fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_states_what_is_unknow
 }
 
 #[test]
-fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refused_or_skipped_by_name() {
+fn two_hosts_have_no_one_way_latency_and_flags_that_need_one_host_are_refused() {
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "offered-load --transport udp,pipe --rate 1000 --count 50 --rounds 1 --to @ticket --out run";
@@ -160,7 +160,7 @@ fn one_way_latency_between_two_hosts_is_a_dash_and_what_needs_one_host_is_refuse
 }
 
 #[test]
-fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_distinguished() {
+fn a_damaged_ticket_a_revoked_ticket_and_a_ticket_for_another_key_are_distinguished() {
     let place = Place::new();
     let mut served = Served::new(&place);
     let good = ticket(&place);
@@ -178,16 +178,16 @@ fn a_ticket_with_a_wrong_letter_a_revoked_one_and_one_of_another_key_are_disting
     revoke(&id).with_code(0);
     revoke(&id).refused();
     let try_it = || place.hairpin("round-trip --to @ticket --quick");
-    until("the server knows", || try_it().stderr.contains("not known here, or was revoked"));
+    until("the ticket is revoked", || try_it().stderr.contains("not known here, or was revoked"));
 
     let address = address(&place);
     signal("INT", served.running.id());
-    until("it has ended", || std::net::TcpStream::connect(&address).is_err());
+    until("the server has ended", || std::net::TcpStream::connect(&address).is_err());
     std::fs::write(place.path("old"), good).unwrap();
     std::fs::remove_dir_all(place.path("state")).unwrap();
     std::fs::remove_file(place.path("ticket")).unwrap();
     served = Served::start(&place, &format!("--bind {address}"));
-    place.hairpin("round-trip --to @old --quick").with_code(3).told("is another one than that of the ticket");
+    place.hairpin("round-trip --to @old --quick").with_code(3).told("is not the server of the ticket");
     drop(served);
     let gone = place.hairpin("round-trip --to @ticket --quick").with_code(3);
     gone.told("Connection refused").told("is `hairpin serve` running");
@@ -219,8 +219,8 @@ fn a_client_that_is_killed_leaves_nothing_at_the_server() {
     let running = place.start(plan);
     let server = served.running.busy_server();
     signal("KILL", running.id());
-    until("its server has gone", || !Path::new(&format!("/proc/{server}/stat")).exists());
-    until("its session has gone", || log(&place).contains("the run has ended"));
+    until("its server process has ended", || !Path::new(&format!("/proc/{server}/stat")).exists());
+    until("its session is over", || log(&place).contains("the run has ended"));
     drop(served);
     drop(running);
 }
@@ -235,7 +235,7 @@ fn strangers_are_not_answered_and_block_no_client() {
     rude.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     rude.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut answer = Vec::new();
-    // It may be reset or closed.
+    // The connection may be reset or closed.
     drop(rude.read_to_end(&mut answer));
     assert!(answer.is_empty(), "{answer:?}");
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();

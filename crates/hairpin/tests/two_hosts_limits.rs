@@ -1,4 +1,4 @@
-//! Limits of a ticket, turns of several clients, and their output in `hairpin check` and `hairpin serve --list`.
+//! Limits of a ticket, turns of several clients, and how `hairpin check` and `hairpin serve --list` show them.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::support::served::{Served, log};
 use crate::support::{PROGRAM, Place, document, list, signal, text, until};
 
 #[test]
-fn what_exceeds_a_limit_is_refused_before_anything_runs_and_the_limit_is_named() {
+fn a_plan_that_exceeds_a_limit_is_refused_before_anything_runs_and_the_limit_is_named() {
     let place = Place::new();
     let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=100mbit,duration=2s,daily-bytes=1MiB");
     for (plan, expected) in [
@@ -36,7 +36,7 @@ fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
     let plan = "round-trip --transport udp --size 1000 --count 100 --warmup 10 --rounds 1 --to @ticket";
     place.hairpin(plan).with_code(0);
     let check = place.json("check @ticket");
-    // Messages and answers of 1000 bytes: 100 and those of the warm-up.
+    // The server counts 100 messages and answers of 1000 bytes, and those of the warm-up.
     let used = check["used_bytes"].as_u64().unwrap();
     assert!(used >= 220_000 && used.is_multiple_of(2000), "{check}");
     signal("INT", served.running.id());
@@ -47,11 +47,11 @@ fn the_bytes_of_a_day_are_counted_over_runs_and_starts_of_the_server() {
     let _served = Served::start(&place, &format!("--bind {at}"));
     std::fs::write(place.path("old"), old).unwrap();
     assert_eq!(place.json("check @old")["used_bytes"].as_u64(), Some(used));
-    assert_eq!(place.json("check @ticket")["used_bytes"].as_u64(), Some(0), "each ticket has its own");
+    assert_eq!(place.json("check @ticket")["used_bytes"].as_u64(), Some(0), "each ticket has its own count");
 }
 
-/// A round that the server ended with that reason. On a busy machine the client can notice the end before the reason
-/// arrives; the server's log always has it.
+/// Fails unless the server ended a round for that reason. On a busy machine the client can notice the end before the
+/// reason arrives, but the server's log always has the reason.
 fn assert_limited(place: &Place, rounds: usize, failed: &str, limit: &str) {
     let closed = "the other end closed the connection or has ended";
     assert!(failed.contains(limit) || failed.contains(closed), "{failed}");
@@ -60,9 +60,9 @@ fn assert_limited(place: &Place, rounds: usize, failed: &str, limit: &str) {
     });
 }
 
-/// No rate bounds their bytes: the server ends them when the daily limit is reached.
+/// These loads have no rate: the server ends them when the daily limit is reached.
 #[test]
-fn a_load_that_no_rate_bounds_is_ended_when_the_bytes_of_the_day_are_used_up() {
+fn a_load_without_a_rate_is_ended_when_the_daily_bytes_are_used_up() {
     for load in [
         "bulk --transport tcp",
         "round-trip --transport tcp --size 1000",
@@ -79,7 +79,7 @@ fn a_load_that_no_rate_bounds_is_ended_when_the_bytes_of_the_day_are_used_up() {
     }
 }
 
-/// Its mean, which is all that is known beforehand, is below the limit.
+/// The mean rate of the load is below the limit, and only the mean is known before the round.
 #[test]
 fn a_load_that_turns_out_to_be_too_fast_is_ended() {
     let place = Place::new();
@@ -89,7 +89,7 @@ fn a_load_that_turns_out_to_be_too_fast_is_ended() {
     let run = place.hairpin(burst).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
     assert_limited(&place, 1, failed, "limit rate=100kbit: more was sent in the last seconds");
-    // The excess is a debt.
+    // The excess counts against the next round.
     let next = "offered-load --transport tcp --rate 5 --size 1400 --duration 1s --rounds 1 --to @ticket --json";
     let run = place.hairpin(next).with_code(3).json();
     let failed = text(&run["cases"][0]["failed_rounds"][0]);
@@ -113,11 +113,11 @@ fn bytes_of_a_killed_client_are_counted() {
     signal("INT", served.running.id());
     served.running.end().with_code(0);
     let _served = Served::start(&place, &format!("--bind {at}"));
-    assert_eq!(place.json("check @old")["used_bytes"].as_u64(), Some(counted), "over a start of the server");
+    assert_eq!(place.json("check @old")["used_bytes"].as_u64(), Some(counted), "after a restart of the server");
 }
 
 #[test]
-fn a_ticket_has_its_limit_of_runs_at_once_and_the_list_shows_them() {
+fn a_ticket_limits_its_simultaneous_runs_and_the_list_shows_them() {
     let place = Place::new();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0 --limit sessions=1 --json");
     until("the server listens", || std::fs::read_to_string(place.path("ticket")).unwrap().contains("listening"));
@@ -169,7 +169,7 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
     assert_eq!(alone["cases"][0]["why_invalid"], Value::from(Vec::<Value>::new()), "{alone}");
     assert_eq!(log(&place).matches("at the same time as another client's round").count(), 2, "{}", log(&place));
     drop(served);
-    // With enough time they wait for each other.
+    // With the default limit, the clients wait for each other.
     std::fs::remove_file(place.path("ticket")).unwrap();
     let mut served = Served::start(&place, "--bind 127.0.0.1:0");
     let first = "round-trip --transport tcp --duration 1s --rounds 1 --to @ticket --out turn-1 --json";
@@ -183,7 +183,7 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
 }
 
 #[test]
-fn check_reports_the_limits_and_what_does_not_reach_the_server() {
+fn check_reports_the_limits_and_the_unavailable_transports() {
     let place = Place::new();
     let _served = Served::start(&place, "--bind 127.0.0.1:0 --limit rate=1gbit,sessions=3");
     let check = place.json("check @ticket");

@@ -29,7 +29,7 @@ fn read(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path(name)).unwrap_or_default()
 }
 
-/// Output of `check --json` with that exit code, which is in the JSON too. Any error must also be printed.
+/// Runs `check --json`. The exit code must be `code`, also in the JSON, and an error must also be printed.
 fn check(place: &Place, ticket: &str, code: i32) -> Value {
     let ran = place.hairpin(["check", ticket, "--json"]).with_code(code);
     let told = ran.json();
@@ -52,7 +52,7 @@ fn two_servers_of_a_user_list_their_own_sessions_and_count_their_own_bytes() {
     let one = Served::start_into(&place, "one", "log-one", "--bind 127.0.0.1:0");
     let other = Served::start_into(&place, "other", "log-other", "--bind 127.0.0.1:0");
     let once = Served::start_into(&place, "once", "log-once", "--bind 127.0.0.1:0 --once");
-    // Each server accepts the tickets of both.
+    // Each server accepts the tickets of both servers.
     let address = |name: &str| read(&place, name).split('#').next().unwrap().to_owned();
     for (to, from) in [("one", "one"), ("other", "other"), ("other", "one")] {
         let own = Ticket::parse(read(&place, from).trim()).unwrap();
@@ -80,7 +80,7 @@ fn two_servers_of_a_user_list_their_own_sessions_and_count_their_own_bytes() {
     assert_ne!(server["sessions"][0]["ticket"], server["sessions"][1]["ticket"]);
     assert_eq!((used(&one_at).len(), used(&other_at).len()), (1, 2));
     assert!([used(&one_at), used(&other_at)].concat().iter().all(|bytes| *bytes >= 220_000));
-    assert!(of(&once_at).is_none(), "one that serves a single run keeps nothing");
+    assert!(of(&once_at).is_none(), "a server of a single run keeps no account");
     assert!([&one_at, &other_at].iter().all(|at| of(at).unwrap()["is_running"] == true));
     signal("INT", one.running.id());
     one.running.end().with_code(0);
@@ -135,7 +135,7 @@ fn a_ticket_that_has_expired_is_refused_by_the_server_too_and_both_say_so() {
     let place = Place::new();
     let _served = Served::new(&place);
     place.hairpin("check @ticket").with_code(0);
-    // The client's clock is behind, so only the server knows.
+    // Only the server's copy of the ticket has expired, as if the client's clock were behind.
     edit_json(&kept(&place), |ticket| ticket["expires_unix_s"] = PAST.into());
     for arguments in ["check @ticket", "round-trip --quick --to @ticket"] {
         let ran = place.hairpin(arguments).with_code(3);
@@ -143,8 +143,8 @@ fn a_ticket_that_has_expired_is_refused_by_the_server_too_and_both_say_so() {
         let refused = "refuses: the ticket has expired (hint: get a new one from `hairpin serve`)";
         assert!(told.contains(refused), "{told}");
     }
-    until("the server has logged both", || log(&place).matches("refused: the ticket has expired\n").count() == 2);
-    // The clock was wrong for a while; afterwards the ticket is valid again.
+    until("both refusals are logged", || log(&place).matches("refused: the ticket has expired\n").count() == 2);
+    // Once a wrong clock is corrected, the ticket is valid again.
     edit_json(&kept(&place), |ticket| ticket["expires_unix_s"] = u64::MAX.into());
     place.hairpin("check @ticket").with_code(0);
     let shown = with_state(&place, "serve --list").with_code(0).stdout;
@@ -152,7 +152,7 @@ fn a_ticket_that_has_expired_is_refused_by_the_server_too_and_both_say_so() {
 }
 
 #[test]
-fn a_server_that_ends_says_why_and_what_it_served() {
+fn a_server_that_ends_reports_the_reason_and_what_it_served() {
     let place = Place::new();
     for name in ["INT", "TERM"] {
         let served = Served::start_into(&place, "ticket", "log", "--bind 127.0.0.1:0");
@@ -224,7 +224,7 @@ fn the_output_of_check_fits_80_columns_and_names_a_silent_host() {
     let shown = with_state(&place, "check @ticket").with_code(0).stdout;
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     assert!(shown.contains("Limits      rate=100mbit,") && shown.contains("\n            "), "{shown}");
-    // Another program listens there, and closes each connection.
+    // Another program listens at that port and closes the connection.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
     let good = Ticket::parse(&ticket(&place)).unwrap();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::served::{Served, ticket};
 use crate::support::{PROGRAM, Place, list, text};
 
-/// Exit code and standard error, on one line, of the program with these arguments and that `HAIRPIN_TO`.
+/// Runs the program with these arguments and that `HAIRPIN_TO`. Returns its exit code and, on one line, its errors.
 fn said(place: &Place, words: &str, environment: Option<&str>) -> (Option<i32>, String) {
     let mut command = place.command(PROGRAM);
     command.args(words.split_whitespace()).env("XDG_STATE_HOME", place.path("state"));
@@ -24,9 +24,9 @@ fn a_missing_or_invalid_ticket_is_refused_with_a_hint() {
     let edited = ticket(&place).replacen("127.0.0.1", "lab.example.org", 1);
     std::fs::write(place.path("edited"), edited).unwrap();
     for (words, environment, expected) in [
-        ("round-trip --to ticket", None, "--to: `ticket` is a file and not a ticket (hint: --to @ticket reads the"),
-        ("check ticket", None, "TICKET: `ticket` is a file and not a ticket (hint: @ticket reads the ticket in it)"),
-        ("check", Some("ticket"), "HAIRPIN_TO: `ticket` is a file and not a ticket (hint: HAIRPIN_TO=@ticket reads"),
+        ("round-trip --to ticket", None, "--to: `ticket` is a file, not a ticket (hint: --to @ticket reads the"),
+        ("check ticket", None, "TICKET: `ticket` is a file, not a ticket (hint: @ticket reads the ticket from it)"),
+        ("check", Some("ticket"), "HAIRPIN_TO: `ticket` is a file, not a ticket (hint: HAIRPIN_TO=@ticket reads"),
         ("round-trip --to @edited", None, "or its host or port was edited: its checksum does not fit (hint: copy it"),
         (
             "check",
@@ -41,12 +41,12 @@ fn a_missing_or_invalid_ticket_is_refused_with_a_hint() {
         let is_meant_for_one = words.ends_with("@edited");
         assert_eq!(code, Some(if is_meant_for_one { 3 } else { 2 }), "{words}: {said}");
         assert!(said.contains(expected), "{words}: {said}");
-        assert!(!said.contains("other users of this host"), "nothing secret was given: {said}");
+        assert!(!said.contains("other users of this host"), "no secret was on the command line: {said}");
     }
 }
 
 #[test]
-fn an_unreachable_server_of_the_environment_is_reported_with_its_variable() {
+fn an_unreachable_server_from_the_environment_is_reported_with_the_variable() {
     let place = Place::new();
     drop(Served::new(&place));
     let (code, by_environment) = said(&place, "check", Some("@ticket"));
@@ -57,14 +57,14 @@ fn an_unreachable_server_of_the_environment_is_reported_with_its_variable() {
 }
 
 #[test]
-fn an_address_and_a_port_that_a_server_cannot_have_are_refused_with_what_to_do() {
+fn an_address_and_a_port_that_a_server_cannot_have_are_refused_with_a_hint() {
     let place = Place::new();
     let served = Served::new(&place);
     let taken = crate::support::served::address(&place);
     for (bind, expected) in [
         (
             "192.0.2.55",
-            "no interface of this host has the address: `ip address` lists them, 0.0.0.0 means all of IPv4",
+            "no interface of this host has the address: `ip address` lists all, 0.0.0.0 means all of IPv4",
         ),
         (&*taken, "; --bind 127.0.0.1:0 uses any free port)"),
     ] {
@@ -76,7 +76,7 @@ fn an_address_and_a_port_that_a_server_cannot_have_are_refused_with_what_to_do()
 }
 
 #[test]
-fn a_run_between_two_hosts_says_what_applies_to_it_and_its_checks_name_the_server() {
+fn a_run_between_two_hosts_records_its_settings_and_its_checks_name_the_server() {
     let place = Place::new();
     let _served = Served::new(&place);
     let plan = "small-writes --exchanges 20 --rounds 1 --remedy default --trace off --to @ticket --out run";

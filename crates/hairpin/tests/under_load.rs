@@ -1,4 +1,4 @@
-//! A probe before, during and after a load: the counts of each, and faults in the middle.
+//! A probe before, during and after a load: the counts of both flows, and faults in the middle of a round.
 
 use hairpin_testing::or_skip;
 use serde_json::Value;
@@ -44,7 +44,7 @@ fn the_ledgers_of_probe_and_load_close_separately_and_those_of_the_phases_within
         for phase in ["idle", "loaded", "recovering"] {
             let figures = &case["phases"][phase];
             assert_closes(&figures["probe"]["ledger"]);
-            assert!(figures["queue_bytes"].is_null(), "no link reports it: {figures}");
+            assert!(figures["queue_bytes"].is_null(), "there is no link to report it: {figures}");
             let has_goodput = !figures["load"]["goodput_bytes_per_s"].is_null();
             assert_eq!(has_goodput, phase == "loaded" && flows.len() > 1, "{phase}: {case}");
         }
@@ -71,8 +71,8 @@ fn the_ledgers_of_probe_and_load_close_separately_and_those_of_the_phases_within
     }
     let again = place.json("analyse run");
     for (case, before) in list(&again["cases"]).iter().zip(list(&run["cases"])) {
-        assert_eq!(case["phases"], before["phases"], "computed anew from what was saved");
-        assert_eq!(case["flows"], before["flows"], "computed anew from what was saved");
+        assert_eq!(case["phases"], before["phases"], "recomputed from the saved data");
+        assert_eq!(case["flows"], before["flows"], "recomputed from the saved data");
     }
 }
 
@@ -86,7 +86,7 @@ fn over_a_link_the_queue_is_reported_and_losses_of_both_flows_have_their_causes(
     let ran = place.hairpin((plan, ["--link", "rate=8mbit queue=16KiB delay=1ms"]));
     let run = ran.json();
     let case = &run["cases"][0];
-    // On a busy machine the emulator is late or has no room for packets, says so, and its round does not count.
+    // On a busy machine the emulator is late or has no room for packets, reports this, and the round does not count.
     let why = case["why_invalid"].to_string();
     let was_busy = case["valid"] == false && (why.contains("no room") || why.contains("was late"));
     for flow in list(&case["flows"]) {
@@ -151,7 +151,7 @@ fn a_load_that_cannot_start_fails_its_round_and_a_flow_that_ends_early_leaves_th
     let told = text(&case["failed_rounds"][0]);
     assert!(told.contains(&expected) && told.contains("the server ended early"), "{told}");
     assert_eq!(case["valid"], false, "the probe without its load is not under load: {case}");
-    assert!(case["phases"]["loaded"]["load"]["goodput_bytes_per_s"].is_null(), "no zero: {case}");
+    assert!(case["phases"]["loaded"]["load"]["goodput_bytes_per_s"].is_null(), "no goodput: {case}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Account files: each server, that is each listening address and port, records its sessions in one. A ticket is valid
-//! at all servers of a user, but each server counts the ticket's daily bytes separately.
+//! Account files: each server (a listening address and port) records its sessions in its own account file. A ticket
+//! is valid at all servers of a user, but each server counts the ticket's daily bytes separately.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -50,10 +50,10 @@ impl Accounts {
         Ok(Self(folder))
     }
 
-    /// Opens the account file of the server at that address; it has the entries of earlier starts.
+    /// Opens the account file of the server at that address. The file keeps the entries of earlier starts.
     ///
     /// # Errors
-    /// A server on another host or in another network namespace holds its lock (`WouldBlock`), or it cannot be written.
+    /// A server on another host or in another network namespace holds the lock (`WouldBlock`), or writing fails.
     pub fn open(&self, at: SocketAddr) -> io::Result<OwnAccount> {
         self.remove_old()?;
         let lock = File::options().write(true).create(true).truncate(false).open(self.file(at, LOCK_EXT))?;
@@ -105,7 +105,7 @@ impl Accounts {
             // `elapsed` fails for a time in the future: the clock was wrong.
             let age = changed.ok().and_then(|at| at.elapsed().ok());
             if age.is_some_and(|age| age.as_secs() > RETENTION_S) && !self.is_running(at) {
-                // If the removal fails, the server only stays listed.
+                // If the removal fails, the server stays listed.
                 drop(fs::remove_file(book));
                 drop(fs::remove_file(lock));
             }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_keep_a_book_each_and_continue_it_after_a_restart() {
+    fn each_server_keeps_an_account_and_continues_it_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let books = books(&folder);
         let addresses = ["127.0.0.1:7420", "127.0.0.1:7421", "192.0.2.7:7420", "[::]:7420", "[fe80::1%2]:7420"];
@@ -180,7 +180,7 @@ mod tests {
         };
         assert_eq!(books.listed().unwrap(), expected(true));
         drop(open);
-        // A child process of another test holds the locks until it calls exec.
+        // A child process that another test forks holds the locks until the child calls exec.
         for _ in 0..6_000 {
             if books.listed().unwrap() == expected(false) {
                 break;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn old_books_are_removed_and_invalid_ones_read_as_empty() {
+    fn old_accounts_are_removed_and_invalid_ones_read_as_empty() {
         let folder = tempfile::tempdir().unwrap();
         let books = books(&folder);
         let [old, recent, running] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));

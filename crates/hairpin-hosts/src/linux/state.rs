@@ -83,7 +83,7 @@ impl State {
     /// Creates a ticket.
     ///
     /// # Errors
-    /// There are no random bytes, or the ticket cannot be written.
+    /// The system provides no random bytes, or the ticket cannot be written.
     pub fn new_ticket(&self, expires_unix_s: u64, limits: Limits) -> io::Result<AcceptedTicket> {
         let mut secret = [0; 16];
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("the system gives no random bytes"))?;
@@ -94,8 +94,8 @@ impl State {
         Ok(AcceptedTicket { id, secret, expires_unix_s, limits })
     }
 
-    /// Returns the tickets that have not expired. Removes the files of tickets that expired more than 30 days ago:
-    /// those of recently expired ones stay, since the clock may be wrong. Skips invalid files.
+    /// Returns the tickets that have not expired. Removes the files of tickets that expired more than 30 days ago;
+    /// files of recently expired tickets stay, because the clock may be wrong. Skips invalid files.
     ///
     /// # Errors
     /// The folder cannot be read.

@@ -3,7 +3,7 @@
 use super::{CHECKSUM_LETTERS, Ticket, URL_SAFE_NO_PAD, checksum, redacted};
 use base64::Engine as _;
 
-/// Parses the input as it is and with a corrected checksum. Returns whether the input as it is is a ticket.
+/// Parses the input unchanged and with a corrected checksum. Returns whether the unchanged input is a ticket.
 pub fn tickets(input: &[u8]) -> bool {
     let text = String::from_utf8_lossy(input);
     let accepted = ticket(&text);

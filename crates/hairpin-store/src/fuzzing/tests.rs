@@ -27,7 +27,7 @@ fn input(folder: &Path) -> Vec<u8> {
     FILES.iter().enumerate().filter_map(saved).flatten().collect()
 }
 
-/// Two rounds: of a closed loop and of an open one.
+/// A round of a closed loop and a round of an open loop.
 fn two_rounds(is_merged: bool) -> Vec<u8> {
     let (_dir, folder) = new_run(State::Complete);
     let mut records = [0, 1].map(|number| {

@@ -2,9 +2,9 @@
 //!
 //! A run folder and the file names in it may come from an untrusted source. Each component of a name is opened
 //! relative to the descriptor of its parent folder, and no symbolic link is followed. So `..`, an absolute path or a
-//! link, even in the middle of a name, cannot lead out of the folder, not even while files are being renamed. This is
-//! the guarantee of openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, without that call, which sandboxes
-//! refuse. The folder itself is opened by the user's path, which may be a link.
+//! link, even in the middle of a name, cannot lead out of the folder, not even while files are being renamed.
+//! openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS gives the same guarantee, but sandboxes refuse that call.
+//! The folder itself is opened by the user's path, which may be a link.
 //!
 //! A port to another system needs a file with the same functions.
 
@@ -247,7 +247,7 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Opens the parent folder of the name's last component. Returns it with that component.
+    /// Opens the parent folder of the last component of a name. Returns the folder and that component.
     fn parent<'n>(&self, name: &'n str) -> io::Result<(OwnedFd, &'n str)> {
         let mut parts = Vec::new();
         for part in Path::new(name).components() {

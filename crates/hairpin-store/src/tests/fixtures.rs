@@ -78,7 +78,7 @@ pub(crate) fn trace() -> RoundTrace {
     }
 }
 
-/// Returns the name of the record's trace file, and the outcome of the capture in its figures.
+/// Returns the name of the record's trace file, and the outcome of the record's capture.
 pub(crate) fn trace_and_capture(record: &RoundRecord) -> (Option<&str>, &Capture) {
     let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
     (measured.trace_file.as_deref(), &measured.traced.as_ref().expect("it was traced").capture)

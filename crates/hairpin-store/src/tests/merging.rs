@@ -1,4 +1,4 @@
-//! The samples of all rounds are merged into one file, or stay as they are if that fails.
+//! The samples of all rounds are merged into one file. If merging fails, each round keeps its own file.
 
 use hairpin_model::samples::COLUMNS;
 use hairpin_model::{Outcome, Samples};
@@ -61,7 +61,7 @@ fn merged_samples_are_those_of_the_rounds() {
     assert_eq!(files_of(&records), [merged, merged, merged, None]);
     assert_eq!(rows_of(&store, &records), before);
     records.reverse();
-    assert_eq!(rows_of(&store, &records), before.into_iter().rev().collect::<Vec<_>>(), "in any order");
+    assert_eq!(rows_of(&store, &records), before.into_iter().rev().collect::<Vec<_>>(), "in reverse order");
     records.reverse();
     let (store, run) = RunFolder::open(store.path()).unwrap();
     assert_eq!(run.rounds, records);
@@ -117,5 +117,5 @@ fn rounds_without_samples_leave_no_file() {
     store.merge_samples(&mut records).unwrap();
     assert_eq!(names_in(store.path()), ["latency.hlog", "rounds.jsonl", "run.json"]);
     let samples = store.samples().unwrap()(&records[0], records[0].order.case.primary()).unwrap().unwrap();
-    assert_eq!(samples.latency.len(), 1, "the histogram holds all");
+    assert_eq!(samples.latency.len(), 1, "the histogram counts all messages");
 }

@@ -34,7 +34,7 @@ fn of_rows(rows: usize) -> Samples {
     samples
 }
 
-/// Rows, rows with histograms, and messages in these histograms, by flow.
+/// Returns for each flow the number of rows and, if it has a histogram, its rows and the messages in the histogram.
 fn counts(store: &RunFolder, record: &RoundRecord) -> Vec<(usize, Option<(usize, u64)>)> {
     let (mut rows, mut samples) = (store.rows(), store.samples().unwrap());
     let of = |flow: &Flow| {
@@ -59,19 +59,19 @@ fn the_samples_of_each_flow_are_found_by_its_identity() {
     let all = |records: &[RoundRecord]| records.iter().map(|record| counts(&store, record)).collect::<Vec<_>>();
     assert_eq!(all(&records), [of(0), of(1), of(2)]);
     store.merge_samples(&mut records).unwrap();
-    assert_eq!(all(&records), [of(0), of(1), of(2)], "merged");
+    assert_eq!(all(&records), [of(0), of(1), of(2)], "after merging");
     records.iter_mut().for_each(|record| record.order.case.flows.reverse());
     records[0].order.case.flows.iter_mut().for_each(|flow| flow.role = FlowRole::Load);
     let reversed = |number| of(number).into_iter().rev().collect::<Vec<_>>();
     let rows = |counts: Vec<(usize, _)>| counts.into_iter().map(|(rows, _)| rows).collect::<Vec<usize>>();
-    assert_eq!(rows(counts(&store, &records[1])), rows(reversed(1)), "in any order");
+    assert_eq!(rows(counts(&store, &records[1])), rows(reversed(1)), "flows in reverse order");
     let (_, run) = RunFolder::open(store.path()).unwrap();
     assert_eq!(run.rounds.len(), 3);
     assert_eq!(all(&run.rounds), [of(0), of(1), of(2)]);
 }
 
 #[test]
-fn a_flow_that_failed_has_no_samples_and_leaves_those_of_the_others() {
+fn a_failed_flow_has_no_samples_and_the_other_flows_keep_theirs() {
     let (_place, store) = new_run(State::Complete);
     for failed in IDS {
         let (mut record, mut samples) = round(0);
@@ -83,7 +83,7 @@ fn a_flow_that_failed_has_no_samples_and_leaves_those_of_the_others() {
         measured.failed_flows = vec![FailedFlow { id: failed.into(), failure: failure.clone() }];
         store.append(&mut record, &samples, None).unwrap();
         assert_eq!(record.failure(), Some(&failure));
-        assert_eq!(record.measured().is_some(), failed != "main", "the case is judged by the first");
+        assert_eq!(record.measured().is_some(), failed != "main", "the case is judged by its first flow");
         let expected = (1..).zip(IDS).map(|(rows, id)| if id == failed { 0 } else { rows });
         let rows: Vec<usize> = counts(&store, &record).into_iter().map(|(rows, _)| rows).collect();
         assert_eq!(rows, expected.collect::<Vec<_>>());
@@ -93,7 +93,7 @@ fn a_flow_that_failed_has_no_samples_and_leaves_those_of_the_others() {
 }
 
 #[test]
-fn results_and_failures_that_are_not_those_of_the_case_are_refused() {
+fn results_and_failures_that_do_not_match_the_flows_of_the_case_are_refused() {
     let (mut record, _) = round(0);
     let failure = Failure::new(FailureKind::Killed, "it ended early", "");
     for (removed, failed, is_sound) in [
@@ -145,7 +145,7 @@ fn without_flow(path: &Path) {
 
 /// Files of earlier versions contain samples of the primary flow only.
 #[test]
-fn samples_without_a_flow_are_those_of_the_primary_one() {
+fn samples_without_a_flow_belong_to_the_primary_flow() {
     let (_place, store, record) = saved();
     let mut records = [record];
     for name in ["samples/round-000000.parquet", "samples.parquet"] {

@@ -12,7 +12,7 @@ use super::output;
 use super::report::{show, write_page};
 use crate::saved;
 
-/// Computes the run again, saves it and shows it, even if it cannot be saved.
+/// Recomputes the results of a run, and saves and shows them. Shows them even if saving fails.
 ///
 /// # Errors
 /// If there is no run, or its samples cannot be read.
@@ -23,7 +23,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if let Some(which) = matches.get_one::<String>("ladder") {
         time_sequence::chosen(&run, which).map_err(Stopped::usage)?;
     }
-    // A killed run counts as interrupted, because only what it saved is known.
+    // A killed run counts as interrupted, because only its saved rounds are known.
     if run.state == State::Running {
         run.state = State::Interrupted;
     }

@@ -116,7 +116,7 @@ fn as_text(checked: &Checked, look: Look) -> String {
         line("Used today", &used),
         line("Expires", &quantities::utc(about.expires_unix_s)),
         line("Sessions", &about.sessions.to_string()),
-        line("Not there", &unavailable.join(", ")),
+        line("Unavailable", &unavailable.join(", ")),
     ]
     .concat()
 }

@@ -40,7 +40,7 @@ pub fn run(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> R
     Ok(Exit::Fine)
 }
 
-/// Performs each run that the claims need once, and judges the claims by the results.
+/// Performs each needed run once, and judges the claims by the results.
 fn test_claims(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
     let mut chosen = choose(&asked).map_err(Stopped::usage)?;
@@ -105,7 +105,7 @@ fn nothing_to_test(chosen: &[SelectedClaims]) -> String {
         if parts.is_empty() {
             format!("{} is skipped: {}", claim.id, joined(reasons))
         } else {
-            format!("{} is missing {}", claim.id, joined(parts))
+            format!("{} needs {}", claim.id, joined(parts))
         }
     });
     let why = why.join("; ");
@@ -160,7 +160,7 @@ impl RunOptions {
     }
 }
 
-/// Performs one run, and saves it in its folder with its page; the error says why it failed.
+/// Performs one run and saves it with its page. On failure returns the reason.
 fn one_run(
     program: &Program,
     test_run: &mut TestRun,
@@ -204,7 +204,7 @@ fn record_run(report: &mut ClaimsReport, run: &Result<Run, String>, mut test_run
     report.runs.push(test_run);
 }
 
-/// Creates the folder; refuses one that already has claims.
+/// Creates the folder. Refuses a folder that already has tested claims.
 fn create_folder(folder: &Path) -> Result<Folder, Stopped> {
     let files = Folder::create(folder).map_err(|error| {
         Stopped::usage(format!("cannot create {}: {error} (hint: use another folder with --out)", shown(folder)))

@@ -70,10 +70,7 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(other_host())
         .args(over_ssh())
         .args(printing())
-        .arg(switch(
-            "prove",
-            "Also run the check of each finding that has one, and report whether it confirms the finding",
-        ))
+        .arg(switch("prove", "Also run the checks of the findings, and report whether they confirm the findings"))
         .arg(switch("quiet", "Show no progress").short('q'))
 }
 
@@ -116,7 +113,7 @@ fn over_ssh() -> [Arg; 2] {
             .default_missing_value("")
             .help(
                 "With ssh://: copy this program, or FILE, to ~/.cache/hairpin on the host, and serve with the copy. \
-                It must be linked statically [default: use `hairpin` on the host; if there is none, ask]",
+                It must be linked statically [default: use `hairpin` on the host; if it has none, ask]",
             ),
     ]
 }
@@ -174,7 +171,7 @@ fn saved_run(name: &'static str, help: &'static str) -> Arg {
 fn list() -> Command {
     Command::new("list")
         .about("List transports, experiments, remedies, findings and options, and what can run here")
-        .arg(switch("json", "Print them as one JSON object"))
+        .arg(switch("json", "Print the lists as one JSON object"))
         .arg(Arg::new("markdown").long("markdown").action(ArgAction::SetTrue).hide(true))
 }
 
@@ -199,13 +196,13 @@ fn analyse() -> Command {
 fn compare() -> Command {
     Command::new("compare")
         .about(
-            "Compare saved runs case by case, of one configuration or of two that differ in one choice",
+            "Compare saved runs case by case; their configurations may differ in one choice",
         )
         .override_usage(
             "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...",
         )
         .arg(
-            saved_run("RUN", "Run folders: BEFORE and AFTER, or only those BEFORE if --against gives those AFTER")
+            saved_run("RUN", "Run folders: BEFORE and AFTER, or only BEFORE if --against gives AFTER")
                 .num_args(1..),
         )
         .arg(
@@ -244,7 +241,7 @@ fn runs() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The folder that holds the run folders [default: hairpin-runs]"),
         )
-        .arg(switch("json", "Print them as one JSON object, with what was skipped and why"))
+        .arg(switch("json", "Print the runs as one JSON object, with skipped entries and the reasons"))
         .arg(
             switch("clean", "Remove runs selected by --older-than, --larger-than and --keep, after asking")
                 .requires("selectors")
@@ -265,7 +262,7 @@ fn runs() -> Command {
 }
 
 fn claims() -> Command {
-    let json = || switch("json", "Print them as one JSON object");
+    let json = || switch("json", "Print the claims as one JSON object");
     let ids = || {
         Arg::new("ID").num_args(0..).help("Claims such as B1, or a letter for all claims of a text [default: all]")
     };
@@ -289,7 +286,7 @@ fn claims() -> Command {
         .arg(switch("quiet", "Show no progress").short('q'))
         .arg(no_csv());
     Command::new("claims")
-        .about("What published texts claim about transports, and which claims can be tested here")
+        .about("List what published texts claim about transports, and which claims can be tested here")
         .args_conflicts_with_subcommands(true)
         .arg(ids())
         .arg(no_csv())

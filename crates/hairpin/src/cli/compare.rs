@@ -73,7 +73,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(if broken { Exit::CheckFailed } else { Exit::Fine })
 }
 
-/// The folders before and after: both arguments, or those on both sides of `--against`.
+/// The folders before and after: two arguments, or the arguments before and after `--against`.
 fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
     let paths = |name: &str| matches.get_many::<PathBuf>(name).unwrap_or_default().cloned().collect::<Vec<_>>();
     let (mut before, mut after) = (paths("RUN"), paths("against"));
@@ -90,7 +90,7 @@ fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
     Ok([before, after])
 }
 
-/// Refuses the same run twice, also as a copy: it would count as two runs that agree.
+/// Refuses a run that is given twice, also as a copy, because it would count as two runs that agree.
 fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Result<(), Stopped> {
     let runs: Vec<_> = runs.collect();
     for (place, (path, run)) in runs.iter().enumerate() {
@@ -102,7 +102,7 @@ fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Resul
     Ok(())
 }
 
-/// Differences of all runs from the first baseline, each once.
+/// Differences of all runs from the first baseline, without duplicates.
 fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
     let Some(first) = baselines.first() else { return Vec::new() };
     let others = baselines.iter().skip(1).chain(candidates).flat_map(|other| unlike(first, other));
@@ -150,7 +150,7 @@ fn refusal(unlike: &[Unlike]) -> String {
 const OWN_NAMESPACES: &str =
     "only one side ran in its own network namespace (--sysctl), so other kernel settings may differ";
 
-/// Findings about a whole run whose effect remains in a comparison.
+/// Codes of the findings about a whole run that also affect its comparisons.
 const ABOUT_THE_RUN: &[&str] = &["noisy-machine"];
 
 fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {

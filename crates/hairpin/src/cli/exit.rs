@@ -16,7 +16,7 @@ pub enum Exit {
     Usage,
     /// Some rounds failed, or some output could not be written; the rest was reported.
     RoundsFailed,
-    /// The user interrupted it; the results so far were reported.
+    /// The user interrupted the command; the results so far were reported.
     Interrupted,
     /// Exit code of the program that ran over a link, or [`LINK_FAILED`].
     Of(u8),
@@ -50,7 +50,7 @@ impl Exit {
 pub struct Stopped {
     pub exit: Exit,
     message: String,
-    /// Why the server is unknown, for `--json`.
+    /// Why no server was connected, for `--json`.
     pub connection_error: Option<NotKnown>,
 }
 

@@ -34,7 +34,7 @@ impl Lines {
         self.text.push_str(&terminal::render_item(&format!("  {name:<NAME_COLUMNS$} "), what, &self.look));
     }
 
-    /// Adds a text with the whole width.
+    /// Adds a text over the whole width.
     pub(super) fn whole(&mut self, what: &str) {
         self.text.push_str(&terminal::render_item("  ", what, &self.look));
     }

@@ -25,7 +25,7 @@ use crate::session::{Planned, Session};
 /// Maximum number of save errors to print: on a full disk, saving every later round fails.
 const MAX_UNSAVED: usize = 3;
 
-/// Short for `--keep-samples 0`.
+/// Name of the flag that means `--keep-samples 0`.
 pub(super) const NO_SAMPLES: &str = "no-samples";
 
 /// Runs an experiment, saves it and reports it.
@@ -69,7 +69,7 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     })
 }
 
-/// A session with the settings from the flags. They are checked here, before a server is contacted.
+/// A session with the settings from the flags. Checks the settings, before a server is contacted.
 pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatches) -> Result<Session<'a>, Stopped> {
     let mut session = Session::new(program, name).map_err(Stopped::usage)?.prove(matches.get_flag("prove"));
     let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
@@ -107,7 +107,7 @@ pub(super) struct Ends {
     stop: Arc<AtomicBool>,
     /// The server, if it is on another host.
     pub(super) server: Option<Remote>,
-    /// CPU of the ends here, if the user chose one.
+    /// CPU of the client, if the user chose one.
     cpu: Option<usize>,
     quiet: bool,
 }
@@ -142,7 +142,7 @@ impl Ends {
         ran
     }
 
-    /// Whether the user interrupted it.
+    /// Whether the user interrupted the command.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

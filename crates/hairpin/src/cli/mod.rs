@@ -1,5 +1,5 @@
 //! The command line: converts arguments to calls of the library, and prints the results. Programs with their own
-//! transports get it by calling [`run`].
+//! transports call [`run`] to have the same command line.
 
 pub mod analyse;
 pub mod check;

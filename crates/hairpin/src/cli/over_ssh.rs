@@ -19,7 +19,7 @@ const SSH_FLAGS: [&str; 2] = ["server-port", "copy-binary"];
 pub(super) fn refuse_flags(matches: &ArgMatches) -> Result<(), Stopped> {
     match SSH_FLAGS.into_iter().find(|flag| matches.contains_id(flag)) {
         Some(flag) => Err(Stopped::usage(format!(
-            "--{flag} needs ssh://HOST, or HAIRPIN_TO with it (hint: omit it, or give both)"
+            "--{flag} needs ssh://HOST as an argument or in HAIRPIN_TO (hint: add it, or omit --{flag})"
         ))),
         None => Ok(()),
     }
@@ -90,7 +90,7 @@ fn choose_binary(
     let binary = fits.map_err(|failure| missing(&format!(", and {}", failure.cause), &failure.hint))?;
     let bytes = quantities::bytes(binary.bytes() as f64);
     let question =
-        format!("There is no `hairpin` on {host}. Copy this program ({bytes}) to ~/.cache/hairpin on it? [y/N] ");
+        format!("There is no `hairpin` on {host}. Copy this program ({bytes}) to ~/.cache/hairpin there? [y/N] ");
     match ask(&question) {
         Some(true) => Ok(binary),
         Some(false) => Err(missing("", "install it there")),

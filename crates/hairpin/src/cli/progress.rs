@@ -1,5 +1,5 @@
-//! The progress bar. The thread that waits for rounds draws it, only between rounds, so that drawing does not disturb a
-//! measurement.
+//! The progress bar. The thread that waits for rounds draws the bar, and draws only between rounds, so that drawing
+//! does not disturb a measurement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ pub(super) struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
-    /// Transports with abandoned cases, and the kinds of failure; each is reported once.
+    /// Transport and kind of failure of abandoned cases. Each pair is reported once.
     given_up: BTreeSet<(String, FailureKind)>,
     /// The figure of each round so far, by case.
     figures: BTreeMap<String, Vec<f64>>,
@@ -77,13 +77,13 @@ impl Progress {
     }
 
     fn given_up(&mut self, case: &Skipped, failure: &Failure) {
-        // The report lists all of them.
+        // The report lists all abandoned cases.
         if let Some(note) = self.note_of(case, failure) {
             self.bar.suspend(|| output::note(&note));
         }
     }
 
-    /// The note about an abandoned case; `None` if one about the same transport and kind of failure was printed.
+    /// The note about an abandoned case; `None` if a note with its transport and kind of failure was printed.
     fn note_of(&mut self, case: &Skipped, failure: &Failure) -> Option<String> {
         let is_new = !self.quiet && self.given_up.insert((case.transport.clone(), failure.kind));
         let what = case.case.as_ref().unwrap_or(&case.transport);

@@ -25,7 +25,7 @@ use crate::session::now_unix_s;
 
 const PORT: u16 = 7420;
 const DEFAULT_TICKET_LIFETIME_S: u64 = 7 * 24 * 3600;
-/// Polling interval for the end.
+/// Interval between checks whether the server must end.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves until Ctrl-C, or until a condition set by flags.
@@ -81,8 +81,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     served
 }
 
-/// Opens the account of this server and continues it. `None` for a server of one run, and if another server has the
-/// account.
+/// Opens the account of this server and restores its entries. `None` for a server of one run, and if another server
+/// uses the account.
 fn open_account(state: &State, server: &Server, asked: &ServeOptions) -> Result<Option<OwnAccount>, Stopped> {
     if asked.once {
         return Ok(None);
@@ -95,8 +95,8 @@ fn open_account(state: &State, server: &Server, asked: &ServeOptions) -> Result<
         }
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
             output::warning(&format!(
-                "sessions are not listed, and daily bytes are not saved: another server that uses this folder has the \
-                address {} (hint: set a different XDG_STATE_HOME on each host)",
+                "sessions are not listed, and daily bytes are not saved: another server with the address {} uses the \
+                same state folder (hint: set a different XDG_STATE_HOME on each host)",
                 server.address()
             ));
             Ok(None)
@@ -274,7 +274,7 @@ fn revoke(state: &State, id: &str) -> Result<Exit, Stopped> {
             Ok(Exit::Fine)
         }
         Ok(false) => {
-            Err(Stopped::usage(format!("there is no ticket {id} (hint: `hairpin serve --list` lists them)")))
+            Err(Stopped::usage(format!("there is no ticket {id} (hint: `hairpin serve --list` lists all tickets)")))
         }
         Err(error) => Err(cannot("revoke the ticket", &error)),
     }
@@ -295,7 +295,7 @@ fn cannot_listen(at: SocketAddr, error: &std::io::Error) -> Stopped {
             format!("another program uses port {port}; --bind {} uses any free port", SocketAddr::new(ip, 0))
         }
         std::io::ErrorKind::AddrNotAvailable => {
-            "no interface of this host has the address: `ip address` lists them, 0.0.0.0 means all of IPv4; \
+            "no interface of this host has the address: `ip address` lists all, 0.0.0.0 means all of IPv4; \
             --advertise gives the name or address that clients use"
                 .to_owned()
         }

@@ -61,7 +61,7 @@ fn server_as_text(server: &Listed, look: Look) -> String {
     let Listed { address, is_running, book } = server;
     let is_of_this_start = |session: &Session| *is_running && session.session >= book.first;
     let mut text = format!("\nServer at {address}: {}\n", if *is_running { "running" } else { "ended" });
-    // Usage of earlier days no longer counts.
+    // Shows only the last day, because usage of earlier days no longer counts.
     if let Some(day) = book.used.values().map(|used| used.day).max() {
         let of_day = book.used.iter().filter(|(_, used)| used.day == day);
         let used: Vec<String> =

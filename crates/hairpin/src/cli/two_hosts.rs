@@ -23,10 +23,10 @@ pub(super) fn connect(matches: &ArgMatches, stop: &Arc<AtomicBool>) -> Result<Op
     let Some((text, source)) = ticket_text(matches.get_one::<String>("to").map(String::as_str), "--to")? else {
         over_ssh::refuse_flags(matches)?;
         if matches.contains_id("fallback") {
-            return Err(Stopped::usage("--fallback needs --to or HAIRPIN_TO (hint: omit it, or give both)"));
+            return Err(Stopped::usage("--fallback needs --to or HAIRPIN_TO (hint: add --to, or omit --fallback)"));
         }
         if matches.contains_id("bind") {
-            return Err(Stopped::usage("--bind needs --to or HAIRPIN_TO (hint: omit it, or give both)"));
+            return Err(Stopped::usage("--bind needs --to or HAIRPIN_TO (hint: add --to, or omit --bind)"));
         }
         return Ok(None);
     };
@@ -49,7 +49,7 @@ pub(super) fn connect_for_check(
     connect_to(&text, source, matches, stop).map(Some)
 }
 
-/// Connects to the server of a ticket, or to a server that it starts over ssh.
+/// Connects to the server of a ticket, or starts a server over ssh and connects to that server.
 fn connect_to<S: AsRef<AtomicBool>>(
     text: &str,
     source: &str,
@@ -123,11 +123,11 @@ fn ticket_text(given: Option<&str>, place: &'static str) -> Result<Option<(Strin
                     _ => format!("@{}", text.trim()),
                 };
                 return Err(Stopped::usage(format!(
-                    "{source}: `{}` is a file and not a ticket (hint: {reads} reads the ticket in it)",
+                    "{source}: `{}` is a file, not a ticket (hint: {reads} reads the ticket from it)",
                     text.trim()
                 )));
             }
-            // Only a ticket, which contains `#`, has a secret.
+            // Only tickets contain a secret, and every ticket contains `#`.
             if source == place && text.contains('#') {
                 let flag = if place.starts_with('-') { format!("{place} ") } else { String::new() };
                 output::warning(&format!(

@@ -1,6 +1,6 @@
 //! Ctrl-C: the first one ends the current round, and the run is saved and reported; the second one exits at once.
 //!
-//! While a program runs over a link, signals are forwarded to it.
+//! While a program runs over a link, signals are forwarded to the program.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,7 +23,7 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
     let signals = caught_signals(&[SIGINT, SIGTERM, SIGHUP]);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signals.iter().copied() {
-        // In this order, the second signal finds the flag set and exits the program; the server exits with it.
+        // In this order, only the second signal finds the flag set: it ends the program, and the server ends too.
         flag::register_conditional_shutdown(signal, i32::from(EXIT_CODE), Arc::clone(&stop))?;
         flag::register(signal, Arc::clone(&stop))?;
     }
@@ -31,7 +31,7 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// These signals, without SIGHUP if this program was started to ignore it (nohup(1)).
+/// Returns the signals, without SIGHUP if SIGHUP was ignored when this program started (nohup(1)).
 fn caught_signals(signals: &[i32]) -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
@@ -90,7 +90,7 @@ impl Signals {
         received.map(|(signal, _)| *signal).collect()
     }
 
-    /// Whether a key sends the signal; the terminal then sends it to the whole process group.
+    /// Whether a key causes the signal. The terminal sends such a signal to the whole process group.
     #[must_use]
     pub fn is_of_a_key(signal: i32) -> bool {
         matches!(signal, SIGINT | SIGQUIT)

@@ -9,7 +9,7 @@ use std::process::{ExitStatus, Stdio};
 
 use hairpin_model::Failure;
 
-/// Returns the descriptor of this process if `path` is one of its streams. Opening the path instead would use a
+/// Returns the descriptor number if `path` names an open stream of this process. Opening the path instead would use a
 /// separate offset and overwrite what the stream has written to the file.
 pub(crate) fn own_stream(path: &Path) -> Option<RawFd> {
     const FOLDERS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];

@@ -1,4 +1,4 @@
-//! A server host with several addresses, of both IP versions, and a link-local one.
+//! A server on a host with several addresses of both IP versions, or with a link-local address.
 
 use hairpin_testing::or_skip;
 
@@ -6,7 +6,7 @@ use super::paths::assert_crossed;
 use super::{Addresses, Host, Lab, Served};
 use crate::support::{list, until};
 
-/// Runs rounds of one flow and of several, over each protocol, to the server's name.
+/// Runs rounds with one flow and with several flows, over TCP and UDP, to the server's name.
 fn assert_answers(lab: &Lab, name: &str) {
     let version = if name.contains(':') { "6" } else { "" };
     let over = format!("--transport tcp{version},udp{version} --rounds 1 --to @ticket");
@@ -20,7 +20,7 @@ fn assert_answers(lab: &Lab, name: &str) {
 }
 
 #[test]
-fn a_server_of_all_addresses_answers_from_the_one_that_was_asked() {
+fn a_server_on_all_addresses_answers_from_the_address_that_the_client_used() {
     let lab = or_skip!(Lab::routed());
     let others = ["198.51.100.7", "2001:db8:2::7"];
     let [v4, v6] = others;
@@ -44,7 +44,7 @@ fn a_server_of_all_addresses_answers_from_the_one_that_was_asked() {
 
 /// The server's host accepts only packets from that source.
 #[test]
-fn a_client_sends_from_the_address_the_interface_and_the_ports_that_it_was_given() {
+fn a_client_sends_from_the_given_address_interface_and_ports() {
     let lab = or_skip!(Lab::direct());
     let other = Addresses { v4: "192.0.2.9", v6: "2001:db8:1::9" };
     let Addresses { v4, v6 } = other;
@@ -77,7 +77,7 @@ fn a_client_sends_from_the_address_the_interface_and_the_ports_that_it_was_given
 }
 
 #[test]
-fn a_server_of_ipv4_alone_is_not_there_over_ipv6() {
+fn a_server_on_ipv4_only_is_unreachable_over_ipv6() {
     let lab = or_skip!(Lab::direct());
     let _served =
         Served::start(&lab.server, &format!("--bind 0.0.0.0 --advertise {}", lab.server.at.v6), &lab.client);

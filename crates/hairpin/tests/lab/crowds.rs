@@ -1,4 +1,4 @@
-//! Many sessions at one server, and many connections that never become one, on this host without namespaces.
+//! Many sessions at one server, and many connections that never become sessions, on this host without namespaces.
 //!
 //! `HAIRPIN_SESSIONS=10000` opens more sessions than the default. With `--nocapture` the tests print their
 //! measurements.
@@ -55,7 +55,7 @@ impl Server {
 }
 
 #[test]
-fn after_many_sessions_a_server_has_what_it_had_before() {
+fn many_sessions_leave_no_threads_memory_or_descriptors_at_the_server() {
     let sessions = std::env::var("HAIRPIN_SESSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(SESSIONS);
     let place = Place::new();
     let server = Server::start(&place, 1024);
@@ -68,8 +68,8 @@ fn after_many_sessions_a_server_has_what_it_had_before() {
     idle();
     let after_kb = server.number("VmRSS");
     println!("{sessions} sessions: resident {before_kb} kB before, {after_kb} kB after");
-    // It has one more while it saves the list of sessions.
-    until("it has as many descriptors", || server.descriptors() == descriptors);
+    // The server has one more descriptor while it saves the list of sessions.
+    until("the server has as many descriptors as before", || server.descriptors() == descriptors);
     assert!(after_kb <= before_kb + 1024, "{before_kb} kB before {sessions} sessions, {after_kb} kB after");
     // A session's thread may end before the server has logged it.
     let log = || std::fs::read_to_string(place.path("log")).expect("it has one");
@@ -80,7 +80,7 @@ fn after_many_sessions_a_server_has_what_it_had_before() {
 /// A connection that has begun its handshake and sends no more.
 fn unfinished(server: &Server) -> TcpStream {
     let mut socket = TcpStream::connect((server.ticket.host.as_str(), server.ticket.port)).expect("it is accepted");
-    // The header of a TLS record and the begin of a client's hello (RFC 8446, sections 4.1.2 and 5.1).
+    // The header of a TLS record and the start of a client's hello (RFC 8446, sections 4.1.2 and 5.1).
     socket.write_all(&[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]).expect("there is room");
     socket
 }
@@ -103,7 +103,7 @@ fn connections_that_never_finish_their_handshake_block_no_client() {
     let server = Server::start(&place, 20_000);
     let without_ms = median_ms(&server);
     let crowd: Vec<TcpStream> = (0..CROWD).map(|_| unfinished(&server)).collect();
-    until("all of them are there", || server.descriptors() > CROWD);
+    until("the server has accepted all connections", || server.descriptors() > CROWD);
     let with_ms = median_ms(&server);
     println!(
         "{CROWD} unfinished connections: a session takes {with_ms:.2} ms, without them {without_ms:.2} ms (p50)"
@@ -113,9 +113,9 @@ fn connections_that_never_finish_their_handshake_block_no_client() {
 }
 
 #[test]
-fn a_server_without_descriptors_for_all_closes_the_oldest_and_serves_on() {
+fn a_server_out_of_descriptors_closes_the_oldest_connections_and_continues() {
     let place = Place::new();
-    // The hard limit too, so that the server cannot raise it.
+    // `ulimit -n` also sets the hard limit, so that the server cannot raise the limit.
     let server = Server::start(&place, 128);
     let crowd: Vec<TcpStream> = (0..CROWD).map(|_| unfinished(&server)).collect();
     (0..20).for_each(|_| server.session());

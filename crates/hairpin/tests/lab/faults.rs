@@ -5,7 +5,7 @@ use hairpin_testing::or_skip;
 use super::{Lab, Served};
 use crate::support::{list, on_one_line, saved_rounds, text, until};
 
-/// Four causes of an unreachable server, with four different errors. Those of a firewall are in `firewall.rs`.
+/// Four causes of an unreachable server, with four different errors. `firewall.rs` tests the errors of a firewall.
 #[test]
 fn causes_of_an_unreachable_server_are_distinguished() {
     let lab = or_skip!(Lab::direct());
@@ -24,8 +24,8 @@ fn causes_of_an_unreachable_server_are_distinguished() {
     }
 }
 
-/// Runs two rounds, and breaks the path in the second, which fails with one of the causes and leaves nothing behind;
-/// the server still serves.
+/// Runs two rounds, and breaks the path in the second round. This round must fail with one of the causes and leave
+/// nothing behind, and the server must continue to serve.
 fn path_fails(plan: &str, breaks: &str, mends: &str, causes: &[&str]) {
     let lab = or_skip!(Lab::routed());
     let mut served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
@@ -44,7 +44,7 @@ fn path_fails(plan: &str, breaks: &str, mends: &str, causes: &[&str]) {
     assert!(failed.contains("is the path"), "{plan}: {failed}");
     assert_eq!(lab.client.json("report run")["cases"], told["cases"], "{plan}: the first round can be read");
     served.until_idle_after(1);
-    until("its descriptors are closed", || served.descriptors() == descriptors);
+    until("the server's descriptors are closed", || served.descriptors() == descriptors);
     lab.router.as_root(mends);
     lab.client.json("round-trip --transport tcp,udp --count 5 --rounds 1 --to @ticket");
     served.until_idle_after(2);
@@ -58,24 +58,24 @@ const DROP: &str =
 const PASS: &str = "nft flush ruleset";
 
 #[test]
-fn a_link_that_goes_down_ends_a_round_of_answers() {
+fn a_link_that_goes_down_ends_a_round_over_tcp() {
     path_fails("round-trip --transport tcp --duration 3s", DOWN, UP, &["cannot receive the answer to message"]);
 }
 
 #[test]
-fn a_link_that_goes_down_ends_a_round_of_datagrams() {
+fn a_link_that_goes_down_ends_a_round_over_udp() {
     let cause = "the server: its host acknowledged nothing for 15 s";
     path_fails("round-trip --transport udp --duration 3s", DOWN, UP, &[cause]);
 }
 
 #[test]
-fn a_path_that_carries_nothing_ends_a_stream_of_the_client() {
+fn a_path_that_drops_everything_ends_a_stream_from_the_client() {
     let causes = ["made no progress for 2000 ms", "its host acknowledged nothing for 15 s"];
     path_fails("bulk --transport tcp --direction up --duration 3s", DROP, PASS, &causes);
 }
 
 #[test]
-fn a_path_that_carries_nothing_ends_a_stream_of_the_server() {
+fn a_path_that_drops_everything_ends_a_stream_from_the_server() {
     let causes = ["made no progress for 2000 ms", "its host acknowledged nothing for 15 s"];
     path_fails("message-rate --transport udp --batch 8 --direction down --duration 3s", DROP, PASS, &causes);
 }

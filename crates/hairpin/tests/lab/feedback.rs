@@ -7,7 +7,7 @@ use super::{Lab, Served};
 use crate::support::{list, text, until};
 
 #[test]
-fn where_udp_is_blocked_a_run_goes_over_tcp_and_says_so_with_the_evidence() {
+fn a_run_falls_back_to_tcp_if_udp_is_blocked_and_reports_the_evidence() {
     let lab = or_skip!(Lab::routed());
     let _served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     let plan = "round-trip --transport udp,tcp --count 5 --rounds 1 --quiet --to @ticket --fallback tcp";
@@ -25,7 +25,7 @@ fn where_udp_is_blocked_a_run_goes_over_tcp_and_says_so_with_the_evidence() {
         let fallbacks: Vec<_> = cases.iter().map(|case| &case["case"]["path"]["fallback"]).collect();
         assert_eq!((text(&fallbacks[0]["from"]), text(&fallbacks[0]["to"])), ("udp", "tcp"), "{run}");
         assert!(text(&fallbacks[0]["evidence"]).contains(came), "{}", fallbacks[0]);
-        assert!(fallbacks[1].is_null(), "what was asked for over tcp is no fallback: {run}");
+        assert!(fallbacks[1].is_null(), "a case that was requested over tcp is no fallback: {run}");
         let check = lab.client.hairpin("check @ticket").with_code(3).stdout;
         assert!(check.contains("UDP         no: ") && check.contains(way), "{check}");
     }
@@ -42,7 +42,7 @@ fn where_udp_is_blocked_a_run_goes_over_tcp_and_says_so_with_the_evidence() {
 
 /// The sender at either end stops by itself, and the measured data are kept.
 #[test]
-fn a_load_of_datagrams_whose_receiver_gets_nothing_stops_and_is_marked() {
+fn a_datagram_load_without_feedback_stops_and_is_marked_invalid() {
     let lab = or_skip!(Lab::routed());
     let _served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     for (direction, from) in [("up", "toclient"), ("down", "toserver")] {

@@ -1,4 +1,4 @@
-//! A router between both hosts that passes only the server's port, or not even that.
+//! A router between both hosts that passes only the server's port, or not even that port.
 
 use hairpin_testing::or_skip;
 
@@ -6,7 +6,7 @@ use super::paths::assert_all_cross;
 use super::{Lab, PORT, Served};
 use crate::support::on_one_line;
 
-/// Rules for what the router forwards. By default it forwards everything.
+/// Rules for packets that the router forwards. Without a rule, it forwards everything.
 pub(super) fn through(rules: &str) -> String {
     format!("table inet firewall {{ chain through {{ type filter hook forward priority 0; {rules}; }}; }}")
 }
@@ -24,7 +24,7 @@ fn one_open_port_is_enough() {
     }
 }
 
-/// The error says what was sent and that no answer arrived; the server's part says what it received.
+/// The error says how much the client sent, that no answer arrived, and how much the server received.
 #[test]
 fn dropped_udp_is_reported_by_direction() {
     let lab = or_skip!(Lab::routed());
@@ -44,7 +44,7 @@ fn dropped_udp_is_reported_by_direction() {
         assert!(told.contains(&format!("{came} of the client's datagrams arrived over udp to {at}")), "{told}");
         assert!(sent > 1 && told.contains(hint), "{told}");
         assert!(told.contains("`hairpin check` tries UDP alone, and --fallback tcp does without it"), "{told}");
-        // The dropped packets are those sent, or their answers.
+        // The router dropped all datagrams of the client, or all answers.
         let dropped = lab.router.as_root("nft list ruleset");
         assert!(dropped.contains(&format!("counter packets {sent} bytes")), "{sent}: {dropped}");
         lab.client.json(&format!("{ROUND} --transport tcp --out {from}-tcp"));
@@ -62,7 +62,11 @@ fn a_filtered_port_and_a_rejected_one_are_distinguished() {
     for (rules, cause, hint) in [
         ("iifname toclient meta l4proto tcp drop", "no answer for 15 s", "a firewall may drop the packets"),
         ("meta l4proto tcp reject with tcp reset", "Connection refused", "is `hairpin serve` running"),
-        ("meta l4proto tcp reject with icmp type host-unreachable", "No route to host", "a firewall may say so too"),
+        (
+            "meta l4proto tcp reject with icmp type host-unreachable",
+            "No route to host",
+            "a firewall may send this too",
+        ),
     ] {
         lab.rules(&through(rules));
         let told = on_one_line(&lab.client.hairpin(&format!("{ROUND} --transport tcp,udp")).with_code(3).stderr);

@@ -13,8 +13,8 @@ use crate::support::{OwnChild, PROGRAM, Place, Ran, Running, awaited, nameless_d
 const FIRST_USER: u32 = 61_000;
 /// Command of the process that holds a host's namespaces.
 const SLEEPER: [&str; 5] = ["setpriv", "--pdeathsig", "KILL", "sleep", "infinity"];
-/// Sets up a host within its namespaces. Of the test's folder `$2` it has only the files at `$1`, including a place for
-/// the program `$0`.
+/// Sets up a host within its namespaces. The host sees only the files at `$1` of the test's folder `$2`, and the
+/// program `$0`.
 const SETTLE: &str = "
     hostname \"$3\"
     mount --bind \"$0\" \"$1/hairpin\"
@@ -26,7 +26,7 @@ const SETTLE: &str = "
 /// Options of unshare(1) for a host.
 const NAMESPACES: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
 
-/// Command that creates those of the first host: an ordinary user acts as root in a user namespace.
+/// Command that creates the namespaces of the first host. An ordinary user acts as root in a user namespace.
 pub(super) fn first_namespaces() -> Vec<&'static str> {
     let user = if is_root() { &[][..] } else { &["--user", "--map-root-user"] };
     [&["unshare"], &NAMESPACES[..], user].concat()
@@ -36,11 +36,11 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").expect("it is there").uid() == 0
 }
 
-/// A host. Dropping it ends the process that holds its namespaces.
+/// A host. Dropping this ends the process that holds the host's namespaces.
 pub(crate) struct Host {
     holder: OwnChild,
     place: Arc<Place>,
-    /// Its `/tmp`, as seen from outside.
+    /// The host's `/tmp`, as seen from outside.
     folder: PathBuf,
     user: Option<u32>,
     pub(crate) at: Addresses,
@@ -83,12 +83,12 @@ impl Host {
         host
     }
 
-    /// The process that holds its namespaces.
+    /// The process that holds the host's namespaces.
     pub(crate) fn id(&self) -> u32 {
         self.holder.0.id()
     }
 
-    /// A file in its `/tmp`, where everything runs.
+    /// A file in the host's `/tmp`, the working directory of all its programs.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -113,13 +113,13 @@ impl Host {
         command
     }
 
-    /// Runs a script as root of the host, who may change its network; it must succeed.
+    /// Runs a script as root of the host, who may change the host's network. The script must succeed.
     pub(crate) fn as_root(&self, script: &str) -> String {
         let ran = Running::start(self.entered("sh").args(["-e", "-c", script])).end().with_code(0);
         ran.stdout
     }
 
-    /// A command of the host's user, in its `/tmp`.
+    /// A command that the host's user runs in `/tmp`.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = self.entered("setpriv");
         if let Some(user) = self.user {
@@ -140,12 +140,12 @@ impl Host {
         self.start(words).end()
     }
 
-    /// Runs it with `--json` and parses its output; it must succeed.
+    /// Runs the program with `--json` and parses its output. The program must succeed.
     pub(crate) fn json(&self, words: &str) -> Value {
         self.hairpin(&format!("{words} --json")).with_code(0).json()
     }
 
-    /// Processes on the host, except the one that holds it.
+    /// Processes on the host, except the process that holds its namespaces.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let namespace = |id: u32| std::fs::read_link(format!("/proc/{id}/ns/net")).ok();
         let own = namespace(self.id());
@@ -153,21 +153,21 @@ impl Host {
         ids.filter(|id| *id != self.id() && namespace(*id) == own).collect()
     }
 
-    /// Fails unless every process here has ended and left no temporary file.
+    /// Fails unless every process on the host has ended and left no temporary file.
     pub(super) fn assert_nothing_left(&self) {
-        until("every process has gone", || self.processes().is_empty());
+        until("every process has ended", || self.processes().is_empty());
         assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
     }
 }
 
-/// `hairpin serve` on a host. Dropping it kills it.
+/// `hairpin serve` on a host. Dropping this kills the server.
 pub(crate) struct Served<'h> {
     host: &'h Host,
     pub(crate) running: Running,
 }
 
 impl<'h> Served<'h> {
-    /// Starts it with those flags, and gives the client its ticket as the file `ticket`.
+    /// Starts the server with those flags, and writes its ticket to the client's file `ticket`.
     pub(crate) fn start(host: &'h Host, flags: &str, client: &Host) -> Self {
         drop(std::fs::remove_file(host.path("ticket")));
         let script = format!("exec /tmp/hairpin serve {flags} > ticket 2> log");
@@ -186,25 +186,22 @@ impl<'h> Served<'h> {
         std::fs::read_to_string(self.host.path("log")).expect("it has one")
     }
 
-    /// Number of its descriptors, except those of files.
+    /// Number of the server's descriptors, except those of files.
     pub(crate) fn descriptors(&self) -> usize {
         nameless_descriptors(self.running.id())
     }
 
     /// Waits until `runs` runs are over and only the server itself is left.
     pub(crate) fn until_idle_after(&self, runs: usize) {
-        until("its sessions are over", || self.log().matches("the run has ended").count() == runs);
-        until("their processes have gone", || self.host.processes() == [self.running.id()]);
+        until("the server's sessions are over", || self.log().matches("the run has ended").count() == runs);
+        until("the processes of the sessions have ended", || self.host.processes() == [self.running.id()]);
     }
 }
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "what the server logged:\n{}",
-                std::fs::read_to_string(self.host.path("log")).unwrap_or_default()
-            );
+            eprintln!("log of the server:\n{}", std::fs::read_to_string(self.host.path("log")).unwrap_or_default());
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Run folders from an attacker: whatever they contain, every command that reads one ends, in bounded memory and time,
-//! writes nothing outside, and sends no control characters to the terminal.
+//! Run folders from an attacker: whatever a folder contains, every command that reads it ends within limits of memory
+//! and time, writes nothing outside, and sends no control characters to the terminal.
 //!
 //! A folder is a valid run with one or more mutations, chosen by its number. `HAIRPIN_HOSTILE_FOLDERS=1000` tries more
 //! folders than the default.
@@ -27,7 +27,7 @@ const FOLDERS: u64 = 24;
 const MEMORY_KB: u64 = 500_000_000 / 1024;
 /// Maximum CPU time of a command, in seconds. Unlike wall time it does not depend on the load of the machine.
 const CPU_S: u64 = 10;
-/// Time after which a command is killed: one that waits uses no CPU time.
+/// Time after which a command is killed, because a command that waits uses no CPU time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Commands to try. `RUN` is the folder, `OTHER` a valid run.
@@ -63,7 +63,7 @@ fn no_run_folder_does_harm() {
     }
     assert!(
         base.path("run/samples.parquet").is_file() && base.path("run/traces").is_dir(),
-        "the mutations need them"
+        "the mutations need these files"
     );
     with_files_of_rounds(&base, ["run", "killed"]);
     with_files_of_rounds(&base, ["loaded", "loaded-killed"]);
@@ -122,7 +122,7 @@ impl Tried {
         let kind = usize::try_from(number).unwrap() % MUTATIONS.len();
         let (name, mutate) = MUTATIONS[kind];
         mutate(&path("run"), &mut generator);
-        // Each turn of a mutation uses another command, so all pairs occur after as many turns as there are commands.
+        // Each repetition of a mutation uses the next command, so all pairs occur after `COMMANDS.len()` repetitions.
         let command = COMMANDS[(usize::try_from(number).unwrap() / MUTATIONS.len() + kind) % COMMANDS.len()];
         let filled = command.iter().map(|word| match *word {
             "RUN" => "run",
@@ -168,14 +168,14 @@ impl Tried {
             return harm("panicked");
         }
         if code == 2 && !told.contains("error: ") {
-            return harm("was refused without a word");
+            return harm("was refused without an error message");
         }
         let may_stand = |letter: char| !steers(letter) || letter == '\n';
         if let Some(place) = [&said, &told].iter().find_map(|text| text.find(|letter| !may_stand(letter))) {
-            return harm(&format!("printed what steers a terminal at {place}"));
+            return harm(&format!("printed a control character at {place}"));
         }
         if self.command.contains(&"--json") && code == 0 && serde_json::from_str::<Value>(&said).is_err() {
-            return harm("printed what is no JSON");
+            return harm("printed invalid JSON");
         }
         if self.outside() != before {
             return harm("wrote outside");
@@ -183,7 +183,7 @@ impl Tried {
         Ok(code)
     }
 
-    /// All files next to the run, with their content and time.
+    /// All files next to the run, with their content and modification time.
     fn outside(&self) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
         let mut all = BTreeMap::new();
         for folder in ["outside", "other"] {

@@ -1,7 +1,7 @@
 //! Processes of either host are killed or stopped at random moments of a run.
 //!
-//! `HAIRPIN_KILLS=100` tries more than the default. From the seventh on some take minutes: they wait for the deadlines
-//! of an end whose peer was stopped.
+//! `HAIRPIN_KILLS=100` tries more than the default. From the seventh kill on, some take minutes: they wait for the
+//! deadlines of an end whose peer was stopped.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ enum Victim {
     ServerRound,
 }
 
-/// The quick ones first.
+/// Signals and victims, the quick ones first.
 const WAYS: [(&str, Victim); 8] = [
     ("KILL", Victim::Client),
     ("KILL", Victim::ClientRound),
@@ -75,14 +75,14 @@ fn if_one_end_is_killed_or_stopped_the_other_ends_and_the_session_leaves_nothing
 }
 
 fn try_one(lab: &Lab, (name, victim): (&str, Victim), plan: &str, after: Duration, out: &str) {
-    let what = format!("{out}: SIG{name} to {victim:?} {after:?} after the begin of {plan}");
+    let what = format!("{out}: SIG{name} to {victim:?} {after:?} after the start of {plan}");
     let served = Served::start(&lab.server, &format!("--bind {}", lab.server.at.v4), &lab.client);
     let descriptors = served.descriptors();
     let words = format!("{plan} --rounds 3 --to @ticket --out {out} --json");
     let client = lab.client.start(&words);
     until("the session begins", || served.log().contains("begins a run"));
     std::thread::sleep(after);
-    let id = awaited("it is there", || match victim {
+    let id = awaited("the victim runs", || match victim {
         Victim::Client => Some(client.id()),
         Victim::ClientRound => find(&lab.client, "__round"),
         Victim::Server => Some(served.running.id()),
@@ -114,7 +114,7 @@ fn try_one(lab: &Lab, (name, victim): (&str, Victim), plan: &str, after: Duratio
     assert_eq!(of_case, saved, "{what}: every round that was saved can be read");
     if victim == Victim::Server {
         signal("KILL", served.running.id());
-        until("its processes have gone", || lab.server.processes().is_empty());
+        until("the server's processes have ended", || lab.server.processes().is_empty());
     } else {
         served.until_idle_after(1);
         until("its descriptors are closed", || served.descriptors() == descriptors);
@@ -169,6 +169,6 @@ fn a_client_that_is_stopped_under_load_is_dropped_on_each_connection() {
         format!("under-load --probe-connection {connection} --rate 100 --load down --load-cpu same --duration 3600s")
     };
     is_dropped_when_stopped(&plan("shared"), &[SILENT]);
-    // Here the load has its own connection; the server may notice either of them first.
+    // Here the load has its own connection, and the server may notice either connection first.
     is_dropped_when_stopped(&plan("per-message"), &["made no progress for 2000 ms", SILENT]);
 }

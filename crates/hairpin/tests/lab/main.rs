@@ -1,11 +1,11 @@
 //! Tests that need their own machine, long times or rare programs; `cargo xtask ci` runs them.
 //!
-//! Two hosts with nothing shared ([`Lab`]): each has its own network, mount, host name and IPC namespace, its own user
-//! if root runs the tests, and sees no file of the other. A router between them may translate addresses, filter, and
-//! fail.
+//! Two hosts with nothing shared ([`Lab`]): each has its own network, mount, host name and IPC namespace, its own
+//! user if root runs the tests, and sees no file of the other host. A router between both may translate addresses,
+//! filter, and fail.
 //!
-//! The namespaces of a host live as long as a sleeping process in them. The kernel kills each process here with the
-//! thread that started it, so nothing is left however a test ends.
+//! A sleeping process keeps the namespaces of a host alive. The kernel kills each process here with the thread that
+//! started it, so nothing is left however a test ends.
 
 #![expect(clippy::print_stderr, reason = "what a failed or long test saw")]
 
@@ -48,30 +48,30 @@ pub(crate) struct Addresses {
 /// Default port of a server.
 pub(crate) const PORT: u16 = 7420;
 
-/// The client's, from the ranges for documentation (RFC 5737, RFC 3849).
+/// Addresses of the client, from the ranges for documentation (RFC 5737, RFC 3849).
 pub(crate) const CLIENT: Addresses = Addresses { v4: "192.0.2.2", v6: "2001:db8:1::2" };
-/// The server's, at a cable to the client.
+/// Addresses of the server if a cable connects it to the client.
 const BESIDE: Addresses = Addresses { v4: "192.0.2.3", v6: "2001:db8:1::3" };
 const BEHIND: Addresses = Addresses { v4: "198.51.100.2", v6: "2001:db8:2::2" };
-/// The router's, on the client's side and on the server's.
+/// Addresses of the router, on the client's side and on the server's side.
 pub(crate) const ROUTER: [Addresses; 2] =
     [Addresses { v4: "192.0.2.1", v6: "2001:db8:1::1" }, Addresses { v4: "198.51.100.1", v6: "2001:db8:2::1" }];
 
-/// One cable between both. Words in capitals are the processes that hold the namespaces.
+/// One cable between both hosts. Words in capitals are replaced by the ids of the processes that hold the namespaces.
 const CABLE: &str = "ip link add eth0 netns CLIENT type veth peer name eth0 netns SERVER";
 
-/// Both at the router, each in its own network.
+/// A cable from each host to the router, each in its own network.
 const TWO_CABLES: &str = "
     ip link add toclient type veth peer name eth0 netns CLIENT
     ip link add toserver type veth peer name eth0 netns SERVER
     echo 1 > /proc/sys/net/ipv4/ip_forward
     echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
 
-/// Two hosts. Dropping it ends both, and fails if anything on them is left after the server has ended.
+/// Two hosts. Dropping this ends both hosts, and fails if a process or temporary file is left on them.
 pub(crate) struct Lab {
     pub(crate) client: Host,
     pub(crate) server: Host,
-    /// Between them, with [`Lab::routed`].
+    /// The router between both hosts, with [`Lab::routed`].
     pub(crate) router: Host,
 }
 

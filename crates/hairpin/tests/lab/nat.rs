@@ -1,4 +1,4 @@
-//! A router between both hosts translates addresses: the client is behind it, or the server, with one forwarded port.
+//! A router between both hosts translates addresses, either of the client or of the server, with one forwarded port.
 
 use hairpin_testing::or_skip;
 
@@ -17,7 +17,7 @@ fn a_client_behind_a_router_that_translates_its_address_reaches_the_server() {
         )
     };
     lab.rules(&format!("{}; {}", translates("ip"), translates("ip6")));
-    // The server has no route to the client itself.
+    // The server has no route to the client's own address.
     lab.server.as_root("ip route del default; ip -6 route del default");
     for (address, client) in
         [(lab.server.at.v4, ROUTER[1].v4.to_owned()), (lab.server.at.v6, format!("[{}]", ROUTER[1].v6))]

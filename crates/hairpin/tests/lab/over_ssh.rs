@@ -21,12 +21,12 @@ struct Lab {
 }
 
 impl Lab {
-    /// The program under test is in PATH there.
+    /// Starts an sshd whose PATH has the program under test.
     fn new() -> Result<Self, String> {
         Self::with_path(Path::new(PROGRAM).parent().expect("it is in a folder"))
     }
 
-    /// PATH there has that folder and the system's programs.
+    /// Starts an sshd whose PATH has that folder and the system's programs.
     fn with_path(folder: &Path) -> Result<Self, String> {
         let (sshd, _) = (program(SSHD)?, program("ssh")?);
         let place = Place::new();
@@ -52,7 +52,7 @@ impl Lab {
         write(&place, "sshd", &config);
         write(&place, "ssh", &own_config(&place, port));
         write(&place, "known", &format!("[127.0.0.1]:{port} {}", read(&place, "host-key.pub")));
-        // As root it needs a folder in /run; a new mount namespace gets one.
+        // As root, sshd needs a folder in /run, which is created in a new mount namespace.
         let prepare = "if [ $(id -u) -eq 0 ]; then mkdir -p /run && mount -t tmpfs none /run && mkdir -m 755 /run/sshd || exit 1; fi";
         let script = format!("{prepare}; exec {} -D -e -f sshd-config 2>log", sshd.display());
         let script = script.replace("sshd-config", &at("sshd"));
@@ -65,13 +65,13 @@ impl Lab {
         let sshd = Running::start(command.args(["-c", &script]));
         until("sshd listens", || read(&place, "log").contains("Server listening"));
         run(place.command("ssh").args(["-F", &at("ssh"), "-T", "-oRemoteCommand=none", "lab", "true"]))
-            .map_err(|why| format!("sshd lets this user not in: {why}"))?;
+            .map_err(|why| format!("sshd rejects this user: {why}"))?;
         Ok(Self { sshd, place })
     }
 
     fn command(&self, words: &str) -> Command {
         let mut command = self.place.command(PROGRAM);
-        // The first of two equal options wins: a short time-out for silent hosts.
+        // ssh uses the first value of an option, so this sets a short time-out for silent hosts.
         let ssh = format!("ssh -F {} -oConnectTimeout=2", self.place.path("ssh").display());
         command.args(words.split_whitespace()).env("HAIRPIN_SSH", ssh);
         command
@@ -81,7 +81,7 @@ impl Lab {
         Running::start(&mut self.command(words)).end()
     }
 
-    /// The program's processes there.
+    /// Number of the program's processes behind sshd.
     fn servers(&self) -> usize {
         let is_one = |id: &u32| {
             let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Drop for Lab {
     }
 }
 
-/// Hosts that are the one sshd, or none, and differ in how ssh reaches them.
+/// An ssh configuration with several names for this sshd or for no server, which differ in how ssh connects.
 fn own_config(place: &Place, port: u16) -> String {
     let at = |name: &str| place.path(name).display().to_string();
     let (closed, known, key) = (free_port(), at("known"), at("user-key"));
@@ -117,8 +117,8 @@ fn run(command: &mut Command) -> Result<(), String> {
     if ran.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&ran.stderr).trim().to_owned()) }
 }
 
-/// A port that the kernel gives to no other socket: it is below `net.ipv4.ip_local_port_range`, and each process tries
-/// ports of its own.
+/// A port that the kernel gives to no other socket: it is below `net.ipv4.ip_local_port_range`, and each process
+/// tries different ports.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 10_000 + (std::process::id() % 200) as u16 * 100;
@@ -146,7 +146,7 @@ fn data_at(ran: &Ran) -> String {
 #[test]
 fn a_server_is_started_for_one_run_and_leaves_no_process_ticket_or_secret() {
     let lab = or_skip!(Lab::new());
-    // The default port is taken: by this test, once others leave it, or by a server that stays.
+    // The default port is in use: by this test as soon as other tests release it, or by a server that keeps running.
     let _taken = (0..100).find_map(|_| {
         let taken = TcpListener::bind("127.0.0.1:7420");
         taken.inspect_err(|_| std::thread::sleep(Duration::from_millis(50))).ok()
@@ -201,7 +201,7 @@ fn check_starts_its_own_server_over_ssh_and_reports_a_failure_in_json() {
 }
 
 #[test]
-fn a_client_that_is_killed_and_a_connection_that_breaks_leave_no_server() {
+fn a_killed_client_and_a_broken_connection_leave_no_server() {
     let mut lab = or_skip!(Lab::new());
     let plan = "round-trip --transport tcp --duration 3600s --rounds 1 --to ssh://lab --json";
     let client = Running::start(&mut lab.command(plan));
@@ -223,9 +223,9 @@ fn a_client_that_is_killed_and_a_connection_that_breaks_leave_no_server() {
 }
 
 #[test]
-fn a_host_that_is_not_reached_without_a_question_ends_with_its_cause_and_nothing_saved() {
+fn a_host_that_ssh_cannot_reach_without_prompting_is_reported_and_nothing_is_saved() {
     let lab = or_skip!(Lab::new());
-    // It accepts connections and stays silent.
+    // This listener accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("the loopback has ports");
     let port = silent.local_addr().expect("it is bound").port();
     let silent_host = format!("ssh://127.0.0.1:{port}");
@@ -248,7 +248,7 @@ fn a_host_that_is_not_reached_without_a_question_ends_with_its_cause_and_nothing
 }
 
 #[test]
-fn a_bad_host_and_flags_without_one_are_refused() {
+fn a_bad_host_and_flags_without_a_host_are_refused() {
     let place = Place::new();
     for (words, cause) in [
         (
@@ -265,7 +265,7 @@ fn a_bad_host_and_flags_without_one_are_refused() {
     assert_eq!(names_in(&place.path("")), ["tmp"]);
 }
 
-/// A static program that executes the program under test, since the tests have no static build of it.
+/// Builds a static program that executes the program under test, because the tests have no static build.
 fn static_program(place: &Place) -> Result<(), String> {
     let source = format!(
         "#include <unistd.h>\nint main(int n, char **v) {{ v[0] = \"{PROGRAM}\"; return execv(v[0], v) * -9; }}\n"
@@ -276,7 +276,7 @@ fn static_program(place: &Place) -> Result<(), String> {
 }
 
 #[test]
-fn a_missing_program_is_copied_where_the_user_agrees_and_is_used_again() {
+fn a_missing_program_is_copied_if_the_user_agrees_and_the_copy_is_used_again() {
     let lab = or_skip!(Lab::with_path(Path::new("/nonexistent")));
     or_skip!(static_program(&lab.place));
     let ran = |flag: &str| lab.hairpin(&format!("{QUICK} --to ssh://lab {flag}")).with_code(3);

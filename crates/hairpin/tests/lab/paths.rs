@@ -12,8 +12,8 @@ use crate::support::{PROGRAM, Place, Running, can_link, list, text};
 /// An experiment, quick settings, and their number of cases over IPv4 and over IPv6.
 type Plan = (&'static str, &'static str, [usize; 2]);
 
-/// Every way in which flows begin and end: one or several, over TCP and UDP, with either end or both sending. `TCP` and
-/// `UDP` are replaced by the transports of an IP version, `STREAMS` by all over TCP.
+/// Plans with one flow and with several flows, over TCP and UDP, sent by either end or by both ends. `TCP` and `UDP`
+/// are replaced by the transports of an IP version, `STREAMS` by all transports over TCP.
 const PLANS: [Plan; 8] = [
     ("survey", "--rounds 1", [3, 2]),
     ("round-trip", "--transport TCP,UDP --count 50 --warmup 10 --rounds 2", [2; 2]),
@@ -40,7 +40,7 @@ fn words((experiment, flags, _): Plan, is_ipv6: bool) -> String {
     format!("{experiment} {flags}").replace("STREAMS", streams).replace("TCP", tcp).replace("UDP", udp)
 }
 
-/// Fails unless all plans reach the server, which the client knows by that address, over their own protocols.
+/// Fails unless all plans reach the server at that address, without falling back to another protocol.
 pub(super) fn assert_all_cross(lab: &Lab, served: &Served<'_>, address: &str) {
     let is_ipv6 = address.contains(':');
     for (number, plan) in PLANS.into_iter().enumerate() {
@@ -57,7 +57,7 @@ pub(super) fn assert_all_cross(lab: &Lab, served: &Served<'_>, address: &str) {
     served.until_idle_after(PLANS.len());
 }
 
-/// Fails unless every case of the run reached that host and some of each flow was received.
+/// Fails unless every case of the run reached that host and received data of each flow.
 pub(super) fn assert_crossed(run: &Value, host: &str, what: &str) {
     assert_kept(run);
     assert_eq!(run["state"], "complete", "{what}");
@@ -91,7 +91,7 @@ fn every_experiment_crosses_an_emulated_link() {
     command.args(["link", "run", "--quiet", "--link", "delay=2ms up=50mbit down=100mbit", "--far", &far, "--"]);
     let ran =
         Running::start(command.args(["sh", "-c", &script, PROGRAM]).env("XDG_STATE_HOME", place.path("state"))).end();
-    // A busy machine delays the relay, which then drops packets and says so.
+    // A busy machine delays the relay, which then drops packets and reports this.
     assert!(ran.code == Some(0) || ran.code == Some(3) && ran.stderr.contains("warning: link-late: "), "{ran:#?}");
     for (number, plan) in PLANS.into_iter().enumerate() {
         let run = place.json(["report", &format!("run-{number}")]);

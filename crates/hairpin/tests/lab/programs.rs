@@ -1,4 +1,4 @@
-//! Common programs across a link; `cargo xtask ci` runs those that need rare ones.
+//! Common programs across a link. Some of these programs are rarely installed.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -17,7 +17,7 @@ fn ping_goes_there_and_back() {
     let script = "ping -c 3 -i 0.2 $HAIRPIN_FAR && ping -6 -c 3 -i 0.2 $HAIRPIN_FAR_IPV6";
     let ran = run(&place, flags, script).with_code(0);
     assert_eq!(ran.stderr.matches("3 packets transmitted, 3 received, 0% packet loss").count(), 2, "{ran:#?}");
-    // A delay of 20 ms each way is never shorter.
+    // The delay of 20 ms in each direction is a minimum.
     let words = ran.stderr.split_whitespace();
     let times: Vec<f64> = words.filter_map(|word| word.strip_prefix("time=")?.parse().ok()).collect();
     assert!(times.len() == 6 && times.iter().all(|ms| *ms >= 40.0), "{times:?}");
@@ -25,7 +25,7 @@ fn ping_goes_there_and_back() {
     assert_closes(record);
     assert_log_is_the_record(&log(&place.path("packets")), record);
     for direction in ["up", "down"] {
-        assert_eq!(count(&record[direction]["packets"], "in"), 6, "the pings and nothing else: {record}");
+        assert_eq!(count(&record[direction]["packets"], "in"), 6, "the pings and no other packets: {record}");
     }
 }
 
@@ -45,7 +45,7 @@ fn a_packet_larger_than_the_mtu_is_dropped_and_counted() {
     or_skip!(can_link());
     or_skip!(program("ping"));
     or_skip!(program("ip"));
-    // Headers add 28 bytes: one of these four fits.
+    // Headers add 28 bytes: only the first of these four sizes fits.
     let script = "ip link set eth0 mtu 9000; for size in 1472 1473 1490 8900; do \
                   ping -c 1 -W 1 -M do -s $size $HAIRPIN_FAR >&2; done; true";
     let told = told(&Place::new(), "--link delay=1ms", script);
@@ -93,7 +93,7 @@ fn iperf3_measures_across_a_link() {
 fn an_ordinary_user_runs_programs_across_a_link() {
     or_skip!(can_link());
     let place = Place::new();
-    // As nobody, in a folder open to all, with a program that all may run.
+    // Runs as nobody, in a folder that all users can write to, with a program that all users can run.
     let open = "chmod 0777 . tmp && cp \"$0\" hairpin && chmod 0755 hairpin";
     Running::start(place.command("bash").args(["-c", open, PROGRAM])).end().with_code(0);
     let as_nobody = |words: Vec<String>| {
@@ -109,13 +109,13 @@ fn an_ordinary_user_runs_programs_across_a_link() {
     let script = "id -u; exec 3<>/dev/tcp/$HAIRPIN_FAR/7; printf hello >&3; head -c 5 <&3; touch made";
     let flags = "link run --link delay=2ms --seed 1 --log packets --json --";
     let ran = as_nobody((flags, ["bash", "-c", script]).words()).with_code(0);
-    assert!(ran.stderr.contains("0\nhello"), "there it seems to be root: {ran:#?}");
+    assert!(ran.stderr.contains("0\nhello"), "the command appears to be root: {ran:#?}");
     let record = &ran.json()["link"];
     assert_closes(record);
     assert_log_is_the_record(&log(&place.path("packets")), record);
     assert!(count(&record["up"]["packets"], "in") > 4, "{record}");
     let owner = |name: &str| std::fs::metadata(place.path(name)).expect("it was made").uid();
-    assert_eq!((owner("made"), owner("packets")), (65534, 65534), "what it made is the user's");
+    assert_eq!((owner("made"), owner("packets")), (65534, 65534), "the new files belong to the user");
     let flags = "round-trip --placement same-cpu --transport tcp --link delay=1ms --count 5 --rounds 1 --json";
     let environment = &as_nobody(flags.words()).with_code(0).json()["hosts"][0]["environment"];
     assert_eq!((&environment["root"], &environment["network_namespace"]), (&false.into(), &"own".into()));

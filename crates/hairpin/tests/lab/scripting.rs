@@ -26,14 +26,14 @@ fn with_run() -> Place {
     place
 }
 
-/// Runs a command of the page in a shell that finds the program and in which a pipe fails with its first part.
+/// Runs a command of the page in a shell that finds the program and fails if any part of a pipe fails.
 fn shell(place: &Place, command: &str) -> Ran {
     let mut path = Path::new(PROGRAM).parent().expect("in a folder").as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let mut bash = place.command("bash");
     let bash = bash.args(["-o", "pipefail", "-c", command]).env("PATH", path);
-    // The folder that an example makes for its run stays.
+    // Examples leave the folders of their runs in TMPDIR.
     let bash = bash.env("XDG_STATE_HOME", place.path("state")).env("TMPDIR", place.path(""));
     Running::start(bash).end().with_code(0)
 }
@@ -44,7 +44,7 @@ fn printed(place: &Place, heading: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_commands_for_jq_print_what_the_run_says() {
+fn the_commands_for_jq_print_the_figures_of_the_run() {
     or_skip!(program("jq"));
     let place = with_run();
     let run = place.hairpin("report RUN --json").with_code(0).json();
@@ -52,7 +52,7 @@ fn the_commands_for_jq_print_what_the_run_says() {
     let [p50s, fastest, valid, findings, rounds, rates, knees, goodput, answer] = &said[..] else {
         panic!("nine commands: {said:?}")
     };
-    assert_eq!([rates.as_str(), knees, goodput], [""; 3], "of one-way loads only");
+    assert_eq!([rates.as_str(), knees, goodput], [""; 3], "these print figures of one-way loads only");
     let p50_ns =
         |case: &serde_json::Value| case["latency_ns"]["p50"]["value"].as_f64().expect("600 messages have one");
     let lines: Vec<Vec<&str>> = p50s.lines().map(|line| line.split('\t').collect()).collect();
@@ -73,7 +73,7 @@ fn the_commands_for_jq_print_what_the_run_says() {
 }
 
 #[test]
-fn the_command_for_servers_prints_those_that_run() {
+fn the_command_for_servers_prints_running_servers() {
     or_skip!(program("jq"));
     let place = Place::new();
     let served = Served::new(&place);
@@ -127,7 +127,7 @@ fn the_commands_for_jq_print_the_figures_of_one_way_loads() {
 }
 
 #[test]
-fn the_commands_for_pandas_see_each_case() {
+fn the_commands_for_pandas_print_each_case() {
     or_skip!(works(&["python3", "-c", "import pandas"]));
     let place = with_run();
     let said = printed(&place, "pandas");
@@ -138,7 +138,7 @@ fn the_commands_for_pandas_see_each_case() {
 }
 
 #[test]
-fn the_commands_for_duckdb_see_each_case() {
+fn the_commands_for_duckdb_print_each_case() {
     or_skip!(works(&["python3", "-c", "import duckdb"]));
     let place = with_run();
     let said = printed(&place, "DuckDB");
@@ -150,11 +150,11 @@ fn the_commands_for_duckdb_see_each_case() {
 }
 
 #[test]
-fn an_independent_validator_finds_that_the_run_keeps_the_schema() {
+fn an_independent_validator_accepts_the_run() {
     or_skip!(works(&["python3", "-c", "import jsonschema"]));
     let place = with_run();
     assert_eq!(printed(&place, "The schemas"), [""]);
-    // It does check: a run without its cases is rejected.
+    // The validator does check the run: it rejects a run without cases.
     let run = std::fs::read_to_string(place.path("RUN/run.json")).expect("the run is saved");
     std::fs::write(place.path("RUN/run.json"), run.replacen("\"cases\"", "\"places\"", 2)).expect("it is ours");
     let python = ["-c", commands("The schemas")[0]];
@@ -162,7 +162,7 @@ fn an_independent_validator_finds_that_the_run_keeps_the_schema() {
 }
 
 #[test]
-fn every_exit_code_is_documented_wherever_some_are() {
+fn every_exit_code_is_documented_in_help_readme_and_scripting_page() {
     let place = Place::new();
     let on_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let help = |command: &[&str]| on_one_line(&place.hairpin(command).with_code(0).stdout);

@@ -9,7 +9,7 @@ use hairpin_testing::{or_skip, program};
 use crate::support::across::{run, with_script};
 use crate::support::{Arguments, PROGRAM, Place, Running, can_link, names_in, signal, until};
 
-/// A script that creates a file when it runs, and stays. The shell itself creates the file: an interrupted shell that
+/// A script that creates a file and then waits. The shell itself creates the file, because an interrupted shell that
 /// waits for another program may continue with its script.
 const STAYS: &str = "sleep 300 & setsid sleep 300 & : >runs; exec sleep 300";
 
@@ -38,7 +38,7 @@ fn signal_group(name: &str, leader: u32) {
 }
 
 #[test]
-fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
+fn ctrl_c_reaches_the_command_and_the_link_is_removed_afterwards() {
     or_skip!(can_link());
     let interfaces = names_in("/sys/class/net".as_ref());
     let place = Place::new();
@@ -48,7 +48,7 @@ fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
     assert!(ran.stderr.contains("\nup    packets in "), "the counts are printed: {ran:#?}");
     place.assert_nothing_left();
 
-    // A command that continues determines the exit code itself.
+    // A command that continues after the signal determines the exit code.
     let place = Place::new();
     let own = "trap 'echo heard; exit 9' INT; touch runs; while :; do sleep 0.05; done";
     let running = started(&place, "--quiet", own);
@@ -79,7 +79,7 @@ fn an_interrupt_key_reaches_the_command_once() {
     keys.write_all(b"\x03").expect("it reads the terminal");
     let interrupts = || std::fs::read_to_string(place.path("interrupts")).unwrap_or_default();
     until("the command was interrupted", || !interrupts().is_empty());
-    // A second one would be forwarded at once: give it time to arrive.
+    // A second signal would be forwarded at once, so give it time to arrive.
     std::thread::sleep(std::time::Duration::from_millis(300));
     std::fs::write(place.path("enough"), "").expect("the place can be written to");
     let ran = child.wait_with_output().expect("it ends");
@@ -89,11 +89,11 @@ fn an_interrupt_key_reaches_the_command_once() {
 }
 
 #[test]
-fn a_request_to_end_is_passed_on_to_the_command() {
+fn a_termination_signal_is_forwarded_to_the_command() {
     or_skip!(can_link());
     for (name, code) in [("TERM", 143), ("HUP", 129), ("INT", 130), ("QUIT", 131)] {
         let place = Place::new();
-        // No shell: one of them ignores SIGQUIT.
+        // Uses no shell, because some shells ignore SIGQUIT.
         let running = place.start("link run --link delay=1ms -- sleep 300");
         until("the command runs", || running.child(|line| line == "sleep 300").is_some());
         signal(name, running.id());
@@ -126,7 +126,7 @@ fn an_interface_that_the_command_removes_is_a_failure_of_the_link() {
 }
 
 #[test]
-fn a_link_that_is_killed_ends_the_command_and_says_so() {
+fn a_killed_link_ends_the_command_and_is_reported() {
     or_skip!(can_link());
     let place = Place::new();
     let running = started(&place, ["--json", "--far", "sleep 300 & setsid sleep 300 & sleep 300"], STAYS);
@@ -136,7 +136,7 @@ fn a_link_that_is_killed_ends_the_command_and_says_so() {
     assert!(ran.stderr.ends_with(told) && ran.stdout.is_empty(), "{ran:#?}");
     place.assert_nothing_left();
 
-    // A command that ignores the request to end.
+    // The command ignores SIGTERM.
     let place = Place::new();
     let running = started(&place, "", "trap '' TERM; touch runs; while :; do sleep 0.05; done");
     signal("KILL", link_of(&running));
@@ -155,11 +155,11 @@ fn a_killed_program_leaves_nothing() {
         place.assert_nothing_left();
         running.end();
     }
-    // Also while a link is being created.
+    // Kills the program while it creates a link.
     for _ in 0..10 {
         let place = Place::new();
         let running = Running::start(&mut with_script(&place, "--link delay=1ms", STAYS));
-        until("it has started the link", || running.child(is_link).is_some());
+        until("the program has started the link", || running.child(is_link).is_some());
         signal("KILL", running.id());
         place.assert_nothing_left();
         running.end();
@@ -168,10 +168,10 @@ fn a_killed_program_leaves_nothing() {
 }
 
 #[test]
-fn a_killed_program_leaves_nothing_where_all_that_it_started_is_stopped() {
+fn a_killed_program_leaves_nothing_even_if_its_processes_are_stopped() {
     or_skip!(can_link());
     let interfaces = names_in("/sys/class/net".as_ref());
-    // The link, three processes at the near end, and the echo or three more at the far end.
+    // The link, three processes at the near end, and the echo server or three processes at the far end.
     let far = ["--far", "sleep 300 & setsid sleep 300 & exec sleep 300"];
     for (flags, count) in [(&[][..], 5), (&far, 7)] {
         let place = Place::new();
@@ -200,7 +200,7 @@ fn is_stopped(id: u32) -> bool {
 #[test]
 fn a_killed_process_group_leaves_nothing() {
     or_skip!(can_link());
-    // The far shell ends with Hairpin, its child does not: only the link can end it.
+    // The far shell ends with Hairpin, but its child does not: only the link can end the child.
     for far in ["sleep 300; true", "sleep 300 & setsid sleep 300 & exec sleep 300"] {
         let place = Place::new();
         let running = started(&place, ["--far", far], STAYS);
@@ -209,7 +209,7 @@ fn a_killed_process_group_leaves_nothing() {
         let inside = |id: &u32| namespace(*id).is_some_and(|one| Some(one) != own);
         assert!(place.processes().iter().filter(|id| inside(id)).count() >= 3, "both commands, and a child");
         signal_group("KILL", running.id());
-        // Checks the mark that every process inherits: the kernel may reuse a namespace's number.
+        // Finds processes by the mark that they inherit, because the kernel may reuse a namespace's number.
         place.assert_nothing_left();
         running.end();
     }
@@ -219,8 +219,8 @@ fn a_killed_process_group_leaves_nothing() {
 fn what_the_commands_leave_running_ends_with_the_link() {
     or_skip!(can_link());
     let place = Place::new();
-    // Their output is redirected: otherwise its reader would wait for them.
+    // Their output is redirected, because its reader would wait for them otherwise.
     let leaves = "setsid sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 &";
     run(&place, ["--link", "delay=1ms", "--far", leaves], leaves).with_code(0);
-    assert_eq!(place.processes(), [0; 0], "when Hairpin has ended, all that it started has ended before");
+    assert_eq!(place.processes(), [0; 0], "all processes have ended before Hairpin");
 }

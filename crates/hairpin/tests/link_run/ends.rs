@@ -1,4 +1,4 @@
-//! Settings of TCP at the ends of a link, and what the ends drop after the link.
+//! Settings of TCP at the ends of a link, and packets that the ends drop after the link.
 
 use hairpin_testing::{or_skip, program};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ for far in ("HAIRPIN_FAR", "HAIRPIN_FAR_IPV6"):
 ' >congestion; cat /proc/sys/net/ipv4/tcp_rmem /proc/sys/net/ipv4/tcp_wmem >buffers"#;
 
 #[test]
-fn tcp_at_the_ends_uses_what_the_link_says_and_not_what_the_host_uses() {
+fn tcp_at_the_ends_uses_the_settings_of_the_link_not_of_the_host() {
     or_skip!(can_link());
     or_skip!(program("python3"));
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("Linux");
@@ -46,7 +46,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_refused_before_anything_runs() 
     assert!(ran.stderr.starts_with(told) && ran.stderr.contains("reno"), "{ran:#?}");
 }
 
-/// Reads nothing until it gets SIGTERM, once it listens, and then counts what its receive buffer held.
+/// Listens, but reads nothing until it gets SIGTERM. Then counts the datagrams in its receive buffer.
 const FULL: &str = r#"exec python3 -c '
 import os, signal, socket
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -65,7 +65,7 @@ open("held", "w").write(str(held))
 '"#;
 
 #[test]
-fn drops_at_an_end_after_the_link_are_in_its_account() {
+fn drops_at_an_end_after_the_link_are_reported() {
     or_skip!(can_link());
     or_skip!(program("python3"));
     let place = Place::new();
@@ -82,7 +82,7 @@ fn drops_at_an_end_after_the_link_are_in_its_account() {
 }
 
 #[test]
-fn a_link_that_was_not_what_it_says_is_invalid_in_json_and_warned_of() {
+fn a_late_link_is_invalid_in_json_and_causes_a_warning() {
     or_skip!(can_link());
     or_skip!(program("python3"));
     let place = Place::new();
@@ -96,7 +96,7 @@ fn a_link_that_was_not_what_it_says_is_invalid_in_json_and_warned_of() {
         let named = |(warned, why): (&&str, &Value)| warned.contains(why.as_str().expect("a sentence"));
         assert!(warned.iter().zip(why).all(named), "{ran:#?}");
     }
-    // The relay holds at most 256 MiB: of 320 MB within the delay, some find no room there or in its sockets.
+    // The relay holds at most 256 MiB, so it and its sockets have no room for some of 320 MB within the delay.
     let send = "head -c 320000000 /dev/zero | python3 -c '\nimport os, socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nwhile data := sys.stdin.buffer.read(1400): s.sendto(data, (os.environ[\"HAIRPIN_FAR\"], 9))'";
     let told = told(&place, "--link delay=60min --quiet", send);
     let why = told["invalid_because"].as_array().expect("a list");

@@ -1,4 +1,4 @@
-//! A program across a link does nothing to the host that other programs of its user cannot do.
+//! A program across a link can change nothing of the host that other programs of the same user cannot change.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -20,7 +20,7 @@ const HARM: &str = "set -e
 
 const HOST: &str = "cat /proc/sys/kernel/hostname /proc/self/mountinfo /proc/sysvipc/msg; ls -d /sys/class/net/*/";
 
-/// Lets both ends of a link try to harm the host, which is separate here so that a failure stays in it.
+/// Lets both ends of a link try to harm the host. Here, separate namespaces act as the host and contain a failure.
 fn harmed(place: &Place, namespaces: &str) -> Result<(), String> {
     for folder in ["mine", "other"] {
         std::fs::create_dir_all(place.path(folder)).expect("the place can be written to");
@@ -28,7 +28,7 @@ fn harmed(place: &Place, namespaces: &str) -> Result<(), String> {
     for (name, script) in [("harm", HARM), ("host", HOST)] {
         std::fs::write(place.path(name), script).expect("the place can be written to");
     }
-    // With shared propagation, mounts in a namespace also appear in those derived from it.
+    // With shared propagation, mounts in a namespace also appear in namespaces derived from it.
     let script = "mount --make-rshared / && mount -t tmpfs none mine && sh host >before && \
                   ls /sys/fs/cgroup >cgroup; \
                   \"$0\" link run --link delay=1ms --far 'sh harm' -- sh harm; \
@@ -39,7 +39,7 @@ fn harmed(place: &Place, namespaces: &str) -> Result<(), String> {
     let seen = format!("harmed\n/sys/class/net/eth0/\n/sys/class/net/lo/\n{cgroup}");
     assert_eq!(ran.stdout, seen, "the link's devices, and what else is mounted beneath /sys: {ran:#?}");
     assert!(ran.stderr.starts_with(&seen), "the same at the far end: {ran:#?}");
-    assert!(read("before").contains(" none "), "the mount of its own is there");
+    assert!(read("before").contains(" none "), "the host's own mount exists");
     assert_eq!(read("after"), read("before"));
     Ok(())
 }
@@ -56,7 +56,7 @@ fn a_program_changes_its_own_mounts_host_name_and_ipc_objects_and_not_the_hosts(
 }
 
 #[test]
-fn the_limit_on_file_sizes_ends_a_command_as_it_would_anywhere() {
+fn the_limit_on_file_sizes_ends_a_command_as_without_a_link() {
     or_skip!(can_link());
     let place = Place::new();
     let script = "ulimit -f 1; bash -c 'head -c 100000 /dev/zero >large'; echo $?";

@@ -1,4 +1,4 @@
-//! A program at the near end sends packets that no kernel would: the link survives, and its ledger closes.
+//! A program at the near end sends packets that no kernel would send: the link survives, and its ledger closes.
 
 use hairpin_testing::{or_skip, program, skip};
 
@@ -34,7 +34,7 @@ def ethernet(kind, rest, target=to):
 def ip(total, protocol=17, header=0x45, fragment=0, source=b"\x0a\x4d\0\x01"):
     return struct.pack("!BBHHHBBH", header, 0, total, 1, fragment, 64, protocol, 0) + source + b"\x0a\x4d\0\x02"
 
-# Truncated everywhere, beginning with an empty frame.
+# A frame truncated at every length, beginning with an empty frame.
 whole = ethernet(0x0800, ip(48) + struct.pack("!HHHH", 9, 7, 28, 0) + b"x" * 20)
 for size in range(14, len(whole)):
     send(whole[:size])
@@ -48,7 +48,7 @@ for protocol in range(256):
     send(ethernet(0x0800, ip(48, protocol=protocol) + bytes([protocol]) * 28))
 for fragment in (0x2000, 0x1fff, 0x3fff, 0x4000):
     send(ethernet(0x0800, ip(48, fragment=fragment) + b"f" * 28))
-# As large as the interface accepts, and larger; to others, to all; not IP at all; from the far end's address.
+# Sizes around the interface's limit; other receivers and broadcast; other protocols; the far end's address as source.
 for size in (1399, 1400, 1401, 1404, 1414, 1418, 2000, 9000, 65000):
     send(ethernet(0x0800, ip(size) + b"l" * (size - 20)))
 for target in (b"\xff" * 6, b"\x01\0\x5e\0\0\x01", b"\x33\x33\0\0\0\x01", b"\0" * 6, b"\x02\0\0\0\0\x20"):
@@ -85,5 +85,5 @@ fn a_hostile_program_does_not_bring_the_link_down() {
     let record = &told["link"];
     assert_closes(record);
     assert_log_is_the_record(&log(&place.path("packets")), record);
-    assert!(count(&record["up"]["packets"], "in") > 1000, "the link has met most of them: {record}");
+    assert!(count(&record["up"]["packets"], "in") > 1000, "most frames reached the link: {record}");
 }

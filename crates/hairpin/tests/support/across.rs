@@ -18,14 +18,14 @@ pub(crate) fn run(place: &Place, flags: impl Arguments, script: &str) -> Ran {
     Running::start(&mut with_script(place, flags, script)).end()
 }
 
-/// The same with a far command, for which Hairpin waits 2 s. Repeated if a busy machine does not start it in time.
+/// Like [`run`], but repeats the run until the far command listens within the 2 s for which Hairpin waits.
 pub(crate) fn run_with_ready_far(place: &Place, flags: impl Arguments, script: &str) -> Ran {
     let tried = (0..50).map(|_| run(place, &flags, script));
     let mut ready = tried.filter(|ran| !ran.stderr.contains("(nothing listens yet)"));
     ready.next().expect("the far command listens within 2 s in one of 50 trials")
 }
 
-/// The same with `--json`: its output; the exit code must be 0.
+/// Like [`run`] with `--json`. Returns the JSON; the exit code must be 0.
 pub(crate) fn told(place: &Place, flags: impl Arguments, script: &str) -> Value {
     run(place, (flags, "--json"), script).with_code(0).json()
 }

@@ -1,6 +1,6 @@
 //! Arguments of a program, as a text or as a list.
 
-/// A text is split at blanks; values with blanks need a list. A pair is both, one after the other.
+/// A text is split at spaces, so values with spaces need a list. A pair is its first part, then its second part.
 pub(crate) trait Arguments {
     fn words(&self) -> Vec<String>;
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::list;
 
-/// Asserts what the schema cannot say; [`super::document`] checks that.
+/// Checks the part of the contract that the schema cannot express. [`super::document`] checks the schema.
 pub(crate) fn assert_kept(run: &Value) {
     assert_eq!(contract::faults(run), [""; 0]);
     for flow in list(&run["cases"]).iter().flat_map(|case| list(&case["flows"])) {

@@ -27,14 +27,14 @@ pub(crate) use self::arguments::Arguments;
 /// Only a hang takes longer, however busy the machine is.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Every process that is started from a place inherits this, so an orphan is found whatever its parent.
+/// Environment variable that every process started from a place inherits, so that orphans are found too.
 const MARK: &str = "HAIRPIN_TEST_MARK";
 
-/// A folder to run in, with its own folder for temporary files. At its end it checks that nothing else is left.
+/// A folder to run in, with its own folder for temporary files. Dropping this checks that nothing else is left.
 pub(crate) struct Place {
     folder: TempDir,
     mark: String,
-    /// FIFOs and sockets in the system's folder for temporary files beforehand.
+    /// FIFOs and sockets that the system's folder for temporary files had before the test.
     before: Vec<PathBuf>,
 }
 
@@ -79,7 +79,7 @@ impl Place {
         self.start(arguments).end()
     }
 
-    /// Runs the program with `--json` and parses its output; it must succeed.
+    /// Runs the program with `--json` and parses its output. The program must succeed.
     pub(crate) fn json(&self, arguments: impl Arguments) -> Value {
         self.hairpin((arguments, "--json")).with_code(0).json()
     }
@@ -89,7 +89,7 @@ impl Place {
         special_files(self.folder.path(), true)
     }
 
-    /// Living processes that were started from here, without zombies.
+    /// Running processes that were started from this place, without zombies.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let entry = format!("{MARK}={}", self.mark);
         let is_marked = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes());
@@ -97,12 +97,12 @@ impl Place {
         ids.filter(|id| std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|text| is_marked(&text))).collect()
     }
 
-    /// Fails unless every process started from here ends in time, and leaves no file.
+    /// Fails unless every process started from this place ends in time and leaves no file.
     pub(crate) fn assert_nothing_left(&self) {
-        until("every process has gone", || self.processes().is_empty());
+        until("every process has ended", || self.processes().is_empty());
         assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
         assert_eq!(self.special_files(), Vec::<PathBuf>::new(), "FIFOs and sockets");
-        // Other programs have theirs there too, and other tests for a moment.
+        // Other programs have FIFOs and sockets there too, and so have other tests for a moment.
         until("no FIFO or socket of Hairpin is left in the system's folder for temporary files", || {
             let is_new = |path: &PathBuf| path.to_string_lossy().contains("hairpin") && !self.before.contains(path);
             !special_files(&std::env::temp_dir(), false).iter().any(is_new)
@@ -147,29 +147,29 @@ impl Running {
         self.child.0.id()
     }
 
-    /// Its server, once its wake-ups or CPU time show that it is in the middle of a round.
+    /// Returns the program's server once the server's wake-ups or CPU time show that it is in the middle of a round.
     pub(crate) fn busy_server(&mut self) -> u32 {
         self.busy_server_after(0)
     }
 
-    /// The same, of a later round than that of the server `last`.
+    /// Like [`Running::busy_server`], for a later round than that of the server `last`.
     pub(crate) fn busy_server_after(&mut self, last: u32) -> u32 {
         self.busy_after("__server", last)
     }
 
-    /// The process of its client, once that is as busy. If the ends are threads it has the server too.
+    /// Like [`Running::busy_server`], for the client's process. If the ends are threads, it has the server too.
     pub(crate) fn busy_client(&mut self) -> u32 {
         self.busy_after("__round", 0)
     }
 
     fn busy_after(&mut self, command: &str, last: u32) -> u32 {
         const IN_THE_MIDDLE: u64 = 150;
-        // Of 10 ms: starting takes a few.
+        // Ticks of 10 ms. Starting a process takes a few ticks.
         const BUSY_TICKS: u64 = 10;
         awaited("an end is busy", || {
             assert!(
                 self.child.0.try_wait().expect("it is our child").is_none(),
-                "it ended before a round was under way"
+                "the program ended before a round was in progress"
             );
             let mut ends = descendants(self.id()).into_iter().filter(|id| *id != last && is_a(command, *id));
             ends.find(|id| {
@@ -179,7 +179,7 @@ impl Running {
         })
     }
 
-    /// A descendant whose command line, with blanks between its words, fulfils `is_such`.
+    /// A descendant whose command line, with spaces between its words, matches `is_such`.
     pub(crate) fn child(&self, is_such: impl Fn(&str) -> bool) -> Option<u32> {
         descendants(self.id()).into_iter().find(|id| is_such(&command_line(*id)))
     }
@@ -190,7 +190,7 @@ impl Running {
             from.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect("it ends in time")
         };
         let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
-        // Its output is closed, so it has ended or will soon.
+        // The program has closed its output, so it has ended or will end soon.
         let code = self.child.0.wait().expect("it is our child").code();
         Ran { command: self.command, code, stdout, stderr }
     }
@@ -208,7 +208,7 @@ fn read_beside(mut from: impl Read + Send + 'static) -> Receiver<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         from.read_to_end(&mut bytes).expect("a pipe can be read");
-        // A test that failed meanwhile no longer receives.
+        // A test that has failed in the meantime no longer receives.
         drop(tell.send(String::from_utf8(bytes).expect("the program prints UTF-8")));
     });
     text
@@ -218,20 +218,20 @@ fn read_beside(mut from: impl Read + Send + 'static) -> Receiver<String> {
 pub(crate) struct Ran {
     /// For the messages of failed tests.
     command: String,
-    /// `None` if a signal ended it.
+    /// `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 impl Ran {
-    /// Fails unless that is the exit code.
+    /// Fails unless the program ended with this exit code.
     pub(crate) fn with_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
-    /// Fails unless it was refused: exit code 2, nothing on standard output, and one error.
+    /// Fails unless the command was refused: exit code 2, nothing on standard output, and one error.
     pub(crate) fn refused(self) -> Self {
         let ran = self.with_code(2);
         assert_eq!(ran.stdout, "", "{ran:#?}");
@@ -252,13 +252,13 @@ impl Ran {
         self
     }
 
-    /// Standard output, all of which must be one document.
+    /// Parses standard output, which must be one JSON document.
     pub(crate) fn json(&self) -> Value {
         document(&self.stdout)
     }
 }
 
-/// A JSON object that the program prints or saves; it must keep its schema.
+/// Parses a JSON object that the program has printed or saved, which must match its schema.
 pub(crate) fn document(text: &str) -> Value {
     let document = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(schema::faults(&document), [""; 0]);
@@ -289,7 +289,7 @@ pub(crate) struct OwnChild(pub(crate) Child);
 
 impl Drop for OwnChild {
     fn drop(&mut self) {
-        // Both fail if it has already ended.
+        // Both calls fail if the child has already ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -305,7 +305,7 @@ fn kill(name: &str, id: u32) -> std::io::Result<ExitStatus> {
     Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &id.to_string()]).status()
 }
 
-/// The descendants of a process: a round is a process, and so is the end that it starts.
+/// The descendants of a process: a round is a process, and starts another process as its server.
 fn descendants(id: u32) -> Vec<u32> {
     let children = children(id);
     let theirs: Vec<u32> = children.iter().flat_map(|child| descendants(*child)).collect();
@@ -318,35 +318,35 @@ fn children(id: u32) -> Vec<u32> {
     texts.flat_map(|text| text.unwrap_or_default().split(' ').flat_map(str::parse).collect::<Vec<u32>>()).collect()
 }
 
-/// Whether the process runs `command` yet: between fork and exec a child still looks like its parent.
+/// Whether the process already runs `command`: between fork and exec, a child has the command line of its parent.
 pub(crate) fn is_a(command: &str, id: u32) -> bool {
     command_line(id).split(' ').any(|word| word == command)
 }
 
-/// The words of a process with blanks between them; empty if it has gone.
+/// The command line of a process, with spaces between its words; empty if the process has ended.
 fn command_line(id: u32) -> String {
     let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ")
 }
 
-/// A number of /proc/ID/status; `None` if the process has gone.
+/// A number in /proc/ID/status; `None` if the process has ended.
 pub(crate) fn status(id: u32, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Number of descriptors without a file name: a process opens named files now and then.
+/// Number of descriptors without a file name. Named files do not count, because a process opens some now and then.
 pub(crate) fn nameless_descriptors(id: u32) -> usize {
     let entries = std::fs::read_dir(format!("/proc/{id}/fd")).expect("it runs");
     let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
     links.filter(|link| !link.starts_with("/")).count()
 }
 
-/// CPU time of a process, in ticks of 10 ms (proc(5): `utime` and `stime`); 0 if it has gone.
+/// CPU time of a process, in ticks of 10 ms (proc(5): `utime` and `stime`); 0 if the process has ended.
 fn cpu_ticks(id: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // The program's name, in parentheses, may contain blanks.
+    // The program's name, in parentheses, may contain spaces.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.skip(11).take(2).flat_map(str::parse::<u64>).sum()
 }
@@ -360,7 +360,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// FIFOs and sockets in a folder, and in folders within it. One that disappears meanwhile is skipped.
+/// FIFOs and sockets in a folder and, if `within`, in its subfolders. Skips files that disappear in the meantime.
 fn special_files(folder: &Path, within: bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -414,7 +414,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Copies a saved run as one that began a second later: a run must not be compared with itself.
+/// Copies a saved run as a run that began a second later, because a run must not be compared with itself.
 pub(crate) fn copy_as_another_run(from: &Path, to: &Path) {
     copy(from, to);
     edit_json(&to.join("run.json"), |run| {
@@ -435,7 +435,7 @@ pub(crate) fn can_link() -> Result<(), String> {
     can_link_as(&Place::new().json("link list"))
 }
 
-/// The same, from the output of `link list --json`.
+/// Like [`can_link`], from the output of `link list --json`.
 pub(crate) fn can_link_as(listed: &Value) -> Result<(), String> {
     let relay = &listed["relay"];
     if relay["can_run"] == true { Ok(()) } else { Err(text(&relay["reason"]).to_owned()) }

@@ -13,7 +13,7 @@ impl Served {
         Self::start_into(place, "ticket", "log", arguments)
     }
 
-    /// The same, with the names of the files for ticket and log.
+    /// Like [`Served::start`], with the names of the files for ticket and log.
     pub(crate) fn start_into(place: &Place, ticket: &str, log: &str, arguments: &str) -> Self {
         let script = format!("umask 077; exec \"$0\" serve {arguments} > {ticket} 2> {log}");
         let mut command = place.command("sh");

@@ -105,7 +105,7 @@ impl Shared {
         self.refusing.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Checks the client's proof. Returns its ticket, and the proof that this server knows the secret too.
+    /// Checks the client's proof. Returns the client's ticket, and the proof that this server knows the secret too.
     fn authenticate(&self, frames: &Frames<Tls>, greeting: &Greeting) -> Result<(AcceptedTicket, Base64), Refused> {
         let exporter = frames.carrier().exporter().map_err(|error| Refused::new(error.to_string(), ""))?;
         let unread = |error: std::io::Error| {

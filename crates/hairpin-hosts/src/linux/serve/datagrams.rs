@@ -1,5 +1,5 @@
-//! Datagram hellos at the server's port. No state is kept for a client address until the client has proved that it
-//! receives there: the nonce that it must echo is computed from the address itself.
+//! Datagram hellos at the server's port. The server keeps no state for a client until the client has proved that it
+//! receives at its address, by echoing a nonce. The server computes this nonce from the address.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_taken_once_its_address_has_echoed_the_nonce() {
+    fn a_flow_is_accepted_once_its_address_has_echoed_the_nonce() {
         let (mut server, registry) = (server(), Registry::default());
         let (near, _far) = UnixStream::pair().unwrap();
         let client = client(&server);
@@ -202,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_datagram_panics_or_is_answered(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn random_datagrams_neither_panic_nor_get_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let registry = Registry::default();
             let mut server = server();
             server.on_datagram(&bytes, "127.0.0.1:9".parse().unwrap(), None, &registry);

@@ -1,7 +1,7 @@
 //! Decides which client may measure: rounds of two clients would disturb each other, so clients take turns.
 //!
 //! The connections of one session share the lease, because each flow of a round has its own connection. A round that
-//! has waited as long as its ticket allows runs anyway; it and the rounds that it overlaps are then marked.
+//! has waited as long as its ticket allows runs anyway. That round and all rounds that overlap with it are marked.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

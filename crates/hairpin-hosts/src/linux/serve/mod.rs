@@ -51,7 +51,7 @@ const BACKLOG: i32 = 4096;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Interval between reports of the counts of unauthenticated clients, if they changed.
 const COUNTS_REPORT_INTERVAL: Duration = Duration::from_mins(1);
-/// Longest wait for input: a signal that arrives just before the wait does not end it.
+/// Longest wait for input. A signal that arrives just before the wait does not interrupt the wait.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 pub struct Server {
@@ -322,7 +322,7 @@ mod tests {
     const PATIENT: Duration = Duration::from_secs(20);
     const SECRET: Secret = Secret([7; 16]);
 
-    /// Sends the greeting that `greeting` builds from the client's proof. Returns the server's answer and its events.
+    /// Sends the greeting that `greeting` builds from the client's proof. Returns the server's answer and events.
     fn answered(greeting: impl FnOnce(String) -> Value) -> (Value, Vec<Event>) {
         let identity = Identity::make().unwrap();
         let (clock, cpus) = (RealClock::calibrated(), Cpus::choose().unwrap());

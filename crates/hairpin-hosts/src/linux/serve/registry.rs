@@ -17,7 +17,7 @@ use crate::protocol::DatagramsSeen;
 /// Why a data flow is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotAccepted {
-    /// No round in progress has its cookie.
+    /// No round in progress has the flow's cookie.
     Unknown,
     /// The round has all its flows, or its process accepts no more.
     Refused,
@@ -88,8 +88,8 @@ impl Registry {
         flows.ok_or(NotAccepted::Unknown)?.hand(Sort::Accepted, socket)
     }
 
-    /// Handles a confirmation that arrived with that IP header. For a round, sends the socket that `connect` opens for
-    /// the client to the round's process. Returns whether the flow is new: a repeated confirmation adds none.
+    /// Handles a confirmation that arrived with that IP header. For a round, `connect` opens a socket for the client,
+    /// which is passed to the round's process. Returns whether the flow is new: a repeated confirmation adds none.
     pub(super) fn on_confirmation(
         &self,
         cookie: Cookie,

@@ -1,4 +1,4 @@
-//! A round of a client on another host: a process serves it, and this thread forwards the messages.
+//! Serves a round of a client on another host: starts a process and forwards messages between client and process.
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_ROUND: Duration = Duration::from_hours(2);
 /// Time for a round to end after the deadline in its order.
 const DEADLINE_GRACE: Duration = Duration::from_secs(90);
-/// Time for set-up and teardown, beyond the ticket's limit of a round's duration.
+/// Time for set-up and teardown, in addition to the ticket's limit for the duration of a round.
 const SETUP_TIME: Duration = Duration::from_secs(30);
 /// Time for a client to close its connection at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -148,7 +148,7 @@ struct Relay<'r> {
     running: &'r Running<'r>,
     /// Local address and port that the client uses.
     at: SocketAddr,
-    /// Set once it is received.
+    /// `None` until the client has sent its order.
     order: Option<Box<EndOrder>>,
     case: String,
     /// Transport of a datagram flow that has not arrived yet.
@@ -157,7 +157,7 @@ struct Relay<'r> {
     bits_per_s: f64,
     /// Payload moved up and down so far, in bytes.
     moved: [u64; 2],
-    /// Whether the process has sent its report or failure; only the close follows.
+    /// Whether the process has sent its report or failure, which is its last message.
     is_reported: bool,
     /// Why the round's process failed.
     failure: Option<String>,
@@ -237,7 +237,7 @@ impl Relay<'_> {
         let limits = &self.ticket.limits;
         let allowed =
             limits.allow_round(&order.round, self.shared.sessions.used_bytes(&self.ticket.id)).and_then(|()| {
-                // A closed loop's rate is limited later, by its bytes. The maximum round-trip time makes it 0 here.
+                // Treats the rate of a closed loop as 0 (maximum RTT): its bytes are counted and limited later.
                 let bits_per_s = Limits::case_bits_per_s(&order.round.case, u64::MAX).unwrap_or(0.0);
                 let allow = |beside| limits.allow_case(&order.round.case, u64::MAX, beside);
                 self.shared.sessions.add_flow(self.session, &self.ticket.id, bits_per_s, allow)?;
@@ -279,7 +279,7 @@ impl Relay<'_> {
                     .as_ref()
                     .is_some_and(|order| order.round.case.primary().direction == Direction::RoundTrip)
                 {
-                    // A client that waits for answers accepts no progress messages.
+                    // The client of a round-trip flow accepts no progress messages.
                     return Ok(true);
                 }
             }

@@ -39,7 +39,7 @@ struct OpenSession {
 struct Inner {
     open: BTreeMap<u64, OpenSession>,
     account: Account,
-    /// By the names of tickets that have a rate limit.
+    /// Remaining allowance of each ticket with a rate limit, by the ticket's name.
     allowances: BTreeMap<String, Allowance>,
     last_number: u64,
     /// Number of sessions since the server's start, and the payload of their rounds in bytes.
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_over_midnight_does_not_begin_a_day_anew_and_one_that_was_wrong_does() {
+    fn a_clock_step_over_midnight_keeps_the_daily_count_and_a_longer_step_resets_it() {
         let used = Used { day: 100, bytes: 1000 };
         assert_eq!([100, 99].map(|today| used.on(today).bytes), [1000; 2]);
         assert_eq!([101, 98, 0, u64::MAX / DAY_S].map(|today| used.on(today).bytes), [0; 4]);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn all_flows_of_a_ticket_have_one_rate() {
+    fn all_flows_of_a_ticket_share_one_rate_limit() {
         let sessions = Sessions::default();
         let second_of_rate = |ticket| sessions.charge_rate(ticket, 8000.0, [1000, 0]);
         assert!((0..10).all(|_| second_of_rate("aa")), "ten seconds' worth");

@@ -55,7 +55,7 @@ pub(super) struct Shared {
 impl Shared {
     /// Reports an event and wakes the serving thread.
     pub(super) fn report(&self, event: Event) {
-        // If the byte does not fit, earlier ones wake the thread.
+        // If the byte does not fit, earlier bytes wake the thread.
         drop(self.events.send(event).map(|()| (&self.wake).write(&[0])));
     }
 

@@ -1,5 +1,5 @@
-//! Connections to the server's port whose client is not authenticated yet. Each may take 5 s and send 16 KiB; if there
-//! are too many, the oldest is closed. Nothing here blocks, so that no connection delays another.
+//! Connections of clients that are not authenticated yet. Each connection may take 5 s and send 16 KiB; above the
+//! maximum number, the oldest connection is closed. Nothing here blocks, so that no connection delays another.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -49,7 +49,7 @@ enum Stage {
 }
 
 struct Stranger {
-    /// `None` while `poll` processes it.
+    /// `None` while `poll` processes the connection.
     stage: Option<Stage>,
     from: SocketAddr,
     until: Instant,
@@ -281,13 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_a_gigabyte_is_not_waited_for_and_a_part_of_one_is_nothing() {
+    fn a_frame_of_a_gigabyte_and_a_partial_frame_are_dropped() {
         let (heard, counts) = after_tls(&(1_u32 << 30).to_le_bytes());
         assert_eq!((heard, counts.overdue + counts.dropped), (0, 1), "{counts:?}");
         let (heard, counts) = after_tls(&[20, 0, 0, 0, b'{']);
         assert_eq!((heard, counts), (0, Counts { dropped: 1, ..Counts::default() }));
         let (heard, counts) = after_tls(&[2, 0, 0, 0, b'{', b'}']);
-        assert_eq!((heard, counts), (0, Counts { dropped: 1, ..Counts::default() }), "it has no version");
+        assert_eq!((heard, counts), (0, Counts { dropped: 1, ..Counts::default() }), "the greeting has no version");
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic_or_make_a_client(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_neither_panic_nor_identify_a_client(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let (mut strangers, _, listener) = server();
             let mut client = connected(&mut strangers, &listener);
             client.write_all(&bytes).unwrap();
@@ -349,7 +349,7 @@ mod tests {
         // Fewer cases: each needs a TLS handshake.
         #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 8))]
         #[test]
-        fn no_bytes_within_tls_panic_or_make_a_client(
+        fn random_bytes_within_tls_neither_panic_nor_identify_a_client(
             length in prop_oneof![0..100_u32, any::<u32>()],
             bytes in proptest::collection::vec(any::<u8>(), 0..200),
         ) {

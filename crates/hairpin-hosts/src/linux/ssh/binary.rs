@@ -1,4 +1,4 @@
-//! A program file to copy to another host: its headers, which tell where it runs, and the name of the copy.
+//! A program file to copy to another host. Its headers show on which systems and machines the program runs.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -42,7 +42,7 @@ impl Binary {
     /// Reads the headers, the size and the digest.
     ///
     /// # Errors
-    /// The file cannot be read, is not a program, or is dynamically linked: it would need libraries on the other host.
+    /// The file cannot be read, is not a program, or is dynamically linked and so needs libraries of the other host.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let unread = |error: io::Error| {
             Failure::new(

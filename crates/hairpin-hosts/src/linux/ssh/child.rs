@@ -28,7 +28,7 @@ pub(super) enum WaitError {
     Io(io::Error),
 }
 
-/// A running program. Dropping this ends it.
+/// A running program. Dropping this value ends the program.
 pub(super) struct BoundedChild {
     child: Child,
     stdout: Output<ChildStdout>,
@@ -37,7 +37,7 @@ pub(super) struct BoundedChild {
 
 /// Output read from a program so far.
 struct Output<F> {
-    /// `None` once the program has closed it.
+    /// `None` once the program has closed its output.
     from: Option<F>,
     text: Vec<u8>,
 }
@@ -110,7 +110,7 @@ impl BoundedChild {
         loop {
             match self.child.try_wait()? {
                 None if Instant::now() < deadline => {
-                    // A program that prints much would block and not end if its output were not read.
+                    // Reads the output: a program that fills a pipe would block and never end.
                     self.poll(POLL_INTERVAL / 5)?;
                 }
                 status => return Ok(status),
@@ -178,13 +178,13 @@ mod tests {
         let mut program = shell("echo one; echo two; read line; echo three; echo why >&2; exit 7");
         let found = program.read(LONG, &go, |text| text.contains("two").then(|| text.to_owned())).unwrap();
         assert_eq!(found.as_deref(), Some("one\ntwo\n"));
-        assert_eq!(program.end(LONG).unwrap().code(), Some(7), "its input is closed");
+        assert_eq!(program.end(LONG).unwrap().code(), Some(7), "`end` closes the program's input");
         assert_eq!(program.read(LONG, &go, nothing).unwrap(), None);
         assert_eq!((program.stdout(), program.stderr()), ("one\ntwo\nthree\n".to_owned(), "why\n".to_owned()));
     }
 
     #[test]
-    fn only_the_begin_of_long_output_is_kept_and_the_program_continues() {
+    fn only_the_start_of_long_output_is_kept_and_the_program_continues() {
         let mut program = shell("head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2");
         assert_eq!(program.read(LONG, &AtomicBool::new(false), nothing).unwrap(), None);
         assert_eq!((program.stdout().len(), program.stderr().len()), (MAX_BYTES, MAX_BYTES));

@@ -33,7 +33,7 @@ const COPY_TIMEOUT: Duration = Duration::from_mins(5);
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest life of the server, as an argument of `--for`.
 const MAX_LIFETIME: &str = "7d";
-/// Prefix of the line that reports the missing program, before the output of `uname -sm`.
+/// Prefix of the line that reports the missing program. The output of `uname -sm` follows.
 const MISSING: &str = "hairpin is missing on ";
 const SSH_FAILED_CODE: i32 = 255;
 /// Exit code of `hairpin` if a resource such as a port is unavailable.
@@ -71,7 +71,7 @@ pub struct Ssh<'s> {
     stop: &'s AtomicBool,
 }
 
-/// A running server. Dropping this ends it.
+/// A running server. Dropping this value ends the server.
 pub struct Server {
     pub ticket: Ticket,
     child: BoundedChild,
@@ -79,7 +79,7 @@ pub struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // There is no caller to report an error to. If ssh does not end the server, its closed input does.
+        // There is no caller to report an error to. If ssh does not end the server, the end of its input does.
         drop(self.child.end(END_TIMEOUT));
     }
 }
@@ -258,7 +258,7 @@ fn serve_command(program: Program, port: u16) -> String {
     )
 }
 
-/// Returns the command line that stores its input as the copy. It checks the size: the connection may break.
+/// Returns the command line that stores its input as the copy. Checks the size, because the connection may break.
 fn copy_command(binary: &Binary) -> String {
     format!(
         "exec sh -c '{}; new=\"$copy.$$\"; umask 077; mkdir -p \"${{copy%/*}}\" && cat >\"$new\" && \

@@ -79,7 +79,7 @@ fn a_file_over_its_limit_is_refused_even_if_it_grows() {
 }
 
 #[test]
-fn created_files_are_private_and_obstacles_are_left() {
+fn created_files_are_private_and_no_partial_file_is_left() {
     let (place, folder) = place();
     let mode = |name: &str| fs::symlink_metadata(place.path().join(name)).unwrap().permissions().mode() & 0o777;
     folder.replace("file", b"x").unwrap();
@@ -87,9 +87,9 @@ fn created_files_are_private_and_obstacles_are_left() {
     assert_eq!([mode("run"), mode("run/sort"), mode("run/file"), mode("run/sort/log")], [0o700, 0o700, 0o600, 0o600]);
     assert_eq!(folder.read("sort/log", 10).unwrap(), b"line");
     let names = |path: &str| fs::read_dir(place.path().join(path)).unwrap().count();
-    assert_eq!((names("run"), names("run/sort")), (2, 1), "nothing half written is left");
+    assert_eq!((names("run"), names("run/sort")), (2, 1), "no partial file is left");
     folder.replace("sort", b"x").unwrap_err();
-    assert_eq!(names("run"), 2, "nor if the last step fails");
+    assert_eq!(names("run"), 2, "no partial file is left if the rename fails");
 }
 
 #[test]

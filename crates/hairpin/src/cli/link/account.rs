@@ -1,4 +1,4 @@
-//! Output about a link before and after a program runs over it.
+//! Output about a link before and after a program runs over the link.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -69,7 +69,7 @@ pub(super) fn after(record: &LinkRecord) -> String {
     text
 }
 
-/// Why times measured over the link must not be trusted; `None` if they may.
+/// Why times measured over the link must not be trusted; `None` if the times are valid.
 pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     let why = left_out(&record.why_invalid()?);
     let hint = if record.was_overfull() {

@@ -16,7 +16,7 @@ use crate::linux::streams::to_standard_error;
 /// Time-out for the far command to listen.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Polling interval until it listens.
+/// Polling interval until the far command listens.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Time between the request to end and the kill.
@@ -24,7 +24,7 @@ const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct Far {
     guest: Guest,
-    /// Closing it ends the echo server.
+    /// Standard input of the echo server. Closing it ends the server.
     input: Option<ChildStdin>,
     /// Exit status of the far command, if it ended by itself.
     ended: Option<ExitStatus>,
@@ -35,7 +35,7 @@ pub(super) struct Far {
 pub(super) enum Readiness {
     Listens,
     Ended,
-    /// It did not listen in time.
+    /// The command did not listen in time.
     Silent,
 }
 
@@ -79,7 +79,7 @@ impl Far {
         Ok((far, readiness))
     }
 
-    /// Waits until it listens; a signal ends the wait.
+    /// Waits until the command listens; a signal ends the wait.
     fn readiness(&mut self, text: &str, signals: &Signals) -> Result<Readiness, Failure> {
         let deadline = Instant::now() + LISTEN_TIMEOUT;
         while !self.guest.listens() {
@@ -110,12 +110,12 @@ impl Far {
         Ok(Readiness::Listens)
     }
 
-    /// Why `/sys` in the link's namespaces shows the host's devices, if it does.
+    /// Why `/sys` in the link's namespaces shows the host's devices; `None` if it does not.
     pub(super) fn foreign_sys(&self) -> Option<&Failure> {
         self.guest.foreign_sys()
     }
 
-    /// Asks the program to end, then kills it. Returns the exit status if it had ended before.
+    /// Asks the program to end, then kills it. Returns the exit status if the program had already ended.
     pub(super) fn end(mut self) -> Option<ExitStatus> {
         if self.ended.is_none()
             && let Ok(GuestEvent::Ended(status)) = self.guest.wait(&[], Some(Duration::ZERO))

@@ -12,12 +12,12 @@ pub(super) struct LinkRequest {
     /// The built-in profile, if unchanged.
     pub(super) builtin: Option<&'static Builtin>,
     pub(super) profile: Profile,
-    /// Name and text of each trace that it replays.
+    /// Name and text of each trace that the profile replays.
     pub(super) traces: Vec<(String, String)>,
 }
 
 impl LinkRequest {
-    /// Reads a profile, and the traces that it names.
+    /// Reads a profile and the traces named in the profile.
     pub(super) fn read(text: &str) -> Result<Self, Stopped> {
         let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
             let pointed = error.pointed().replace('\n', "\n  ");

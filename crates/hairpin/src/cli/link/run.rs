@@ -96,7 +96,7 @@ fn run_over_link(
     };
     let link = RunningLink::start(&program, &order)?;
     let outcome = run_commands(options, &link, &program, signals);
-    // Reported first, because a failure of the link explains other failures.
+    // An error of the link is reported first, because it explains other errors.
     let end = link.finish()?;
     Ok((outcome?, end))
 }
@@ -126,7 +126,7 @@ fn run_commands(
     }
     if !options.quiet {
         output::note(&addresses.before(&options.described(), link.ends_use(), &remark));
-        // Applies to the near end too.
+        // The near end has the same `/sys`.
         if let Some(why) = far.foreign_sys() {
             output::note(&format!("note  /sys shows the devices of the host: {why}"));
         }
@@ -151,7 +151,7 @@ fn run_commands(
     Ok(outcome)
 }
 
-/// Waits until the command ends and forwards signals to it; ends it if the link fails.
+/// Waits until the command ends, and forwards signals to it. If the link fails, ends the command.
 fn wait_for_command(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Outcome, Failure> {
     loop {
         let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| {
@@ -170,8 +170,8 @@ fn wait_for_command(mut guest: Guest, link: &RunningLink, signals: &Signals) -> 
             GuestEvent::Others(_) => {
                 let keys_reach_command = is_in_foreground();
                 for signal in signals.take() {
-                    // The terminal has already sent the command a signal from a key; some programs treat a second one
-                    // differently.
+                    // The terminal has already sent signals of keys to the command. Some programs react differently
+                    // to a second signal.
                     if !(keys_reach_command && Signals::is_of_a_key(signal)) {
                         guest.signal(signal);
                     }
@@ -223,7 +223,7 @@ impl LinkRunOptions {
         Addresses { link: &self.line, has_ipv6: addresses::have_ipv6(self.link.profile.mtu_bytes) }
     }
 
-    /// Returns a word that contains one of our variables, which only a shell expands, if COMMAND does not use a shell.
+    /// Returns a word of COMMAND with a variable of Hairpin that no shell expands, because COMMAND uses no shell.
     fn unexpanded_variable(&self) -> Option<String> {
         let mut words = self.command.iter().map(|word| word.to_string_lossy());
         let has_shell = words.clone().any(|word| word.ends_with("sh"));
@@ -231,7 +231,7 @@ impl LinkRunOptions {
         words.find(is_ours).filter(|_| !has_shell).map(Cow::into_owned)
     }
 
-    /// The link in words, with all that is needed to repeat the run.
+    /// Describes the link and its seed, so that the user can repeat the run.
     fn described(&self) -> String {
         let name = self.link.builtin.map(|builtin| format!("{}: ", builtin.name)).unwrap_or_default();
         format!("{name}{}\n      seed {}", self.line, self.seed)
@@ -258,7 +258,7 @@ fn log_target(path: &Path) -> Result<LogTo, Stopped> {
         };
     }
     let may_write = match fs::metadata(path) {
-        // Not for a pipe, whose reader would notice the open.
+        // Does not open a pipe, because its reader would notice that.
         Ok(found) if found.is_file() || found.is_dir() => OpenOptions::new().append(true).open(path).map(drop),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

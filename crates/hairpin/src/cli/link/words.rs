@@ -46,7 +46,7 @@ fn list() -> Command {
     Command::new("list")
         .about("List the built-in profiles, and whether links can run here")
         .after_help(PROFILES)
-        .arg(switch("json", "Print them as one JSON object"))
+        .arg(switch("json", "Print the profiles as one JSON object"))
 }
 
 fn show() -> Command {
@@ -59,7 +59,7 @@ fn show() -> Command {
                 .num_args(1..)
                 .help("The name of a profile, words, or a name and words that change it"),
         )
-        .arg(switch("json", "Print it as one JSON object"))
+        .arg(switch("json", "Print the profile as one JSON object"))
 }
 
 fn run() -> Command {

@@ -1,5 +1,5 @@
-//! Carriers of `Control`, and their faults: a relay between the ends forwards each frame, late or spoilt. A carrier is
-//! a line in [`CARRIERS`].
+//! Carriers of `Control`, and their faults: a relay between the ends forwards each frame, possibly late or spoilt
+//! (with a fault). A carrier is a line in [`CARRIERS`].
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::{Control, ControlError, MAX_ORDER_BYTES, MAX_REPORT_BYTES, Message, Progress, VERSION};
 
-/// Time-out of an end that is made impatient.
+/// Time-out of an end that is made impatient, so that it soon notices a missing message.
 pub(super) const IMPATIENT: Duration = Duration::from_millis(300);
 /// Longer than any end needs, but still a limit.
 const MAX_WAIT: Duration = Duration::from_secs(600);
@@ -58,7 +58,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Its name in the other end's errors.
+    /// Name of this end in the other end's errors.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Client => "the client",
@@ -73,7 +73,7 @@ impl End {
         }
     }
 
-    /// Largest message that it accepts, in bytes.
+    /// Largest message that this end accepts, in bytes.
     pub(super) fn most_bytes(self) -> usize {
         match self {
             Self::Client => MAX_REPORT_BYTES,
@@ -82,14 +82,14 @@ impl End {
     }
 }
 
-/// Fault of a frame and of all that follow it.
+/// Fault of a frame. Some faults also affect all following frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Only its first bytes arrive, this many, then the channel is closed.
+    /// Only this number of its first bytes arrives, then the channel is closed.
     Cut(usize),
-    /// Only its first bytes arrive, this many, then nothing more.
+    /// Only this number of its first bytes arrives, then nothing more.
     Silent(usize),
-    /// It arrives byte by byte, none of them late, and is never complete in time.
+    /// The frame arrives byte by byte, without a long gap, but is not complete in time.
     Slow,
     /// Correct length, random bytes.
     Garbage(u64),
@@ -102,7 +102,7 @@ pub(super) enum Fault {
     OnlyProgress,
 }
 
-/// A frame, by its sender and name, and its fault.
+/// Sender, name and fault of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spoilt {
     pub(super) by: End,
@@ -118,7 +118,7 @@ pub(super) enum Pace {
     Late,
 }
 
-/// The relay between the ends: a thread for each direction, which returns all messages of its end.
+/// The relay between the ends: a thread for each direction, which returns all messages that its end has sent.
 pub(super) struct Relay([JoinHandle<Vec<Message>>; 2]);
 
 impl Relay {
@@ -146,7 +146,7 @@ impl Relay {
 
 struct Way {
     from: File,
-    /// `None` once it is closed.
+    /// `None` once this direction is closed.
     to: Option<File>,
     pace: Pace,
     spoilt: Option<Spoilt>,
@@ -156,7 +156,7 @@ struct Way {
 enum Then {
     Passed,
     Kept,
-    /// They are dropped too, and the other end's channel is closed.
+    /// The following frames are dropped too, and the other end's channel is closed.
     Closed,
 }
 
@@ -199,7 +199,7 @@ impl Way {
         if written.is_ok() { Then::Passed } else { Then::Closed }
     }
 
-    /// Shuts a socket down, as the other direction has a copy of it. A pipe refuses that, and closes when dropped.
+    /// Shuts down a socket, because the other direction has a copy of it. This fails for a pipe: a drop closes it.
     fn close(&mut self) {
         if let Some(to) = self.to.take() {
             drop(UnixStream::from(OwnedFd::from(to)).shutdown(Shutdown::Write));
@@ -207,7 +207,7 @@ impl Way {
     }
 }
 
-/// Writes something else in place of the frame.
+/// Writes the frame with its fault.
 fn spoil(to: &mut File, frame: &[u8], Spoilt { by, fault, .. }: Spoilt) -> std::io::Result<()> {
     match fault {
         Fault::Slow => write_slowly(to, frame, IMPATIENT / 4),
@@ -267,8 +267,8 @@ fn random(seed: u64, bytes: usize) -> Vec<u8> {
     words.take(bytes).collect()
 }
 
-/// A carrier of control for the tests: a channel over those descriptors with a limit on each wait for a message, which
-/// rejects a wait without a limit.
+/// A carrier of control for the tests: a channel that limits each wait for a message, and panics if an end waits
+/// without a limit.
 pub(super) struct Limited {
     channel: Channel,
     longest: Duration,

@@ -1,5 +1,5 @@
-//! Foreign clients: each follows a script, then falls silent and leaves control open. The server must end by itself,
-//! and say why.
+//! Misbehaving clients: each follows a script, then sends nothing more and leaves the control channel open. The
+//! server must end on its own and report the cause.
 
 use hairpin_engine::control::{Control, Message, agree};
 use hairpin_engine::ends::{EndOrder, opening};
@@ -12,7 +12,7 @@ use super::carriers::{CARRIERS, Carrier, End, Limited};
 use super::{Server, ends, engine, order, thread_name};
 
 const COOKIE: [u8; 16] = [7; 16];
-/// Only a hang takes as long.
+/// Time-out that only a hang reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 
 enum Step {
@@ -67,10 +67,10 @@ fn scripts() -> Vec<Script> {
             vec![Agrees, Orders, Connects, Says(Message::Ready)],
             "the client: unexpected control message `ready`",
         ),
-        // It sends nothing more on its wire either.
+        // The client sends nothing more on its data connection either.
         script(short(RoundTrip, 5), vec![Agrees, Orders, Connects], PAST_DEADLINE),
         script(short(RoundTrip, 5), vec![Agrees, Orders, Connects, Says(Message::Measure)], PAST_DEADLINE),
-        // It never reports that its load begins.
+        // The client never reports that its load begins.
         script(short(Up, 5), vec![Agrees, Orders, Connects], "the client: no message for 300 ms"),
         script(
             short(Down, 5),
@@ -122,13 +122,13 @@ fn last_word(script: &Script, control: &mut Limited) -> Message {
 }
 
 #[test]
-fn a_server_ends_by_itself_whatever_its_client_says_or_does_not_say() {
+fn a_server_ends_on_its_own_whatever_its_client_sends() {
     for carrier in CARRIERS {
         for script in scripts() {
             let (mut server, mut control) = served(carrier);
             match last_word(&script, &mut control) {
                 Message::Failed(failure) => {
-                    // A busy machine may check the client first, whose time-out is the same.
+                    // On a busy machine the server may check the client before the load; both have the same time-out.
                     let is_load = script.cause == NO_PROGRESS;
                     let cause = if is_load { failure.cause.replace("the client", "the load") } else { failure.cause };
                     assert_eq!(cause, script.cause, "{}", carrier.name);

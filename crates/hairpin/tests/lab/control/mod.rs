@@ -1,7 +1,7 @@
-//! Rounds over every carrier of `Control`: with late, spoilt, missing or hostile messages, both ends end and say why.
+//! Rounds over every carrier of `Control`: after a late, spoilt, missing or hostile message, both ends end.
 //!
-//! A relay between the ends spoils one frame. Its reader must name the cause, the other end must end too, and no thread
-//! may stay. Each wait is one that an end sets.
+//! A relay between the ends spoils one frame. The end that reads this frame must report the cause, the other end must
+//! end too, and no thread may remain. All time-outs are those of the ends.
 
 mod carriers;
 mod clients;
@@ -30,12 +30,12 @@ use crate::support::{OwnChild, PROGRAM};
 use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, Spoilt, framed};
 
 const COUNT: u64 = 5;
-/// Maximum polls of an end, 10 ms apart: only a hang reaches them.
+/// Maximum polls of an end, 10 ms apart. Only a hang reaches this number.
 const MAX_POLLS: u32 = 6000;
-/// Rounds in parallel: most of them wait.
+/// Number of parallel rounds, which spend most of their time waiting.
 const BESIDE: usize = 16;
 
-/// A kind of round, and the control messages that it needs from each end, with blanks between their names.
+/// A kind of round, and the names of the control messages that it needs from each end, separated by spaces.
 struct RoundKind {
     name: &'static str,
     direction: Direction,
@@ -103,7 +103,7 @@ fn order(direction: Direction) -> RoundOrder {
     }
 }
 
-/// One for all rounds: its clock takes a while to calibrate.
+/// Returns the same engine for all rounds, because calibrating its clock takes a while.
 fn engine() -> Engine {
     static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
         Engine::new(PathBuf::from(PROGRAM), Arc::new(AtomicBool::new(false))).expect("the CPUs are known")
@@ -111,14 +111,14 @@ fn engine() -> Engine {
     ENGINE.clone()
 }
 
-/// A server behind a carrier. A hung thread fails the test, and ends with it.
+/// A server behind a carrier. A hung thread fails the test, and ends with the test process.
 enum Server {
     Thread(JoinHandle<()>),
     Process(OwnChild),
 }
 
 impl Server {
-    /// Serves one round over that end of the carrier. Returns its peer.
+    /// Starts a server for one round at one end of the carrier. Returns the other end.
     fn start(carrier: &Carrier, engine: &Engine, name: &str, is_impatient: bool) -> (Self, [OwnedFd; 2]) {
         let host = Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace: None, across: None };
         if carrier.is_a_process {
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-/// Whether something ends before it counts as hung.
+/// Waits until `has_ended` returns true. Returns false if this takes so long that it counts as a hang.
 fn ends(mut has_ended: impl FnMut() -> bool) -> bool {
     (0..MAX_POLLS).any(|_| {
         let ended = has_ended();
@@ -161,8 +161,8 @@ struct Ended {
     said: [Vec<Message>; 2],
 }
 
-/// The end that is made impatient, to notice a missing message: its reader. A server in a process has a minute, so
-/// there the client notices that it does not answer.
+/// Returns the end that is made impatient: the end that would read the missing message. A server in a process waits for
+/// a minute, so there the client notices that the server does not answer.
 fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<End> {
     match fault {
         // The load itself notices what is missing.
@@ -175,7 +175,7 @@ fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<
     }
 }
 
-/// Cause of a server that ended and whose last message was lost.
+/// Cause for a server that has ended and whose last message was lost.
 const LOST: &str = "lost";
 
 /// Runs a round over that carrier, with one frame spoilt.
@@ -183,7 +183,7 @@ fn round(carrier: &Carrier, kind: &RoundKind, pace: Pace, spoilt: Option<Spoilt>
     round_of(carrier, kind.order(), pace, spoilt, None)
 }
 
-/// The same with another order, and the client's stop flag.
+/// Like [`round`], with another order and the client's stop flag.
 fn round_of(
     carrier: &Carrier,
     order: RoundOrder,
@@ -228,7 +228,7 @@ fn round_of(
         server: match said[1].last() {
             Some(Message::Report(report)) => Ok(report.clone()),
             Some(Message::Failed(failure)) => Err(failure.clone()),
-            // If it closes with unread data, TCP may discard its last message.
+            // If the server closes with unread data, TCP may discard the server's last message.
             _ if is_flooded => Err(Failure::new(FailureKind::Other, LOST, LOST)),
             other => return Err(format!("the server does not say how it ended: {other:?}")),
         },
@@ -236,7 +236,7 @@ fn round_of(
     })
 }
 
-/// A name for the threads of a round; the threads that they start inherit it.
+/// A name for the threads of a round. Threads that they start inherit the name.
 fn thread_name() -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     format!("control-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
@@ -286,7 +286,7 @@ fn measurements_until_ctrl_c_are_reported_over_every_carrier() {
     }
 }
 
-/// Programs that are started as the server but are not one, and the round's cause.
+/// Programs that are started as the server but are not servers, and the cause that the round reports.
 const NO_SERVERS: &[(&str, &str)] = &[
     ("exit 0", "the server ended early (exit status: 0)"),
     ("kill -9 $$", "the server ended early (signal: 9 (SIGKILL))"),
@@ -309,7 +309,7 @@ fn a_program_that_is_not_a_server_is_detected() {
         let [written, program] = ["written", "server"].map(|name| folder.path().join(name));
         std::fs::write(&written, format!("#!/bin/sh\n{script}\n")).expect("the folder is new");
         std::fs::set_permissions(&written, Permissions::from_mode(0o700)).expect("it is ours");
-        // The written file may still be open in a child of another test, and cannot be run then.
+        // A child process of another test may have the written file open, and such a file cannot be executed.
         let copied = Command::new("cp").arg("--preserve=mode").args([&written, &program]).status();
         assert!(copied.expect("cp can be run").success());
         let engine = Engine { server_program: program, ..engine() };
@@ -336,7 +336,7 @@ impl std::fmt::Display for Row {
 }
 
 impl Row {
-    /// Why the frame's reader fails; `None` if the frame only says that its sender is done, as closing does too.
+    /// Why the frame's reader fails; `None` if the frame only says that its sender is done, as a closed channel does.
     fn cause(&self) -> Option<String> {
         let Spoilt { by, message, fault } = self.spoilt;
         let ends_the_load = matches!(message, "measure" | "measuring" | "sent" | "complete");
@@ -344,7 +344,7 @@ impl Row {
             message == "sent" || message == "measuring" && self.kind.direction != Direction::RoundTrip;
         let problem = match fault {
             Fault::Cut(_) if by == End::Client && ends_the_load => return None,
-            // Only the load itself can notice it, as it makes no progress.
+            // Only the load notices this fault, because it makes no progress.
             Fault::Silent(0) | Fault::OnlyProgress if is_of_a_stream => {
                 return Some("timed out: the load made no progress for 500 ms".to_owned());
             }
@@ -378,13 +378,13 @@ impl Row {
         let (client, server) = (client.err(), server.err());
         let is = |told: &Option<Failure>, cause: &str| {
             let rest = told.as_ref().and_then(|told| told.cause.strip_prefix(cause));
-            // Parse errors have the parser's words. A server that was given up may end meanwhile.
+            // Parse errors end with the parser's text. A server may end just after the client has given up.
             let ended = "; the server: the control channel was closed";
             rest.is_some_and(|rest| rest.is_empty() || cause.ends_with(' ') || self.is_silent() && rest == ended)
         };
         let gone = "the client: the control channel was closed";
         let is_right = match (self.cause(), reader) {
-            // The server notices that the client is gone, whatever it is doing.
+            // The server notices that the client is gone, whatever the server is doing.
             (Some(cause), End::Client) => {
                 let wire = "server: wire 0: the other end closed the connection or has ended";
                 is(&client, &cause) && (server.is_none() || is(&server, gone) || is(&server, wire))
@@ -393,7 +393,7 @@ impl Row {
                 is(&client, "the server: no message for 300 ms") && (server.is_none() || is(&server, gone))
             }
             (Some(_), End::Server) if is(&server, LOST) => client.is_some(),
-            // The server reports to the client, which may have seen its wire break before.
+            // The server reports its cause to the client, whose data connection may have failed before.
             (Some(cause), End::Server) => {
                 let told = client.as_ref().zip(server.as_ref());
                 is(&server, &cause) && told.is_some_and(|(client, server)| client.cause.ends_with(&server.cause))
@@ -405,7 +405,7 @@ impl Row {
     }
 }
 
-/// Positions at which a frame is cut: over TCP all of its first bytes, and some of the rest.
+/// Positions at which a frame is cut: some of its bytes, and over TCP each of its first bytes.
 fn places(carrier: &Carrier, bytes: usize) -> impl Iterator<Item = usize> {
     let all = if carrier.name == "TCP" { 20 } else { 1 };
     (0..bytes)
@@ -442,7 +442,7 @@ fn checked(rows: &[Row]) -> Vec<String> {
 }
 
 #[test]
-fn a_spoilt_frame_ends_both_ends_and_the_one_that_reads_it_says_why() {
+fn a_spoilt_frame_ends_both_ends_and_its_reader_reports_the_cause() {
     let mut rows = Vec::new();
     for carrier in CARRIERS {
         for kind in KINDS {
@@ -463,7 +463,7 @@ fn a_spoilt_frame_ends_both_ends_and_the_one_that_reads_it_says_why() {
 #[test]
 fn a_truncated_message_is_rejected_over_every_carrier() {
     let wholes = KINDS.iter().map(|kind| round(&CARRIERS[0], kind, Pace::AtOnce, None).expect("it ends"));
-    // Each once: in other loads they only differ in their figures.
+    // Checks each kind of message once: messages of other loads differ only in their figures.
     let said = wholes.flat_map(|whole| whole.said).flatten().map(|message| (message.name(), message));
     let frames: BTreeMap<&str, Vec<u8>> = said.map(|(name, message)| (name, framed(&message))).collect();
     assert!(frames.len() >= 9, "{:?}", frames.keys());

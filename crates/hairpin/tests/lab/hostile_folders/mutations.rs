@@ -42,7 +42,7 @@ impl Generator {
 
 pub(super) type Mutation = fn(&Path, &mut Generator);
 
-/// Chosen in turn by the number of the folder.
+/// The number of the folder selects the mutation.
 pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ("a link in place of a file", |run, generator| {
         replace(run, generator, |path, generator| {
@@ -72,7 +72,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             match generator.below(3) {
                 0 => fs::create_dir(path).unwrap(),
                 1 => drop(std::os::unix::net::UnixListener::bind(path)),
-                // Only root can create one; for others the file is missing.
+                // Only root can create a device; for other users the file is missing.
                 _ => drop(Command::new("mknod").arg(path).args(["c", "1", "5"]).stderr(Stdio::null()).status()),
             }
         })
@@ -82,7 +82,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         let gib = 1 + generator.below(60) as u64;
         OpenOptions::new().write(true).open(run.join(name)).unwrap().set_len(gib << 30).unwrap();
     }),
-    ("a file as large as may be read", |run, generator| {
+    ("a file as large as the limit", |run, generator| {
         let name = generator.one(&["run.json", "rounds.jsonl", "latency.hlog"]);
         let mut file = OpenOptions::new().append(true).open(run.join(name)).unwrap();
         let piece = generator.one(&["\0", "[", "{}\n", " ", "0,", "Tag=a,0,0,0,AAAA\n", "\"a\":"]).repeat(1 << 16);
@@ -131,18 +131,18 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             }
         });
     }),
-    ("the columns' description", |run, generator| {
+    ("the metadata of the columns", |run, generator| {
         samples(run, generator, |bytes, generator| {
             let begins_at = bytes.len() - 1400.min(bytes.len());
             (0..=generator.below(6)).for_each(|_| garble(bytes, begins_at, generator));
         })
     }),
-    ("the heads of pages", |run, generator| {
+    ("the headers of pages", |run, generator| {
         samples(run, generator, |bytes, generator| {
             (0..=generator.below(12)).for_each(|_| garble(bytes, 0, generator));
         })
     }),
-    ("names that lead out", |run, generator| {
+    ("file names outside the folder", |run, generator| {
         let outside = run.parent().unwrap().join("outside/canary").display().to_string();
         let names = [
             "../outside/canary",
@@ -171,7 +171,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             }
         });
     }),
-    ("bits", |run, generator| {
+    ("flipped bits", |run, generator| {
         let path = run.join(generator.file(run));
         let mut bytes = fs::read(&path).unwrap();
         for _ in 0..=generator.below(8) {
@@ -187,7 +187,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         let length = generator.below(usize::try_from(fs::metadata(&path).unwrap().len()).unwrap() + 1);
         OpenOptions::new().write(true).open(path).unwrap().set_len(length as u64).unwrap();
     }),
-    ("JSON a million deep", |run, generator| {
+    ("JSON nested a million levels deep", |run, generator| {
         json_text(run, generator, |text, generator| {
             let deep = generator.one(&["[", "{\"a\":", "[{\"a\":"]).repeat(1_000_000);
             text.replacen(':', &format!(":{deep}"), 1 + generator.below(20))
@@ -204,7 +204,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             }
         });
     }),
-    ("control characters in what is only shown", |run, generator| {
+    ("control characters in texts that are only shown", |run, generator| {
         let shown = "label cause hint summary advice what reason command change name experiment question \
                      command_line why_invalid kernel cpu_model transport link";
         json(run, generator, |name, value, generator| {
@@ -225,7 +225,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             }
         });
     }),
-    ("what is missing or of another kind", |run, generator| {
+    ("values that are missing or of another type", |run, generator| {
         json(run, generator, |_, value, generator| {
             if generator.below(300) == 0 {
                 let other = generator.one(&["null", "[]", "{}", "\"\"", "[[]]", "true"]);
@@ -276,7 +276,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         }
         fs::write(run.join("run.json"), head.to_string()).unwrap();
     }),
-    ("guessed names of what is written on the way", |run, generator| {
+    ("links at the guessed names of temporary files", |run, generator| {
         drop(fs::remove_file(run.join("report.html")));
         symlink("../outside/canary", run.join("report.html")).unwrap();
         for name in ["report.html", "run.json", "rounds.jsonl"] {
@@ -293,7 +293,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
 /// One of each kind of character that controls a terminal.
 const STEERING: &str = "\u{1b}[2J\u{7}\r\n\t\u{7f}\u{9b}31m\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{0}";
 
-/// Limits the copies of a record to those that fit into a file of 100 MB.
+/// Limits the number of copies of a record to those that fit into a file of 100 MB.
 fn fitting(count: usize, record: &Value) -> usize {
     const MAX_BYTES: usize = 100_000_000;
     count.min(MAX_BYTES / record.to_string().len())
@@ -308,7 +308,7 @@ fn replace(run: &Path, generator: &mut Generator, make: fn(&Path, &mut Generator
     }
 }
 
-/// Changes a samples file.
+/// Changes each samples file.
 fn samples(run: &Path, generator: &mut Generator, change: fn(&mut Vec<u8>, &mut Generator)) {
     let all: Vec<String> = files(run).into_iter().filter(|name| name.starts_with("samples")).collect();
     for name in all {
@@ -344,7 +344,7 @@ fn histogram(run: &Path, generator: &mut Generator, mut change: impl FnMut(&mut 
     fs::write(&path, changed.collect::<String>()).unwrap();
 }
 
-/// A packed histogram with a valid cookie and length before it, so that it is unpacked at all.
+/// Puts a valid cookie and length before a compressed histogram, so that readers decompress it.
 fn with_head(packed: &[u8]) -> Vec<u8> {
     let length = u32::try_from(packed.len()).unwrap();
     [&0x1c84_9314_u32.to_be_bytes(), &length.to_be_bytes(), packed].concat()
@@ -357,10 +357,10 @@ fn json_text(run: &Path, generator: &mut Generator, change: fn(&str, &mut Genera
     fs::write(path, changed).unwrap();
 }
 
-/// Changes the values of `run.json`, of each round and of each trace, each with the name of its field.
+/// Calls `change` for each value of `run.json`, the rounds and the traces, with the name of its field.
 fn json(run: &Path, generator: &mut Generator, mut change: impl FnMut(&str, &mut Value, &mut Generator)) {
     for name in files(run).into_iter().filter(|name| name.contains(".json")) {
-        // Often changes only one of them: after an unreadable file the others may not be read.
+        // Often changes only some of the files, because commands may stop at the first unreadable file.
         if generator.below(3) == 0 {
             continue;
         }
@@ -376,7 +376,7 @@ fn json(run: &Path, generator: &mut Generator, mut change: impl FnMut(&str, &mut
     }
 }
 
-/// Every value within, with the name of its field.
+/// Calls `change` for each value within `value`, with the name of its field.
 fn each_named(value: &mut Value, name: &str, change: &mut dyn FnMut(&str, &mut Value)) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(|value| each_named(value, name, change)),
@@ -402,14 +402,14 @@ fn records(run: &Path, mut change: impl FnMut(&mut Value, Option<&mut Value>)) {
     fs::write(&path, changed.collect::<String>()).unwrap();
 }
 
-/// The head of the run as if it had been killed, so that every command computes it again.
+/// Returns `run.json` as if the run had been killed, so that every command computes the results again.
 fn running(run: &Path) -> String {
     let mut head: Value = serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
     head["state"] = "running".into();
     head.to_string()
 }
 
-/// A samples file of `rows` equal rows, which take almost no space.
+/// Creates a samples file with `rows` equal rows, which take almost no space.
 fn rows_of_nothing(to: &Path, rows: usize) {
     let run = to.parent().unwrap();
     let line = fs::read_to_string(run.join("rounds.jsonl")).unwrap();
