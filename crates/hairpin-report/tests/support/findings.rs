@@ -1,4 +1,4 @@
-//! Findings of the runs in these tests.
+//! Findings for the fixture runs.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{CaseSummary, CounterExperiment, Evidence, Figure, Finding, Proved, Run};
@@ -75,7 +75,7 @@ pub(super) fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     ]
 }
 
-/// Adds the finding that other programs used the machine in this share of the timed rounds.
+/// Adds a finding that other programs disturbed this share of the timed rounds.
 pub fn disturb(run: &mut Run, share: f64) {
     run.findings.push(Finding {
         code: "noisy-machine".to_owned(),
