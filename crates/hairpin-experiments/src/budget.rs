@@ -30,8 +30,7 @@ pub const QUICK_NS: u64 = 2 * SECOND_NS;
 pub const QUICK_BLOCKS: u64 = 5;
 /// Default of `--at-most`, in ns.
 pub const MAX_UNTIL_NS: u64 = 60 * SECOND_NS;
-/// With `--until`, intervals are computed after these sixths of the maximum time, for instance after 10, 20, 40 and
-/// 60 s.
+/// With `--until`, intervals are computed after these sixths of the maximum time: 10, 20, 40 and 60 s of 60 s.
 const LOOK_TIMES_SIXTHS: [u64; 4] = [1, 2, 4, 6];
 /// Significance level of each of the four interim analyses; 5 % in total (Pocock, "Group sequential methods in the
 /// design and analysis of clinical trials", Biometrika 64, 1977).

@@ -1,5 +1,4 @@
-//! Evidence rounds run after the timed rounds. They repeat a few exchanges or open-loop messages of each case, once
-//! traced and once untraced.
+//! Evidence rounds run after the timed rounds. Each runs a few exchanges or messages of a case, traced or untraced.
 //!
 //! Their figures are not results. Traced rounds show what an exchange waits for. Untraced rounds are otherwise
 //! identical, so the difference in duration is the cost of tracing. Block numbers of evidence rounds differ from
@@ -32,8 +31,8 @@ const TARGET_NS: u64 = 180_000_000;
 /// Minimum and maximum windows of an evidence round. The first window of a connection differs from later ones.
 const WINDOW_RANGE: (u64, u64) = (2, 5);
 /// Minimum and maximum messages of an evidence round of an open loop. Messages begin to wait for each other at a
-/// random time, and then the waiting continues. At 2000 messages/s, a third of 50 ms rounds stalled, and nine in ten
-/// 250 ms rounds.
+/// random time, and then the waiting continues. At 2000 messages/s, a third of 50 ms rounds and 90 % of 250 ms rounds
+/// stalled.
 const MESSAGE_RANGE: (u64, u64) = (3, 2000);
 const OPEN_LOOP_TARGET_NS: u64 = 400_000_000;
 /// Maximum delay of an ACK in ns (RFC 1122, 4.2.3.2). Messages at longer intervals never wait for each other.
@@ -57,8 +56,7 @@ pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
         && capabilities.candidate(&case.primary().transport).is_some_and(is_tcp)
 }
 
-/// Returns the evidence rounds of all planned cases that have a measured round, in execution order, and the skipped
-/// cases with reasons.
+/// Returns the evidence rounds of all cases with a measured round, in execution order, and the skipped cases.
 pub fn rounds(
     planned: &[Planned],
     done: &[RoundRecord],

@@ -23,8 +23,7 @@ pub struct Knob {
     pub repeat: bool,
     /// Not shown in the help.
     pub hidden: bool,
-    /// Returns the values for a command that repeats cases, in the syntax of [`KnobKind::read`]. Empty omits the
-    /// flag.
+    /// Returns the values for a command that repeats cases, as [`KnobKind::read`] parses them. Empty omits the flag.
     pub print: fn(&Repeat) -> Vec<String>,
 }
 

@@ -26,8 +26,7 @@ impl Knobs {
     /// A list may be one comma-separated text or several texts. A switch needs no value.
     ///
     /// # Errors
-    /// [`Refused`] for an unknown name, a name given twice, a missing or invalid value, or two values where one is
-    /// allowed.
+    /// [`Refused`] for an unknown or repeated name, a missing or invalid value, or several values for one.
     pub fn from_given<N: AsRef<str>>(
         knobs: &'static [Knob],
         given: impl IntoIterator<Item = (N, Vec<String>)>,
@@ -64,8 +63,7 @@ impl Knobs {
         self.values(name).into_iter().next()
     }
 
-    /// Returns the knob's values in the order given, without duplicates; replaces the word `all` by the argument
-    /// `all`.
+    /// Returns the knob's values in the order given, without duplicates; replaces the word `all` by the argument.
     ///
     /// # Panics
     /// As [`Knobs::values`].

@@ -30,8 +30,7 @@ pub fn candidates<'g>(
     Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())
 }
 
-/// Replaces the default transports of an experiment, which use IPv4, by their IPv6 counterparts if the server's host
-/// is reached over IPv6.
+/// Replaces default transports, which use IPv4, by IPv6 counterparts if the server's host is reached over IPv6.
 pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
     if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {
         return defaults;
@@ -47,8 +46,7 @@ pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabili
 /// Returns the kind that both ends get on this transport when `wanted` is requested.
 ///
 /// A transport that the kernel answers has one end, reported as a process. A transport within one process uses
-/// threads. If the user explicitly requested processes, the result is processes, and the case is later skipped as
-/// impossible.
+/// threads. If the user explicitly requested processes, the case is later skipped as impossible.
 pub fn ends(card: &Card, wanted: EndKind, is_explicit: bool) -> EndKind {
     if card.answered_by == AnsweredBy::Kernel {
         EndKind::Processes

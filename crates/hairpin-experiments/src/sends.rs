@@ -34,8 +34,7 @@ pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapa
     }
 }
 
-/// Adds the traffic of a flow in one part of a round. A stream sends no more than the link carries; retransmissions
-/// are not counted.
+/// Adds the traffic of a flow in one part of a round. A stream is limited by the link; retransmissions are omitted.
 fn add_traffic(sends: &mut PlannedTraffic, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) {
     let size_bytes = flow.load.size_bytes() as f64;
     let seconds = |duration_ns: u64| duration_ns as f64 / SECOND_NS as f64;

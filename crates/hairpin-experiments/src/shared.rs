@@ -186,8 +186,7 @@ impl Circumstances {
     /// Reads the shared knobs. `is_trial` selects the options that `--option all` tries one at a time.
     ///
     /// # Errors
-    /// [`Refused`] for a link that cannot be parsed, and for a kernel setting that cannot be changed for a single
-    /// round.
+    /// [`Refused`] for an invalid link, and for a kernel setting that cannot be changed for a single round.
     pub fn read(
         knobs: &Knobs,
         capabilities: &HostCapabilities,
@@ -268,8 +267,7 @@ impl Circumstances {
         each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))
     }
 
-    /// Returns the case with every placement. Without `--placement`, if no default suits the case, both ends share a
-    /// CPU.
+    /// Returns the case with every placement. Without `--placement`, both ends share a CPU if no default suits.
     fn with_placements(&self, case: Case, card: &Card) -> Vec<Case> {
         let mut placed =
             each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
@@ -292,8 +290,7 @@ impl Circumstances {
         })
     }
 
-    /// Returns the given option sets. `all` adds the empty set, and a set for each option of the card that has a
-    /// trial value.
+    /// Returns the given option sets. `all` adds the empty set, and a set per option of the card with a trial value.
     fn options_for(&self, card: &Card) -> Vec<Options> {
         let mut sets = self.option_sets.clone();
         let of_card = self.trials.iter().filter(|name| card.options.contains(name));

@@ -74,8 +74,7 @@ pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     })
 }
 
-/// Returns the time that tracing adds to an exchange, for the case with the largest relative increase; `None` if not
-/// measured.
+/// Returns the time that tracing adds to an exchange, for the case with the largest relative increase, if measured.
 pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
     let costs = run.cases.iter().filter_map(|row| {
         let trace = row.trace.as_ref()?;
@@ -110,8 +109,7 @@ fn name(row: &CaseSummary) -> String {
 /// Maximum number of names or files in a line.
 const MAX_LISTED: usize = 4;
 
-/// Returns notes on captures: saved captures by file, skipped captures by reason. True marks lost captures or
-/// packets.
+/// Returns notes on captures: saved captures by file, skipped captures by reason. True marks lost data.
 pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     let mut saved: Vec<String> = Vec::new();
     let mut skipped: Vec<(String, Vec<String>)> = Vec::new();

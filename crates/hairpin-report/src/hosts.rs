@@ -69,8 +69,7 @@ pub(crate) fn rows(one: &Interface) -> Vec<(String, String)> {
     own.into_iter().flatten().chain(one.offloads.clone()).collect()
 }
 
-/// Returns one text per direction in which packets were lost, duplicated or reordered: `up 497 of 500 arrived, 2
-/// reordered`.
+/// Returns one text per direction with lost, duplicated or reordered packets: `up 497 of 500 arrived, 2 reordered`.
 pub(crate) fn ways(ledger: &Ledger) -> Vec<String> {
     let both = [("up", ledger.up), ("down", ledger.down)];
     both.into_iter().filter_map(|(direction, way)| way_in_words(direction, way?)).collect()

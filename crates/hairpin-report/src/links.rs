@@ -47,9 +47,8 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     of(run).iter().filter_map(spoiled).collect()
 }
 
-/// Returns the rounds that do not count because of the link, by case: `12 rounds do not count: udp block same-cpu 10,
-/// tcp block same-cpu 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True if a case is
-/// invalid.
+/// Returns rounds that do not count because of the link: `12 rounds do not count: udp block same-cpu 10, tcp block
+/// same-cpu 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True if a case is invalid.
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     /// Maximum reasons listed.
     const MAX_LISTED: usize = 2;

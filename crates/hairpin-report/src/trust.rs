@@ -41,8 +41,7 @@ fn example_of_slowed(run: &Run) -> Option<String> {
     examples.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, example)| example)
 }
 
-/// Returns a caution if `--until` was not reached, with a case without an interval or the case with the widest
-/// interval.
+/// Returns a caution if `--until` was not reached, with a case without an interval or with the widest interval.
 pub(crate) fn until_missed(run: &Run) -> Option<String> {
     let text = run.plan.knobs.iter().find(|(name, _)| name == "until").and_then(|(_, texts)| texts.first())?;
     let wanted = parse::share(text).ok()?;

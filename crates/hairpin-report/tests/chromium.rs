@@ -35,8 +35,7 @@ fn chromium() -> Result<PathBuf, String> {
     names.into_iter().reduce(Result::or).expect("names is not empty")
 }
 
-/// The command of a headless browser that opens `file` in `folder` and keeps its profile there. `dark` is the
-/// preferred colour scheme.
+/// The command of a headless browser that opens `file` in `folder`, in light or dark colours.
 fn browsing(browser: &Path, folder: &Path, file: &str, dark: bool) -> Command {
     let mut command = Command::new(browser);
     command
@@ -241,7 +240,7 @@ fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde
     let output = command.args(["--timeout=60000", "--virtual-time-budget=5000", "--dump-dom"]).output();
     let output = output.expect("the browser starts");
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).expect("a title with the results").0;
+    let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).expect("a title").0;
     let told: serde_json::Value = serde_json::from_str(title).expect("the title is JSON");
     assert_eq!(told.as_object().map(serde_json::Map::len), Some(frames.len()), "each page reported its result");
     told

@@ -39,7 +39,7 @@ fn comparison() -> ComparisonReport {
         cautions: vec![Caution {
             run: "hairpin-runs/2026-11-21-survey".to_owned(),
             code: "noisy-machine".to_owned(),
-            summary: "Something else used the machine in 7 of 20 rounds.".to_owned(),
+            summary: "Other programs used the machine in 7 of 20 rounds.".to_owned(),
         }],
         budgets: vec![BudgetResult {
             case: "tcp block same-cpu".to_owned(),

@@ -572,7 +572,7 @@ fn the_same_run_gives_the_same_bytes() {
 fn rounds_of_a_slowed_machine_have_rings_a_legend_and_a_table() {
     let run = support::slowed_survey();
     let page = render(&run);
-    let (_, table) = page.split_once("Rounds in the other state of the machine</h3>").expect("a table of the other state");
+    let (_, table) = page.split_once("Rounds in the other state of the machine</h3>").expect("a table");
     let (table, _) = table.split_once("</table>").expect("the end of the table");
     assert_eq!(table.matches("<tr").count(), 2, "a header and a case with figures: {table}");
     assert!(table.contains("40\u{a0}%") && table.contains("5.70"), "{table}");

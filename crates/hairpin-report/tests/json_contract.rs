@@ -50,7 +50,7 @@ fn the_json_has_the_words_of_the_command_line_and_the_figures_of_the_run() {
 fn percentiles_with_too_few_samples_are_null_and_kernel_transports_have_no_server() {
     let json = parsed(&support::survey(1));
     let case = |label: &str| {
-        json["cases"].as_array().unwrap().iter().find(|case| case["label"] == label).expect("a case of the fixture").clone()
+        json["cases"].as_array().unwrap().iter().find(|case| case["label"] == label).expect("a case").clone()
     };
     let open_loop = case("udp block cross-cpu 1000/s");
     assert!(open_loop["latency_ns"]["p99"].is_null() && open_loop["latency_ns"]["p999"].is_null());

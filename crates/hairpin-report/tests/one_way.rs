@@ -136,7 +136,7 @@ fn flows_in_both_directions_have_a_total_goodput_and_separate_charts() {
     assert_eq!(words[..3], ["unix-stream", "both", "ways"]);
     assert!(!first.contains("both ways 64 B"), "the size has a column: {text}");
     let lost = text.lines().find(|line| line.contains("3.21 GB/s")).expect("a row");
-    assert!(lost.contains("5.0 %") && lost.contains("0.512") && lost.contains("0.634"), "figures of all flows: {lost}");
+    assert!(lost.contains("5.0 %") && lost.contains("0.512") && lost.contains("0.634"), "of all flows: {lost}");
     let page = sound(&run);
     assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len() + 5);
     assert_eq!(count(&page, "<rect class=\"received\""), 5, "only the first flow of a case lost messages");

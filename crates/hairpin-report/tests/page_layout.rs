@@ -31,7 +31,7 @@ fn at_most_four_curves_of_a_group_are_drawn_at_first() {
     let run = support::survey(1);
     let page = render(&run);
     let mut hidden = 0;
-    for legend in page.split("<ul class=\"legend\">").skip(1).map(|rest| rest.split("</ul>").next().expect("the end of the legend"))
+    for legend in page.split("<ul class=\"legend\">").skip(1).map(|rest| rest.split("</ul>").next().expect("its end"))
     {
         let pressed = legend.matches("aria-pressed=\"true\"").count();
         assert!((1..=4).contains(&pressed), "{pressed}: {legend}");

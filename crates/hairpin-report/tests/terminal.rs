@@ -220,7 +220,7 @@ fn a_finding_has_four_lines_a_brief_note_has_one_and_the_run_has_a_section() {
     let mut run = support::survey(1);
     let mut brief = run.findings[0].clone();
     (brief.severity, brief.share) = (Severity::Note, 0.0);
-    brief.summary = "It costs nothing. This is not told here.".to_owned();
+    brief.summary = "It costs nothing. This sentence is not shown.".to_owned();
     run.findings.push(brief);
     run.findings[0].proved.as_mut().expect("a checked finding").verdict = "refuted".to_owned();
     let text = render(&run, &plain(1000));
@@ -230,7 +230,7 @@ fn a_finding_has_four_lines_a_brief_note_has_one_and_the_run_has_a_section() {
     };
     let findings = of("Findings");
     let starts: Vec<&str> = findings.iter().map(|line| line.get(..9).unwrap_or(line)).collect();
-    assert_eq!(starts, ["warning: ", "  Blockin", "  fix    ", "  check  ", "note: wak"], "{findings:?}");
+    assert_eq!(starts, ["warning: ", "  On two ", "  fix    ", "  check  ", "note: wak"], "{findings:?}");
     assert!(findings[3].starts_with("  check  keep the CPUs awake. Not the cause: saved 58.8 us"), "{findings:?}");
     assert_eq!(findings[4], "note: wake-up-dominated: It costs nothing.");
     assert_eq!(
@@ -412,7 +412,7 @@ fn an_a_a_pair_without_an_interval_is_not_calibrated() {
 fn the_answer_is_rendered_from_statements_and_not_from_saved_texts() {
     let mut run = support::survey(1);
     run.answer.headline = "No difference found between tcp and udp.".to_owned();
-    run.answer.sentences = vec!["It took 5 us.".to_owned(), "So it is.".to_owned()];
+    run.answer.sentences = vec!["It took 5 us.".to_owned(), "That is all.".to_owned()];
     let text = render(&run, &plain(300));
     let expected = "Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50 140 ns (95 % \
                     interval 140-142).\ntcp under the same conditions: 8.60 us (61.3x). Waking the other CPU is up to 84 % of \
@@ -421,7 +421,7 @@ fn the_answer_is_rendered_from_statements_and_not_from_saved_texts() {
     let page = hairpin_report::html::render(&run);
     assert!(page.contains("<h1>Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50"));
     assert!(page.contains("tcp under the same conditions: 8.60\u{a0}µs"));
-    assert!(!page.contains("No difference found between tcp and udp") && !page.contains("So it is."));
+    assert!(!page.contains("No difference found between tcp and udp") && !page.contains("That is all."));
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn latency_goodput_and_queue_share_a_time_axis_with_the_phases() {
         charts.contains("<title>under tcp up congestion=bbr: highest at 6\u{a0}s, 11.7\u{a0}KiB</title>"),
         "{charts}"
     );
-    assert!(!page.contains("id=\"over-time\"") && !page.contains("id=\"throughput\""), "these sections are only for one-way loads");
+    assert!(!page.contains("id=\"over-time\"") && !page.contains("id=\"throughput\""), "only for one-way loads");
     let page = html::render(&under_load::two_cpus());
     assert!(!section(&page, "under-load").contains("Queue that the load fills"), "the queue is unknown");
 }

@@ -2,8 +2,7 @@
 //!
 //! One end writes as fast as the other end reads. Loss is the difference between the sender's and the receiver's
 //! counters. Goodput is measured at the receiver: the bytes after the first arrival divided by the time from the
-//! first to the last arrival. Data flows up (client to server), down, or both ways at once, with separate connections
-//! for each way.
+//! first to the last arrival. Data flows up (client to server), down, or both ways at once on separate connections.
 //!
 //! Defaults and why:
 //! - writes of 64 KiB, the size that file-copying programs use; 1400 B if each write is a message, to fit a packet.

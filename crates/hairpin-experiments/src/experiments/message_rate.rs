@@ -4,8 +4,7 @@
 //! messages carry their send time to measure one-way latency, which at full rate is mostly time in buffers.
 //!
 //! Defaults and why:
-//! - messages of 64 B, like small updates; 1, 8 and 64 per call, because system calls limit the rate of small
-//!   messages.
+//! - messages of 64 B, like small updates; 1, 8 and 64 per call, because system calls limit the message rate.
 //! - both ends block in system calls, as in most programs; with several connections they use epoll.
 //! - 200 ms per round after a warm-up of 100 ms; over a link, each extends to 20 round trips, at most 1 s.
 

@@ -5,8 +5,7 @@
 //! times, and latency counts from the due time.
 //!
 //! Defaults and why:
-//! - both placements: one CPU shows the cost of the transport itself; two CPUs, as in most programs, add the cost of
-//!   waking a CPU.
+//! - both placements: one CPU shows the cost of the transport itself; two CPUs, as in most programs, add a wake-up.
 //! - 1250 messages per round and at least 8 rounds: 10 000 samples per case, enough for p99.9. More rounds narrow an
 //!   interval more than longer rounds do, because rounds differ more than messages within a round.
 //! - warm-up `auto`: 40 ms if a CPU may sleep between messages, because the first 40 ms of such a connection differ

@@ -6,8 +6,7 @@
 //! A round costs its warm-up, its messages times the round-trip time, and the start of two processes and a connection
 //! ([`crate::estimate`]). The line `waking` dominates a block: each of its rounds spends 40 ms on warm-up, because
 //! the first 40 ms of a connection that wakes CPUs differ from the rest, and 26 ms on 400 messages of about 66 us.
-//! Eight rounds of that line give 3200 samples, enough for p99; p99.9, shown as a dash, needs 10 000 samples, or four
-//! more seconds.
+//! Eight rounds of that line give 3200 samples, enough for p99; p99.9, shown as a dash, needs 10 000, or 4 s more.
 
 use hairpin_model::case::LOOPBACK;
 use hairpin_model::{
@@ -119,8 +118,7 @@ pub const LINES: &[SurveyLine] = &[
     },
 ];
 
-/// The lines measured over an emulated link. The effects of waking a CPU and of spinning are microseconds, too small
-/// to see over a link.
+/// The lines measured over an emulated link, where the microseconds of waking and spinning are negligible.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
 
 const KNOBS: &[Knob] = &[

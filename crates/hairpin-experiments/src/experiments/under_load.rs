@@ -2,8 +2,8 @@
 //!
 //! A probe measures round trips before, during and after a load, in one round with four phases: idle, ramp, loaded,
 //! recovering. Probe and load have separate connections and processes. The ramp is the load's warm-up and is not
-//! reported. A probe message belongs to the phase in which the message was due. A round is marked if the load stays
-//! unsteady.
+//! reported. A probe message belongs to the phase in which the message was due. Rounds with an unsteady load are
+//! marked.
 //!
 //! Defaults and why:
 //! - the probe sends 64 B over an unreliable transport, to measure the path without retransmissions, at 1 000/s; over
@@ -380,8 +380,7 @@ fn path_index(case: &Case) -> usize {
     usize::from(case.crosses_a_network())
 }
 
-/// How the ends of a load wait: they block on one connection, poll several, and spin if the transport cannot be
-/// polled.
+/// How the ends of a load wait: they block on one connection, poll several, or spin if polling is impossible.
 fn load_waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
     let card = capabilities.candidate(&flow.transport).map(|candidate| &candidate.card);
     if card.is_some_and(|card| !card.waitings.contains(&Waiting::Poll)) {

@@ -138,7 +138,7 @@ pub fn ladder() -> Vec<Card> {
     ]
 }
 
-/// Parses the known links by name or by line: the loopback, a link of 4 ms without a rate, and one of 600 ms with a
+/// Parses the known links by name or by line: the loopback, a 4 ms link without a rate, and a 600 ms link with a
 /// rate.
 fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
     let plain = |name: Option<&str>, line: &str, round_trip_ns| KnownLink {

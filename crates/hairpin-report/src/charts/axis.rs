@@ -40,8 +40,7 @@ impl Axis {
         Some(Self { scale: Scale::Log, low: low / room, high: high * room })
     }
 
-    /// Like [`Self::log`], but spans at least `centre / (1 + share)` to `centre * (1 + share)`, so that noise looks
-    /// small.
+    /// Like [`Self::log`], but spans at least `centre / (1 + share)` to `centre * (1 + share)`; noise looks small.
     pub fn log_around(centre: f64, share: f64, values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let bounds = [centre / (1.0 + share), centre * (1.0 + share)];
         let held = extremes(values.into_iter().filter(|value| DRAWABLE.contains(value)));

@@ -1,5 +1,4 @@
-//! The load curve: delivered by offered messages per second, and in a second chart one-way latency. A ring marks the
-//! knee.
+//! The load curve: delivered by offered messages per second, and below it one-way latency. A ring marks the knee.
 
 use std::collections::BTreeMap;
 

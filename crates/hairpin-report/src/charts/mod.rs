@@ -2,8 +2,7 @@
 //!
 //! Colours are CSS variables, so that charts follow the reader's colour scheme. Positions are percentages and only
 //! curves are stretched, so that the width follows the window while text and marks keep their size. Each mark has its
-//! figure as text. Chart libraries would draw static SVG with a fixed size and fixed colours, or exceed the size
-//! limit of the page.
+//! figure as text. Chart libraries draw SVG with fixed size and colours, or exceed the size limit of the page.
 //!
 //! Charts escape text from the run, and do not draw values that are not finite.
 

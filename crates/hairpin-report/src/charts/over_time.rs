@@ -1,5 +1,4 @@
-//! Code shared by charts over time. The time axis starts with the link or the round; values of equal intervals are
-//! drawn as steps.
+//! Code shared by charts over time. The time axis starts with the link or the round; values are drawn as steps.
 
 use std::fmt::Write as _;
 

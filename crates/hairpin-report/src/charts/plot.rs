@@ -204,8 +204,7 @@ impl Plot<'_> {
     }
 }
 
-/// Returns a logarithmic scale with labels only at these values. If labels would be too close, every second one is
-/// minor.
+/// Returns a logarithmic scale with labels only at these values. If labels are too close, every second one is minor.
 pub(super) fn measured_scale(values: &[f64], title: &str, label: impl Fn(f64) -> String) -> Option<Scale> {
     const MIN_GAP: f64 = 0.12;
     let axis = Axis::log(values.iter().copied())?;

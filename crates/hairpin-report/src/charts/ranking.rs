@@ -1,5 +1,5 @@
 //! The ranking: one lane per case on a logarithmic axis. A dot is the p50, or for one-way loads the messages per
-//! second or the goodput. A box is the interval. For latencies a thick line extends to the p99, a thin line to the
+//! second or the goodput. A box is the interval. For latencies a thick line ends at the p99, a thin line at the
 //! maximum.
 
 use std::collections::BTreeMap;

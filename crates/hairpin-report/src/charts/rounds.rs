@@ -133,7 +133,7 @@ impl PanelAxes {
         )
     }
 
-    /// Draws the mark of a round, with a ring if the machine was slowed, and with a cross at the top if messages were
+    /// Draws the mark of a round, with a ring if the machine was slowed, and a cross at the top if messages were
     /// lost.
     fn mark(&self, point: &RoundPoint, axis: &Axis, looks: SeriesStyle) -> String {
         let Some(value) = self.quantity.of_round(point) else { return String::new() };

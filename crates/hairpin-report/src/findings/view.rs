@@ -50,7 +50,7 @@ impl<'r> View<'r> {
         self.cases.get(id).map_or(id, |case| case.label.as_str())
     }
 
-    /// Returns each figure and fact by its key, with `_` in place of `-`. `KEY_of` maps each subject of KEY to its
+    /// Returns each figure and fact by key, with `_` in place of `-`. `KEY_of` maps each subject of KEY to its
     /// figure.
     fn names(&self) -> BTreeMap<String, Value> {
         let mut names = BTreeMap::new();
@@ -96,8 +96,7 @@ impl<'r> View<'r> {
         context! { label => self.label_of(id), valid => case.is_some_and(|case| case.valid), reasons }
     }
 
-    /// Summarizes all cases after the first: `Also 3 other cases: 61 % to 88 %.`; empty if the finding has only one
-    /// case.
+    /// Summarizes all cases after the first: `Also 3 other cases: 61 % to 88 %.`; empty if there are none.
     pub(super) fn others(&self) -> String {
         let others: Vec<_> = self.finding.cases.iter().zip(&self.finding.shares).skip(1).collect();
         match others.as_slice() {

@@ -1,7 +1,7 @@
 //! Templates of findings: one text file per finding, with sections for its summary, its advice and its checks.
 //!
-//! `[check KIND]` says what to do and what to expect. `[done KIND]` says what was done; its default is the first
-//! clause of `[check KIND]`.
+//! `[check KIND]` says what to do and what to expect. `[done KIND]` says what was done (default: the first clause of
+//! the check).
 
 macro_rules! texts {
     ($($code:literal)+) => {

@@ -116,8 +116,7 @@ impl Notes {
     }
 }
 
-/// The figure columns, each with the minimum terminal width. Narrower terminals hide the column; its figures are also
-/// in the reasons.
+/// The figure columns, each with the minimum terminal width. The reasons contain the figures too.
 const COLUMNS: &[(&str, usize)] = &[("published", 76), ("measured", 0), ("95 %", 96), ("ratio", 76), ("verdict", 0)];
 /// Maximum width of a published value. The first word of the unit replaces a longer value.
 const MAX_PUBLISHED: usize = 16;
@@ -156,8 +155,7 @@ fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
     block.show(page);
 }
 
-/// Returns a single line for a claim with one row, otherwise a line for the claim's verdict and a line per tested
-/// row.
+/// Returns a single line for a claim with one row, otherwise a line for the claim and a line per tested row.
 fn lines(
     claim: &JudgedClaim,
     notes: &Notes,

@@ -1,5 +1,4 @@
-//! The table of the first screen: one row per transport or remedy, with columns for one CPU and two, blocking and
-//! busy-polling.
+//! The table of the first screen: one row per transport or remedy, columns for each placement and waiting mode.
 
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::distinct;
@@ -87,8 +86,7 @@ fn conditions(group: &&Group<'_>) -> Conditions {
     (group.waiting, group.placement)
 }
 
-/// Groups rows by path and subject. Rows are in the order of the largest group; rows that the kernel answers come
-/// last.
+/// Groups rows by path and subject. Rows are in the order of the largest group; kernel-answered rows come last.
 fn blocks<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Block<'r>> {
     let keys = distinct(groups.iter().map(|group| (&group.path, &group.subject)));
     let of_key = |(path, subject): (&Option<String>, &String)| {

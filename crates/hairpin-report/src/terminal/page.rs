@@ -145,8 +145,7 @@ fn shell_words(command: &str) -> Vec<String> {
     words
 }
 
-/// Wraps a text into lines of at most `width` characters; a longer word gets its own line. Does not separate numbers
-/// from units.
+/// Wraps a text into lines of at most `width` characters, or of one longer word. Keeps numbers and units together.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()) {

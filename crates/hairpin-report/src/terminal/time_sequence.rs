@@ -129,8 +129,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Writes a gap with its waits, each next to the line of its end. A pause interrupts both lines and shows its
-    /// length.
+    /// Writes a gap with its waits next to their ends. A pause interrupts both lines and shows its length.
     fn gap(&mut self, gap: &SequenceGap) {
         let side = if gap.pause { ':' } else { '|' };
         let length = self.clock.time(gap.until_ns.saturating_sub(gap.from_ns));

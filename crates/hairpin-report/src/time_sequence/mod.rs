@@ -1,5 +1,4 @@
-//! Prepares the time sequence of a traced exchange for drawing. The terminal and the page draw the same lines and
-//! texts.
+//! Prepares the time sequence of a traced exchange for drawing on the terminal and on the page.
 
 pub(crate) mod lines;
 pub(crate) mod words;

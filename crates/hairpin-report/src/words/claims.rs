@@ -227,8 +227,7 @@ fn by_row(rows: &[JudgedRow]) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns names by verdict: "holds: `tcp`, `udp`; cannot-run: `wan`". Names are quoted because they can contain
-/// commas.
+/// Returns names by verdict: "holds: `tcp`, `udp`; cannot-run: `wan`". Quotes show where a name with commas ends.
 fn by_verdict(rows: &[&JudgedRow]) -> String {
     let named = Verdict::ALL.iter().filter_map(|verdict| {
         let of: Vec<&JudgedRow> =

@@ -139,8 +139,7 @@ pub fn answer(run: &mut Run, statements: Vec<Statement>) {
     write_answer(run);
 }
 
-/// The survey on a machine that was slowed in 4 of 10 rounds, with figures of the slowed state only for TCP on one
-/// CPU.
+/// The survey on a machine that was slowed in 4 of 10 rounds. Only TCP on one CPU has figures of the slowed state.
 pub fn slowed_survey() -> Run {
     let mut run = survey(1);
     run.machine = Machine {
@@ -367,7 +366,7 @@ fn invalid(generator: &mut Generator) -> CaseSummary {
     let mut summary = summary(case, 2_310_000.0, generator);
     summary.valid = false;
     summary.why_invalid =
-        vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
+        vec!["the generator was saturated: it sent 41 200 of the 50 000 messages/s requested".to_owned()];
     summary.ends[0].effective_options.push(Effective {
         name: OptionName::Sndbuf,
         asked: Some("4096".to_owned()),
@@ -380,7 +379,7 @@ fn invalid(generator: &mut Generator) -> CaseSummary {
 
 /// Makes some rounds fail.
 fn spoil(cases: &mut [CaseSummary]) {
-    let cause = "cannot receive on fifo: nobody answered within 2000 ms (hint: was the server killed?)";
+    let cause = "cannot receive on fifo: no answer within 2000 ms (hint: was the server killed?)";
     let fifo = cases.iter_mut().find(|row| row.label == "fifo block cross-cpu").expect("a case of the survey");
     fifo.failed_rounds = vec![cause.to_owned(), cause.to_owned()];
     fifo.rounds = 8;
@@ -454,8 +453,8 @@ pub fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
 }
 
 fn skipped() -> Vec<Skipped> {
-    let spin = "spin and together cannot be combined: the spinning end would keep the CPU from its peer (hint: use \
-                --placement cross-cpu)";
+    let spin = "both ends share one CPU, so a spinning end would keep the other off it (hint: use --placement \
+                cross-cpu)";
     let mut skipped: Vec<Skipped> = ["tcp", "udp", "shm"]
         .map(|name| Skipped {
             transport: name.to_owned(),

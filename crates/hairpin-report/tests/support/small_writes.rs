@@ -202,12 +202,12 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         about: About::Cause,
         severity: Severity::Warning,
         cases: vec![cases[0].id.clone(), cases[8].id.clone()],
-        summary: "99 of 100 writes were held for 44.0 ms until a delayed ACK of the first came.".to_owned(),
+        summary: "99 of 100 writes waited 44.0 ms for the delayed ACK of the first write.".to_owned(),
         evidence: vec![
             evidence("bytes held by Nagle's algorithm", Figure::new(198.0, 198.0, 198.0), "bytes"),
-            evidence("the ACK came late", Figure::new(43_957_000.0, 43_900_000.0, 44_010_000.0), "ns"),
+            evidence("delay of the ACK", Figure::new(43_957_000.0, 43_900_000.0, 44_010_000.0), "ns"),
         ],
-        advice: "Copy the writes together, or cork the socket until the last.".to_owned(),
+        advice: "Send the request in one write, or cork the socket until the last write.".to_owned(),
         counter_experiment: Some(CounterExperiment {
             change: "set TCP_NODELAY at the client: the exchange must fall by about 40 ms".to_owned(),
             command: "hairpin small-writes --writes 100x2 --remedy default,nodelay".to_owned(),

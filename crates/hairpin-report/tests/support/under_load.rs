@@ -22,8 +22,7 @@ const MOMENT_NS: u64 = 100_000_000;
 /// The options and the directions of a load, the loaded median in ms, and the bytes in the queue.
 type Load = (&'static str, &'static [Direction], f64, Option<f64>);
 
-/// Over a link of 10 Mbit/s: no load, two congestion controls, and a load in both directions, under which the probe
-/// loses messages.
+/// Over a link of 10 Mbit/s: no load, two congestion controls, and both directions, where the probe loses messages.
 pub fn congestion() -> Run {
     const LOADS: &[Load] = &[
         ("", &[], 10.4, None),
@@ -176,8 +175,7 @@ fn lost_of_all(row: &CaseSummary) -> Ledger {
     phases.each().into_iter().fold(Ledger::default(), |all, (_, phase)| all.plus(&phase.probe.ledger))
 }
 
-/// Latency rises during the ramp, is constant under load, and falls when the load ends. The fourth moment has no
-/// answer.
+/// Latency rises during the ramp, is constant under load, and falls after the load. Moment 3 has no answer.
 fn over_time([idle_ns, loaded_ns]: [f64; 2], queue: Option<f64>, loads: usize) -> LoadedOverTime {
     let [_, load_from_ns, loaded_from_ns, recovering_from_ns, until_ns] = TIMES_NS;
     let moment = |number: u64| {

@@ -110,8 +110,7 @@ fn finding(run: &Run, code: &str, row: &CaseSummary) -> Option<String> {
     })
 }
 
-/// Returns `tcp block same-cpu: p50 13.0 us (95 % interval 12.9-13.1), p99 13.9 us, 1 200 round trips over 12
-/// rounds.`
+/// Returns `tcp block same-cpu: p50 13.0 us (95 % interval 12.9-13.1), p99 13.9 us, 120 round trips over 5 rounds.`
 fn single(row: &CaseSummary) -> String {
     let rounds = counted(row.rounds, "round");
     let one_way = match CaseKind::of(&row.case) {

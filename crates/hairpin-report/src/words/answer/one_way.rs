@@ -18,8 +18,7 @@ use super::figures::{NO_WINNER, latency, name, p50, times, with_interval};
 /// Maximum number of cases named in one sentence.
 const MAX_NAMED: usize = 3;
 
-/// Names the first of these cases, which is the best one: `Highest goodput over home-uplink: tcp (blocking, same CPU)
-/// at ...`.
+/// Names the best of these cases, which is the first: `Highest goodput over wan: tcp (blocking, same CPU) at ...`.
 pub(super) fn best(run: &Run, kind: CaseKind, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let first = *rows.first()?;
     let what = match kind {
