@@ -26,7 +26,7 @@ impl Knobs {
     /// A list may be one comma-separated text or several texts. A switch needs no value.
     ///
     /// # Errors
-    /// [`Refused`] for an unknown or repeated name, a missing or invalid value, or several values for one.
+    /// [`Refused`] for an unknown or repeated name, a missing or invalid value, or too many values.
     pub fn from_given<N: AsRef<str>>(
         knobs: &'static [Knob],
         given: impl IntoIterator<Item = (N, Vec<String>)>,
@@ -58,7 +58,7 @@ impl Knobs {
     /// Returns the knob's first value.
     ///
     /// # Panics
-    /// As [`Knobs::values`].
+    /// If the kind of the knob does not convert to `T`.
     pub fn value<T: OfKnob>(&self, name: &str) -> Option<T> {
         self.values(name).into_iter().next()
     }
@@ -66,7 +66,7 @@ impl Knobs {
     /// Returns the knob's values in the order given, without duplicates; replaces the word `all` by the argument.
     ///
     /// # Panics
-    /// As [`Knobs::values`].
+    /// If the kind of the knob does not convert to `T`.
     pub fn choices<T: OfKnob>(&self, name: &str, all: &[T]) -> Vec<T> {
         let of_value = |value: &Value| if *value == Value::Every { all.to_vec() } else { vec![convert(name, value)] };
         names::distinct(self.values_of(name).iter().flat_map(of_value))
@@ -85,7 +85,7 @@ impl Knobs {
     /// Whether a switch is on.
     ///
     /// # Panics
-    /// As [`Knobs::values`].
+    /// If the knob is not a switch.
     pub fn is_on(&self, name: &str) -> bool {
         self.value(name).unwrap_or(false)
     }

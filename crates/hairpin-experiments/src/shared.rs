@@ -61,7 +61,7 @@ pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .print(|repeat| repeat.values(LOOPBACK, |case| Some(case.path.name.as_ref().unwrap_or(&case.path.link).clone())));
 
 pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
-    .help("Values of a setting below net., such as net.ipv4.tcp_sack=0,1; others as in a new network namespace")
+    .help("Values of a net. setting, such as net.ipv4.tcp_sack=0,1; others have the defaults of a new network namespace")
     .repeat()
     .print(print_sysctls);
 
@@ -353,7 +353,7 @@ pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<
 /// actual placements, and the server's host instead of a link.
 ///
 /// # Errors
-/// As [`placements`].
+/// [`Refused`] for a placement that is not possible with this number of hosts.
 pub fn knobs_applied(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<(String, Vec<String>)>, Refused> {
     let mut pairs = knobs.pairs();
     let Some(far) = &capabilities.far else { return Ok(pairs) };

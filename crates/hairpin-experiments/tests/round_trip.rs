@@ -56,7 +56,7 @@ fn the_experiment_ends_after_its_timed_rounds() {
     assert_eq!(next(&ROUND_TRIP, &flags, &failed(&[order])), None);
 }
 
-/// Only in an open loop a message may be sent before the previous one is acknowledged, and so wait for that ACK.
+/// Messages wait for ACKs only in an open loop, which may send before the previous message is acknowledged.
 #[test]
 fn an_open_loop_over_tcp_has_evidence_rounds_after_its_timed_rounds() {
     let after = |flags: &[(&str, &str)]| next(&ROUND_TRIP, flags, &measured(&round_trip(flags).unwrap().rounds));

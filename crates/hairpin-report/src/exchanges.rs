@@ -38,8 +38,8 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     let groups: Vec<String> = groups.iter().filter_map(|group| of(group)).collect();
     (!groups.is_empty()).then(|| {
         format!(
-            "Not shown, as their first exchanges differ from the p50 by less than {MIN_RATIO} times or within the \
-             interval: {}.",
+            "Not shown, as their first exchanges are within {MIN_RATIO}x of the p50, or have intervals that include it: \
+             {}.",
             groups.join("; ")
         )
     })

@@ -176,7 +176,7 @@ pub(crate) struct Blocks<'r> {
 
 /// The series of one waiting mode, placement and path.
 pub(crate) struct Panel<'r> {
-    /// Such as `two CPUs, blocking`.
+    /// Waiting mode, placement and path, such as `two CPUs, blocking`.
     pub(crate) title: String,
     pub(crate) series: Vec<Series<'r>>,
 }

@@ -74,8 +74,8 @@ pub(crate) fn orders(run: &Run) -> Vec<Order<'_>> {
 /// Returns the heading. All orders of a run compare the same quantity, because all cases have the same kind of load.
 pub(crate) fn heading(orders: &[Order<'_>]) -> &'static str {
     match orders.first().map(|chain| chain.figure) {
-        Some(ComparedBy::Rate) => "Which is the highest message rate",
-        Some(ComparedBy::Goodput) => "Which is the highest goodput",
+        Some(ComparedBy::Rate) => "Which has the highest message rate",
+        Some(ComparedBy::Goodput) => "Which has the highest goodput",
         _ => "Which is faster at p50",
     }
 }
@@ -156,7 +156,7 @@ impl<'r> Order<'r> {
         let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
         (!names.is_empty()).then(|| {
             format!(
-                "By bytes per second {} {is} faster than some before {it}: a p50 hides stalls in fewer than half of the \
+                "By bytes per second, {} {is} faster than some cases before {it}: a p50 hides stalls in fewer than half of the \
                  exchanges.",
                 joined(&names)
             )

@@ -80,9 +80,9 @@ fn tables_are_sorted_by_bytes_per_second_and_chains_by_p50() {
         text.split("Which is faster at p50").nth(1).expect("the chain").split_whitespace().collect::<Vec<_>>();
     let chain = chain.join(" ");
     assert!(chain.contains("1. one-write, writev; 2. more; 3. cork; 4. nodelay"), "by p50: {chain}");
-    let note = "By bytes per second more and cork are faster than some before them";
+    let note = "By bytes per second, more and cork are faster than some cases before them";
     assert!(chain.contains(note), "with a note: {chain}");
-    assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some before"));
+    assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some cases before"));
 }
 
 #[test]
@@ -260,8 +260,8 @@ fn a_capture_without_a_file_is_reported_as_not_saved() {
 #[test]
 fn cases_omitted_from_the_table_of_first_exchanges_are_named() {
     let text = render(&support::small_writes::run(false), &plain(200)).replace('\n', " ");
-    let left_out = "Not shown, as their first exchanges differ from the p50 by less than 1.5 times or within the \
-                    interval: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
+    let left_out = "Not shown, as their first exchanges are within 1.5x of the p50, or have intervals that include \
+                    it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
                     (unix-stream 100x2 B, block, same-cpu); default (pipe 100x2 B, block, same-cpu).";
     assert!(text.contains(left_out), "{text}");
 }

@@ -39,7 +39,7 @@ const KNOBS: &[Knob] = &[
         .print(one_way::print_size),
     one_way::CONNECTIONS,
     Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
-        .help("Streams of each connection, up to 1000, where a connection carries several")
+        .help("Streams of each connection, up to 1000, if the transport carries several")
         .many()
         .or(&["1"])
         .print(|repeat| repeat.values("1", |case| Some(case.primary().streams.to_string()))),

@@ -1,4 +1,4 @@
-//! `offered-load`: what arrives of messages sent at a rate, how late, and where is the rest lost?
+//! `offered-load`: how many messages sent at a given rate arrive, how late, and where are the others lost?
 //!
 //! An open loop: messages are due at a rate that does not depend on the receiver, and latency counts from the due
 //! time. Missing messages are counted by cause. Every round measures how well the sender kept its schedule.
@@ -27,7 +27,7 @@ use crate::shared::{self, AUTO, Circumstances, each};
 
 pub const OFFERED_LOAD: Experiment = Experiment {
     name: "offered-load",
-    question: "What arrives of messages sent at a rate, how late, and where is the rest lost?",
+    question: "How many messages sent at a given rate arrive, how late, and where are the others lost?",
     knobs: KNOBS,
     plan,
     repeats: |case| matches!(case.primary().load, Load::Offered { .. }),

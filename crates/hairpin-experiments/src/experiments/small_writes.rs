@@ -6,7 +6,7 @@
 //! reason if `--transport` names the control, otherwise silently.
 //!
 //! Defaults and why:
-//! - both placements: one CPU and two.
+//! - both placements: on one CPU and on two CPUs.
 //! - [`DURATION_NS`] per round, with at least one exchange: one remedy takes 208 ms per exchange and another 0.05 ms,
 //!   so no fixed number of exchanges suits both.
 //! - warm-up by [`exchange_time::warm_up`]: three exchanges if they stall; one with a forgotten cork, where the first

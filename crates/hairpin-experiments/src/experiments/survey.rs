@@ -40,7 +40,7 @@ pub enum Over {
     /// All transports that a Hairpin server answers.
     EchoHalves,
     Kernel,
-    /// Both of the above.
+    /// Both [`Over::EchoHalves`] and [`Over::Kernel`].
     All,
     /// The reference transport, else the first runnable one that a Hairpin server answers.
     One,

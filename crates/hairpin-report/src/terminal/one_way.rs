@@ -125,10 +125,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("delivered_per_s", "delivered: median round; lost: all rounds together"),
     ("gaps_below_half_share", "gaps < half: sent sooner than half the nominal gap"),
     ("fairness", "goodput: sum of all streams; fairness: Jain's index"),
-    (
-        "idle_p50_ns",
-        "idle, loaded: p50 of the probe's round trip; added: loaded less idle in each round, median of them",
-    ),
+    ("idle_p50_ns", "idle, loaded: p50 of the probe's round trip; added: median over rounds of loaded minus idle"),
     ("loaded_p99_ns", "p99: loaded"),
     ("loaded_lost_share", "lost: of the probe, loaded"),
     ("load_goodput_bytes_per_s", "goodput: of the load"),

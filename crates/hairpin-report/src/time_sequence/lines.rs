@@ -54,7 +54,7 @@ pub(crate) struct Lines {
 
 /// Maximum lines between two pauses. With more lines, recurring events are merged.
 const MAX_STRETCH_LINES: usize = 12;
-/// Maximum similar lines between two pauses that are not merged then.
+/// When they are merged, a kind of event with at most this many lines stays separate.
 const MAX_SEPARATE: usize = 3;
 /// Maximum lines of events in total. With more lines, each kind of event is merged into one line.
 const MAX_LINES: usize = 24;

@@ -89,7 +89,7 @@ pub fn offered_load() -> Run {
         highest_power_per_s: None,
     });
     let knees: Vec<Knee> = knees.collect();
-    let question = "What arrives of messages sent at a rate, how late, and where is the rest lost?";
+    let question = "How many messages sent at a given rate arrive, how late, and where are the others lost?";
     let mut run = run_of("offered-load", question, cases);
     super::answer(&mut run, knees.iter().map(|knee| Statement::Knee { case: knee.cases[0].clone() }).collect());
     run.answer.knees = knees;
