@@ -1,8 +1,8 @@
-//! How long an experiment lasts: rounds spread over a time budget.
+//! Spreads the rounds of an experiment over a time budget.
 //!
-//! Rounds within seconds of each other are correlated, and the machine has states that last for seconds. An ordinary
-//! experiment therefore fills [`ORDINARY_NS`] with at least [`MIN_BLOCKS`] blocks. If blocks are short, it runs more,
-//! up to [`MAX_BLOCKS`], at even intervals over the whole budget.
+//! Rounds within seconds of each other are correlated, because machine states last for seconds. An ordinary
+//! experiment therefore fills [`ORDINARY_NS`] with at least [`MIN_BLOCKS`] blocks. If blocks are short, it runs up to
+//! [`MAX_BLOCKS`] blocks at even intervals over the whole budget.
 
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::round::Purpose;
@@ -22,15 +22,15 @@ use crate::shared::{self, LASTS};
 pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
 /// Minimum blocks of an ordinary experiment.
 pub const MIN_BLOCKS: u64 = 8;
-/// Maximum blocks of [`ORDINARY_NS`]: more would be too close together to add information.
+/// Maximum blocks within [`ORDINARY_NS`]: more blocks would be too close together to add information.
 pub const MAX_BLOCKS: u64 = 100;
 /// Duration of a quick run, in ns.
 pub const QUICK_NS: u64 = 2 * SECOND_NS;
 /// Minimum blocks of a quick run: a confidence interval needs 5.
 pub const QUICK_BLOCKS: u64 = 5;
-/// Maximum duration with `--until` but without `--at-most`, in ns.
+/// Default of `--at-most`, in ns.
 pub const MAX_UNTIL_NS: u64 = 60 * SECOND_NS;
-/// When intervals are computed with `--until`, in sixths of the maximum time: after 10, 20, 40 and 60 s of 60 s.
+/// With `--until`, intervals are computed after these sixths of the maximum time: 10, 20, 40 and 60 s of 60 s.
 const LOOK_TIMES_SIXTHS: [u64; 4] = [1, 2, 4, 6];
 /// Significance level of each of the four interim analyses; 5 % in total (Pocock, "Group sequential methods in the
 /// design and analysis of clinical trials", Biometrika 64, 1977).
@@ -62,7 +62,7 @@ pub struct Budget {
     /// Number of blocks, if set by `--rounds`.
     blocks: Option<u64>,
     min_blocks: u64,
-    /// `--until` and `--at-most`: interval half-width to reach, as a share of the p50, and the maximum time in ns.
+    /// `--until` and `--at-most`: target half-width of intervals, as a share of the p50, and maximum time in ns.
     until: Option<(f64, u64)>,
 }
 
@@ -102,7 +102,7 @@ impl Budget {
         })
     }
 
-    /// Returns the next blocks, given that a block takes about `block_ns`; `None` if the experiment has enough.
+    /// Returns the next blocks if a block takes about `block_ns`; `None` if the experiment has enough blocks.
     pub fn next(&self, done: &Done<'_>, block_ns: u64) -> Option<Blocks> {
         let first = done.timed_blocks();
         let Some((target, at_most_ns)) = self.until else {
@@ -135,7 +135,7 @@ impl Budget {
     }
 }
 
-/// When intervals are computed, in ns since the start of the run.
+/// Times at which intervals are computed, in ns since the start of the run.
 fn look_times_ns(at_most_ns: u64) -> impl Iterator<Item = u64> {
     LOOK_TIMES_SIXTHS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
 }
@@ -143,11 +143,11 @@ fn look_times_ns(at_most_ns: u64) -> impl Iterator<Item = u64> {
 impl Experiment {
     /// Returns the next rounds, given the results so far. Called until it returns [`Step::Done`].
     ///
-    /// The first step announces the cases and the skipped ones; with `--trace`, evidence rounds come last. The result
-    /// depends only on the arguments: the knob `seed` determines every random choice.
+    /// The first step lists the cases and the skipped cases; with `--trace`, evidence rounds come last. The result
+    /// depends only on the arguments, because the knob `seed` determines every random choice.
     ///
     /// # Errors
-    /// [`Refused`] if the knobs ask for something impossible; then no round of this step has run.
+    /// [`Refused`] if the knobs request something impossible.
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
         let (budget, seed, common) = (Budget::read(knobs)?, knobs.seed()?, shared::common(knobs));
         let traces = knobs.is_on("trace");
@@ -190,7 +190,7 @@ impl Experiment {
         if more.is_empty() {
             return Ok(None);
         }
-        // As many rounds as `--rounds` or the minimum, back to back.
+        // `--rounds` rounds or the minimum, back to back.
         let count = u32::try_from(budget.blocks.unwrap_or(budget.min_blocks)).unwrap_or(u32::MAX);
         let blocks = Blocks { first: done.timed_blocks(), count, ..Blocks::default() };
         let rounds = sequence::orders(&more, blocks, knobs.seed()?, shared::common(knobs))?;

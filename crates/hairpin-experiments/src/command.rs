@@ -1,18 +1,18 @@
-//! Commands that repeat cases: converts cases back to the flags from which they were planned.
+//! Converts cases back to the command-line flags that plan them.
 
 use hairpin_model::{Repeat, Run, path, shell};
 
 use crate::experiment::Experiment;
 use crate::knob::{Knob, KnobKind};
 
-/// Order of flags in commands; `*` stands for the experiment's own.
+/// Order of flags in commands; `*` marks the place of all other flags.
 const FLAG_ORDER: &str = "transport waiting placement ends * option sysctl link cpu-idle injected-fault replicate warmup over \
                      idle ramp duration recovery seed";
 
 /// Program name if the run has no recorded command line.
 const PROGRAM: &str = "hairpin";
 
-/// Flags that select the server and place the ends of a run between two hosts.
+/// Flags of a run between two hosts that select the server and place the ends.
 const ENDPOINT_FLAGS: &[&str] = &["--to", "--bind", "--cpu", "--server-port"];
 
 /// Fills in the commands of a run's counter-experiments, with the run's program, seed, phases and server.
@@ -64,8 +64,8 @@ fn flags(knob: &Knob, values: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Copies [`ENDPOINT_FLAGS`] from a run's command line. Without `--to` the environment names the server, also when
-/// the new command runs.
+/// Copies [`ENDPOINT_FLAGS`] from a run's command line. If `--to` is absent, an environment variable names the
+/// server, for the new command too.
 fn server_flags(command_line: &[String]) -> Vec<String> {
     let value_of = |flag: &str| {
         command_line.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(flag)? {
@@ -102,7 +102,7 @@ mod tests {
         );
         assert_eq!(printed("hairpin --bind eth1 --to @lab.ticket"), "--to @lab.ticket --bind eth1");
         assert_eq!(printed("hairpin --to 192.0.2.7:7420#..."), "--to @FILE");
-        assert_eq!(printed("hairpin bulk"), "", "the environment names it");
+        assert_eq!(printed("hairpin bulk"), "", "an environment variable names the server");
         assert_eq!(printed("hairpin bulk --to"), "");
     }
 

@@ -11,13 +11,13 @@ use crate::sequence::Planned;
 /// Overhead of a round: starting two processes, a connection, teardown, saving.
 pub const OVERHEAD_NS: u64 = 6_000_000;
 
-/// Round trip over a blocking pipe on one CPU, which `waking_round_trip_ns` includes.
+/// Round trip over a blocking pipe on one CPU, in ns. `waking_round_trip_ns` includes this time.
 const PIPE_NS: u64 = 5_000;
 
-/// Assumed round trip of a transport that this host does not have.
+/// Assumed round trip of a transport that is not among the host capabilities.
 pub const UNKNOWN: RoughRoundTrip = RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 };
 
-/// Cost of copying a byte, there and back, in ns.
+/// Cost of copying a byte in both directions, in ns.
 const BYTE_NS: u64 = 1;
 
 /// Cost of a connection in addition to its round trip, in ns.
@@ -72,7 +72,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
 }
 
 impl Planned {
-    /// Plans a case with the time-out of `--timeout`, else the default of its link.
+    /// Plans a case with the time-out of `--timeout`, or else the default time-out of its link.
     pub fn of(case: Case, warm_up: Extent, extent: Extent, knobs: &Knobs, capabilities: &HostCapabilities) -> Self {
         let timeout_ns = knobs.value("timeout").unwrap_or_else(|| links::timeout_ns(&case, capabilities));
         let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);

@@ -1,9 +1,8 @@
-//! Evidence rounds: after the timed rounds, a few exchanges or open-loop messages of each case, once traced and once
-//! untraced.
+//! Evidence rounds run after the timed rounds. Each runs a few exchanges or messages of a case, traced or untraced.
 //!
-//! Their figures are not results. Traced rounds show why an exchange takes its time. Untraced rounds differ only in
-//! not being traced, so the difference is the cost of tracing. Blocks of evidence rounds have numbers of their own,
-//! so that a comparison never pairs them with timed rounds.
+//! Their figures are not results. Traced rounds show what an exchange waits for. Untraced rounds are otherwise
+//! identical, so the difference in duration is the cost of tracing. Block numbers of evidence rounds differ from
+//! those of timed rounds, so that a comparison never pairs the two kinds.
 
 use std::collections::BTreeMap;
 
@@ -25,25 +24,25 @@ use crate::sequence::{self, Common, Planned};
 pub const BLOCKS: u32 = 3;
 /// Minimum duration of an exchange that counts as long, in ns.
 const MIN_LONG_NS: u64 = 250_000_000;
-/// Maximum cases traced in one run: the first ones of its plan.
+/// Maximum number of cases traced in one run, in plan order.
 pub const MAX_CASES: usize = 20;
-/// Target duration of an evidence round, in ns, if more than the minimum number of windows fit.
+/// Target duration of an evidence round, in ns. The minimum number of windows may take longer.
 const TARGET_NS: u64 = 180_000_000;
-/// Minimum and maximum windows of an evidence round: the first of a connection, which differs, and some after it.
+/// Minimum and maximum windows of an evidence round. The first window of a connection differs from later ones.
 const WINDOW_RANGE: (u64, u64) = (2, 5);
-/// Minimum and maximum messages of an evidence round of an open loop. When the messages of a connection begin to wait
-/// for each other is random, and once begun it continues. At 2000 messages/s a third of the rounds of 50 ms stalled,
-/// and nine in ten of the rounds of 250 ms.
+/// Minimum and maximum messages of an evidence round of an open loop. Messages begin to wait for each other at a
+/// random time, and then the waiting continues. At 2000 messages/s, a third of 50 ms rounds and 90 % of 250 ms rounds
+/// stalled.
 const MESSAGE_RANGE: (u64, u64) = (3, 2000);
 const OPEN_LOOP_TARGET_NS: u64 = 400_000_000;
-/// Maximum delay of an acknowledgment in ns (RFC 1122, 4.2.3.2): messages further apart never wait for each other.
+/// Maximum delay of an ACK in ns (RFC 1122, 4.2.3.2). Messages at longer intervals never wait for each other.
 const MAX_ACK_DELAY_NS: f64 = 500e6;
 /// Maximum writes traced in one round, unless two exchanges need more.
 const MAX_WRITES: u64 = 20_000;
 
-/// Whether a measured case gets evidence rounds. Only TCP has segments and acknowledgments to trace; transports with
-/// message boundaries add their own framing, which hides them. Only data written while other data is in flight can
-/// wait. Of an A/A pair only the first case is traced.
+/// Whether a measured case gets evidence rounds. Only TCP has segments and ACKs to trace; the framing of transports
+/// with message boundaries hides segments. Only data written while other data is in flight can wait. In an A/A pair
+/// only the first case is traced.
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card) && !candidate.card.boundaries;
     let may_wait = match case.primary().load {
@@ -57,8 +56,7 @@ pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
         && capabilities.candidate(&case.primary().transport).is_some_and(is_tcp)
 }
 
-/// Returns the evidence rounds of those planned cases that were measured, in execution order, and the cases that are
-/// not traced, with reasons.
+/// Returns the evidence rounds of all cases with a measured round, in execution order, and the skipped cases.
 pub fn rounds(
     planned: &[Planned],
     done: &[RoundRecord],
@@ -74,7 +72,7 @@ pub fn rounds(
     orders(planned, order_of, capabilities, first_unused, seed)
 }
 
-/// Duration of the evidence rounds if all cases get measured, in ns.
+/// Duration of the evidence rounds if every case has a measured round, in ns.
 pub fn expected_ns(planned: &[Planned], common: Common, capabilities: &HostCapabilities) -> u64 {
     let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), capabilities, 0, 0);
     estimate::orders_ns(&orders, capabilities)
@@ -125,7 +123,7 @@ fn orders(
     (rounds, skipped.into_iter().collect())
 }
 
-/// Returns the number of exchanges or messages in an evidence round, and the minimum duration of one in ns.
+/// Returns the number of exchanges or messages in an evidence round, and the duration in ns of one window or message.
 fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
     match &case.primary().load {
         Load::Paced { rate_per_s, .. } => {

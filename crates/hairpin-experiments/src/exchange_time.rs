@@ -1,17 +1,18 @@
 //! Rough durations of exchanges, used only to choose how many to run.
 //!
-//! The figures are from bare loops on a 2-CPU KVM guest with Linux 6.18 (HZ 250): 100 writes of 2 B and an answer of
-//! 4 B take 44 ms with default options, 208 ms with a forgotten cork, 0.6 ms with one segment per write, and 0.05 to
-//! 0.15 ms if all leave together. On other machines they only change how many exchanges run, not the results.
+//! The constants were measured on a 2-CPU KVM guest with Linux 6.18 (HZ 250): 100 writes of 2 B and an answer of 4 B
+//! take 44 ms with default options, 208 ms with a forgotten cork, 0.6 ms with one segment per write, and 0.05 to 0.15
+//! ms if all writes leave together. On other machines a wrong constant changes only how many exchanges run.
 //!
-//! The unit is the *window*: the exchanges whose requests are written before the first answer is read; a single
-//! exchange without `--pipeline`. A window may stall twice. Its requests stall once: the held part of the first
-//! request waits for an acknowledgment, and all later data leaves with it. Its answers stall at the server: the
-//! second answer waits for the acknowledgment of the first, which the client delays because it has no more to write.
-//! Whether answers stall depends on which end runs first, so one round has windows of 0.1 ms and of 44 ms.
+//! The unit is the *window*: all exchanges whose requests are written before the first answer is read. Without
+//! `--pipeline` a window is one exchange. A window may stall once at each end. At the client, Nagle's algorithm holds
+//! part of the first request until an acknowledgment arrives, and all later data leaves together with that part. At
+//! the server, the second answer waits for the acknowledgment of the first answer, which the client delays because it
+//! has no more to write. Whether answers stall depends on which end runs first, so one round has windows of 0.1 ms
+//! and windows of 44 ms.
 //!
-//! Over a link, a window takes one round trip, `travel_ns`, plus one for each acknowledgment that it waits for. On
-//! the loopback `travel_ns` is 0.
+//! Over a link, a window takes one round trip, `travel_ns`, and one more for each acknowledgment that the window
+//! waits for. On the loopback `travel_ns` is 0.
 
 use hairpin_model::{Card, Case, Exchange, Extent, Remedy};
 
@@ -19,7 +20,7 @@ use crate::links;
 use crate::possible;
 use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
-/// Nagle's algorithm waits for an ACK that `TCP_DELACK_MIN` delays, 40 ms (include/net/tcp.h), plus a tick.
+/// Stall by Nagle's algorithm: the ACK is delayed by `TCP_DELACK_MIN`, 40 ms (include/net/tcp.h), plus a tick.
 pub const STALL_NS: u64 = 44_000_000;
 /// The probe timer releases a forgotten cork after `TCP_RTO_MIN`, 200 ms (include/net/tcp.h), plus two ticks.
 pub const FORGOTTEN_CORK_NS: u64 = 208_000_000;
@@ -34,13 +35,13 @@ pub const START_NS: u64 = 15_000_000;
 
 /// Warm-up if no CPU sleeps between exchanges, in ns.
 const SETTLING_NS: u64 = 10_000_000;
-/// Minimum windows of a warm-up: the kernel acknowledges quickly at first, so the first windows of a connection differ.
+/// Minimum windows of a warm-up. The first windows differ because the kernel acknowledges quickly at first.
 const MIN_WARM_UP_WINDOWS: u64 = 3;
 const MAX_WARM_UP_WINDOWS: u64 = 200;
-/// Maximum warm-up of more than one window, in ns.
+/// Maximum duration of a warm-up with more than one window, in ns.
 const MAX_WARM_UP_NS: u64 = 150_000_000;
 
-/// Duration of a window after the first ones of the connection, in ns.
+/// Duration of a window, in ns. The first windows of a connection are shorter.
 pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let writes = exchange.sizes_written().len() as u64;
     let alone = matches!(exchange.remedy, Remedy::Nodelay | Remedy::Quickack);
@@ -67,8 +68,8 @@ fn probe_timer_ns(travel_ns: u64) -> u64 {
     travel_ns.saturating_mul(3).max(FORGOTTEN_CORK_NS.saturating_add(travel_ns))
 }
 
-/// Maximum time that Nagle's algorithm may hold a window at both ends together, in ns: until the delayed
-/// acknowledgment has crossed the link.
+/// Maximum total time that Nagle's algorithm holds a window at the client and the server, in ns. Each end holds data
+/// until the delayed acknowledgment has crossed the link.
 fn nagle_ns(exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let holds = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
     let holds_ns = holds.into_iter().map(|held| if held { STALL_NS.saturating_add(travel_ns) } else { 0 });
@@ -83,15 +84,15 @@ fn requests_are_held(exchange: &Exchange, card: &Card) -> bool {
     waits && exchange.sizes_written().len() > 1 && possible::is_tcp(card)
 }
 
-/// Whether Nagle's algorithm may hold answers at the server, which needs answers that follow each other. After the
-/// pause of a forgotten cork the kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
+/// Whether Nagle's algorithm may hold answers at the server, which needs several answers in a row. After the pause of
+/// a forgotten cork the kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
 fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = !matches!(exchange.remedy, Remedy::Nodelay | Remedy::CorkForgotten);
     waits && exchange.pipeline > 1 && possible::is_tcp(card)
 }
 
-/// Returns the warm-up of a round in whole windows: 3 to 200 that fit the settling time, at most 150 ms but at least
-/// one window. If the duration of a window is unpredictable, returns the settling time itself.
+/// Returns the warm-up of a round in whole windows: 3 to 200 windows that fit the settling time, fewer if they exceed
+/// 150 ms, at least one. If the duration of a window is unpredictable, returns the settling time itself.
 pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> Extent {
     let window_ns = window_ns(case, exchange, card, travel_ns);
     let settling_ns = if cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLING_NS };

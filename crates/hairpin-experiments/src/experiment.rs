@@ -6,7 +6,7 @@ use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::sequence::Planned;
 
-/// A question, and how to plan the rounds that answer it.
+/// A question, and functions that plan the rounds to answer it.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// Command-line name, such as `round-trip`; the source file has the same name.
@@ -16,9 +16,9 @@ pub struct Experiment {
     pub knobs: &'static [Knob],
     /// Returns the rounds of a block. Deterministic in its arguments.
     pub plan: fn(&Knobs, &HostCapabilities) -> Result<Planning, Refused>,
-    /// Whether this experiment can repeat the case. Exactly one experiment can.
+    /// Whether this experiment can repeat the case. For each case exactly one experiment can.
     pub repeats: fn(&Case) -> bool,
-    /// Adds cases depending on the results, once all cases planned before are measured.
+    /// Adds cases that depend on the results of the cases planned so far.
     pub refine: Option<Refine>,
 }
 
@@ -40,7 +40,7 @@ pub struct Done<'a> {
 /// Expected size of an experiment, known before it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Forecast {
-    /// Number of rounds without evidence rounds; the maximum if it depends on the results.
+    /// Number of rounds, excluding evidence rounds; the maximum if the number depends on the results.
     pub rounds: u64,
     /// Expected duration in ns, including evidence rounds.
     pub lasts_ns: u64,
@@ -52,7 +52,7 @@ pub struct Forecast {
 pub enum Step {
     /// Run these rounds in this order, then call [`Experiment::next`] again.
     Run {
-        /// In plan order, the order of tables.
+        /// In plan order, which is also the row order of tables.
         cases: Vec<Case>,
         rounds: Vec<RoundOrder>,
         /// Requested cases that cannot run, with reasons.

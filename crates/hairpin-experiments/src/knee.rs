@@ -1,7 +1,7 @@
-//! The rates of a sweep, which searches for the highest offered load that is delivered.
+//! Chooses the rates of a sweep that searches for the highest offered load that is delivered.
 //!
-//! The first sweep has a few rates, far apart. Then rates between the highest delivered one and the lowest
-//! undelivered one above it are added, until these two are close.
+//! The first sweep has a few rates, far apart. Each later step adds a rate between the highest delivered rate and the
+//! lowest undelivered rate above it, until these two rates are close.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::one_way::WHOLE;
@@ -13,11 +13,11 @@ use crate::sequence::Planned;
 pub const MAX_RATES: usize = 16;
 /// Rates of the first sweep if the link rate is unknown, messages/s.
 const LOCAL_RATES_PER_S: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1024e3];
-/// Rates of the first sweep over a link, as shares of the message rate that it carries.
+/// Rates of the first sweep over a link, as shares of the message rate that the link carries.
 const LINK_RATE_SHARES: [f64; 8] = [0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0];
-/// IPv4 (RFC 791) and UDP (RFC 768) headers of a datagram, which take part of the link's rate.
+/// Size of the IPv4 (RFC 791) and UDP (RFC 768) headers that a link carries with each datagram.
 const HEADER_BYTES: u64 = 28;
-/// The sweep ends when the rates on both sides of the knee are within this factor.
+/// The sweep ends when the ratio of the rates on both sides of the knee is at most this.
 const MAX_KNEE_RATIO: f64 = 1.2;
 
 /// Returns the rates of the first sweep of a case, ascending.
@@ -34,7 +34,7 @@ pub fn first_rates(case: &Case, capabilities: &HostCapabilities) -> Vec<f64> {
     }
 }
 
-/// Rounds to three significant digits, which are readable and which the next sweep repeats exactly.
+/// Rounds to three significant digits, so that rates are readable and the next sweep has the same ones.
 fn round(per_s: f64) -> f64 {
     let scale = 10_f64.powf((per_s.log10().floor() - 2.0).max(-3.0));
     (per_s / scale).round() * scale
@@ -57,8 +57,8 @@ pub fn refine_rates(planned: &[Planned], done: &[RoundRecord]) -> Vec<Case> {
     sweeps.into_iter().filter_map(|(sweep, rates)| Some(sweep.at_rate(next_rate(rates)?))).collect()
 }
 
-/// Returns the rate to measure next, between the highest rate up to which all were delivered and the next higher one
-/// measured. `None` if these are close, if all or none were delivered, or if there are enough rates.
+/// Returns the rate to measure next: between the highest rate up to which every rate was delivered and the next
+/// higher measured rate. `None` if these two are close, if all or no rates were delivered, or at [`MAX_RATES`].
 fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (Some(low), Some(high)) = knee::bracket(&rates) else { return None };
@@ -72,7 +72,7 @@ fn is_delivered(case: &Case, done: &[RoundRecord]) -> Option<bool> {
     let Load::Offered { offered_per_s, .. } = case.primary().load else { return None };
     let of_case = done.iter().filter(|round| round.case_id == id);
     let measured = of_case.filter_map(RoundRecord::measured);
-    // Messages not known to be sent count as lost.
+    // A round without a known delivered share counts as undelivered.
     let mut shares: Vec<f64> =
         measured.map(|measured| knee::delivered_share(measured.primary(), offered_per_s).unwrap_or(0.0)).collect();
     shares.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! A knob: a setting described as data, from which flags, help, checks and printed commands derive.
+//! A knob describes a setting as data. Flags, help, checks and printed commands derive from knobs.
 
 use hairpin_model::{Options, Refused, Repeat, names, parse};
 
@@ -12,7 +12,7 @@ pub struct Knob {
     pub name: &'static str,
     /// Placeholder of the value in the help, in capitals; empty for a switch.
     pub value_name: &'static str,
-    /// Default values; empty if omitting the flag has its own meaning, which the help describes.
+    /// Default values; empty if the help describes what omitting the flag means.
     pub default: &'static [&'static str],
     /// One line of help: starts with a capital, without a full stop.
     pub help: &'static str,
@@ -23,7 +23,7 @@ pub struct Knob {
     pub repeat: bool,
     /// Not shown in the help.
     pub hidden: bool,
-    /// Returns the values for a command that repeats cases, as [`KnobKind::read`] accepts them. Empty omits the flag.
+    /// Returns the values for a command that repeats cases, as [`KnobKind::read`] parses them. Empty omits the flag.
     pub print: fn(&Repeat) -> Vec<String>,
 }
 
@@ -67,10 +67,10 @@ pub enum KnobKind {
     Congestion,
     /// When messages are due: `fixed`, `poisson` or `burst=N`.
     Arrivals,
-    /// A number of messages or a duration, or this word.
+    /// A number of messages, a duration, or this word.
     ExtentOr(&'static str),
     InjectedFault,
-    /// The writes of a request, such as `100x2` or `4,3210`; the comma does not separate values.
+    /// The writes of a request, such as `100x2` or `4,3210`. A comma is part of one value.
     Writes,
     /// Remedies, or `all`.
     Remedy,
@@ -78,7 +78,7 @@ pub enum KnobKind {
     OnOff,
 }
 
-/// The word for every value of a finite list.
+/// The word that selects every value of a finite list.
 pub const EVERY: &str = "all";
 /// The word for an empty set of options.
 pub const NO_OPTIONS: &str = "none";

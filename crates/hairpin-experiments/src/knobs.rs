@@ -1,11 +1,11 @@
-//! Knobs with their values, given or by default, each parsed once.
+//! Parsed values of all knobs, set by the user or by default.
 
 use hairpin_model::{Refused, names};
 
 use crate::knob::{Knob, KnobKind};
 use crate::value::{OfKnob, Value};
 
-/// Every knob of one experiment with its values, in the experiment's order.
+/// The knobs of one experiment with their values, in the experiment's order.
 #[derive(Clone, Debug)]
 pub struct Knobs {
     entries: Vec<Entry>,
@@ -21,13 +21,12 @@ struct Entry {
 }
 
 impl Knobs {
-    /// Reads the values as typed, fills in defaults, and parses each value.
+    /// Parses the given values and fills in defaults.
     ///
-    /// Lists may be comma-separated or already split. A switch needs no value.
+    /// A list may be one comma-separated text or several texts. A switch needs no value.
     ///
     /// # Errors
-    /// [`Refused`] for an unknown name, a name given twice, a missing or invalid value, or two values where one is
-    /// allowed.
+    /// [`Refused`] for an unknown or repeated name, a missing or invalid value, or too many values.
     pub fn from_given<N: AsRef<str>>(
         knobs: &'static [Knob],
         given: impl IntoIterator<Item = (N, Vec<String>)>,
@@ -36,7 +35,7 @@ impl Knobs {
         let known: Vec<&str> = knobs.iter().map(|knob| knob.name).collect();
         for (name, texts) in given {
             let name = names::find("knob", name.as_ref(), &known)?;
-            let entry = entries.iter_mut().find(|entry| entry.knob.name == name).expect("found among their names");
+            let entry = entries.iter_mut().find(|entry| entry.knob.name == name).expect("a known name");
             entry.set(texts).map_err(|refused| refused.while_reading(&format!("--{name}")))?;
         }
         Ok(Self { entries })
@@ -47,10 +46,10 @@ impl Knobs {
         self.entry(name).is_some_and(|entry| entry.given)
     }
 
-    /// Returns the knob's values, given or by default, without `all` and `auto`; empty if the knob does not exist.
+    /// Returns the knob's values, without `all` and `auto`; empty if the knob does not exist.
     ///
     /// # Panics
-    /// If the knob is of another kind: a bug in the experiment.
+    /// If the knob's kind does not convert to `T`, which is a bug in the experiment.
     pub fn values<T: OfKnob>(&self, name: &str) -> Vec<T> {
         let own = self.values_of(name).iter().filter(|value| !matches!(value, Value::Every | Value::Chosen));
         own.map(|value| convert(name, value)).collect()
@@ -59,15 +58,15 @@ impl Knobs {
     /// Returns the knob's first value.
     ///
     /// # Panics
-    /// As [`Knobs::values`].
+    /// If the kind of the knob does not convert to `T`.
     pub fn value<T: OfKnob>(&self, name: &str) -> Option<T> {
         self.values(name).into_iter().next()
     }
 
-    /// Returns the knob's values in the order given, without duplicates; `all` is replaced by the argument `all`.
+    /// Returns the knob's values in the order given, without duplicates; replaces the word `all` by the argument.
     ///
     /// # Panics
-    /// As [`Knobs::values`].
+    /// If the kind of the knob does not convert to `T`.
     pub fn choices<T: OfKnob>(&self, name: &str, all: &[T]) -> Vec<T> {
         let of_value = |value: &Value| if *value == Value::Every { all.to_vec() } else { vec![convert(name, value)] };
         names::distinct(self.values_of(name).iter().flat_map(of_value))
@@ -78,7 +77,7 @@ impl Knobs {
         self.values_of(name).contains(&Value::Every)
     }
 
-    /// Whether the knob's word for an automatic choice, such as `auto`, is among its values.
+    /// Whether one value is the knob's word for an automatic choice, such as `auto`.
     pub fn has_chosen(&self, name: &str) -> bool {
         self.values_of(name).contains(&Value::Chosen)
     }
@@ -86,7 +85,7 @@ impl Knobs {
     /// Whether a switch is on.
     ///
     /// # Panics
-    /// As [`Knobs::values`].
+    /// If the knob is not a switch.
     pub fn is_on(&self, name: &str) -> bool {
         self.value(name).unwrap_or(false)
     }
@@ -94,12 +93,12 @@ impl Knobs {
     /// Returns the seed of all random choices.
     ///
     /// # Errors
-    /// [`Refused`] without a seed: every random choice needs a recorded one.
+    /// [`Refused`] without a seed, because every random choice must be reproducible.
     pub fn seed(&self) -> Result<u64, Refused> {
         self.value("seed").ok_or_else(|| Refused::new("no seed was given", "give one with --seed NUMBER"))
     }
 
-    /// Returns every knob that has a value, for the saved run.
+    /// Returns the names and values of all knobs that have a value, for the saved run.
     pub fn pairs(&self) -> Vec<(String, Vec<String>)> {
         let with_values = self.entries.iter().filter(|entry| !entry.texts.is_empty());
         with_values.map(|entry| (entry.knob.name.to_owned(), entry.texts.clone())).collect()
@@ -115,12 +114,12 @@ impl Knobs {
 }
 
 fn convert<T: OfKnob>(name: &str, value: &Value) -> T {
-    T::of(value).unwrap_or_else(|| panic!("the experiment takes --{name} for another kind than {value:?}"))
+    T::of(value).unwrap_or_else(|| panic!("the experiment expects another kind of value for --{name} than {value:?}"))
 }
 
 impl Entry {
     fn with_defaults(knob: &'static Knob) -> Self {
-        let values = knob.default.iter().map(|text| knob.kind.read(text).expect("a default is of its knob's kind"));
+        let values = knob.default.iter().map(|text| knob.kind.read(text).expect("defaults are valid values"));
         let texts = knob.default.iter().map(|text| (*text).to_owned()).collect();
         Self { knob, given: false, texts, values: values.collect() }
     }

@@ -1,10 +1,10 @@
-//! Links in a plan: which ones are requested, and how their round-trip time changes the defaults.
+//! Reads the requested links, and scales defaults by the round-trip time of a link.
 //!
-//! Durations and counts that suit the loopback, where a round trip takes microseconds, measure nothing or take
-//! forever at 600 ms. So every default about time is scaled here by the round-trip time; values from the user are
-//! not. The number of rounds is not scaled, because intervals depend on it.
+//! Durations that suit the loopback, where a round trip takes microseconds, would measure nothing at 600 ms, and
+//! counts would take hours. So this module scales every default duration and count by the round-trip time. Values
+//! from the user are not scaled. The number of rounds is not scaled, because the width of intervals depends on it.
 //!
-//! A plan knows only what [`KnownLink`] has: no jitter, no losses. The queue counts only in time-outs.
+//! A plan knows a link only as a [`KnownLink`], without jitter and losses. Only time-outs consider the queue.
 
 use hairpin_model::case::{LOOPBACK, PathKind};
 use hairpin_model::flow::Direction;
@@ -14,16 +14,16 @@ use crate::knobs::Knobs;
 use crate::quantity::{MAX_TIMEOUT_NS, SECOND_NS};
 use crate::warm_up::WARM_UP_NS;
 
-/// Default maximum of the measured time of a round over a link, in ns, unless [`MIN_MESSAGES`] take longer.
+/// Default maximum measured time of a round over a link, in ns. [`MIN_MESSAGES`] may take longer.
 pub const LASTS_NS: u64 = SECOND_NS;
-/// Minimum messages of such a round.
+/// Minimum messages of a round over a link.
 pub const MIN_MESSAGES: u64 = 2;
-/// Default measured time of exchanges, in round trips, up to [`LASTS_NS`].
+/// Default measured time in round trips, up to [`LASTS_NS`].
 const DURATION_ROUND_TRIPS: u64 = 20;
-/// Time-out without a link, and minimum with one, in ns.
+/// Time-out without a link and minimum time-out over a link, in ns.
 pub const TIMEOUT_NS: u64 = 2 * SECOND_NS;
-/// Round trips in the time-out of a link: a lost segment is retransmitted after one to three, and each further loss
-/// doubles that time (RFC 6298).
+/// Round trips in the time-out of a link: a lost segment is retransmitted after one to three round trips, and each
+/// further loss doubles that time (RFC 6298).
 const TIMEOUT_ROUND_TRIPS: u64 = 10;
 /// Part of the time-out that does not depend on the round trip: the first retransmission of a connection is sent
 /// after 1 s (RFC 6298, section 2.1).
@@ -32,7 +32,7 @@ const FIRST_RETRANSMISSION_NS: u64 = SECOND_NS;
 /// Allowance for creating and removing a link in a round, in ns; used for estimates only.
 pub const START_NS: u64 = 150_000_000;
 
-/// Sets the link of the case, and the server's host `far` if it is another one.
+/// Sets the link of the case, and the server's host `far` unless the server runs on this host.
 pub fn set(case: &mut Case, link: KnownLink, far: Option<&FarHost>) {
     case.path.name = link.name.filter(|_| link.line != LOOPBACK);
     case.path.link = link.line;
@@ -56,7 +56,7 @@ pub fn fall_back<'c>(case: &mut Case, capabilities: &'c HostCapabilities) -> Opt
     Some(&capabilities.candidate(&case.primary().transport)?.card)
 }
 
-/// Returns every link of the knob `link`, in the order given, without duplicates.
+/// Returns the values of the knob `link`, in the order given, without duplicates.
 ///
 /// # Errors
 /// [`Refused`] for a link that cannot be parsed, with the reason.
@@ -90,8 +90,8 @@ pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink
     })
 }
 
-/// Travel time of a message of the case and its answer, in ns: the round-trip delay plus the bytes at the link's rates,
-/// without headers. 0 on the loopback.
+/// Travel time of a message and its answer, in ns: the round-trip delay plus the serialization time at the link's
+/// rates, without headers. 0 on the loopback.
 pub fn travel_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     between(case, capabilities).map_or(0, |link| link_travel_ns(case, &link))
 }
@@ -123,12 +123,12 @@ fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Messages per round of a closed loop: `max`, or what fits [`LASTS_NS`], but at least [`MIN_MESSAGES`].
+/// Messages per round of a closed loop: `max`, or the number that fits [`LASTS_NS`], but at least [`MIN_MESSAGES`].
 pub fn count(max: u64, travel_ns: u64) -> u64 {
     round_trips_within(LASTS_NS, travel_ns).clamp(MIN_MESSAGES.min(max), max)
 }
 
-/// Warm-up messages of such a round: `max`, or what fits [`WARM_UP_NS`], but at least one.
+/// Warm-up messages per round of a closed loop: `max`, or the number that fits [`WARM_UP_NS`], but at least one.
 pub fn warm_up_count(max: u64, travel_ns: u64) -> u64 {
     round_trips_within(WARM_UP_NS, travel_ns).clamp(1.min(max), max)
 }
@@ -137,13 +137,13 @@ fn round_trips_within(time_ns: u64, travel_ns: u64) -> u64 {
     time_ns.checked_div(travel_ns).unwrap_or(u64::MAX)
 }
 
-/// Measured time of a round of exchanges, in ns: some round trips, at least `min_ns`, up to [`LASTS_NS`].
+/// Duration of a round or a warm-up, in ns: [`DURATION_ROUND_TRIPS`], at least `min_ns`, up to [`LASTS_NS`].
 pub fn duration_ns(min_ns: u64, travel_ns: u64) -> u64 {
     travel_ns.saturating_mul(DURATION_ROUND_TRIPS).clamp(min_ns, LASTS_NS.max(min_ns))
 }
 
-/// Default time-out of an answer, in ns: ten round trips plus a full queue and a first retransmission, at least
-/// [`TIMEOUT_NS`].
+/// Default time-out of an answer, in ns: ten round trips plus the delay of a full queue plus the time-out of a first
+/// retransmission, at least [`TIMEOUT_NS`].
 pub fn timeout_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     let Some(link) = between(case, capabilities) else { return TIMEOUT_NS };
     let travels_ns = link_travel_ns(case, &link).saturating_mul(TIMEOUT_ROUND_TRIPS);

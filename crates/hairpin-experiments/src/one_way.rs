@@ -25,7 +25,7 @@ pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direct
     .or(&["up"])
     .print(|repeat| repeat.values("", |case| Some(case.primary().direction.to_string())));
 
-/// Returns the case with its flow in this direction; for both ways with a second flow back.
+/// Returns the case with its flow in this direction. Both ways add a second flow, from server to client.
 pub fn in_direction(case: &Case, ways: Ways) -> Case {
     case.clone().with(|case| {
         case.primary_mut().direction = if ways == Ways::Down { Direction::Down } else { Direction::Up };
@@ -80,12 +80,12 @@ pub const WARM_UP: Knob = Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
     .help("How long the load may stall, and the server may take to answer [default: 2s; more over a link]");
 
-/// Maximum samples are fewer than in other experiments, because samples travel from the receiver to the client.
+/// The maximum is lower than in other experiments, because the receiver sends its samples to the client.
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000 })
     .help("Maximum number of raw samples kept per round; a histogram holds all")
     .or(&["10000"]);
 
-/// How much a round sends and measures, if set by the user.
+/// Lengths of a round and its warm-up, if set by the user.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
     pub extent: Option<Extent>,
@@ -112,7 +112,7 @@ impl Lengths {
     }
 }
 
-/// Reads a knob that takes numbers of connections or streams.
+/// Reads a knob whose values are numbers of connections or streams.
 pub fn counts(knobs: &Knobs, name: &str) -> Vec<u32> {
     let counts = knobs.values::<u64>(name);
     counts.into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX)).collect()

@@ -14,7 +14,7 @@ use crate::links;
 /// Whether `case` can be measured here. `card` describes the transport of its primary flow.
 ///
 /// # Errors
-/// The first reason why not, with a hint.
+/// The first reason why the case is impossible, with a hint.
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     if case.primary().connection_use == ConnectionUse::Shared {
         check_shared(case)?;
@@ -25,7 +25,7 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
         return Err(why("each flow runs in its own processes", "use --ends processes, or one direction"));
     }
     if case.is_under_load() && case.injected_fault.is_some() && !case.loads().is_empty() {
-        return Err(why("a fault cannot be injected beside a load", "use --load none"));
+        return Err(why("a fault cannot be injected under load", "use --load none"));
     }
     for other in case.flows.iter().filter(|flow| flow.id != primary.id) {
         let Some(candidate) = capabilities.candidate(&other.transport) else { continue };
@@ -115,7 +115,7 @@ fn check_alone(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Res
     Ok(())
 }
 
-/// Checks whether emulated links work here, then whether this transport can cross one.
+/// Checks whether emulated links work here, then whether this transport can cross a link.
 fn check_link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     if !case.is_emulated() {
         return Ok(());
@@ -156,8 +156,8 @@ fn check_other_host(case: &Case, card: &Card, capabilities: &HostCapabilities) -
     if is_ipv6(card) != far.is_ipv6 {
         let [own, other] = if far.is_ipv6 { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] };
         return Err(why(
-            format!("it is over {other}, and {} is reached over {own}", far.name),
-            format!("use a ticket with an address of {other} (hairpin serve --advertise)"),
+            format!("it uses {other}, and {} is reached over {own}", far.name),
+            format!("use a ticket with an {other} address (hairpin serve --advertise)"),
         ));
     }
     Ok(())
@@ -175,10 +175,10 @@ fn check_waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
     Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", known.join(" or "))))
 }
 
-/// Header of a message with a number: [`number`](../../hairpin-loops/src/driver/phase.rs).
+/// Header size of a numbered message, see [`number`](../../hairpin-loops/src/driver/phase.rs).
 const NUMBERED_BYTES: u64 = 8;
 
-/// Header of a message with a number, its send time and a nonce that the receiver quotes back:
+/// Header size of a message with a number, a send time and a nonce that the receiver quotes back, see
 /// [`nonce_of`](../../hairpin-loops/src/driver/messages.rs).
 const QUOTED_BYTES: u64 = 24;
 
@@ -245,7 +245,7 @@ fn check_one_way(case: &Case, card: &Card) -> Result<(), WhyNot> {
 
 fn check_file_source(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if case.primary().options.get(OptionName::Zerocopy) == Some("on") {
-        return Err(why("sendfile takes no MSG_ZEROCOPY", "use --source buffer, or omit the option zerocopy"));
+        return Err(why("sendfile cannot use MSG_ZEROCOPY", "use --source buffer, or omit the option zerocopy"));
     }
     if card.sends_files {
         return Ok(());
@@ -269,7 +269,7 @@ fn check_pacing(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> 
     }
 }
 
-/// Checks a case that the kernel answers on the CPU that sends: there is no second end to place or configure.
+/// Checks a case whose messages the kernel answers on the sending CPU, without a second end to place or configure.
 fn check_kernel_answer(case: &Case) -> Result<(), WhyNot> {
     if case.ends.placement == Placement::CrossCpu {
         return Err(why(
@@ -292,11 +292,11 @@ fn check_kernel_answer(case: &Case) -> Result<(), WhyNot> {
     Ok(())
 }
 
-/// CPUs needed if the ends of each of two flows have their own CPUs.
+/// Number of CPUs needed if two flows share no CPU.
 pub(crate) const fn cpus_of_two_pairs(placement: Placement) -> usize {
     match placement {
         Placement::CrossCpu => 4,
-        // On each host.
+        // Two on each host.
         Placement::Pinned => 2,
         Placement::SameCpu | Placement::Unpinned => 2,
     }
@@ -329,7 +329,7 @@ fn check_two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> 
     Ok(())
 }
 
-/// Whether the transport segments and acknowledges as TCP does, and has the option `nodelay`.
+/// Whether the transport segments and acknowledges like TCP; such transports have the option `nodelay`.
 pub fn is_tcp(card: &Card) -> bool {
     card.options.contains(&OptionName::Nodelay)
 }
@@ -365,12 +365,12 @@ fn option_of(remedy: Remedy) -> Option<OptionName> {
 
 /// Bytes of unread answers that the buffers of any byte stream hold: half of a pipe's 64 KiB (pipe(7)).
 const ANSWERS_BYTES: u64 = 32 << 10;
-/// Likewise for a Unix socket, where each write also takes a `struct sk_buff`, rounded up (net/unix/af_unix.c): a
-/// buffer of 208 KiB is full after 278 writes of 1 to 64 B, 93 of 1000 B, 44 of 4000 B.
+/// Capacity of a Unix socket in bytes, where each write also takes a `struct sk_buff`, rounded up
+/// (net/unix/af_unix.c): a buffer of 208 KiB is full after 278 writes of 1 to 64 B, 93 of 1000 B, or 44 of 4000 B.
 const UNIX_ANSWERS_BYTES: u64 = 128 << 10;
 
-/// Checks that the answers of a pipeline fit the buffers. The client reads no answer before it has written its last
-/// request, so a server that cannot write its answers stops reading, and both wait forever.
+/// Checks that the answers of a pipeline fit the buffers. The client writes all requests before it reads an answer.
+/// If the answers do not fit, the server stops reading requests, and both ends wait forever.
 fn check_pipeline(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyNot> {
     if pipeline < 2 {
         return Ok(());

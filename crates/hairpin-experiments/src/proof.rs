@@ -1,4 +1,4 @@
-//! Rounds that check a claim: the cases of a pair differ in one setting, and both are measured in turn.
+//! Rounds that check a claim by measuring pairs of cases. The two cases of a pair differ in one setting.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, HostCapabilities, Remedy, RoundOrder, RoundRecord};
@@ -9,11 +9,11 @@ use crate::quantity::SECOND_NS;
 use crate::sequence;
 
 const ROUNDS: u64 = 10;
-/// Maximum duration of all rounds, in ns, unless [`MIN_ROUNDS`] (one more than an interval needs) take longer.
+/// Maximum duration of all rounds, in ns. [`MIN_ROUNDS`] rounds of each case run even if they take longer.
 const LASTS_NS: u64 = 60 * SECOND_NS;
 const MIN_ROUNDS: u64 = QUICK_BLOCKS + 1;
 
-/// Returns the rounds that check these pairs, up to ten of each case if time allows, and their duration in ns.
+/// Returns the rounds that check these pairs, at most ten per case, and their total duration in ns.
 pub fn rounds(
     pairs: &[[Case; 2]],
     like: &[RoundRecord],
@@ -48,8 +48,8 @@ pub fn orders(
     sequence::interleaved(&templates, first_block, blocks, seed)
 }
 
-/// Returns the timed round whose case is most similar. Among equals the shortest round, since the case may stall
-/// where the similar one does not; then the first.
+/// Returns the timed round whose case is most similar to `case`. Among equally similar rounds the shortest wins,
+/// because `case` may stall where the other case does not.
 fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
     let timed = like.iter().map(|record| &record.order).filter(|order| order.purpose == Purpose::Timed);
     timed.min_by_key(|order| {

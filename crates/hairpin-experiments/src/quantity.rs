@@ -7,9 +7,9 @@ pub const SECOND_NS: u64 = 1_000_000_000;
 /// Maximum duration: 24 hours.
 pub const DAY_NS: u64 = 86_400 * SECOND_NS;
 pub const MAX_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
-/// Maximum messages of a round.
+/// Maximum number of messages in a round.
 pub const MAX_MESSAGES: u64 = 10_000_000_000;
-/// Maximum stall of an injected fault.
+/// Longest stall that an injected fault may cause.
 const MAX_STALL_NS: u64 = 10 * SECOND_NS;
 
 /// Parses a whole number with an optional suffix `k` or `M`: `2000`, `2k`, `1_000`.
@@ -85,7 +85,7 @@ pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
     Err(Refused::new(format!("`{text}` is not valid"), format!("from one message per day to {max_per_s} per second")))
 }
 
-/// Parses a number of messages (`500`) or a duration (`40ms`); may be 0.
+/// Parses a number of messages (`500`) or a duration (`40ms`). Zero is valid.
 ///
 /// # Errors
 /// [`Refused`] if it is neither, or too large.
@@ -100,7 +100,7 @@ pub fn extent(text: &str) -> Result<Extent, Refused> {
     })
 }
 
-/// Parses an injected fault: `sleep=5ms/100` sleeps 5 ms in every 100th message, `busy=1300ns` spins in each message.
+/// Parses an injected fault: `sleep=5ms/100` sleeps 5 ms at every 100th message, `busy=1300ns` spins at each message.
 ///
 /// # Errors
 /// [`Refused`] if it has another form, or stalls for more than 10 s.
@@ -108,7 +108,7 @@ pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
     let bad = || {
         Refused::new(
             format!("`{text}` is not an injected fault"),
-            "for instance sleep=5ms/100 or busy=1300ns, up to 10 s, in every 1st to 1000000th message",
+            "for instance sleep=5ms/100 or busy=1300ns; up to 10 s, in every Nth message, N from 1 to 1000000",
         )
     };
     let (kind, rest) = text.split_once('=').ok_or_else(bad)?;
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn injected_faults_are_read() {
+    fn injected_faults_are_parsed() {
         assert_eq!(
             injected_fault("sleep=5ms/100").unwrap(),
             InjectedFault { stall_ns: 5_000_000, every: 100, sleeps: true }

@@ -1,4 +1,4 @@
-//! Selects the requested transports and the possible cases, and notes why others are skipped.
+//! Selects the requested transports and the possible cases, and records why other cases are skipped.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use crate::possible;
 use crate::sequence::Planned;
 
 /// Returns the candidates that the knob `knob` (for instance `transport`) names, in the order given, without
-/// duplicates. With `all` or without a name, returns all, in the order of the host capabilities.
+/// duplicates. With `all` or without a name, returns all candidates, in the order of the host capabilities.
 ///
 /// # Errors
-/// [`Refused`] for an unknown name, with the nearest one.
+/// [`Refused`] for an unknown name, with the nearest known name.
 pub fn candidates<'g>(
     knobs: &Knobs,
     knob: &str,
@@ -30,8 +30,7 @@ pub fn candidates<'g>(
     Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())
 }
 
-/// Replaces the default transports of an experiment, which are over IPv4, by their IPv6 counterparts if the server's
-/// host is reached over IPv6.
+/// Replaces default transports, which use IPv4, by IPv6 counterparts if the server's host is reached over IPv6.
 pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabilities) -> Vec<&'g Candidate> {
     if !capabilities.far.as_ref().is_some_and(|far| far.is_ipv6) {
         return defaults;
@@ -44,10 +43,10 @@ pub fn reaching<'g>(defaults: Vec<&'g Candidate>, capabilities: &'g HostCapabili
     defaults.into_iter().map(|own| over_ipv6(&own.card).unwrap_or(own)).collect()
 }
 
-/// Returns the kind of both ends on a transport if `wanted` is requested.
+/// Returns the kind that both ends get on this transport when `wanted` is requested.
 ///
-/// A transport that the kernel answers has one end, reported as a process. A transport within one process runs as
-/// threads, unless the user explicitly asked for processes; the case is then refused as impossible.
+/// A transport that the kernel answers has one end, reported as a process. A transport within one process uses
+/// threads. If the user explicitly requested processes, the case is later skipped as impossible.
 pub fn ends(card: &Card, wanted: EndKind, is_explicit: bool) -> EndKind {
     if card.answered_by == AnsweredBy::Kernel {
         EndKind::Processes
@@ -58,7 +57,7 @@ pub fn ends(card: &Card, wanted: EndKind, is_explicit: bool) -> EndKind {
     }
 }
 
-/// Returns the possible cases that `planned` makes for these transports, and the skipped ones with reasons.
+/// Returns the possible cases that `planned` returns for these transports, and the skipped cases with reasons.
 ///
 /// # Errors
 /// [`Refused`] if nothing is left to run.
@@ -74,7 +73,7 @@ pub fn possible_cases(
     collector.finish()
 }
 
-/// Collects the possible cases, without duplicates, and the reasons for the others.
+/// Collects the possible cases, without duplicates, and the reasons why other cases are skipped.
 #[derive(Debug)]
 pub struct CaseCollector<'g> {
     capabilities: &'g HostCapabilities,
@@ -90,7 +89,7 @@ impl<'g> CaseCollector<'g> {
         Self { capabilities, planned_cases, impossible, cannot_run, seen: HashSet::new() }
     }
 
-    /// Returns the candidates that can run here, and notes the reasons for the others.
+    /// Returns the candidates that can run here, and records why the others cannot.
     pub fn runnable<'c>(&mut self, candidates: &[&'c Candidate]) -> Vec<&'c Candidate> {
         let mut runnable = Vec::new();
         for candidate in candidates {
@@ -102,7 +101,7 @@ impl<'g> CaseCollector<'g> {
         runnable
     }
 
-    /// Adds the case if it is possible, else notes the reason. Ignores duplicates.
+    /// Adds the case if it is possible, otherwise records the reason. Ignores duplicates.
     pub fn offer(&mut self, card: &Card, mut planned: Planned) {
         let card = links::fall_back(&mut planned.case, self.capabilities).unwrap_or(card);
         if !self.seen.insert(planned.case.id()) {
@@ -114,7 +113,7 @@ impl<'g> CaseCollector<'g> {
         }
     }
 
-    /// Returns the planned and the skipped cases, the latter with one entry per transport and reason.
+    /// Returns the planned cases, and the skipped cases with one entry per transport and reason.
     ///
     /// # Errors
     /// [`Refused`] if nothing is left to run.
@@ -157,7 +156,7 @@ fn skip(transport: &str, why: &WhyNot) -> Skipped {
     Skipped { transport: transport.to_owned(), case: None, reason: why.to_string() }
 }
 
-/// Names cases briefly: the first, and the number of others.
+/// Returns the label of the first case and the number of the others.
 pub(crate) fn brief_list(cases: &[&Case]) -> String {
     match cases {
         [] => String::new(),

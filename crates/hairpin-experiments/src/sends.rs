@@ -1,4 +1,4 @@
-//! Forecast of the traffic of one-way loads. It is announced before a run, because such a load may fill a path.
+//! Forecast of the traffic of one-way loads, shown before a run because such a load may fill a path.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{Extent, Flow, HostCapabilities, Load, PlannedTraffic};
@@ -23,7 +23,7 @@ pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapa
             let mut of_flow = PlannedTraffic::default();
             extents.into_iter().for_each(|extent| add_traffic(&mut of_flow, flow, extent, bits_per_s));
             sends.bytes = sends.bytes.saturating_add(of_flow.bytes);
-            // Flows of a case run at once.
+            // The flows of a case run at the same time.
             at_full_speed_s = at_full_speed_s.max(of_flow.at_full_speed_s);
         }
         sends.at_full_speed_s += at_full_speed_s;
@@ -34,8 +34,7 @@ pub(crate) fn forecast(planned: &[Planned], blocks: u64, capabilities: &HostCapa
     }
 }
 
-/// Adds the traffic of a flow in one part of a round. A stream sends no more than the link carries; retransmissions
-/// are not counted.
+/// Adds the traffic of a flow in one part of a round. A stream is limited by the link; retransmissions are omitted.
 fn add_traffic(sends: &mut PlannedTraffic, flow: &Flow, extent: Extent, bits_per_s: Option<u64>) {
     let size_bytes = flow.load.size_bytes() as f64;
     let seconds = |duration_ns: u64| duration_ns as f64 / SECOND_NS as f64;
@@ -52,7 +51,7 @@ fn add_traffic(sends: &mut PlannedTraffic, flow: &Flow, extent: Extent, bits_per
             bits_per_s as f64 / 8.0 * seconds(duration_ns)
         }
     };
-    // The cast saturates: such large numbers need not be exact.
+    // The cast saturates, which is enough for a forecast.
     sends.bytes = sends.bytes.saturating_add(bytes as u64);
 }
 
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_follow_from_a_count_a_rate_or_a_link_else_only_the_time_is_known() {
+    fn bytes_are_known_from_a_count_a_rate_or_a_link_otherwise_only_the_time_is_known() {
         let stream = || Flow { connections: 3, ..Flow::stream("tcp", 1000, Direction::Up) };
         let second = Extent::DurationNs(SECOND_NS);
         assert_eq!(sent(stream(), Extent::Count(7), Some(1)), PlannedTraffic { bytes: 21_000, at_full_speed_s: 0.0 });

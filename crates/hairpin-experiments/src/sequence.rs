@@ -1,18 +1,18 @@
-//! The order of rounds: block by block, each with every case once, in a seeded random order.
+//! Orders rounds in blocks. Each block has every case once, in a seeded random order.
 //!
-//! Slow changes of the machine then affect all cases alike. Rounds of one block are close in time, so comparisons may
-//! pair them.
+//! With this order, slow changes of the machine affect all cases alike. Rounds of one block are close in time, so
+//! comparisons may pair them.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, PhaseLengths, Refused, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// Maximum rounds of a plan: every command can read back a saved run of this size.
+/// Maximum rounds of a plan. Every command can read a saved run of this size.
 pub const MAX_ROUNDS: u64 = 20_000;
 pub const MAX_CASES: u64 = 2000;
 
-/// A case and how much of it to run in each round.
+/// A case with the lengths and time-outs of its rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     pub case: Case,
@@ -22,7 +22,7 @@ pub struct Planned {
     pub timeout_ns: u64,
     /// See [`crate::estimate::deadline_ns`].
     pub deadline_ns: u64,
-    /// Lengths of the phases if a load begins and ends during a probe.
+    /// Lengths of the phases of a probe under load.
     pub phases: Option<PhaseLengths>,
 }
 
@@ -30,7 +30,7 @@ pub struct Planned {
 pub struct Common {
     /// Maximum raw samples kept per round.
     pub keep_samples: u64,
-    /// Continue if the kernel did not grant an option.
+    /// Continue if the kernel did not set an option as requested.
     pub allow_unmet_options: bool,
     /// The port to listen on; 0 for any.
     pub port: u16,
@@ -63,7 +63,7 @@ pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) ->
     Ok(spread(&templates, blocks, seed))
 }
 
-/// Returns every template once in each of these blocks, with their start times.
+/// Returns every template once in each block, with the start time of the block.
 pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundOrder> {
     let mut orders = interleaved(templates, blocks.first, blocks.count, seed);
     for order in &mut orders {
@@ -109,10 +109,10 @@ pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
     }
 }
 
-/// Returns a random order of `0..len` that depends only on the seed and the block number.
+/// Returns a random permutation of `0..len` that depends only on the seed and the block number.
 ///
-/// Fisher-Yates (Knuth, The Art of Computer Programming, volume 2, algorithm P), written out here because a seed's
-/// order is part of the saved run and must not change with a library's version.
+/// Fisher-Yates (Knuth, The Art of Computer Programming, volume 2, algorithm P), implemented here because the order
+/// of a saved run must be reproducible from its seed with every version of a library.
 pub fn permutation(len: usize, seed: u64, block: u32) -> Vec<usize> {
     // The odd constant (2^64 divided by the golden ratio) spreads block numbers over the seed's bits.
     let mixed = seed ^ u64::from(block).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -124,7 +124,7 @@ pub fn permutation(len: usize, seed: u64, block: u32) -> Vec<usize> {
     order
 }
 
-/// Returns a uniform number below `bound`, by rejection, so that all orders are equally likely.
+/// Returns a uniform random number below `bound`, by rejection, so that all permutations are equally likely.
 fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> usize {
     let unfair = u64::MAX - u64::MAX % bound;
     loop {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_order_of_a_seed_never_changes() {
-        // Saved runs are reproducible only while this stays the same.
+        // Saved runs are reproducible only if this order does not change.
         assert_eq!(permutation(8, 42, 0), [4, 5, 6, 3, 7, 2, 1, 0]);
     }
 

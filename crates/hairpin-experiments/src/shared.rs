@@ -1,4 +1,4 @@
-//! Knobs that several experiments share, and the circumstances of a case, which these knobs set.
+//! Knobs that several experiments share, and the parts of a case that these knobs set.
 
 use hairpin_model::case::LOOPBACK;
 use hairpin_model::flow::{ConnectionUse, Pacing};
@@ -61,7 +61,7 @@ pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .print(|repeat| repeat.values(LOOPBACK, |case| Some(case.path.name.as_ref().unwrap_or(&case.path.link).clone())));
 
 pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
-    .help("Values of a setting below net., such as net.ipv4.tcp_sack=0,1; others as in a new network namespace")
+    .help("Values of a net. setting, such as net.ipv4.tcp_sack=0,1; others have the defaults of a new network namespace")
     .repeat()
     .print(print_sysctls);
 
@@ -71,10 +71,10 @@ pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdl
     .or(&["deep"])
     .print(|repeat| repeat.values("deep", |case| Some(case.ends.cpu_idle.to_string())));
 
-/// The seed of every random choice. The binary always passes one, drawn if the user gives none.
+/// The seed of every random choice. If the user gives no seed, the binary passes a random one.
 pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })
     .help("Seed of the order of rounds, of links and of resampling [default: drawn, and recorded]")
-    // Only the random events of a link depend on it.
+    // Only the random events of a link depend on the seed.
     .print(|repeat| match repeat.seed {
         Some(seed) if repeat.cases.iter().any(Case::is_emulated) => vec![seed.to_string()],
         _ => Vec::new(),
@@ -117,14 +117,14 @@ pub const INJECTED_FAULT: Knob = Knob::new("injected-fault", "FAULT", KnobKind::
 
 /// A fault in the server of the second case of each A/A pair, to check that comparisons detect it.
 pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobKind::InjectedFault)
-    .help("The same fault, only in the second case of each A/A pair")
+    .help("Stall the server only in the second case of each A/A pair")
     .hidden();
 
-/// Returns the value of `--option` for the case; `None` if its options are not set by `--option`.
+/// Returns the value of `--option` for the case; `None` if `--option` does not set the options of the case.
 fn option_argument(case: &Case) -> Option<String> {
     let flow = case.primary();
     let options = match flow.load {
-        // A shared connection has the options of the load.
+        // On a shared connection, the options of the load apply.
         _ if flow.connection_use == ConnectionUse::Shared => return None,
         // `--rate` sets the pacing rate.
         Load::Offered { pacing: Pacing::Kernel, .. } => flow.options.clone().without(OptionName::PacingRate),
@@ -159,7 +159,7 @@ pub(crate) fn print_warm_up(repeat: &Repeat) -> Vec<String> {
     repeat.warm_up.map(argument).into_iter().collect()
 }
 
-/// Everything about a case except its load. Every combination of these values is measured.
+/// The settings of a case except its load. Every combination of the values is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Circumstances {
     waitings: Vec<Waiting>,
@@ -172,7 +172,7 @@ pub struct Circumstances {
     /// The server's host, if it is not this one.
     far: Option<FarHost>,
     pub option_sets: Vec<Options>,
-    /// Options that `--option all` tries, each alone.
+    /// Options that `--option all` tries one at a time.
     trials: Vec<OptionName>,
     /// The values of each requested kernel setting.
     sysctls: Vec<Vec<Sysctls>>,
@@ -186,8 +186,7 @@ impl Circumstances {
     /// Reads the shared knobs. `is_trial` selects the options that `--option all` tries one at a time.
     ///
     /// # Errors
-    /// [`Refused`] for a link that cannot be parsed, and for a kernel setting that cannot be changed for a single
-    /// round.
+    /// [`Refused`] for an invalid link, and for a kernel setting that cannot be changed for a single round.
     pub fn read(
         knobs: &Knobs,
         capabilities: &HostCapabilities,
@@ -225,8 +224,8 @@ impl Circumstances {
         })
     }
 
-    /// Refuses a plan before its cases are built, so that a huge list cannot fill memory. `own_counts` is the number of
-    /// values of each setting that only the experiment combines.
+    /// Refuses a plan with too many cases before building them, so that a huge list cannot fill memory. `own_counts`
+    /// has the number of values of each of the experiment's own settings.
     ///
     /// # Errors
     /// [`Refused`] if there would be more than [`MAX_CASES`].
@@ -252,7 +251,7 @@ impl Circumstances {
         ))
     }
 
-    /// Every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
+    /// Combines every case with every link, kernel setting, set of options, waiting mode, placement and kind of ends.
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
         let cases = each(cases, &self.links, |case, link| links::set(case, link, self.far.as_ref()));
         let cases = self.sysctls.iter().fold(cases, |cases, values| {
@@ -268,7 +267,7 @@ impl Circumstances {
         each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))
     }
 
-    /// Returns the case with every placement. Without `--placement`, if no default suits it, both ends share a CPU.
+    /// Returns the case with every placement. Without `--placement`, both ends share a CPU if no default suits.
     fn with_placements(&self, case: Case, card: &Card) -> Vec<Case> {
         let mut placed =
             each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
@@ -281,7 +280,7 @@ impl Circumstances {
         placed
     }
 
-    /// Combines every case with every depth of CPU sleep, each followed by its replicate, if any.
+    /// Combines every case with every depth of CPU sleep. Each case is followed by its replicate, if any.
     pub fn with_replicates(&self, cases: &[Case]) -> Vec<Case> {
         let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.ends.cpu_idle = cpu_idle);
         each(&cases, &self.replicates, |case, replicate| {
@@ -291,7 +290,7 @@ impl Circumstances {
         })
     }
 
-    /// Returns the given sets; for `all` also the empty set, and one for each option of the card with a trial value.
+    /// Returns the given option sets. `all` adds the empty set, and a set per option of the card with a trial value.
     fn options_for(&self, card: &Card) -> Vec<Options> {
         let mut sets = self.option_sets.clone();
         let of_card = self.trials.iter().filter(|name| card.options.contains(name));
@@ -322,10 +321,10 @@ pub(crate) fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities
     }
 }
 
-/// Returns the requested placements, or the defaults, for one host or two.
+/// Returns the requested or default placements.
 ///
 /// # Errors
-/// [`Refused`] for a placement that is not possible there.
+/// [`Refused`] for a placement that is not possible with this number of hosts.
 pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Placement>, Refused> {
     let (possible, hosts) = match capabilities.far {
         None => (&[Placement::SameCpu, Placement::CrossCpu, Placement::Unpinned][..], "one host"),
@@ -350,11 +349,11 @@ pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<
     }
 }
 
-/// Returns every knob that has a value, for the saved run. Between two hosts it has the actual placements, and the
-/// server's host instead of a link.
+/// Returns the names and values of all knobs that have a value, for the saved run. Between two hosts, includes the
+/// actual placements, and the server's host instead of a link.
 ///
 /// # Errors
-/// As [`placements`].
+/// [`Refused`] for a placement that is not possible with this number of hosts.
 pub fn knobs_applied(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<(String, Vec<String>)>, Refused> {
     let mut pairs = knobs.pairs();
     let Some(far) = &capabilities.far else { return Ok(pairs) };
@@ -370,7 +369,7 @@ pub fn knobs_applied(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<V
     Ok(pairs)
 }
 
-/// Returns the values of every requested kernel setting, if it can be changed here.
+/// Returns the values of the requested kernel settings. Refuses settings that cannot be changed here.
 fn sysctls(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Sysctls>>, Refused> {
     let settings: Vec<Vec<Sysctls>> = knobs.values("sysctl");
     let mut seen: Vec<&str> = Vec::new();
@@ -418,7 +417,7 @@ pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) 
     cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect()
 }
 
-/// Returns how much a round measures, by the knob `count` or by `duration`, if given.
+/// Returns the measured length of a round, if the knob `count` or the knob `duration` sets it.
 ///
 /// # Errors
 /// [`Refused`] if both are given.

@@ -5,8 +5,8 @@ use hairpin_model::{AnsweredBy, Card, Case, Placement, Waiting};
 /// Warm-up in ns if a CPU may sleep between messages.
 pub const WARM_UP_NS: u64 = 40_000_000;
 
-/// Whether a CPU may sleep between two messages: the ends do not spin, and they run on different CPUs, cross a link, or
-/// the load pauses.
+/// Whether a CPU may sleep between two messages: the ends do not spin, and the load pauses, the case crosses a
+/// network, or the ends run on different CPUs.
 pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
     let pauses = case.primary().load.rate_per_s().is_some()
         || case.primary().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);

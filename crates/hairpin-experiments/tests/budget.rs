@@ -1,4 +1,4 @@
-//! The time that an experiment takes: how many rounds, how far apart, when it ends.
+//! Time budgets: the number of rounds, the intervals between blocks, and the end of an experiment.
 
 use hairpin_experiments::budget::{MAX_BLOCKS, MIN_BLOCKS, ORDINARY_NS};
 use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
@@ -20,7 +20,7 @@ fn begins_ns(plan: &Plan) -> Vec<u64> {
     let mut begins: Vec<(u32, u64)> = plan.rounds.iter().map(|order| (order.block, order.not_before_ns)).collect();
     begins.sort_unstable();
     begins.dedup();
-    assert_eq!(begins.len() as u64, blocks(plan), "all rounds of a block may begin together");
+    assert_eq!(begins.len() as u64, blocks(plan), "all rounds of a block have the same earliest start");
     begins.into_iter().map(|(_, begin)| begin).collect()
 }
 
@@ -40,22 +40,22 @@ fn long_blocks_are_never_fewer_than_eight() {
     assert_eq!(blocks(&plan), MIN_BLOCKS);
     assert!(plan.forecast.lasts_ns > 40 * SECOND_NS, "{:?}", plan.forecast);
     let less = round_trip(&[("transport", "tcp"), ("duration", "5s"), ("over", "1s")]).unwrap();
-    assert_eq!(blocks(&less), MIN_BLOCKS, "--over adds rounds and takes none away");
+    assert_eq!(blocks(&less), MIN_BLOCKS, "--over never removes rounds");
 }
 
 #[test]
-fn over_adds_rounds_and_rounds_beats_it() {
+fn over_adds_rounds_unless_their_number_is_given() {
     let forty = round_trip(&[("transport", "tcp"), ("over", "40s")]).unwrap();
     assert_eq!((blocks(&forty), forty.forecast.lasts_ns), (4 * MAX_BLOCKS, 40 * SECOND_NS));
     let thirty = round_trip(&[("transport", "tcp"), ("over", "40s"), ("rounds", "30")]).unwrap();
     assert_eq!(blocks(&thirty), 30);
     assert_eq!(begins_ns(&thirty)[29], 29 * (40 * SECOND_NS / 30));
     let alone = round_trip(&[("transport", "tcp"), ("rounds", "30")]).unwrap();
-    assert!(blocks(&alone) == 30 && begins_ns(&alone).iter().all(|begin| *begin == 0), "one after the other");
+    assert!(blocks(&alone) == 30 && begins_ns(&alone).iter().all(|begin| *begin == 0), "back to back");
 }
 
 #[test]
-fn quick_is_five_rounds_at_least_in_every_experiment() {
+fn quick_runs_at_least_five_rounds_in_every_experiment() {
     for experiment in experiments::ALL {
         let quick = turned(experiment, &[("quick", "on")]).unwrap();
         let plan = running(experiment.next(&quick, &capabilities(), &Done::default()).unwrap()).unwrap();
@@ -63,10 +63,10 @@ fn quick_is_five_rounds_at_least_in_every_experiment() {
     }
     let survey = turned(&SURVEY, &[("quick", "on")]).unwrap();
     let plan = running(SURVEY.next(&survey, &capabilities(), &Done::default()).unwrap()).unwrap();
-    assert_eq!(blocks(&plan), 5, "its blocks take longer than a fifth of the time");
+    assert_eq!(blocks(&plan), 5, "blocks of the survey take longer than a fifth of the budget");
 }
 
-/// The rounds as done, each taking `wall_ns` from the start of its block.
+/// Measured rounds, each of duration `wall_ns` from the start of its block.
 fn done(plan: &Plan, from_ns: u64, wall_ns: u64) -> Vec<RoundRecord> {
     let mut records = measured(&plan.rounds);
     for record in &mut records {
@@ -78,7 +78,7 @@ fn done(plan: &Plan, from_ns: u64, wall_ns: u64) -> Vec<RoundRecord> {
 }
 
 #[test]
-fn until_looks_four_times_and_ends_when_intervals_are_narrow() {
+fn until_computes_intervals_four_times_and_ends_when_they_are_narrow() {
     let knobs = turned(&ROUND_TRIP, &[("transport", "tcp"), ("until", "2%")]).unwrap();
     let next = |rounds: &[RoundRecord], half_width| {
         running(ROUND_TRIP.next(&knobs, &capabilities(), &Done { rounds, half_width }).unwrap())
@@ -87,15 +87,15 @@ fn until_looks_four_times_and_ends_when_intervals_are_narrow() {
     assert_eq!(
         (first.forecast.lasts_ns, blocks(&first)),
         (60 * SECOND_NS, MAX_BLOCKS),
-        "60 s at most, 10 s at first"
+        "up to 60 s, and 10 s in the first step"
     );
     let mut rounds = done(&first, 0, SECOND_NS / 10);
     assert!(next(&rounds, Some(0.019)).is_none(), "narrow enough");
     let mut looks = 1;
     let mut half_width = Some(0.021);
     while let Some(more) = next(&rounds, half_width) {
-        assert!(more.cases.is_empty(), "the plan has the cases already");
-        assert_eq!(u64::from(more.rounds[0].block), rounds.len() as u64, "blocks continue");
+        assert!(more.cases.is_empty(), "the first step already has the cases");
+        assert_eq!(u64::from(more.rounds[0].block), rounds.len() as u64, "block numbers continue");
         rounds.extend(done(&more, 0, SECOND_NS / 10));
         (looks, half_width) = (looks + 1, None);
     }
@@ -119,7 +119,7 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn by_default_both_placements_are_measured_where_they_make_a_difference() {
+fn by_default_both_placements_are_measured_if_they_make_a_difference() {
     let labels = |flags: &[(&str, &str)]| {
         let given = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
         let knobs = Knobs::from_given(ROUND_TRIP.knobs, given.chain([("seed", vec!["7".to_owned()])])).unwrap();

@@ -13,7 +13,7 @@ fn bulk(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
 }
 
 #[test]
-fn a_stream_has_one_flow_that_goes_one_way_and_no_traced_rounds() {
+fn a_stream_has_one_one_way_flow_and_no_traced_rounds() {
     let plan =
         bulk(&[("transport", "tcp,unix-seqpacket"), ("placement", "same-cpu"), ("direction", "up,down")]).unwrap();
     let expected = [
@@ -69,7 +69,7 @@ fn transports_that_cannot_stream_are_skipped_or_refused_with_their_reason() {
 }
 
 #[test]
-fn several_connections_are_polled_or_else_spin() {
+fn several_connections_are_polled_and_shared_memory_spins() {
     let plan = bulk(&[("transport", "tcp"), ("connections", "1,64"), ("count", "10")]).unwrap();
     assert_eq!(plan.cases.iter().map(|case| case.primary().wires()).collect::<Vec<_>>(), [1, 64]);
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::Count(10)));
@@ -79,7 +79,7 @@ fn several_connections_are_polled_or_else_spin() {
 }
 
 #[test]
-fn bytes_are_as_many_writes_as_hold_them_and_a_file_is_a_case_of_its_own() {
+fn bytes_are_rounded_up_to_writes_and_each_source_is_a_case() {
     let flags = [("transport", "tcp"), ("bytes", "100000"), ("write-size", "64KiB,1000"), ("omit", "0")];
     let plan = bulk(&flags).unwrap();
     let writes: Vec<Extent> =

@@ -1,4 +1,4 @@
-//! Commands that repeat cases, and that parsing them gives the cases.
+//! Commands that repeat cases: parsing such a command gives the same cases.
 
 use hairpin_experiments::{Experiment, KnobKind, Knobs, command, experiments};
 use hairpin_model::flow::{ConnectionUse, Direction, FlowRole, Pacing, WRITE_BYTES};
@@ -13,21 +13,21 @@ use crate::common::{capabilities, every, plan_on, running};
 use crate::hosts::with_servers_elsewhere;
 use crate::properties::flags;
 
-/// The command of these cases and lengths.
+/// The command that repeats these cases with these lengths.
 fn text(repeat: &Repeat) -> String {
-    shell::command(&command::words("hairpin", repeat, experiments::ALL.iter()).expect("an experiment repeats them"))
+    shell::command(&command::words("hairpin", repeat, experiments::ALL.iter()).expect("an experiment for the cases"))
 }
 
 fn parsed(words: &[String], capabilities: &HostCapabilities) -> Vec<Case> {
     let told = shell::command(words);
     let mut words = words.iter();
     assert_eq!(words.next().map(String::as_str), Some("hairpin"), "{told}");
-    let experiment = experiments::find(words.next().expect("a name")).expect("it is known");
+    let experiment = experiments::find(words.next().expect("a name")).expect("a known experiment");
     let mut given = vec![("seed".to_owned(), vec!["7".to_owned()])];
     while let Some(flag) = words.next() {
         let name = flag.strip_prefix("--").unwrap_or_else(|| panic!("{told}: {flag} is no flag"));
         let knob = experiment.knobs.iter().find(|knob| knob.name == name).unwrap_or_else(|| panic!("{told}: {name}"));
-        let values = (knob.kind != KnobKind::Switch).then(|| words.next().expect("it has a value").clone());
+        let values = (knob.kind != KnobKind::Switch).then(|| words.next().expect("the flag has a value").clone());
         given.push((name.to_owned(), values.into_iter().collect()));
     }
     let knobs = Knobs::from_given(experiment.knobs, given).unwrap_or_else(|refused| panic!("{told}: {refused}"));
@@ -35,14 +35,14 @@ fn parsed(words: &[String], capabilities: &HostCapabilities) -> Vec<Case> {
     running(first.unwrap_or_else(|refused| panic!("{told}: {refused}"))).expect("the first step runs").cases
 }
 
-/// Every flag can be tried: the reference has connections of several streams.
+/// Capabilities that accept every flag: the reference transport supports several streams per connection.
 fn all_capabilities(far: Option<FarHost>) -> HostCapabilities {
     let mut capabilities = HostCapabilities { far, ..capabilities() };
     capabilities.candidates.iter_mut().for_each(|one| one.card.many_streams = one.card.is_reference);
     capabilities
 }
 
-/// The cases of a plan with these flags, if it is accepted.
+/// The cases planned for these flags; `None` if the flags are refused.
 fn planned(experiment: &Experiment, flags: &[(&str, String)], capabilities: &HostCapabilities) -> Option<Vec<Case>> {
     let mut flags: Vec<(&str, &str)> = flags.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let is_placed = |flags: &[(&str, &str)]| flags.iter().any(|(name, _)| *name == "placement");
@@ -53,10 +53,10 @@ fn planned(experiment: &Experiment, flags: &[(&str, String)], capabilities: &Hos
     plan_on(capabilities, experiment, &flags).ok().map(|plan| plan.cases)
 }
 
-/// Fails unless the command of each case gives that case, and the pair where it is the second of one; returns their
-/// number.
+/// Asserts that parsing the command of each case gives that case, preceded by the first case of its A/A pair, if any.
+/// Returns the number of cases.
 fn assert_inverse(cases: &[Case], capabilities: &HostCapabilities) -> usize {
-    // A plan may have thousands.
+    // A plan may have thousands of cases, so only some are tested.
     for case in cases.iter().step_by(cases.len().div_ceil(12).max(1)) {
         let repeat = Repeat { cards: capabilities.saved_cards(), ..Repeat::of([case.clone()]) };
         let words =
@@ -83,13 +83,13 @@ fn the_defaults_of_every_experiment_are_repeated_by_their_commands() {
     for far in [None, with_servers_elsewhere(false).far, with_servers_elsewhere(true).far] {
         let capabilities = all_capabilities(far);
         for experiment in every() {
-            let cases = planned(&experiment, &[], &capabilities).expect("it has defaults");
+            let cases = planned(&experiment, &[], &capabilities).expect("the experiment runs without flags");
             assert!(assert_inverse(&cases, &capabilities) > 0, "{}", experiment.name);
         }
     }
 }
 
-/// Each flag that changes cases, alone: the command of every case of such a plan gives the case.
+/// Lines with one or two flags that change cases.
 #[test]
 fn every_flag_is_repeated() {
     let capabilities = all_capabilities(None);
@@ -156,7 +156,7 @@ fn every_flag_is_repeated() {
     }
 }
 
-/// The same for two cases: the command of both plans both.
+/// The plan of a command for two cases contains both cases.
 #[test]
 fn a_command_of_several_cases_plans_all_of_them() {
     let capabilities = all_capabilities(None);
@@ -260,7 +260,7 @@ fn loads() -> Vec<(&'static str, Repeat)> {
     };
     let burst = offered(480.0, Arrivals::Burst(50), Pacing::SleepSpin);
     let kernel = offered(0.5, Arrivals::Poisson, Pacing::Kernel);
-    assert_eq!(kernel.primary().options.get(OptionName::PacingRate), Some("50"), "the rate sets it");
+    assert_eq!(kernel.primary().options.get(OptionName::PacingRate), Some("50"), "set from the offered rate");
     vec![
         ("a stream", of([&stream])),
         ("a longer stream", Repeat { over_ns: Some(40_000_000_000), ..of([&stream]) }),
@@ -270,7 +270,7 @@ fn loads() -> Vec<(&'static str, Repeat)> {
     ]
 }
 
-/// A probe over UDP at 100/s beside a load of a stream over TCP, up.
+/// A probe over UDP at 100/s, under the load of an upward stream over TCP.
 fn probed() -> Case {
     probed_with(&[Direction::Up])
 }
@@ -313,7 +313,7 @@ fn under_loads() -> Vec<(&'static str, Repeat)> {
     };
     let given = [("responsiveness", "off".to_owned()), ("transport", "udp".to_owned())];
     let under_load = experiments::find("under-load").unwrap();
-    let far = planned(under_load, &given, &with_servers_elsewhere(false)).expect("it runs").remove(0);
+    let far = planned(under_load, &given, &with_servers_elsewhere(false)).expect("the flags are accepted").remove(0);
     let with_ramp = |case: &Case, ramp_ns: u64| {
         let phases = Some(PhaseLengths { ramp: ramp_ns, ..PhaseLengths::usual(true) });
         Repeat { phases, seed: Some(7), ..of([case]) }

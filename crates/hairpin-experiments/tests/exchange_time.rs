@@ -1,4 +1,4 @@
-//! How long exchanges are assumed to take, and warm-ups in exchanges.
+//! Estimated durations of exchanges, and warm-ups counted in exchanges.
 
 use hairpin_experiments::exchange_time::{FORGOTTEN_CORK_NS, STALL_NS, warm_up, window_ns};
 use hairpin_model::{Card, Case, Exchange, Extent, Placement, Remedy};
@@ -6,7 +6,7 @@ use hairpin_model::{Card, Case, Exchange, Extent, Placement, Remedy};
 use crate::common::ladder;
 
 fn card(name: &str) -> Card {
-    ladder().into_iter().find(|card| card.name == name).expect("it is on the ladder")
+    ladder().into_iter().find(|card| card.name == name).expect("a known card")
 }
 
 fn exchange(writes: &str, remedy: Remedy) -> Exchange {
@@ -18,7 +18,7 @@ fn window(exchange: &Exchange, card: &Card) -> u64 {
 }
 
 #[test]
-fn a_window_stalls_where_nagle_or_a_cork_holds_it() {
+fn a_window_stalls_if_nagle_or_a_cork_holds_its_data() {
     let (tcp, other) = (card("tcp"), card("unix-stream"));
     let of = |remedy, card: &Card| window(&exchange("100x2", remedy), card);
     assert_eq!(of(Remedy::Default, &tcp), 44_150_204);
@@ -43,14 +43,14 @@ fn over_a_link_each_awaited_acknowledgment_adds_a_round_trip() {
     for remedy in [Remedy::OneWrite, Remedy::Nodelay, Remedy::Cork, Remedy::More] {
         assert_eq!(added(remedy, 1), TRAVEL_NS, "{remedy}");
     }
-    assert_eq!(added(Remedy::CorkForgotten, 1), 4 * TRAVEL_NS - FORGOTTEN_CORK_NS, "the timer is 3 of them");
+    assert_eq!(added(Remedy::CorkForgotten, 1), 4 * TRAVEL_NS - FORGOTTEN_CORK_NS, "the timer is 3 round trips");
     for remedy in [Remedy::Default, Remedy::Batch(10), Remedy::Quickack] {
         assert_eq!(added(remedy, 1), 2 * TRAVEL_NS, "{remedy}");
     }
     assert_eq!((added(Remedy::Default, 4), added(Remedy::Nodelay, 4)), (3 * TRAVEL_NS, TRAVEL_NS));
     let none = exchange("100x2", Remedy::Default);
     let case = Case::small_writes("tcp", none.clone());
-    assert_eq!(warm_up(&case, &none, &tcp, TRAVEL_NS), Extent::Count(1), "exceeds the limit");
+    assert_eq!(warm_up(&case, &none, &tcp, TRAVEL_NS), Extent::Count(1), "one window exceeds the limit");
     assert_eq!(window_ns(&case, &none, &tcp, u64::MAX), u64::MAX);
 }
 
@@ -77,20 +77,20 @@ fn a_warm_up_covers_settling_and_is_bounded() {
     };
     let together = |remedy| of(Placement::SameCpu, &exchange("100x2", remedy));
     assert_eq!(together(Remedy::Default), Extent::Count(3));
-    assert_eq!(together(Remedy::CorkForgotten), Extent::Count(1), "its first exchange is as slow as the others");
+    assert_eq!(together(Remedy::CorkForgotten), Extent::Count(1), "the first exchange is as slow as the others");
     assert_eq!(together(Remedy::Nodelay), Extent::Count(15));
     assert_eq!(together(Remedy::OneWrite), Extent::Count(195));
     assert_eq!(of(Placement::CrossCpu, &exchange("100x2", Remedy::Nodelay)), Extent::Count(61), "40 ms");
     let in_flight = |pipeline, remedy| of(Placement::SameCpu, &Exchange { pipeline, ..exchange("100x2", remedy) });
-    assert_eq!(in_flight(10, Remedy::Default), Extent::Count(10), "a whole window, which may stall twice");
+    assert_eq!(in_flight(10, Remedy::Default), Extent::Count(10), "one window, which may stall twice");
     assert_eq!(in_flight(4, Remedy::Nodelay), Extent::Count(16), "four windows");
-    assert_eq!(in_flight(4, Remedy::OneWrite), Extent::DurationNs(10_000_000), "of 0.1 ms or of 44 ms");
+    assert_eq!(in_flight(4, Remedy::OneWrite), Extent::DurationNs(10_000_000), "windows take 0.1 ms or 44 ms");
     let apart = Exchange { pipeline: 4, ..exchange("100x2", Remedy::OneWrite) };
     assert_eq!(of(Placement::CrossCpu, &apart), Extent::DurationNs(40_000_000));
 }
 
 #[test]
-fn answers_that_follow_one_another_may_be_held_too() {
+fn several_answers_in_a_row_may_be_held_too() {
     let (tcp, other) = (card("tcp"), card("unix-stream"));
     let of = |remedy, card: &Card| window(&Exchange { pipeline: 4, ..exchange("100x2", remedy) }, card);
     assert_eq!(of(Remedy::Default, &tcp), 4 * 100_204 + 50_000 + 2 * STALL_NS, "both ends hold");

@@ -1,4 +1,4 @@
-//! Plans whose servers are on another host.
+//! Plans with servers on another host.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ fn every_experiment_has_defaults_over_either_version_of_ip() {
 }
 
 #[test]
-fn a_probe_on_connections_of_its_load_goes_over_ipv6_too() {
+fn a_probe_with_any_connection_use_can_use_ipv6() {
     let under_load = ALL.iter().find(|experiment| experiment.name == "under-load").unwrap();
     let flags = [("probe-connection", "own,per-message,shared"), ("load-cpu", "same"), ("placement", "pinned")];
     let plan = plan_on(&with_servers_elsewhere(true), under_load, &flags).unwrap();
@@ -51,7 +51,7 @@ fn a_probe_on_connections_of_its_load_goes_over_ipv6_too() {
         case.flows.iter().map(|flow| flow.transport.clone()).collect()
     };
     let found: Vec<Vec<String>> = plan.cases.iter().map(transports).collect();
-    // With its own connections the probe is joined by a flow that measures responsiveness.
+    // If the probe has its own connection, another flow measures responsiveness.
     let [own, shared, per_message] = [&["udp6", "tcp6", "tcp6"][..], &["tcp6"; 2], &["tcp6"; 3]];
     assert_eq!(found, [own, shared, per_message]);
 }

@@ -1,4 +1,4 @@
-//! `--link` in every experiment: which cases it makes, what it refuses and skips, and how its round trip scales a plan.
+//! `--link` in every experiment: its cases, what is refused and skipped, and how round-trip times scale plans.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, HostCapabilities, Remedy, RoundOrder, WhyNot};
 
 const MS: u64 = 1_000_000;
-/// The round trip over `satellite`, with 4 B each way at 10 and 100 Mbit/s.
+/// Round-trip time over `satellite`, with 4 B each way at 10 and 100 Mbit/s.
 const SATELLITE_TRAVEL_NS: u64 = 600 * MS + 3_200 + 320;
 
-/// The plan of an experiment over some links, one flag each.
+/// The plan of an experiment with one flag `--link` per link.
 fn over(experiment: &Experiment, links: &[&str], flags: &[(&str, &str)]) -> Plan {
     plan(&capabilities(), experiment, links, flags).unwrap_or_else(|refused| panic!("{refused}"))
 }
@@ -41,7 +41,7 @@ fn links(plan: &Plan) -> Vec<(&str, Option<&str>)> {
 }
 
 #[test]
-fn without_the_knob_every_experiment_is_on_the_loopback() {
+fn by_default_every_experiment_uses_the_loopback() {
     for experiment in every() {
         let plan = plan_on(&capabilities(), &experiment, &[]).unwrap();
         assert!(links(&plan).iter().all(|link| *link == (LOOPBACK, None)), "{}", experiment.name);
@@ -64,7 +64,7 @@ fn links_are_a_dimension_of_the_cases_in_the_order_given() {
 }
 
 #[test]
-fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
+fn all_selects_every_built_in_profile_and_equal_lines_are_one_link() {
     let tcp = [("transport", "tcp")];
     let every = [LOOPBACK, "delay=2ms", SATELLITE];
     let of = |plan: &Plan| plan.cases.iter().map(|case| case.path.link.clone()).collect::<Vec<_>>();
@@ -84,12 +84,12 @@ fn a_profile_keeps_its_commas_and_its_blanks() {
     assert_eq!(
         refusal(&[("link", line)]),
         "link `rate=1mbit queue=64KiB,100packets` is not known (hint: try bridged-vm)",
-        "the reader's own reason and hint"
+        "the reason and the hint of the link parser"
     );
 }
 
 #[test]
-fn a_relay_that_cannot_run_here_is_a_refusal() {
+fn links_are_refused_if_the_relay_cannot_run() {
     let mut without = capabilities();
     without.links.relay = || Err(WhyNot::new("user namespaces are off", "sysctl"));
     assert_eq!(
@@ -111,8 +111,8 @@ fn local_transports_cross_no_link() {
         let plan = over(experiment, &["bridged-vm"], &[]);
         let names: BTreeSet<&str> = plan.cases.iter().map(|case| case.primary().transport.as_str()).collect();
         assert_eq!(names.into_iter().collect::<Vec<_>>(), left, "{}", experiment.name);
-        let pipe = plan.skipped.iter().find(|skipped| skipped.transport == "pipe").expect("it is skipped");
-        assert_eq!(pipe.case, None, "all of pipe");
+        let pipe = plan.skipped.iter().find(|skipped| skipped.transport == "pipe").expect("pipe is skipped");
+        assert_eq!(pipe.case, None, "all cases of pipe");
         assert_eq!(
             pipe.reason,
             "it works on one machine only, so it cannot cross a link (hint: use tcp, udp or another network \
@@ -148,15 +148,15 @@ fn the_seed_of_a_link_is_that_of_the_run_plus_the_block() {
     let last =
         plan_on(&capabilities(), &ROUND_TRIP, &[("link", "bridged-vm"), ("seed", &u64::MAX.to_string())]).unwrap();
     let seeds: BTreeSet<u64> = last.rounds.iter().map(|order| order.link_seed).collect();
-    assert_eq!(seeds.len(), 8, "it wraps around");
+    assert_eq!(seeds.len(), 8, "the seed wraps around");
 }
 
 #[test]
-fn evidence_and_proof_have_seeds_of_their_own() {
+fn evidence_and_proof_rounds_have_their_own_link_seeds() {
     let flags = [("transport", "tcp"), ("remedy", "default,nodelay")];
     let timed = over(&SMALL_WRITES, &["bridged-vm"], &flags);
     let done = measured(&timed.rounds);
-    let evidence = next(&SMALL_WRITES, &with_links(&["bridged-vm"], &flags), &done).expect("evidence comes next");
+    let evidence = next(&SMALL_WRITES, &with_links(&["bridged-vm"], &flags), &done).expect("evidence rounds");
     let pair = [timed.cases[0].clone(), timed.cases[1].clone()];
     let proof = proof::orders(&[pair], &done, 2, 7, 30);
     let all: Vec<&RoundOrder> = timed.rounds.iter().chain(&evidence.rounds).chain(&proof).collect();
@@ -175,15 +175,15 @@ fn the_length_of_a_round_trip_measurement_fits_the_link() {
     assert_eq!((bridged.extent, bridged.warm_up), (Extent::Count(250), Extent::Count(10)), "1 s and 40 ms");
     assert_eq!(bridged.timeout_ns, 2_000 * MS);
     let satellite = of("satellite");
-    assert_eq!((satellite.extent, satellite.warm_up), (Extent::Count(2), Extent::Count(1)), "at least these");
+    assert_eq!((satellite.extent, satellite.warm_up), (Extent::Count(2), Extent::Count(1)), "the minimum");
     assert_eq!(satellite.timeout_ns, 10 * SATELLITE_TRAVEL_NS + 1_300 * MS + 1_000 * MS);
     let large = over(&ROUND_TRIP, &["satellite"], &[("transport", "tcp"), ("size", "1MiB")]).only_order().clone();
     let sent_ns = (1 << 20) * 8 * 100 + (1 << 20) * 8 * 10;
-    assert_eq!(large.timeout_ns, 10 * (600 * MS + sent_ns) + 2_300 * MS, "plus the bytes at the rates");
+    assert_eq!(large.timeout_ns, 10 * (600 * MS + sent_ns) + 2_300 * MS, "including the serialization time");
     let survey = over(&SURVEY, &["satellite"], &[]);
     let first = &survey.rounds[0];
     assert_eq!((first.extent, first.warm_up), (Extent::Count(2), Extent::Count(1)));
-    assert_eq!(survey.rounds.len(), 8 * survey.cases.len(), "never fewer");
+    assert_eq!(survey.rounds.len(), 8 * survey.cases.len(), "the number of rounds is not scaled");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn values_from_the_user_are_not_scaled() {
 }
 
 #[test]
-fn an_open_loop_lasts_as_its_rate_says_and_warms_up_for_a_round_trip() {
+fn the_extent_of_an_open_loop_is_not_scaled_and_its_warm_up_takes_a_round_trip() {
     for (link, warm_up_ns) in [("bridged-vm", 40 * MS), ("satellite", SATELLITE_TRAVEL_NS)] {
         let plan = over(&ROUND_TRIP, &[link], &[("transport", "udp"), ("rate", "100")]);
         let order = plan.only_order();
@@ -207,7 +207,7 @@ fn an_open_loop_lasts_as_its_rate_says_and_warms_up_for_a_round_trip() {
 }
 
 #[test]
-fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
+fn rounds_of_small_writes_are_longer_over_a_link_and_a_long_link_has_fewer_evidence_rounds() {
     let of = |link: &str| {
         let plan = over(&SMALL_WRITES, &[link], &[]);
         let evidence = next(&SMALL_WRITES, &[("link", link)], &measured(&plan.rounds));
@@ -219,7 +219,7 @@ fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
     let (satellite, evidence) = of("satellite");
     assert!(satellite.rounds.iter().all(|order| order.extent == Extent::DurationNs(1_000 * MS)));
     assert!(satellite.rounds.iter().all(|order| order.warm_up == Extent::Count(1)));
-    assert_eq!(satellite.rounds.len(), 9 * 8, "never fewer");
+    assert_eq!(satellite.rounds.len(), 9 * 8, "the number of rounds is not scaled");
     assert_eq!(evidence.rounds.len(), 9 * 2, "one block");
     assert!(evidence.rounds.iter().all(|order| order.extent == Extent::Count(2) && order.purpose != Purpose::Timed));
     let all = [satellite.rounds, evidence.rounds].concat();
@@ -228,7 +228,7 @@ fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
 }
 
 #[test]
-fn a_gap_has_to_be_shorter_than_the_time_out_of_its_own_link() {
+fn a_gap_must_be_shorter_than_the_time_out_of_each_link() {
     let flags = [("transport", "tcp"), ("gap", "3s"), ("exchanges", "1"), ("warmup", "0"), ("writes", "4,4")];
     assert_eq!(over(&SMALL_WRITES, &["satellite"], &flags).cases.len(), 9);
     let refused = plan(&capabilities(), &SMALL_WRITES, &["satellite", "bridged-vm"], &flags).unwrap_err().to_string();
@@ -236,7 +236,7 @@ fn a_gap_has_to_be_shorter_than_the_time_out_of_its_own_link() {
 }
 
 #[test]
-fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
+fn over_a_link_the_survey_measures_only_the_lines_path_and_again() {
     let plan = over(&SURVEY, &["bridged-vm"], &[]);
     let mut labels = plan.labels();
     labels.sort();
@@ -255,7 +255,7 @@ fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
 }
 
 #[test]
-fn rounds_over_a_link_are_no_template_for_another() {
+fn rounds_over_one_link_are_not_templates_for_another_link() {
     let timed =
         over(&SMALL_WRITES, &["bridged-vm", "satellite"], &[("transport", "tcp"), ("remedy", "default,nodelay")]);
     let done = measured(&timed.rounds);
@@ -270,7 +270,7 @@ fn rounds_over_a_link_are_no_template_for_another() {
 }
 
 #[test]
-fn the_flag_is_repeated_for_each_link() {
+fn the_flag_link_may_be_repeated() {
     let text = turned(&ROUND_TRIP, &[("link", "bridged-vm"), ("link", "satellite")]).unwrap();
     assert_eq!(text.values::<String>("link"), ["bridged-vm", "satellite"]);
     assert_eq!(round_trip(&[("transport", "tcp"), ("link", "all"), ("link", "loopback")]).unwrap().cases.len(), 3);

@@ -31,9 +31,9 @@ fn without_flags_every_transport_sends_64_bytes_in_three_batches() {
 #[test]
 fn over_a_link_rounds_last_twenty_round_trips() {
     let plan = message_rate(&[("transport", "tcp"), ("batch", "1"), ("link", "bridged-vm")]).unwrap();
-    assert_eq!(plan.only_order().extent, Extent::DurationNs(200_000_000), "20 times 4 ms is less");
+    assert_eq!(plan.only_order().extent, Extent::DurationNs(200_000_000), "20 times 4 ms is shorter");
     let far = message_rate(&[("transport", "tcp"), ("batch", "1"), ("link", "satellite")]).unwrap();
-    assert_eq!(far.only_order().extent, Extent::DurationNs(1_000_000_000), "a second at most");
+    assert_eq!(far.only_order().extent, Extent::DurationNs(1_000_000_000), "at most a second");
 }
 
 #[test]

@@ -28,23 +28,23 @@ fn without_rates_tcp_and_udp_are_swept() {
 }
 
 #[test]
-fn over_a_link_of_known_rate_the_sweep_is_around_it() {
+fn over_a_link_with_a_known_rate_the_sweep_is_around_that_rate() {
     let plan = offered_load(&[("transport", "udp"), ("size", "1222"), ("link", "satellite")]).unwrap();
-    // 10 Mbit/s are 1000 packets a second of 1250 B, headers included.
+    // 10 Mbit/s carry 1000 packets/s of 1250 B, including headers.
     assert_eq!(rates(&plan), [250.0, 500.0, 750.0, 900.0, 1000.0, 1100.0, 1500.0, 2000.0]);
     let down = offered_load(&[("transport", "udp"), ("size", "1222"), ("link", "satellite"), ("direction", "down")]);
     assert_eq!(rates(&down.unwrap())[4], 1e4, "100 Mbit/s");
 }
 
 #[test]
-fn kernel_pacing_gets_the_bytes_of_each_rate() {
+fn kernel_pacing_sets_each_rate_in_bytes_per_second() {
     let plan = offered_load(&[("transport", "tcp"), ("pacing", "kernel"), ("rate", "1000,0.001")]).unwrap();
     let asked = |place: usize| plan.cases[place].primary().options.get(OptionName::PacingRate).map(str::to_owned);
-    assert_eq!(rates(&plan), [0.001, 1000.0], "they rise");
+    assert_eq!(rates(&plan), [0.001, 1000.0], "rates ascend");
     assert_eq!((asked(0), asked(1)), (Some("1".to_owned()), Some("64000".to_owned())));
     let shared =
         offered_load(&[("transport", "tcp"), ("pacing", "kernel"), ("rate", "1000"), ("connections", "8")]).unwrap();
-    assert_eq!(shared.cases[0].primary().options.get(OptionName::PacingRate), Some("8000"), "of each connection");
+    assert_eq!(shared.cases[0].primary().options.get(OptionName::PacingRate), Some("8000"), "per connection");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn bad_input_is_refused_with_its_reason() {
     assert_eq!(rates(&offered_load(&[("transport", "tcp"), ("rate", "1e8")]).unwrap()), [1e8]);
 }
 
-/// The rounds of a plan: all messages arrived up to that rate, half of them above it.
+/// Measured rounds of a plan: all messages arrived at rates up to `knee_per_s`, half of them at higher rates.
 fn delivered_up_to(plan: &Plan, knee_per_s: f64) -> Vec<RoundRecord> {
     let mut rounds = measured(&plan.rounds);
     for round in &mut rounds {
@@ -82,36 +82,36 @@ fn delivered_up_to(plan: &Plan, knee_per_s: f64) -> Vec<RoundRecord> {
 }
 
 #[test]
-fn a_sweep_is_refined_between_what_arrived_and_what_did_not() {
+fn a_sweep_is_refined_between_delivered_and_undelivered_rates() {
     let flags = [("transport", "udp"), ("placement", "cross-cpu"), ("rounds", "3")];
     let plan = offered_load(&flags).unwrap();
     let mut done = delivered_up_to(&plan, 50e3);
     let mut added = Vec::new();
     while let Some(more) = next(&OFFERED_LOAD, &flags, &done) {
-        assert_eq!((more.cases.len(), more.rounds.len()), (1, 3), "as many rounds as those before");
+        assert_eq!((more.cases.len(), more.rounds.len()), (1, 3), "one case with three rounds");
         added.extend(rates(&more));
         done.extend(delivered_up_to(&more, 50e3));
-        assert!(rates(&plan).len() + added.len() <= MAX_RATES, "it ends");
+        assert!(rates(&plan).len() + added.len() <= MAX_RATES, "the sweep ends");
     }
-    assert_eq!(added[..2], [32e3, 45.3e3], "the geometric mean of 16 000 and 64 000, and then above it");
+    assert_eq!(added[..2], [32e3, 45.3e3], "the geometric means of 16 000 and 64 000, then of 32 000 and 64 000");
     let mut measured = [rates(&plan), added].concat();
     measured.sort_by(f64::total_cmp);
-    assert!(measured.windows(2).all(|pair| pair[0] < pair[1]), "each is measured once: {measured:?}");
+    assert!(measured.windows(2).all(|pair| pair[0] < pair[1]), "each rate is measured once: {measured:?}");
     let low = measured.iter().copied().filter(|rate| *rate <= 50e3).fold(0.0, f64::max);
     let high = measured.iter().copied().filter(|rate| *rate > 50e3).fold(f64::INFINITY, f64::min);
     assert!(high / low <= 1.2, "{low} to {high}");
 }
 
 #[test]
-fn rates_that_were_given_are_not_refined() {
+fn rates_from_the_user_are_not_refined() {
     let flags = [("transport", "udp"), ("placement", "cross-cpu"), ("rounds", "3"), ("rate", "16k,64k")];
     let plan = offered_load(&flags).unwrap();
     assert_eq!(next(&OFFERED_LOAD, &flags, &delivered_up_to(&plan, 50e3)), None);
 }
 
-/// The link's emulator uses its own CPU.
+/// The relay of the link uses the other CPU.
 #[test]
-fn over_a_link_both_ends_share_a_cpu_unless_asked_otherwise() {
+fn over_a_link_both_ends_share_a_cpu_by_default() {
     let placements = |flags: &[(&str, &str)]| -> Vec<Placement> {
         let given = [flags, &[("transport", "udp"), ("rate", "100"), ("seed", "7")]].concat();
         let given = given.into_iter().map(|(name, text)| (name.to_owned(), vec![text.to_owned()]));

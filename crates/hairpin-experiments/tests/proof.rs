@@ -1,4 +1,4 @@
-//! `proof::orders`: both cases of each pair in turn, measured like the nearest case of the run.
+//! `proof::orders`: orders both cases of each pair with the settings of the most similar case of the run.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn warm_up(orders: &[RoundOrder], case: &Case) -> Extent {
 }
 
 #[test]
-fn every_case_of_the_pairs_is_once_in_every_block() {
+fn every_block_has_each_case_of_the_pairs_once() {
     let like = run(&[("transport", "tcp"), ("timeout", "3s"), ("keep-samples", "9")]);
     let tcp = |remedy| case(&like[0], "tcp", remedy);
     let none = tcp(Remedy::Default);
@@ -35,7 +35,7 @@ fn every_case_of_the_pairs_is_once_in_every_block() {
         [tcp(Remedy::CorkForgotten), tcp(Remedy::Cork)],
     ];
     let rounds = orders(&pairs, &like, 6, 7, 9);
-    assert_eq!(rounds.len(), 4 * 6, "`default` and `cork` are in two pairs and are measured once");
+    assert_eq!(rounds.len(), 4 * 6, "`default` and `cork` are each in two pairs but measured once per block");
     let all: BTreeSet<String> = pairs.iter().flatten().map(Case::id).collect();
     let mut seen = BTreeSet::new();
     for (block, number) in rounds.chunks(4).zip(9..) {
@@ -46,7 +46,7 @@ fn every_case_of_the_pairs_is_once_in_every_block() {
         seen.insert(ids);
     }
     assert!(seen.len() > 1, "the order of blocks is random");
-    assert_eq!(rounds, orders(&pairs, &like, 6, 7, 9), "and depends on the seed alone");
+    assert_eq!(rounds, orders(&pairs, &like, 6, 7, 9), "the order depends only on the seed");
     assert_ne!(rounds, orders(&pairs, &like, 6, 8, 9));
 }
 
@@ -59,13 +59,13 @@ fn extents_come_from_the_nearest_timed_round() {
     let other_remedy = of("unix-stream", Remedy::Batch(50));
     let pairs = [[same.clone(), other_transport.clone()], [same.clone(), other_remedy.clone()]];
     let rounds = orders(&pairs, &like, 1, 7, 0);
-    assert_eq!(warm_up(&rounds, &same), Extent::Count(1), "the case itself");
-    assert_eq!(warm_up(&rounds, &other_transport), Extent::Count(15), "its remedy on another transport");
-    assert_eq!(warm_up(&rounds, &other_remedy), Extent::Count(66), "its transport, the shortest round");
+    assert_eq!(warm_up(&rounds, &same), Extent::Count(1), "the round of the same case");
+    assert_eq!(warm_up(&rounds, &other_transport), Extent::Count(15), "the same remedy on another transport");
+    assert_eq!(warm_up(&rounds, &other_remedy), Extent::Count(66), "the shortest round of the same transport");
 }
 
 #[test]
-fn only_timed_rounds_are_templates_and_without_one_nothing_is_ordered() {
+fn only_timed_rounds_are_templates_and_without_timed_rounds_nothing_is_ordered() {
     let timed = run(&[("transport", "tcp"), ("remedy", "default")]);
     let none = timed[0].order.case.clone();
     let pairs = [[none.clone(), case(&timed[0], "tcp", Remedy::Nodelay)]];
@@ -78,7 +78,7 @@ fn only_timed_rounds_are_templates_and_without_one_nothing_is_ordered() {
 }
 
 #[test]
-fn long_rounds_are_fewer_and_have_the_phases_of_the_run() {
+fn long_rounds_run_fewer_times_and_have_the_phases_of_the_run() {
     let capabilities = common::capabilities();
     let settle = |link: Option<&str>| {
         let flags: Vec<(&str, &str)> =
@@ -91,13 +91,13 @@ fn long_rounds_are_fewer_and_have_the_phases_of_the_run() {
         assert!(orders.iter().all(|order| order.phases.as_ref().unwrap().ramp == 3_000_000_000));
         (orders.len(), lasts_ns / 1_000_000_000)
     };
-    // 300 ms, 3 s, 700 ms, 300 ms and a warm-up: two of them take 8.7 s, and six such blocks fit a minute.
+    // Two rounds of 300 ms, 3 s, 700 ms and 300 ms plus warm-up take 8.7 s, and six such blocks fit a minute.
     assert_eq!(settle(None), (2 * 6, 52));
     assert_eq!(settle(Some("bridged-vm")), (2 * 6, 134), "the minimum");
 }
 
 #[test]
-fn quick_rounds_are_ten() {
+fn short_rounds_run_ten_times() {
     let like = run(&[("transport", "tcp"), ("remedy", "default,nodelay")]);
     let pair = [like[0].order.case.clone(), like[1].order.case.clone()];
     let (orders, _) = rounds(&[pair], &like, &common::capabilities(), 7, 9);

@@ -1,4 +1,4 @@
-//! Whatever the user types: no panic, and no order that its card does not allow.
+//! Arbitrary input never causes a panic, nor a round order that the transport's card does not allow.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// Restates what an order must be, sharing no code with the rules under test.
+/// Asserts that a round order is valid, without using the code under test.
 fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     let case = &order.case;
     let label = case.label();
@@ -95,10 +95,10 @@ fn assert_consistent(plan: &Plan, capabilities: &HostCapabilities) {
     plan.rounds.iter().take(plan.cases.len()).for_each(|order| assert_valid(order, capabilities));
     let emulated = plan.rounds.iter().filter(|order| order.case.is_emulated());
     let run_seeds: BTreeSet<u64> = emulated.map(|order| order.link_seed - u64::from(order.block)).collect();
-    assert!(run_seeds.len() <= 1, "the link's seed is the run's plus the block's number: {run_seeds:?}");
+    assert!(run_seeds.len() <= 1, "link seeds are the run's seed plus the block number: {run_seeds:?}");
 }
 
-/// The second step, if any: as many traced as untraced rounds of the plan's cases, in blocks of their own.
+/// Asserts that the second step has equally many traced and untraced rounds of the plan's cases, in separate blocks.
 fn assert_evidence(plan: &Plan, evidence: &Plan, capabilities: &HostCapabilities) {
     let last = plan.rounds.iter().map(|order| order.block).max().unwrap();
     let of = |purpose| evidence.rounds.iter().filter(|order| order.purpose == purpose).count();
@@ -110,7 +110,7 @@ fn assert_evidence(plan: &Plan, evidence: &Plan, capabilities: &HostCapabilities
     }
 }
 
-/// Values that a knob of that kind may take, which may be incompatible with each other.
+/// Values that a knob of this kind accepts.
 fn fitting(kind: KnobKind) -> Vec<&'static str> {
     match kind {
         KnobKind::Switch => vec!["on", "off"],
@@ -140,7 +140,7 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
     }
 }
 
-/// Some knobs of an experiment with values: nearly always valid ones, sometimes arbitrary text.
+/// Some knobs of an experiment, with values that are nearly always valid, and sometimes arbitrary text.
 pub(crate) fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
     (0..every().len()).prop_flat_map(|which| {
         let knobs = every()[which].knobs;
@@ -191,7 +191,7 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], capabilities: &HostCap
             let done = measured(&plan.rounds);
             if let Some(evidence) = next(&done) {
                 assert_evidence(&plan, &evidence, capabilities);
-                assert_eq!(next(&[done, measured(&evidence.rounds)].concat()), None, "it ends");
+                assert_eq!(next(&[done, measured(&evidence.rounds)].concat()), None, "the experiment ends");
             }
             true
         }
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// The first property would prove little if nearly everything were refused.
+/// The property above would prove little if nearly all flags were refused.
 #[test]
 fn many_random_flags_are_accepted() {
     use proptest::strategy::ValueTree;

@@ -1,4 +1,4 @@
-//! The list of experiments matches the folder, and every knob follows the rules that flags and help derive from.
+//! Experiments and knobs follow their rules: for instance, every file in the folder is in the list.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,23 +22,23 @@ fn every_file_in_the_folder_is_in_the_list() {
 }
 
 #[test]
-fn an_experiment_is_found_by_name_or_the_nearest_is_named() {
+fn an_experiment_is_found_by_name_or_the_nearest_name_is_suggested() {
     assert_eq!(experiments::find("survey").unwrap().name, "survey");
     let text = experiments::find("round-tripp").err().unwrap().to_string();
     assert_eq!(text, "unknown experiment `round-tripp` (hint: did you mean `round-trip`?)");
 }
 
 #[test]
-fn every_question_is_one() {
+fn every_question_is_short_and_ends_with_a_question_mark() {
     for experiment in every() {
         let question = experiment.question;
         assert!(question.ends_with('?') && question.len() <= 100, "{question}");
     }
 }
 
-/// Help is one line of at most 110 characters, a capital first, no full stop at the end.
+/// Help is one line of at most 110 characters that starts with a capital and ends without a full stop.
 #[test]
-fn every_knob_keeps_the_rules() {
+fn every_knob_follows_the_rules() {
     for experiment in every() {
         let mut names = BTreeSet::new();
         for knob in experiment.knobs {
@@ -58,7 +58,7 @@ fn every_knob_keeps_the_rules() {
 }
 
 #[test]
-fn knobs_are_filled_with_defaults_and_say_what_was_given() {
+fn knobs_have_default_values_and_report_which_were_given() {
     let round_trip = experiments::find("round-trip").unwrap();
     let given = vec![("size", vec!["4,64KiB".to_owned(), "8".to_owned()]), ("allow-unmet-options", vec![])];
     let knobs = Knobs::from_given(round_trip.knobs, given).unwrap();
@@ -70,7 +70,7 @@ fn knobs_are_filled_with_defaults_and_say_what_was_given() {
 }
 
 #[test]
-fn option_sets_keep_their_commas_and_add_up() {
+fn option_sets_keep_their_commas_and_repeated_flags_add_sets() {
     let round_trip = experiments::find("round-trip").unwrap();
     let set = |text: &str| ("option", vec![text.to_owned()]);
     let knobs = Knobs::from_given(round_trip.knobs, [set("nodelay=on,sndbuf=4096"), set("none")]).unwrap();
@@ -86,11 +86,11 @@ fn all_expands_to_every_word_without_duplicates() {
     assert_eq!(knobs.choices("waiting", Waiting::ALL), all);
     assert!(knobs.has_every("waiting") && !knobs.has_every("placement"));
     assert_eq!(knobs.values::<Waiting>("waiting"), [Waiting::Spin]);
-    assert_eq!(knobs.value::<Extent>("warmup"), None, "auto is for the experiment to choose");
+    assert_eq!(knobs.value::<Extent>("warmup"), None, "the experiment chooses the value for auto");
 }
 
 #[test]
-fn what_cannot_be_a_knob_is_refused() {
+fn unknown_names_and_invalid_values_are_refused() {
     let round_trip = experiments::find("round-trip").unwrap();
     let refusal = |name: &str, texts: &[&str]| {
         let texts = texts.iter().map(|text| (*text).to_owned()).collect();

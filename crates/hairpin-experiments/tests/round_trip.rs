@@ -1,4 +1,4 @@
-//! `round-trip`: its cases, what is skipped and refused and why, and the order of rounds.
+//! `round-trip`: its cases, skipped and refused values with their reasons, and the order of rounds.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,12 @@ fn without_flags_every_transport_is_measured_once_in_each_block() {
     let order = plan.rounds.iter().find(|order| order.case.primary().transport == "tcp").unwrap();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(1250), Extent::Count(WARM_UP_MESSAGES)));
     assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
-    assert!((80_000_000_000..90_000_000_000).contains(&order.deadline_ns), "a minute, and ten time-outs and rounds");
-    assert!(order.case.primary().options.is_empty(), "TCP keeps the kernel's NODELAY");
+    assert!((80_000_000_000..90_000_000_000).contains(&order.deadline_ns), "a minute plus ten time-outs and rounds");
+    assert!(order.case.primary().options.is_empty(), "the kernel's default of TCP_NODELAY applies");
 }
 
 #[test]
-fn kernel_settings_combine_and_take_turns_in_each_block() {
+fn kernel_settings_combine_and_each_block_has_every_combination() {
     let (sack, stamps) = ("net.ipv4.tcp_sack=0,1,0", "net.ipv4.tcp_timestamps=0,1");
     let plan = round_trip(&[("transport", "tcp"), ("rounds", "2"), ("sysctl", sack), ("sysctl", stamps)]).unwrap();
     let labels: Vec<String> = plan.cases.iter().map(|case| case.sysctls.to_string()).collect();
@@ -50,15 +50,15 @@ fn kernel_settings_combine_and_take_turns_in_each_block() {
 }
 
 #[test]
-fn the_experiment_ends_with_its_rounds() {
+fn the_experiment_ends_after_its_timed_rounds() {
     let flags = [("transport", "tcp")];
     let order = round_trip(&flags).unwrap().only_order().clone();
     assert_eq!(next(&ROUND_TRIP, &flags, &failed(&[order])), None);
 }
 
-/// Only the messages of an open loop follow one another so closely that they may wait for acknowledgments.
+/// Messages wait for ACKs only in an open loop, which may send before the previous message is acknowledged.
 #[test]
-fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
+fn an_open_loop_over_tcp_has_evidence_rounds_after_its_timed_rounds() {
     let after = |flags: &[(&str, &str)]| next(&ROUND_TRIP, flags, &measured(&round_trip(flags).unwrap().rounds));
     let plan = after(&[("transport", "tcp,udp"), ("rate", "2000"), ("rounds", "3")]).unwrap();
     assert_eq!(plan.cases.len(), 0);
@@ -67,14 +67,14 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
         let flow = order.case.primary();
         assert_eq!((flow.transport.as_str(), flow.load.rate_per_s()), ("tcp", Some(2000.0)));
         assert_eq!((order.extent, order.warm_up), (Extent::Count(800), Extent::Count(0)));
-        assert!(order.block >= 3, "no comparison pairs it with a timed round");
+        assert!(order.block >= 3, "evidence blocks have different numbers than timed blocks");
     }
     let count = |purpose| plan.rounds.iter().filter(|order| order.purpose == purpose).count();
     assert_eq!([Purpose::Traced, Purpose::Untraced].map(count), [3, 3]);
     let messages = |rate| after(&[("transport", "tcp"), ("rate", rate)]).map(|plan| plan.rounds[0].extent);
     assert_eq!(messages("100"), Some(Extent::Count(40)));
     assert_eq!(messages("2.5"), Some(Extent::Count(3)));
-    assert_eq!(messages("2"), None, "longer than any delayed ACK");
+    assert_eq!(messages("2"), None, "the interval is longer than any delayed ACK");
     assert_eq!(after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]), None);
     assert_eq!(after(&[("transport", "tcp")]), None, "a closed loop");
     let flags = [("transport", "tcp"), ("rate", "2000")];
@@ -83,7 +83,7 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
 }
 
 #[test]
-fn every_block_is_a_permutation_and_blocks_differ() {
+fn every_block_has_all_cases_in_a_different_order() {
     let plan = round_trip(&[("rounds", "20")]).unwrap();
     let all: BTreeSet<String> = plan.cases.iter().map(hairpin_model::case::Case::id).collect();
     let mut orders = BTreeSet::new();
@@ -93,11 +93,11 @@ fn every_block_is_a_permutation_and_blocks_differ() {
         assert_eq!(ids.iter().cloned().collect::<BTreeSet<_>>(), all);
         orders.insert(ids);
     }
-    assert_eq!(orders.len(), 20, "20 blocks of 12 cases have 20 orders");
+    assert_eq!(orders.len(), 20, "20 blocks of 12 cases have 20 different orders");
 }
 
 #[test]
-fn the_seed_alone_decides_the_order() {
+fn the_order_depends_only_on_the_seed() {
     let with = |seed: &str| round_trip(&[("seed", seed)]).unwrap().rounds;
     assert_eq!(with("1"), with("1"));
     assert_ne!(with("1"), with("2"));
@@ -113,7 +113,7 @@ fn lists_are_swept_in_the_order_given_and_each_value_once() {
 }
 
 #[test]
-fn unequal_answers_and_rates_are_cases_of_their_own() {
+fn each_reply_size_and_each_rate_is_a_case() {
     let plan = round_trip(&[("transport", "tcp"), ("reply-size", "4,100"), ("rate", "1k,2k")]).unwrap();
     let labels = ["tcp block same-cpu 1000/s", "tcp block same-cpu 2000/s"].map(str::to_owned).to_vec();
     assert_eq!(plan.labels()[..2], labels);
@@ -133,12 +133,12 @@ fn all_takes_every_value_and_skips_impossible_ones_with_the_reason() {
 }
 
 #[test]
-fn skips_are_one_for_each_transport_and_reason() {
+fn there_is_one_skip_per_transport_and_reason() {
     let plan = round_trip(&[("option", "nodelay=on"), ("size", "4,8,100000")]).unwrap();
-    assert_eq!(plan.labels().len(), 9, "only TCP has the option: three kinds of it, three sizes");
+    assert_eq!(plan.labels().len(), 9, "only the three TCP transports have the option; each has three sizes");
     let pipe: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == "pipe").collect();
     assert_eq!(pipe.len(), 1, "{pipe:?}");
-    assert_eq!(pipe[0].case, None, "all of pipe");
+    assert_eq!(pipe[0].case, None, "all cases of pipe");
     assert_eq!(pipe[0].reason, "it has no option `nodelay` (hint: omit --option)");
     let plan = round_trip(&[("transport", "udp"), ("size", "4,70000,80000")]).unwrap();
     let cases: Vec<_> = plan.skipped.iter().map(|skipped| skipped.case.as_deref().unwrap()).collect();
@@ -146,7 +146,7 @@ fn skips_are_one_for_each_transport_and_reason() {
 }
 
 #[test]
-fn one_reason_for_several_cases_is_said_once() {
+fn cases_with_the_same_reason_are_one_skip() {
     let plan = round_trip(&[("transport", "tcp"), ("waiting", "block,spin"), ("size", "4,8,16")]).unwrap();
     assert_eq!(plan.skipped.len(), 1);
     assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp spin same-cpu and 2 more"));
@@ -157,16 +157,16 @@ fn options_are_compared_as_sets() {
     let plan = round_trip(&[("transport", "tcp"), ("option", "none")]).unwrap();
     assert_eq!(plan.labels(), ["tcp block same-cpu"]);
     let every = round_trip(&[("transport", "tcp"), ("option", "all")]).unwrap();
-    assert_eq!(every.labels()[0], "tcp block same-cpu", "no option first");
+    assert_eq!(every.labels()[0], "tcp block same-cpu", "the empty set comes first");
     assert!(every.labels().contains(&"tcp block same-cpu nodelay=on".to_owned()));
-    assert!(every.cases.iter().all(|case| case.primary().options.iter().count() <= 1), "each alone");
+    assert!(every.cases.iter().all(|case| case.primary().options.iter().count() <= 1), "one option per set");
     assert!(!every.labels().iter().any(|label| label.contains("cork")), "cork has no trial value");
     let pipe = round_trip(&[("transport", "pipe"), ("option", "all")]).unwrap();
     assert_eq!((pipe.labels(), pipe.skipped), (vec!["pipe block same-cpu".to_owned()], vec![]));
 }
 
 #[test]
-fn a_congestion_control_must_be_there() {
+fn a_congestion_control_must_be_available() {
     let text = refusal(&[("transport", "tcp"), ("option", "congestion=vegas")]);
     let expected = "cannot run tcp block same-cpu congestion=vegas: congestion control `vegas` is not available here \
                     (hint: one of bbr, cubic, reno)";
@@ -197,7 +197,7 @@ fn memory_runs_as_threads_unless_processes_are_given() {
 }
 
 #[test]
-fn a_kernel_that_answers_has_one_end() {
+fn a_transport_that_the_kernel_answers_has_one_end() {
     let plan = round_trip(&[("transport", "icmp"), ("ends", "all"), ("waiting", "all")]).unwrap();
     assert_eq!(plan.labels(), ["icmp block same-cpu", "icmp poll same-cpu", "icmp spin same-cpu"]);
     assert!(refusal(&[("transport", "icmp"), ("reply-size", "8")]).contains("as long as the message"));
@@ -223,11 +223,11 @@ fn transports_that_cannot_run_are_skipped_or_refused_with_their_reason() {
     assert_eq!(plan.skipped[0].reason, "the raw socket was refused: EPERM (hint: run as root)");
     let text = plan_on(&capabilities, &ROUND_TRIP, &[("transport", "icmp")]).unwrap_err().to_string();
     assert_eq!(text, "cannot run icmp: the raw socket was refused: EPERM (hint: run as root)");
-    assert_eq!(plan_on(&capabilities, &ROUND_TRIP, &[]).unwrap().skipped.len(), 1, "even if not named");
+    assert_eq!(plan_on(&capabilities, &ROUND_TRIP, &[]).unwrap().skipped.len(), 1, "skipped even if not named");
 }
 
 #[test]
-fn cpus_are_kept_awake_only_where_they_may_be() {
+fn cpus_are_kept_awake_only_if_permitted() {
     let mut capabilities = capabilities();
     capabilities.may_keep_cpus_awake =
         Err(hairpin_model::card::WhyNot::new("/dev/cpu_dma_latency cannot be opened: EACCES", "run as root"));
@@ -238,7 +238,7 @@ fn cpus_are_kept_awake_only_where_they_may_be() {
 }
 
 #[test]
-fn warm_up_is_a_time_where_cpus_may_sleep_and_a_count_elsewhere() {
+fn warm_up_is_a_time_if_cpus_may_sleep_otherwise_a_count() {
     let warm_up = |flags: &[(&str, &str)]| round_trip(flags).unwrap().only_order().warm_up;
     let time = Extent::DurationNs(WARM_UP_NS);
     let count = Extent::Count(WARM_UP_MESSAGES);
@@ -317,7 +317,7 @@ fn bad_input_is_refused_with_a_hint_before_anything_runs() {
 }
 
 #[test]
-fn plans_that_would_never_end_are_refused() {
+fn plans_with_too_many_rounds_or_cases_are_refused() {
     let text = refusal(&[("size", "1,2,3,4,5,6,7,8,9,10,11"), ("rounds", "10000"), ("transport", "tcp")]);
     let hint = "(hint: use fewer values, or lower --rounds)";
     assert_eq!(text, format!("11 cases x 10000 rounds are 110000 rounds, more than 20000 {hint}"));

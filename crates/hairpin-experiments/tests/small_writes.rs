@@ -1,4 +1,4 @@
-//! `small-writes`: which remedies over which transports, the length of rounds, refusals, and evidence rounds.
+//! `small-writes`: its cases, the length of rounds, refusals, and evidence rounds.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ fn small_writes(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
 }
 
 fn refusal(flags: &[(&str, &str)]) -> String {
-    small_writes(flags).map(|plan| plan.labels()).expect_err("it should be refused").to_string()
+    small_writes(flags).map(|plan| plan.labels()).expect_err("the flags should be refused").to_string()
 }
 
-/// The second step, with all rounds of the first measured.
+/// The second step, after all rounds of the first step were measured.
 fn evidence_of(flags: &[(&str, &str)]) -> Option<Plan> {
     next(&SMALL_WRITES, flags, &measured(&small_writes(flags).unwrap().rounds))
 }
@@ -57,7 +57,7 @@ fn without_flags_tcp_runs_every_remedy_and_the_controls_two() {
         let (case, exchange) = (&order.case, order.case.primary().load.exchange().unwrap());
         assert_eq!((case.primary().load.size_bytes(), case.primary().load.reply_size_bytes()), (200, 4));
         assert_eq!((exchange.gap_ns, exchange.pipeline), (0, 1));
-        assert!(case.primary().options.is_empty(), "what a remedy asks for is no option of the case");
+        assert!(case.primary().options.is_empty(), "the options that a remedy sets are not options of the case");
     }
 }
 
@@ -93,9 +93,9 @@ fn warm_ups_are_chosen_by_remedy_or_by_the_user() {
     assert!(plan.rounds.iter().all(|order| order.extent == Extent::Count(7)));
 }
 
-/// The announced duration without flags is the sum of the rounds, with evidence, and is in METHODOLOGY.md.
+/// The forecast without flags is the sum of all rounds, including evidence rounds, and METHODOLOGY.md quotes it.
 #[test]
-fn the_announced_duration_is_that_of_its_rounds() {
+fn the_forecast_is_the_sum_of_all_rounds() {
     let both = [("placement", "same-cpu,cross-cpu")];
     let (timed, evidence) = (small_writes(&both).unwrap(), evidence_of(&both).unwrap());
     let sum_ns = orders_ns(&timed.rounds, &capabilities()) + orders_ns(&evidence.rounds, &capabilities());
@@ -113,9 +113,9 @@ fn the_announced_duration_is_that_of_its_rounds() {
     assert!(methodology.contains(&line), "{line}");
 }
 
-/// Windows of several requests stall at both ends; counts are chosen so that a run takes little longer.
+/// Windows of several requests stall at both ends, but fewer of them run, so that a run takes little longer.
 #[test]
-fn with_requests_in_flight_it_ends_in_about_the_same_time() {
+fn pipelines_change_the_duration_of_a_run_only_a_little() {
     let ns = |flags: &[(&str, &str)]| {
         let rounds = [small_writes(flags).unwrap().rounds, evidence_of(flags).unwrap().rounds].concat();
         orders_ns(&rounds, &capabilities())
@@ -136,14 +136,14 @@ fn with_requests_in_flight_it_ends_in_about_the_same_time() {
     let plan = small_writes(&one_write).unwrap();
     let (least_ns, most_ns) = (40_000_000, 250_000_000);
     for order in &plan.rounds {
-        assert_eq!(order.warm_up, Extent::DurationNs(10_000_000), "a count would be 200 windows, or 9 s");
+        assert_eq!(order.warm_up, Extent::DurationNs(10_000_000), "a warm-up of 200 windows would take 9 s");
         let one_ns = orders_ns(std::slice::from_ref(order), &capabilities());
         assert!((least_ns..most_ns).contains(&one_ns), "{one_ns}");
     }
 }
 
 #[test]
-fn the_experiment_is_a_function_of_its_arguments_and_the_seed_alone_decides_its_order() {
+fn plans_are_reproducible_and_their_order_depends_on_the_seed() {
     let plans = |seed: &str| {
         let flags = [("seed", seed), ("option", "all")];
         [small_writes(&flags).unwrap(), evidence_of(&flags).unwrap()]
@@ -156,11 +156,11 @@ fn the_experiment_is_a_function_of_its_arguments_and_the_seed_alone_decides_its_
 }
 
 #[test]
-fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
+fn evidence_blocks_trace_each_case_once_and_run_it_untraced_once() {
     let plan = evidence_of(&[]).unwrap();
-    assert!(plan.cases.is_empty(), "the plan has the cases already");
+    assert!(plan.cases.is_empty(), "the first step already has the cases");
     assert!(plan.skipped.is_empty());
-    assert_eq!(plan.rounds.len(), 2 * 9 * evidence::BLOCKS as usize, "tcp only: controls are not traced");
+    assert_eq!(plan.rounds.len(), 2 * 9 * evidence::BLOCKS as usize, "only tcp is traced, not the controls");
     let mut orders = BTreeSet::new();
     for (number, block) in plan.rounds.chunks(18).enumerate() {
         let first_block = u32::try_from(MIN_BLOCKS).unwrap();
@@ -170,10 +170,10 @@ fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
         assert_eq!(lines.iter().collect::<BTreeSet<_>>().len(), 18, "each case once traced and once untraced");
         orders.insert(lines);
     }
-    assert_eq!(orders.len(), evidence::BLOCKS as usize, "blocks differ in their order");
+    assert_eq!(orders.len(), evidence::BLOCKS as usize, "each block has a different order");
     for order in &plan.rounds {
         assert!(order.case.primary().transport == "tcp" && order.purpose != Purpose::Timed);
-        assert_eq!(order.warm_up, Extent::Count(0), "the first exchanges are seen too");
+        assert_eq!(order.warm_up, Extent::Count(0), "the first exchanges are traced too");
         assert_eq!(order.timeout_ns, 2_000_000_000);
         let exchanges = match order.case.primary().load.exchange().unwrap().remedy {
             Remedy::Default | Remedy::Batch(_) => 4,
@@ -185,7 +185,7 @@ fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
 }
 
 #[test]
-fn the_experiment_ends_with_the_evidence() {
+fn the_experiment_ends_after_the_evidence_rounds() {
     let timed = small_writes(&[]).unwrap().rounds;
     let evidence = evidence_of(&[]).unwrap().rounds;
     let done = [measured(&timed), failed(&evidence)].concat();
@@ -208,7 +208,7 @@ fn only_cases_with_a_measured_round_are_traced() {
 }
 
 #[test]
-fn the_traces_of_a_large_plan_are_bounded_and_the_rest_is_named() {
+fn a_large_plan_traces_only_some_cases_and_names_the_others() {
     let flags = [("transport", "tcp,tcp6"), ("placement", "same-cpu,cross-cpu")];
     let plan = evidence_of(&flags).unwrap();
     assert_eq!(plan.rounds.len(), 2 * evidence::MAX_CASES * evidence::BLOCKS as usize);
@@ -221,12 +221,12 @@ fn the_traces_of_a_large_plan_are_bounded_and_the_rest_is_named() {
         plan.rounds[0].extent
     };
     assert_eq!(exchanges(&[("pipeline", "10")]), Extent::Count(50), "whole windows");
-    assert_eq!(exchanges(&[("pipeline", "1024")]), Extent::Count(200), "20 000 writes");
+    assert_eq!(exchanges(&[("pipeline", "1024")]), Extent::Count(200), "at most 20 000 writes");
     assert_eq!(exchanges(&[("writes", "10000x1")]), Extent::Count(2));
 }
 
 #[test]
-fn a_pair_is_traced_once_and_carries_its_injected_fault() {
+fn only_the_first_case_of_a_pair_is_traced_with_its_injected_fault() {
     let flags = [("transport", "tcp"), ("remedy", "default"), ("replicate", "on"), ("injected-fault", "sleep=40ms")];
     let plan = small_writes(&flags).unwrap();
     assert_eq!(plan.cases.len(), 2);
@@ -235,7 +235,7 @@ fn a_pair_is_traced_once_and_carries_its_injected_fault() {
 }
 
 #[test]
-fn controls_run_the_requested_remedies_and_skips_have_their_reason() {
+fn controls_run_the_requested_remedies_and_skips_have_reasons() {
     let count = |flags: &[(&str, &str)], transport: &str| {
         let plan = small_writes(flags).unwrap();
         plan.cases.iter().filter(|case| case.primary().transport == transport).count()
@@ -266,7 +266,7 @@ fn every_transport_with_boundaries_is_skipped_with_that_reason() {
         assert_eq!(runs, !candidate.card.boundaries, "{name}");
         let skipped: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == name).collect();
         if runs {
-            // MPTCP runs all remedies except the one whose option it lacks.
+            // MPTCP lacks the option of one remedy and runs all others.
             let lacks: Vec<_> = skipped.iter().map(|skipped| skipped.case.as_deref()).collect();
             let expected = (name == "mptcp").then_some(Some("mptcp block same-cpu quickack 100x2 B"));
             assert_eq!(lacks, expected.into_iter().collect::<Vec<_>>());
@@ -305,7 +305,7 @@ fn transports_that_cannot_run_are_skipped() {
 }
 
 #[test]
-fn several_writes_and_circumstances_are_swept() {
+fn requests_remedies_and_cpu_idle_combine() {
     let knobs = [("writes", "4, 3210"), ("writes", "2x7"), ("writes", "4,3210")];
     let flags = [&knobs[..], &[("transport", "tcp"), ("remedy", "default,batch=3"), ("cpu-idle", "all")]].concat();
     let plan = small_writes(&flags).unwrap();
@@ -332,7 +332,7 @@ fn gap_reply_and_pipeline_are_part_of_the_exchange() {
     let flags = [("transport", "tcp"), ("remedy", "default"), ("gap", "1ms"), ("reply", "100"), ("pipeline", "8")];
     let plan = small_writes(&flags).unwrap();
     assert_eq!(plan.labels(), ["tcp block same-cpu default 100x2 B gap 1 ms 8 in flight answer 100 B"]);
-    assert_eq!(plan.rounds[0].warm_up, Extent::Count(8), "one window, which pauses for 8 x 99 ms");
+    assert_eq!(plan.rounds[0].warm_up, Extent::Count(8), "one window with 8 x 99 ms of pauses");
     assert!(small_writes(&[("gap", "0ms")]).is_ok() && small_writes(&[("gap", "1999ms")]).is_ok());
 }
 
@@ -340,10 +340,10 @@ fn gap_reply_and_pipeline_are_part_of_the_exchange() {
 fn answers_in_flight_must_fit_the_buffers() {
     let plan = |flags: &[(&str, &str)]| small_writes(&[&[("remedy", "one-write")], flags].concat()).unwrap();
     let names = |plan: &Plan| plan.cases.iter().map(|case| case.primary().transport.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&plan(&[("reply", "1MiB")])), ["tcp", "unix-stream", "pipe"], "one answer is read at once");
+    assert_eq!(names(&plan(&[("reply", "1MiB")])), ["tcp", "unix-stream", "pipe"], "each answer is read at once");
     assert_eq!(names(&plan(&[("pipeline", "127")])), ["tcp", "unix-stream", "pipe"]);
     let many = plan(&[("pipeline", "1024")]);
-    assert_eq!(names(&many), ["tcp", "pipe"], "a Unix socket counts each answer with memory of its own");
+    assert_eq!(names(&many), ["tcp", "pipe"], "each answer takes additional memory in a Unix socket");
     assert_eq!(
         many.skipped[0].reason,
         "1024 unread answers of 4 B may not fit its buffers, so both ends could wait forever (hint: use \
@@ -415,7 +415,7 @@ fn bad_values_are_refused_with_a_hint_before_anything_runs() {
 }
 
 #[test]
-fn values_that_do_not_go_together_are_refused_with_a_hint_before_anything_runs() {
+fn incompatible_values_are_refused_with_a_hint_before_anything_runs() {
     assert_refused(&[
         (
             &[("gap", "3s")],
@@ -456,7 +456,7 @@ fn values_that_do_not_go_together_are_refused_with_a_hint_before_anything_runs()
 }
 
 #[test]
-fn plans_that_would_never_end_are_refused() {
+fn plans_with_too_many_rounds_are_refused() {
     let all = [("remedy", "all"), ("placement", "all"), ("waiting", "all"), ("ends", "all"), ("rounds", "10000")];
     assert!(refusal(&all).contains("more than 20000"));
 }

@@ -1,4 +1,4 @@
-//! `survey`: its cases, samples and time, and its table in METHODOLOGY.md.
+//! `survey`: its cases, numbers of samples and duration, and its table in METHODOLOGY.md.
 
 use crate::common::{Plan, capabilities, capabilities_without, plan_on};
 use hairpin_experiments::Forecast;
@@ -27,7 +27,7 @@ fn planned(plan: &Plan) -> Vec<Planned> {
 }
 
 #[test]
-fn it_covers_every_transport_and_what_makes_it_slower() {
+fn the_survey_covers_every_transport_and_the_causes_of_delay() {
     let plan = survey(&[]);
     let labels = plan.labels();
     for card in capabilities().candidates.into_iter().map(|candidate| candidate.card) {
@@ -53,7 +53,7 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
 }
 
 #[test]
-fn percentiles_have_their_samples() {
+fn rounds_have_enough_samples_for_the_shown_percentiles() {
     for order in survey(&[]).rounds {
         let Extent::Count(count) = order.extent else { panic!("{:?}", order.extent) };
         let samples = count * MIN_BLOCKS;
@@ -68,9 +68,9 @@ fn percentiles_have_their_samples() {
     }
 }
 
-/// The plan only has the order, not the actual durations.
+/// Checks the planned rounds only, not their actual durations.
 #[test]
-fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
+fn every_block_has_each_case_with_the_messages_of_its_line() {
     let plan = survey(&[]);
     let blocks: Vec<u32> = (0..u32::try_from(MIN_BLOCKS).unwrap()).collect();
     let planned = planned(&plan);
@@ -79,7 +79,7 @@ fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
         let rounds: Vec<_> = plan.rounds.iter().filter(|order| order.case == planned.case).collect();
         assert_eq!(rounds.iter().map(|order| order.block).collect::<Vec<_>>(), blocks, "{}", planned.case.label());
         let [line] = LINES.iter().filter(|line| is_of(line, &planned)).collect::<Vec<_>>()[..] else {
-            panic!("{} is of no line, or of several", planned.case.label());
+            panic!("{} does not match exactly one line", planned.case.label());
         };
         for order in rounds {
             assert_eq!((order.extent, order.warm_up), (Extent::Count(line.count), line.warm_up), "{}", line.name);
@@ -88,7 +88,7 @@ fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
 }
 
 #[test]
-fn it_is_announced_as_long_as_its_rounds_take_by_the_arithmetic() {
+fn the_forecast_is_the_sum_of_the_estimated_rounds() {
     let plan = survey(&[]);
     let sum_ns = orders_ns(&plan.rounds, &capabilities());
     assert_eq!(
@@ -109,7 +109,7 @@ fn quick_has_fewer_rounds_of_the_same_cases() {
 }
 
 #[test]
-fn an_injected_fault_is_in_every_server_and_in_no_kernel() {
+fn a_fault_is_injected_into_every_server_and_kernel_transports_are_skipped() {
     let plan = survey(&[("injected-fault", "sleep=5ms/100")]);
     assert!(plan.cases.iter().all(|case| case.injected_fault.is_some()));
     assert_eq!(plan.skipped.len(), 1);
@@ -119,7 +119,7 @@ fn an_injected_fault_is_in_every_server_and_in_no_kernel() {
 }
 
 #[test]
-fn on_one_cpu_what_needs_two_is_skipped_with_the_reason() {
+fn on_one_cpu_cases_that_need_two_cpus_are_skipped_with_the_reason() {
     let mut one_cpu = capabilities();
     one_cpu.cpus.truncate(1);
     let plan = plan_on(&one_cpu, &SURVEY, &[]).unwrap();
@@ -128,15 +128,15 @@ fn on_one_cpu_what_needs_two_is_skipped_with_the_reason() {
 }
 
 #[test]
-fn without_tcp_another_transport_is_the_a_a_pair() {
+fn without_tcp_another_transport_has_the_a_a_pair() {
     let capabilities = capabilities_without("tcp", "no IPv4 loopback", "ip link set lo up");
     let plan = plan_on(&capabilities, &SURVEY, &[]).unwrap();
     let replicate = plan.cases.iter().find(|case| case.replicate == 1).unwrap();
-    assert!(plan.cases.contains(&replicate.without_replicate()), "its counterpart is there");
+    assert!(plan.cases.contains(&replicate.without_replicate()), "the first case of the pair is planned");
     assert_eq!(plan.skipped[0].transport, "tcp");
 }
 
-/// The document's table and estimate match this code, row by row.
+/// The table in METHODOLOGY.md, including the estimates, matches the code.
 #[test]
 fn the_methodology_lists_the_survey_as_it_is() {
     let document = include_str!("../../../METHODOLOGY.md");

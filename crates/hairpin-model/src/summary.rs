@@ -12,7 +12,7 @@ use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
 use crate::flow::{Flow, FlowId, FlowRole};
 use crate::flows::{OfFlow, flows};
-use crate::invalid::Invalid;
+use crate::invalid::{Invalid, RoundLeftOut};
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
 use crate::one_way::{BothEnds, OneWayFigures, OverTime};

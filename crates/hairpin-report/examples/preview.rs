@@ -1,5 +1,5 @@
 //! Shows a fixture run: `cargo run -p hairpin-report --example preview -- terminal 80 plain small-writes`.
-#![expect(clippy::print_stdout, reason = "a program for people")]
+#![expect(clippy::print_stdout, reason = "prints its result")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;

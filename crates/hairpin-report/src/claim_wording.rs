@@ -1,4 +1,4 @@
-//! Texts about claims, for both the terminal and the page.
+//! Texts about claims for the terminal and the page.
 
 use hairpin_model::claim::Coverage;
 use hairpin_model::judged_claim::Verdict;
@@ -48,7 +48,7 @@ pub(crate) fn ratio(of: &Judgement) -> String {
     of.ratio.map_or_else(|| DASH.to_owned(), |ratio| format!("{} x", three_digits(ratio)))
 }
 
-/// Returns the reason for a verdict, as a sentence.
+/// Returns the reason for a verdict as a sentence.
 pub(crate) fn why(of: &Judgement) -> String {
     let why = of.why.trim_end();
     if why.is_empty() || why.ends_with(['.', ')']) { why.to_owned() } else { format!("{why}.") }
@@ -64,7 +64,7 @@ pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
     }
 }
 
-/// Returns how a claim is tested and what is missing, as sentences, the last without its full stop.
+/// Returns how a claim is tested and what is missing, as sentences. The last sentence has no full stop.
 pub(crate) fn how(claim: &JudgedClaim) -> String {
     let runs = distinct(claim.rows.iter().filter_map(|row| row.run.as_deref())).join(", ");
     let mut parts = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn how(claim: &JudgedClaim) -> String {
     parts.join(". ")
 }
 
-/// Returns notes on a row's figures: a stand-in, or that the row is not part of the verdict.
+/// Returns notes on a row: its stand-in, and whether the row is not part of the verdict.
 pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
     let beside = row.beside.as_ref().map(|setting| format!("Also measured, not part of the verdict: {setting}"));
@@ -90,7 +90,7 @@ pub(crate) fn missing(claim: &JudgedClaim) -> String {
     distinct(claim.rows.iter().filter_map(|row| row.missing.as_deref())).join(", ")
 }
 
-/// Returns the answer as a sentence: the verdicts if claims were tested, else how many can be tested.
+/// Returns the answer as a sentence: the number of claims per verdict, or, before a test, per coverage.
 pub(crate) fn answer(report: &ClaimsReport) -> String {
     let claims = counted(report.claims.len() as u64, "claim");
     if report.seed.is_none() {
@@ -132,7 +132,7 @@ pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     parts
 }
 
-/// Returns a warning that names the runs with warnings; `None` without warnings.
+/// Returns a caution that names the runs with warnings; `None` if no run has any.
 pub(crate) fn caution(report: &ClaimsReport) -> Option<String> {
     let warned = report.runs.iter().filter(|run| !run.warnings.is_empty());
     let told: Vec<String> = warned.map(|run| format!("{} ({})", run.name, run.warnings.join(", "))).collect();

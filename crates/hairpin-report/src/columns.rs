@@ -1,4 +1,4 @@
-//! The columns of a case: a single list for the terminal, the page and the CSV table.
+//! The columns of a case. The terminal, the page and the CSV table use the same list.
 
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::quantities::{self, DASH};
@@ -11,7 +11,7 @@ use hairpin_model::{
 pub(crate) struct Column {
     /// Name in the CSV table; ends in the unit.
     pub(crate) name: &'static str,
-    /// Title in tables for people.
+    /// Title on the terminal and the page.
     pub(crate) title: &'static str,
     pub(crate) short: &'static str,
     pub(crate) value: Value,
@@ -40,7 +40,7 @@ pub(crate) enum Unit {
     Bytes,
     /// Depth of a queue, which may be fractional.
     Depth,
-    /// No unit, or one that the column's name states.
+    /// No unit, or a unit that is part of the column's title.
     Plain,
 }
 
@@ -138,7 +138,7 @@ impl Column {
         }
     }
 
-    /// Returns the interval of the value for people, if any.
+    /// Returns the interval as text for the terminal and the page, if any.
     pub(crate) fn bounds(&self, row: &CaseSummary) -> Option<String> {
         match self.value {
             Value::Figure(unit, of) => unit.bounds(of(row)),
@@ -153,7 +153,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Column> {
 }
 
 /// # Panics
-/// For an unknown name: names are constants of this crate.
+/// If the name is unknown.
 pub(crate) fn by_name(name: &str) -> &'static Column {
     all().find(|column| column.name == name).expect("column names are constants of this crate")
 }
@@ -244,7 +244,7 @@ const RATE: &[Column] = &[
         .titled("first message", "first"),
 ];
 
-/// The columns of a figure that each end has: the name without the end, and the titles.
+/// The columns of a figure that both ends have. Arguments: name without the end, title, short title, figure.
 macro_rules! both_ends {
     ($name:literal, $title:literal, $short:literal, $row:ident => $of:expr) => {
         [
@@ -284,7 +284,7 @@ const PACING: &[Column] = &[
         .titled("nominal gap", "nominal"),
 ];
 
-/// Parameters of a one-way load, and the goodput of the warm-up, which other figures omit.
+/// Parameters of a one-way load, and the goodput during the warm-up, which no other figure includes.
 const ONE_WAY_LOAD: &[Column] = &[
     Column::number("batch", Unit::Plain, |row| match row.case.primary().load {
         Load::Messages { batch, .. } => Some(batch as f64),
@@ -306,7 +306,7 @@ fn shown(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// The columns of one phase of a case under load. The ramp has none, because it has no figures.
+/// The columns of one phase of a case under load. The ramp has no figures, and so no columns.
 macro_rules! of_phase {
     ($phase:ident, $p50:literal, $p99:literal, $lost:literal, $cpus:literal, $waited:literal) => {
         [
@@ -328,7 +328,7 @@ macro_rules! of_phase {
     };
 }
 
-// Unlike other phases, the loaded phase is also the latency of the case itself.
+// The loaded phase has short titles, because its latency is also the latency of the case.
 const IDLE: [Column; 5] = of_phase!(idle, "idle", "p99 idle", "lost idle", "CPUs idle", "waited idle");
 const LOADED: [Column; 5] = of_phase!(loaded, "loaded", "p99", "lost", "CPUs", "waited");
 const RECOVERING: [Column; 5] =
@@ -358,7 +358,7 @@ fn phases(row: &CaseSummary) -> Option<&PhasesOfCase> {
     Some(&row.under_load.as_ref()?.phases)
 }
 
-/// Returns the depth of the queue that the load fills, in the loaded phase.
+/// Returns the depth of the queue during the loaded phase.
 fn queue(row: &CaseSummary) -> Option<QueueBytes> {
     phases(row)?.loaded.queue_bytes
 }
@@ -381,7 +381,7 @@ fn min_fairness(row: &CaseSummary) -> Option<Figure> {
     each.min_by(|a, b| a.value.total_cmp(&b.value))
 }
 
-/// Returns the figures of a one-way load; `None` for several flows, each of which has its own.
+/// Returns the figures of a one-way load; `None` for several flows, because each flow has its own figures.
 fn single(row: &CaseSummary) -> Option<&OneWayFigures> {
     row.one_way().filter(|_| row.flows.len() == 1)
 }
@@ -463,7 +463,7 @@ const EXCHANGES: &[Column] = &[
         .titled("speed-up against default", "speed-up"),
 ];
 
-const _: () = assert!(EARLY_EXCHANGES == 8, "each of the first exchanges has its column");
+const _: () = assert!(EARLY_EXCHANGES == 8, "each early exchange has a column");
 
 fn figures(row: &CaseSummary) -> Option<&ExchangeFigures> {
     row.primary().exchanges.as_ref()
@@ -491,7 +491,7 @@ fn trace(row: &CaseSummary) -> Option<&TraceSummary> {
     row.trace.as_ref()
 }
 
-/// Empty for a case on the loopback and for one that was not measured.
+/// Empty for a case on the loopback and for a case that was not measured.
 const LINK: &[Column] = &[
     Column::words("link_name", |row| row.case.path.name.clone().unwrap_or_default()),
     Column::words("link_seed", |row| link(row, |link| link.seed.to_string())),
@@ -523,7 +523,7 @@ fn link_lateness(row: &CaseSummary, of: fn(LatenessNs) -> u64) -> String {
     late.map(|late| of(late).to_string()).unwrap_or_default()
 }
 
-/// The state of the machine that the figures are from, and the other one; empty for a machine with one state.
+/// The machine state in which the figures were measured, and the other state; empty for a machine with one state.
 const STATE: &[Column] = &[
     Column::words("state", |row| row.state.map(|state| state.index.to_string()).unwrap_or_default()),
     Column::number("state_share", Unit::Plain, |row| Some(row.state?.share)),

@@ -1,4 +1,4 @@
-//! Flat tables for spreadsheets and data frames: one row per case, or one row per sample.
+//! CSV tables for spreadsheets and data frames, with one row per case or one row per sample.
 //!
 //! Column names include units, an interval is two columns (`_low`, `_high`), and null is an empty cell. Control
 //! characters that could affect a terminal are escaped as `\u{1b}`; `--json` leaves them unchanged.
@@ -37,8 +37,8 @@ impl Row {
     }
 }
 
-/// Returns the summaries as CSV: a header line, then one row per case in plan order. Empty without cases. Columns
-/// that are empty in every row are omitted.
+/// Returns the summaries as CSV: a header line, then one row per case in plan order. Omits columns that are empty in
+/// every row. Empty without cases.
 pub fn summary(run: &Run) -> String {
     let rows: Vec<Row> = run.cases.iter().map(row).collect();
     let Some(Row { names, .. }) = rows.first() else { return String::new() };
@@ -48,7 +48,7 @@ pub fn summary(run: &Run) -> String {
     for record in std::iter::once(names).chain(rows.iter().map(|row| &row.cells)) {
         writer.write_record(used.iter().map(|&place| &record[place])).expect(IN_MEMORY);
     }
-    String::from_utf8(writer.into_inner().expect(IN_MEMORY)).expect("made of strings")
+    String::from_utf8(writer.into_inner().expect(IN_MEMORY)).expect("all cells are UTF-8")
 }
 
 const IN_MEMORY: &str = "writing to memory with rows of one length cannot fail";
@@ -66,7 +66,7 @@ fn row(summary: &CaseSummary) -> Row {
     row
 }
 
-/// Writes the samples of one flow after the other, with the columns of `samples.parquet` and the latency.
+/// Writes the samples of each flow as rows, with the columns of `samples.parquet` and the latency.
 pub struct SamplesTable<W: Write> {
     writer: csv::Writer<W>,
 }
@@ -83,7 +83,8 @@ impl<W: Write> SamplesTable<W> {
         Ok(Self { writer })
     }
 
-    /// Writes the samples of a flow in a round. Latency is due to received; both are empty if no answer arrived.
+    /// Writes the samples of a flow in a round. Latency is the time from due to received. Both latency and the
+    /// received time are empty if no answer arrived.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -109,7 +110,7 @@ impl<W: Write> SamplesTable<W> {
     }
 }
 
-/// Extracts the writer's error, which `csv` wraps.
+/// Unwraps the I/O error from the error of `csv`.
 fn of_the_writer(error: csv::Error) -> std::io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

@@ -6,12 +6,12 @@ use hairpin_model::ladder::{self};
 use hairpin_model::names::{joined, shortened};
 use hairpin_model::{Capture, CaseSummary, Figure, Group, Run, path, quantities};
 
-/// Why the first exchanges have a separate table.
+/// Heading of the table of first exchanges.
 pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ from later ones (Linux sends ACKs \
                                     at once at first, and caches are cold), so they are shown apart.";
 
-/// An exchange differs from the steady state if its interval excludes the p50 and if it is longer or shorter by at
-/// least this factor.
+/// An exchange differs from the steady state if its interval excludes the p50, and if the exchange is longer or
+/// shorter than the p50 by at least this factor.
 const MIN_RATIO: f64 = 1.5;
 
 pub(crate) fn early(row: &CaseSummary) -> &[Figure] {
@@ -28,7 +28,7 @@ pub(crate) fn first_differ(row: &CaseSummary) -> bool {
     early(row).iter().any(differs)
 }
 
-/// Names the cases that the table of first exchanges omits, and why; `None` if it omits none.
+/// Names the cases that the table of first exchanges omits, with the reason; `None` if there are none.
 pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     let of = |group: &Group<'_>| {
         let alike = group.rows.iter().filter(|row| !first_differ(row));
@@ -38,14 +38,14 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     let groups: Vec<String> = groups.iter().filter_map(|group| of(group)).collect();
     (!groups.is_empty()).then(|| {
         format!(
-            "Not shown, as their first exchanges differ from the p50 by less than {MIN_RATIO} times or within the \
-             interval: {}.",
+            "Not shown, as their first exchanges are within {MIN_RATIO}x of the p50, or have intervals that include it: \
+             {}.",
             groups.join("; ")
         )
     })
 }
 
-/// Names the remedies that pause less often than `--gap` says because they merge writes; `None` if there are none.
+/// Names the remedies with fewer pauses than `--gap` requests, because they merge writes; `None` if there are none.
 pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     let (mut without, mut fewer): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for row in groups.iter().flat_map(|group| &group.rows) {
@@ -74,7 +74,7 @@ pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     })
 }
 
-/// Returns what tracing adds to an exchange, for the case with the largest relative increase; `None` if not measured.
+/// Returns the time that tracing adds to an exchange, for the case with the largest relative increase, if measured.
 pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
     let costs = run.cases.iter().filter_map(|row| {
         let trace = row.trace.as_ref()?;
@@ -100,16 +100,16 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
 }
 
 fn name(row: &CaseSummary) -> String {
-    // Add the transport to the row name of an exchange, which begins with the remedy.
+    // The row name of an exchange has no transport.
     let transport = row.case.primary().load.exchange().map(|_| row.case.primary().transport.clone());
     let words = [transport, Some(ladder::row_name(row)), path::over(&row.case)];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Maximum names or files in a line.
+/// Maximum number of names or files in a line.
 const MAX_LISTED: usize = 4;
 
-/// Returns notes on captures: saved ones by file, others by reason. True marks lost captures or packets.
+/// Returns notes on captures: saved captures by file, skipped captures by reason. True marks lost data.
 pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     let mut saved: Vec<String> = Vec::new();
     let mut skipped: Vec<(String, Vec<String>)> = Vec::new();
@@ -145,7 +145,7 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     notes
 }
 
-/// Returns the reason why a capture has no file, from the run's save errors.
+/// Returns why a capture has no file, from the save errors of the run.
 fn why_unsaved(run: &Run) -> String {
     let causes: Vec<String> = run.unsaved.iter().map(|failure| failure.cause.clone()).collect();
     match causes.as_slice() {

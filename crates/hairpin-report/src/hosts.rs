@@ -55,7 +55,7 @@ fn interface(one: &Interface) -> String {
     if about.is_empty() { one.name.clone() } else { format!("{} ({})", one.name, about.join(", ")) }
 }
 
-/// Returns the properties of an interface as names and values.
+/// Returns the properties of an interface as pairs of name and value.
 pub(crate) fn rows(one: &Interface) -> Vec<(String, String)> {
     let of = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
     let own = [
@@ -69,7 +69,7 @@ pub(crate) fn rows(one: &Interface) -> Vec<(String, String)> {
     own.into_iter().flatten().chain(one.offloads.clone()).collect()
 }
 
-/// Returns the packets of directions with lost, duplicated or reordered ones: `up 497 of 500 arrived, 2 reordered`.
+/// Returns one text per direction with lost, duplicated or reordered packets: `up 497 of 500 arrived, 2 reordered`.
 pub(crate) fn ways(ledger: &Ledger) -> Vec<String> {
     let both = [("up", ledger.up), ("down", ledger.down)];
     both.into_iter().filter_map(|(direction, way)| way_in_words(direction, way?)).collect()
@@ -86,14 +86,14 @@ fn way_in_words(direction: &str, way: Way) -> Option<String> {
     (!is_whole).then(|| format!("{direction} {} of {} arrived{}", count(received), count(sent), parts.concat()))
 }
 
-/// Explains the fallback mark for each replaced transport: `tcp in place of udp: 10 datagrams were sent ...`.
+/// Explains each fallback: `tcp in place of udp: 10 datagrams were sent ...`.
 pub(crate) fn fallbacks(run: &Run) -> Vec<String> {
     let fallbacks = run.cases.iter().filter_map(|row| row.case.fallback());
     distinct(fallbacks.map(|Fallback { from, to, evidence }| format!("{to} in place of {from}: {evidence}")))
 }
 
-/// Returns what each end knows about the path, once for all cases with equal facts: `Server lab: path MTU 1500 B;
-/// received with TTL 57, DSCP 0, ECN 0`.
+/// Returns the facts that each end knows about the path, without duplicates: `Server lab: path MTU 1500 B; received
+/// with TTL 57, DSCP 0, ECN 0`.
 pub(crate) fn paths(run: &Run) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for end in run.cases.iter().filter(|row| row.case.host().is_some()).flat_map(|row| &row.ends) {
@@ -105,7 +105,7 @@ pub(crate) fn paths(run: &Run) -> Vec<String> {
         }
     }
     lines.sort();
-    // Omit lines that another line only extends.
+    // Omit a line if another line begins with it.
     let says_more = |line: &str| lines.iter().any(|other| other.len() > line.len() && other.starts_with(line));
     lines.iter().filter(|line| !says_more(line)).cloned().collect()
 }

@@ -1,8 +1,8 @@
 //! Renders a saved run as terminal text, CSV and one self-contained HTML page.
 //!
-//! This crate only displays: every figure on a page is in [`hairpin_model::run::Run`], and the only arithmetic is for
-//! display (units, positions on an axis, the ratio of two figures in a sentence). It uses no clock, file, socket,
-//! thread or environment variable, so the same run gives the same bytes.
+//! This crate computes no figures: they all come from [`hairpin_model::run::Run`]. Its arithmetic is for display only
+//! (units, positions on an axis, the ratio of two figures in a sentence). The same run always gives the same bytes,
+//! because the crate uses no clock, file, socket, thread or environment variable.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

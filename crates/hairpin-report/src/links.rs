@@ -1,4 +1,4 @@
-//! The links of a run, and texts about each, for both the terminal and the page.
+//! The links of a run, and texts about them for the terminal and the page.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use hairpin_model::{CaseSummary, LatenessNs, LinkSummary, PacketCounts, Run, pat
 
 pub(crate) struct Link<'r> {
     pub(crate) name: &'r str,
-    /// The whole profile in one line.
+    /// The profile as one line.
     pub(crate) line: &'r str,
     /// The cases that use the link.
     pub(crate) rows: Vec<&'r CaseSummary>,
@@ -20,7 +20,7 @@ pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
     by_line.into_iter().map(|(line, rows)| Link { name: path::name(&rows[0].case), line, rows }).collect()
 }
 
-/// Describes the link that all cases share; `None` for several links and for the loopback.
+/// Describes the link that all cases use; `None` for several links and for the loopback.
 pub(crate) fn shared(run: &Run) -> Option<String> {
     let first = run.cases.first().filter(|row| row.case.is_emulated() && !path::several(&run.cases))?;
     let all = if run.cases.len() == 1 { "" } else { ", of all cases" };
@@ -28,12 +28,12 @@ pub(crate) fn shared(run: &Run) -> Option<String> {
     Some(format!("{}{all}{line}", path::name(&first.case)))
 }
 
-/// Returns notes on each link, for below the figures. True if figures are unusable.
+/// Returns a note per link, to print below the figures. True marks unusable figures.
 pub(crate) fn notes(run: &Run) -> Vec<(bool, String)> {
     of(run).iter().filter_map(|link| note(link)).collect()
 }
 
-/// Returns cautions for above the figures: cases that are invalid because their link did not match its profile.
+/// Returns cautions to print above the figures, about cases that are invalid because of their link.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let spoiled = |link: &Link<'_>| {
         let invalid = link.rows.iter().filter(|row| !row.valid);
@@ -47,7 +47,7 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     of(run).iter().filter_map(spoiled).collect()
 }
 
-/// Rounds that do not count because of the link, by case: `12 rounds do not count: udp block same-cpu 10, tcp block
+/// Returns rounds that do not count because of the link: `12 rounds do not count: udp block same-cpu 10, tcp block
 /// same-cpu 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True if a case is invalid.
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     /// Maximum reasons listed.
@@ -61,7 +61,7 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
         .collect();
     let whys: Vec<&str> = rows
         .iter()
-        .flat_map(|row| &row.path.relay.as_ref().expect("it has some").rounds_left_out)
+        .flat_map(|row| &row.path.relay.as_ref().expect("rows with rounds left out").rounds_left_out)
         .map(String::as_str)
         .collect();
     let more = match whys.len().saturating_sub(MAX_LISTED) {
@@ -74,15 +74,15 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     (all > 0).then(|| (rows.iter().any(|row| !row.valid), text))
 }
 
-/// Such as `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us
-/// at p99`. Rounds that do not count come before the packets. `None` if no round was measured.
+/// Returns `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us
+/// at p99`, with rounds that do not count before the packets. `None` if no round was measured.
 fn note(link: &Link<'_>) -> Option<(bool, String)> {
     let (closes, account) = account(link)?;
     let (invalid, left_out) = left_out(link).map_or((false, String::new()), |(invalid, said)| (invalid, said + "; "));
     Some((invalid || !closes, format!("{}: {left_out}{account}", title(link))))
 }
 
-/// Returns `home-uplink (seed 7)`. The seed is that of the first block; each further block uses the next number.
+/// Returns `home-uplink (seed 7)`. This is the seed of the first block; each further block increments the seed.
 pub(crate) fn title(link: &Link<'_>) -> String {
     let seed = link.rows.iter().find_map(|row| row.path.relay.as_ref()).map(|link| format!(" (seed {})", link.seed));
     format!("{}{}", link.name, seed.unwrap_or_default())
@@ -99,7 +99,7 @@ pub(crate) fn account(link: &Link<'_>) -> Option<(bool, String)> {
     Some((all.unexplained() == 0, parts.join(", ")))
 }
 
-/// Returns packet counts as text: packets in and out, and all other counts above zero.
+/// Returns packet counts as text: packets in, packets out, drops, and all other counts above zero.
 pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
     let count = quantities::count;
     let mut parts =
@@ -122,7 +122,7 @@ pub(crate) fn by_name(counts: &BTreeMap<String, u64>) -> String {
     counts.iter().map(|(name, of)| format!("{name} {}", quantities::count(*of))).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the lateness of packets; for several cases the maximum of each figure.
+/// Returns the lateness of packets; for several cases, the maximum of each percentile.
 fn lateness(summaries: &[&LinkSummary]) -> Option<String> {
     let all: Vec<LatenessNs> = summaries.iter().filter_map(|summary| summary.lateness_ns).collect();
     let greatest = |of: fn(&LatenessNs) -> u64| Some(time(all.iter().map(of).max()?));

@@ -1,5 +1,5 @@
-//! One-way loads and probes under load, for tables and charts. Cases in one series differ in a single quantity, which
-//! has a column or an axis. The heading has the words that all cases share.
+//! One-way loads and probes under load, for tables and charts. Cases in one series differ in a single varied
+//! quantity, which has a column or an axis. The heading has the words that all cases share.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns what these cases share; empty for cases with answers and without a load.
+    /// Returns what these cases share; empty unless they are one-way loads or under load.
     pub(crate) fn of<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Self {
         let rows: Vec<&CaseSummary> = rows.collect();
         if rows.first().is_some_and(|row| row.case.is_under_load()) {
@@ -41,7 +41,7 @@ impl Shared {
         }
     }
 
-    /// Formats what is shared: `64 B, client to server, 8 connections` or `load 64 KiB`; empty if nothing is.
+    /// Formats shared words: `64 B, client to server, 8 connections` or `load 64 KiB`; empty if there are none.
     pub(crate) fn in_words(&self) -> String {
         if self.of_loads && !self.words.is_empty() {
             return format!("load {}", self.words.join(" "));
@@ -55,8 +55,8 @@ impl Shared {
         self.size_bytes.is_none()
     }
 
-    /// Returns the words of a case's series, without shared words and without the varied quantity. The first word is
-    /// the transport, or for a case under load the load.
+    /// Returns the words that name a case's series, without shared words and without the varied quantity. The first
+    /// word is the transport; for a case under load, the load.
     pub(crate) fn series(&self, row: &CaseSummary) -> Vec<String> {
         let flow = row.case.primary();
         if !flow.load.is_one_way() {
@@ -76,7 +76,7 @@ impl Shared {
         words
     }
 
-    /// Returns the flows of a case with their names, which include the direction if there are several.
+    /// Returns the flows of a case with their names. If a case has several flows, names include the direction.
     pub(crate) fn flows<'r>(&self, row: &'r CaseSummary) -> Vec<(String, &'r FlowSummary)> {
         let name = self.row_words(row).join(" ");
         let named = |flow: &'r FlowSummary| match row.flows.len() {
@@ -86,7 +86,7 @@ impl Shared {
         row.flows.iter().map(named).collect()
     }
 
-    /// Returns the words of a case in a list: its series and the varied quantity.
+    /// Returns the words that name a case: its series and the varied quantity.
     pub(crate) fn row_words(&self, row: &CaseSummary) -> Vec<String> {
         let mut words = self.series(row);
         words.extend(match &row.case.primary().load {
@@ -99,7 +99,7 @@ impl Shared {
     }
 }
 
-/// Returns the words that all probes' loads share, after transport and direction. A single load keeps all words.
+/// Returns the words after the first that all loads of probes share. A single load shares no words.
 fn shared_loads(rows: &[&CaseSummary]) -> Vec<String> {
     let loaded: Vec<Vec<String>> =
         rows.iter().filter(|row| !row.case.loads().is_empty()).map(|row| row.case.load_words()).collect();
@@ -118,7 +118,7 @@ fn way(row: &CaseSummary) -> &'static str {
     }
 }
 
-/// Returns the words of a case other than transport, directions, size and varied quantity.
+/// Returns the details of a case, without directions, size and varied quantity.
 fn further_words(row: &CaseSummary) -> Vec<String> {
     let own = |flow: &Flow| {
         [
@@ -135,7 +135,7 @@ fn further_words(row: &CaseSummary) -> Vec<String> {
     words
 }
 
-/// Returns the varied quantity: messages per call, messages offered per second, else bytes per write.
+/// Returns the varied quantity: messages per call, offered messages per second, or bytes per write.
 pub(crate) fn varied(row: &CaseSummary) -> f64 {
     match &row.case.primary().load {
         Load::Messages { batch, .. } => *batch as f64,
@@ -144,7 +144,7 @@ pub(crate) fn varied(row: &CaseSummary) -> f64 {
     }
 }
 
-/// Cases in a series, in the order of the varied quantity.
+/// A series: its cases in ascending order of the varied quantity.
 pub(crate) struct Series<'r> {
     /// The first word is the transport.
     pub(crate) words: Vec<String>,
@@ -167,7 +167,7 @@ pub(crate) fn series<'r>(rows: impl IntoIterator<Item = &'r CaseSummary>, shared
     all
 }
 
-/// The cases of a kind by waiting mode, placement and path.
+/// The cases of one kind, grouped by waiting mode, placement and path.
 pub(crate) struct Blocks<'r> {
     pub(crate) kind: CaseKind,
     pub(crate) shared: Shared,
@@ -176,7 +176,7 @@ pub(crate) struct Blocks<'r> {
 
 /// The series of one waiting mode, placement and path.
 pub(crate) struct Panel<'r> {
-    /// Such as `two CPUs, blocking`.
+    /// Waiting mode, placement and path, such as `two CPUs, blocking`.
     pub(crate) title: String,
     pub(crate) series: Vec<Series<'r>>,
 }
@@ -209,9 +209,9 @@ impl<'r> Blocks<'r> {
     }
 }
 
-/// Describes how senders of offered loads kept their schedule, one line per method and kind of arrivals, with the
-/// number of rates per series at which the median gap was not kept: `sleep+spin: median gap 0.998-1.00x nominal, p99
-/// gap 1.02-1.38x; not kept at 2 rates of udp from 256 k/s on`.
+/// Describes how senders of offered loads kept their schedule, with one line per pacing method and kind of arrivals.
+/// Each line counts the rates per series at which the median gap was not kept: `sleep+spin: median gap 0.998-1.00x
+/// nominal, p99 gap 1.02-1.38x; median gap not kept at 2 rates of udp from 256 k/s on`.
 pub(crate) fn pacing(run: &Run) -> Vec<String> {
     let mut methods: BTreeMap<(String, String), Vec<Paced<'_>>> = BTreeMap::new();
     for row in &run.cases {
@@ -247,7 +247,7 @@ impl Paced<'_> {
         self.ratio(self.pacing.gap_ns.p50)
     }
 
-    /// Whether the median gap is as intended. The median of an exponential distribution is ln 2 of its mean.
+    /// Whether the median gap is as requested. The median of an exponential distribution is ln 2 times its mean.
     fn is_kept(&self) -> bool {
         /// Maximum relative deviation of the median.
         const MAX_DEVIATION: f64 = 0.1;

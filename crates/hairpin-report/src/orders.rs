@@ -1,4 +1,4 @@
-//! The ranking: the cases of the answer's pairs in order from best to worst.
+//! Ranks the cases of the answer's pairs from best to worst.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use hairpin_model::names::joined;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, Run};
 
-/// A chain of cases, each compared with the one before.
+/// A chain of cases, in which each case is compared with the previous case.
 pub(crate) struct Order<'r> {
     pub(crate) group: String,
     pub(crate) figure: ComparedBy,
@@ -16,18 +16,18 @@ pub(crate) struct Order<'r> {
     pub(crate) steps: Vec<RankedCase<'r>>,
 }
 
-/// A case, and its comparison with the one before.
+/// A case, and the verdict of its comparison with the previous case.
 pub(crate) struct RankedCase<'r> {
     pub(crate) verdict: Verdict,
     pub(crate) row: &'r CaseSummary,
 }
 
-/// Cases with one rank: no difference was found from each to the next.
+/// Cases that share a rank, because no difference was found between neighbouring cases.
 pub(crate) struct Place {
-    /// `1.`, or a bar if the case is not comparable with the one before.
+    /// `1.`, or a bar if the case is not comparable with the previous case.
     pub(crate) mark: String,
     pub(crate) meaning: &'static str,
-    /// Names of the cases, without the words that the whole chain shares.
+    /// Names of the cases, without the words that all cases of the chain share.
     pub(crate) names: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// Explains the marks of these rankings.
+/// Explains the marks that these rankings use.
 pub(crate) fn legend(orders: &[Order<'_>]) -> &'static str {
     let has_bar = orders.iter().flat_map(Order::places).any(|place| place.mark.contains('|'));
     if has_bar {
@@ -71,11 +71,11 @@ pub(crate) fn orders(run: &Run) -> Vec<Order<'_>> {
     orders.into_iter().map(|(_, chain)| chain).collect()
 }
 
-/// Returns the heading. All orders of a run are about one quantity, because its cases have one kind of load.
+/// Returns the heading. All orders of a run compare the same quantity, because all cases have the same kind of load.
 pub(crate) fn heading(orders: &[Order<'_>]) -> &'static str {
     match orders.first().map(|chain| chain.figure) {
-        Some(ComparedBy::Rate) => "Which is the highest message rate",
-        Some(ComparedBy::Goodput) => "Which is the highest goodput",
+        Some(ComparedBy::Rate) => "Which has the highest message rate",
+        Some(ComparedBy::Goodput) => "Which has the highest goodput",
         _ => "Which is faster at p50",
     }
 }
@@ -89,7 +89,7 @@ impl<'r> Order<'r> {
         self.steps.last().map_or(self.first, |step| step.row)
     }
 
-    /// Returns the words after the first that all cases share. They are part of the chain's title.
+    /// Returns the words after the first that all cases share, for the chain's title.
     fn shared(&self) -> Vec<String> {
         let mut words: Vec<String> = row_words(self.first).split_off(1);
         words.retain(|word| self.rows().all(|row| row_words(row)[1..].contains(word)));
@@ -144,7 +144,7 @@ impl<'r> Order<'r> {
         places
     }
 
-    /// Names cases that move more bytes per second than some case before them in the order by p50.
+    /// Names cases that move more bytes per second than a case with a better p50.
     pub(crate) fn beyond_p50(&self) -> Option<String> {
         let outdone = |place: usize, row: &CaseSummary| self.rows().take(place).any(|before| row.moves_more(before));
         let names: Vec<String> = self
@@ -156,7 +156,7 @@ impl<'r> Order<'r> {
         let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
         (!names.is_empty()).then(|| {
             format!(
-                "By bytes per second {} {is} faster than some before {it}: a p50 hides stalls in fewer than half of the \
+                "By bytes per second, {} {is} faster than some cases before {it}: a p50 hides stalls in fewer than half of the \
                  exchanges.",
                 joined(&names)
             )

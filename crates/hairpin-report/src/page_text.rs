@@ -1,8 +1,8 @@
-//! Typography of pages.
+//! Typography of HTML pages.
 
 use hairpin_model::quantities::{is_thousands, is_unit};
 
-/// Joins numbers and units, and groups of thousands, by no-break spaces; writes µs for us.
+/// Puts no-break spaces between numbers and units and between groups of thousands; writes µs for us.
 pub(crate) fn nbsp(text: &str) -> String {
     let mut nbsp = String::with_capacity(text.len());
     let mut before: Option<&str> = None;
@@ -21,7 +21,7 @@ pub(crate) fn nbsp(text: &str) -> String {
     nbsp
 }
 
-/// Splits a command at spaces, so that no word is broken at a hyphen.
+/// Splits a command at spaces, so that the page does not break words at hyphens.
 pub(crate) fn command_words(command: &str) -> Vec<String> {
     command.split(' ').map(str::to_owned).collect()
 }

@@ -1,4 +1,5 @@
-//! Limits of trust in the figures: quick runs, machine states, missing intervals, different winners in the tail.
+//! Texts about limits of trust in the figures: quick runs, machine states, missing intervals, and pairs with
+//! different winners at p50 and at p99.
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::figure::NoInterval;
@@ -25,7 +26,7 @@ pub(crate) fn machine_states(run: &Run) -> Option<String> {
     Some(format!("Machine: {times:.2}x slower during {share} of rounds (shared core?); {figures}.{example}"))
 }
 
-/// Returns the times of one case in both states. The page and `--csv` show all cases.
+/// Returns an example: the p50 of the most slowed case in both states. The page and `--csv` show all cases.
 fn example_of_slowed(run: &Run) -> Option<String> {
     let in_both = |row: &CaseSummary| {
         let other = row.other_states.first()?;
@@ -40,7 +41,7 @@ fn example_of_slowed(run: &Run) -> Option<String> {
     examples.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, example)| example)
 }
 
-/// Returns a caution if `--until` was not reached, with the case of the widest interval.
+/// Returns a caution if `--until` was not reached, with a case without an interval or with the widest interval.
 pub(crate) fn until_missed(run: &Run) -> Option<String> {
     let text = run.plan.knobs.iter().find(|(name, _)| name == "until").and_then(|(_, texts)| texts.first())?;
     let wanted = parse::share(text).ok()?;
@@ -60,7 +61,7 @@ pub(crate) fn until_missed(run: &Run) -> Option<String> {
         .then(|| format!("--until {text} was not reached: {label} has +-{share} (hint: a longer --at-most)"))
 }
 
-/// Explains why figures have no interval, with a hint: one line per reason.
+/// Returns one line per reason why figures have no interval, with a hint.
 pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     let of = |reason: NoInterval| {
         let first = |row: &CaseSummary| row.compared(*ladder::compared_by(&[row]).first()?);
@@ -70,7 +71,7 @@ pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     no_interval_lines(of)
 }
 
-/// Returns one line per reason: the first figure by name, and the number of others.
+/// Returns one line per reason, with the first name and the number of further names.
 pub(crate) fn no_interval_lines(names_of: impl Fn(NoInterval) -> Vec<String>) -> Vec<String> {
     let line = |reason: &NoInterval| {
         let names = names_of(*reason);
@@ -93,7 +94,7 @@ fn why_no_interval(reason: NoInterval) -> &'static str {
     }
 }
 
-/// Names pairs of which one is faster at p50 and the other at p99.
+/// Names the pairs in which one case is faster at p50 and the other case at p99.
 pub(crate) fn split_winners(run: &Run) -> Vec<String> {
     let told = |comparison: &Comparison| {
         let p99 = comparison.tails.iter().find(|tail| tail.figure == ComparedBy::P99)?;

@@ -1,4 +1,4 @@
-//! Sentences that the terminal and the page share.
+//! Sentences for the terminal and the page.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub(crate) fn rounds(run: &Run) -> String {
     }
 }
 
-/// Returns cautions about all figures: unsaved data, failed rounds, invalid cases.
+/// Returns cautions: unsaved data, failed rounds, and invalid cases.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let mut cautions = links::cautions(run);
     if let Some(cause) = not_saved(run).filter(|_| run.state != State::Running) {
@@ -95,19 +95,19 @@ pub(crate) const NOISY_CODE: &str = "noisy-machine";
 pub(crate) fn busy(run: &Run) -> Option<String> {
     let grave = |finding: &&Finding| finding.code == NOISY_CODE && finding.severity != Severity::Note;
     let finding = run.findings.iter().find(grave)?;
-    // Evidence of earlier versions has no key, only a text.
+    // Evidence saved by earlier versions has a text but no key.
     let earlier = || finding.evidence.iter().find(|piece| piece.what == "rounds disturbed").map(|piece| piece.value);
     let share = finding.figure(keys::DISTURBED).or_else(earlier).map(|share| share.value);
     let of = share.filter(|share| (0.0..=1.0).contains(share)).map_or_else(String::new, |share| {
         let timed = timed_rounds(run);
-        // The share times the number of rounds is a small number.
+        // The product is a small number, so the cast is safe.
         let disturbed = (share * timed as f64).round() as u64;
         format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
     });
     Some(format!("Other programs were active{of} (finding {NOISY_CODE}): figures may differ on an idle machine."))
 }
 
-/// Returns one line per A/A pair: whether a difference was found between two identical cases. True if none was.
+/// Returns one line per A/A pair: the difference found between two identical cases. True if no difference was found.
 pub(crate) fn calibrations(run: &Run) -> Vec<(bool, String)> {
     let pairs = run.comparisons.iter().filter(|comparison| comparison.role == Role::AgainstItself);
     let calibrated = |pair: &Comparison| pair.verdict == Verdict::CannotTell && pair.ratio.low.is_some();
@@ -133,14 +133,13 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     format!("A/A: {name} measured twice{found}")
 }
 
-/// Returns skipped names by reason.
+/// Returns the names of skipped cases and transports, grouped by reason.
 pub(crate) fn skipped(run: &Run) -> Vec<(String, Vec<String>)> {
     let name = |skip: &Skipped| skip.case.clone().unwrap_or_else(|| skip.transport.clone());
     grouped(run.skipped.iter().map(|skip| (skip.reason.clone(), name(skip))))
 }
 
-/// Returns the cause for which every round of a run failed, with their number. `None` if anything was measured or if
-/// causes differ.
+/// Returns the number of failed rounds with their cause, if every round of a run failed for the same cause.
 pub(crate) fn only_failure(run: &Run) -> Option<String> {
     let has_failed = |row: &CaseSummary| row.rounds == 0 && !row.failed_rounds.is_empty();
     match failures(run).as_slice() {
@@ -151,8 +150,8 @@ pub(crate) fn only_failure(run: &Run) -> Option<String> {
     }
 }
 
-/// Returns failed rounds: case, number, and cause. Causes that differ only in numbers are grouped under the first
-/// one, also across cases.
+/// Returns failed rounds as case, number of rounds, and cause. Rounds of all cases whose causes differ only in
+/// numbers are grouped, with the first cause.
 pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
     let mut kinds: Vec<(String, Vec<&str>, Vec<&String>)> = Vec::new();
     for (row, cause) in run.cases.iter().flat_map(|row| row.failed_rounds.iter().map(move |cause| (row, cause))) {
@@ -179,12 +178,12 @@ pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
     kinds.into_iter().map(told).collect()
 }
 
-/// Removes numbers from a cause, which differ between rounds, such as a round number or a port.
+/// Removes numbers from a cause, because numbers such as ports differ between rounds.
 fn without_numbers(cause: &str) -> String {
     cause.split(|letter: char| letter.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
 }
 
-/// Returns the rounds under load that do not count, one line per case. True if the case is invalid.
+/// Returns one line per case under load with rounds that do not count. True if the case is invalid.
 pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
     let line = |row: &CaseSummary| {
         let left_out = &row.under_load.as_ref()?.rounds_left_out;
@@ -199,7 +198,7 @@ pub(crate) fn loads_left_out(run: &Run) -> Vec<(bool, String)> {
 
 /// Returns the cases without usable figures, with the reason: `is invalid: messages were lost`.
 pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
-    // The only failure is reported elsewhere.
+    // `only_failure` is reported elsewhere.
     if only_failure(run).is_some() {
         return Vec::new();
     }
@@ -211,7 +210,7 @@ pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
     run.cases.iter().filter(|row| !row.valid).map(|row| (row.label.clone(), why(row))).collect()
 }
 
-/// Explains why there is no percentile curve.
+/// Explains why the run has no percentile curve.
 pub(crate) fn no_curve(run: &Run) -> String {
     let measured: Vec<&CaseSummary> =
         run.cases.iter().filter(|row| !row.primary().curve.is_empty() && !row.valid).collect();
@@ -229,7 +228,7 @@ pub(crate) fn no_curve(run: &Run) -> String {
     }
 }
 
-/// Returns one line per case with lost, late, duplicated or unaccounted messages, with the losses by cause.
+/// Returns one line per case that has lost, late, duplicated or unaccounted messages, with the losses by cause.
 pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     let line = |row: &CaseSummary| {
         let ledger = row.ledger();
@@ -270,8 +269,8 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     run.cases.iter().filter_map(line).collect()
 }
 
-/// Returns effective options: TCP's NODELAY and congestion control, and every option that differs from the requested
-/// value. True if the kernel did not grant it.
+/// Returns notes on effective options: NODELAY and congestion control of TCP, and every option that differs from the
+/// requested value. True if the kernel did not grant the requested value.
 pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     let mut notes = Vec::new();
     let mut left_off: Vec<String> = Vec::new();
@@ -291,7 +290,7 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     }
     if !left_off.is_empty() {
         let names = left_off.join(", ");
-        // For exchanges, the remedy determines it.
+        // For exchanges, the remedy determines NODELAY.
         let of_exchanges = run.cases.iter().all(|row| row.case.primary().load.exchange().is_some());
         let how = if of_exchanges { ", except with the remedies that set it" } else { " (nodelay=on sets it)" };
         notes.push((false, format!("TCP_NODELAY is off, the kernel's default, on {names}{how}")));
@@ -333,13 +332,13 @@ fn option_note(option: &Effective) -> Option<String> {
         Some(asked) if asked != before || before != after => {
             Some(format!("{name}={asked} requested, {before} in force{changed}"))
         }
-        // The kernel changes some options that were not requested, such as quickack; only the saved run shows them.
+        // Only the saved run shows options that the kernel changed without a request, such as quickack.
         _ => None,
     }
 }
 
-/// Returns the command that repeats a run: with the seed, without the output folder (which now holds a run), and with
-/// a file instead of a ticket.
+/// Returns the command that repeats a run, with the seed, without `--out` (which would name a used folder), and with
+/// a file in place of a ticket.
 pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     let is_flag = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
     let is_value_of_out = |place: usize| place > 0 && command_line[place - 1] == "--out";
@@ -357,8 +356,7 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     hairpin_model::shell::command(&words)
 }
 
-/// Announces the measurement: `26 cases, 208 rounds, about 19 s`, for one-way loads also their traffic: `sends about
-/// 32 MiB`.
+/// Returns the forecast of a run: `26 cases, 208 rounds, about 19 s`; for one-way loads also `sends about 32 MiB`.
 pub fn announcement(plan: &Plan, cases: usize) -> String {
     let quick = if plan.quick { "quick run: " } else { "" };
     let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
@@ -396,7 +394,7 @@ mod tests {
     use super::repeated;
 
     #[test]
-    fn the_command_that_repeats_a_run_has_a_file_in_place_of_a_ticket() {
+    fn a_repeating_command_names_a_file_in_place_of_a_ticket() {
         let told = |line: &str| repeated(&hairpin_model::shell::words(line), 7);
         let redacted = "hairpin bulk --to 192.0.2.7:7420#... --out run";
         assert_eq!(told(redacted), "hairpin bulk --to @FILE --seed 7");

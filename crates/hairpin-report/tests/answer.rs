@@ -1,4 +1,4 @@
-//! The words of each kind of statement of an answer. Which statements a run gets is tested in hairpin-analysis.
+//! The sentence of each kind of statement. The crate hairpin-analysis tests which statements a run gets.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use hairpin_report::words;
 
 use crate::support::{self, find, ids, small_writes};
 
-/// The words of these statements, one a line.
+/// The sentences of these statements, one per line.
 fn said(run: &Run, statements: impl IntoIterator<Item = Statement>) -> String {
     let mut run = run.clone();
     run.answer.statements = statements.into_iter().collect();
@@ -30,7 +30,7 @@ fn id(run: &Run, label: &str) -> String {
 }
 
 fn row<'r>(run: &'r mut Run, id: &str) -> &'r mut CaseSummary {
-    run.cases.iter_mut().find(|row| row.id == id).expect("it is there")
+    run.cases.iter_mut().find(|row| row.id == id).expect("the run has the case")
 }
 
 const ALL: [Option<Verdict>; 4] = [Some(Verdict::Faster), Some(Verdict::Slower), Some(Verdict::CannotTell), None];
@@ -64,7 +64,7 @@ fn single_cases() {
         text.push(single(&run, case.clone()));
         let flow = run.cases[0].primary_mut();
         flow.latency_ns.p50 = None;
-        let one_way = flow.one_way.as_mut().expect("it has these figures");
+        let one_way = flow.one_way.as_mut().expect("a one-way load");
         (one_way.cpu_seconds_per_gb.server, one_way.delivered_per_s) = (None, None);
         text.push(single(&run, case.clone()));
         row(&mut run, &case).primary_mut().one_way = None;
@@ -245,7 +245,7 @@ fn goodput() {
         busy(BusyCpu::Sender),
         busy(BusyCpu::Receiver),
         Statement::Unfair { case: best.clone() },
-        // It goes one way only: nothing is said.
+        // The case goes one way only, so the statement has no sentence.
         Statement::BothWays { case: best.clone() },
     ];
     let text = said(&run, statements);
@@ -291,7 +291,7 @@ fn offered_loads() {
 }
 
 #[test]
-fn the_place_of_waiting_messages_is_named_if_known() {
+fn the_answer_says_where_messages_waited_if_known() {
     let mut run = support::one_way::offered_load();
     let case = run.cases[0].id.clone();
     run.answer.knees[0].why_not = Some(NotDelivered::ReceiverBehind);
@@ -331,19 +331,19 @@ fn probes_under_load() {
     let without = ALL.map(|verdict| Statement::WithoutLoad { case: unloaded.clone(), verdict });
     let without = said(&run, without);
     for row in &mut run.cases[1..3] {
-        let added = row.under_load.as_mut().expect("it has phases").added_ns.p50.as_mut();
-        *added.expect("the load adds some") = Figure::bare(9_200_000.0);
+        let added = row.under_load.as_mut().expect("a case under load").added_ns.p50.as_mut();
+        *added.expect("an added latency") = Figure::bare(9_200_000.0);
     }
     let unordered = said(&run, [loads(&ascending, &[], &[])]);
     run.cases.retain(|row| row.id == cubic || row.id == unloaded);
-    let figures = row(&mut run, &cubic).under_load.as_mut().expect("it has phases");
+    let figures = row(&mut run, &cubic).under_load.as_mut().expect("a case under load");
     figures.added_ns.p50 = Some(Figure::new(-1_300_000.0, -1_400_000.0, -1_200_000.0));
     let mut one = vec![said(&run, ALL.map(|verdict| load(&cubic, verdict)))];
     let gets = Statement::LoadGets { case: cubic.clone() };
     one.push(said(&run, [gets.clone()]));
     let row = row(&mut run, &cubic);
     row.valid = false;
-    row.under_load.as_mut().expect("it has phases").responsiveness_rpm = None;
+    row.under_load.as_mut().expect("a case under load").responsiveness_rpm = None;
     one.push(said(&run, [load(&cubic, Some(Verdict::CannotTell)), gets]));
     insta::assert_snapshot!([several, without, unordered, one.join("\n")].join("\n\n"));
 }
@@ -381,7 +381,7 @@ fn each_path_and_probe_of_a_load_is_named_if_there_are_several() {
 }
 
 #[test]
-fn a_damaged_run_that_lacks_the_cases_is_answered_without_them() {
+fn statements_about_missing_cases_are_omitted() {
     let run = support::survey(1);
     let known = id(&run, "tcp block same-cpu");
     let (no, none) = ("none".to_owned(), vec!["none".to_owned()]);
@@ -412,5 +412,5 @@ fn a_damaged_run_that_lacks_the_cases_is_answered_without_them() {
         Statement::WithoutPauses { case: known },
     ];
     assert_eq!(said(&run, statements), "");
-    assert_eq!(said(&run, []), "", "no answer yet");
+    assert_eq!(said(&run, []), "", "no statements");
 }

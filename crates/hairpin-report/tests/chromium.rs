@@ -1,11 +1,11 @@
-//! The page in a real browser: both schemes, two widths, and no chart is blank.
+//! The page in a browser, in both colour schemes and at several widths.
 //!
-//! Needs Chromium: `HAIRPIN_CHROMIUM` names it, else it is searched on the path. The browser has its own profile folder
-//! and no network, and is ended by its own handle.
+//! The tests need Chromium: the program that `HAIRPIN_CHROMIUM` names, or else the first one on the path. The browser
+//! gets a temporary profile folder and no network.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "a test of the page in a browser needs files, a process and a time-out; the crate itself does not"
+    reason = "tests in a browser need files, a process and a time-out"
 )]
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use hairpin_testing::{or_skip, program};
 use crate::support;
 
 const TIMEOUT: Duration = Duration::from_secs(90);
-/// The test moves the three charts to these offsets, one below the other.
+/// Vertical offsets to which the test moves the three charts, in pixels.
 const PLACES: [(&str, usize); 3] = [("ranking", 0), ("percentiles", 2500), ("rounds", 4000)];
 const HEIGHT: usize = 7000;
 
@@ -28,15 +28,14 @@ struct Picture {
 
 fn chromium() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("HAIRPIN_CHROMIUM").map(PathBuf::from) {
-        let problem = format!("HAIRPIN_CHROMIUM={} is no file", named.display());
+        let problem = format!("HAIRPIN_CHROMIUM={} is not a file", named.display());
         return Some(named).filter(|named| named.is_file()).ok_or(problem);
     }
     let names = ["chromium-browser", "google-chrome", "chromium"].map(program);
-    names.into_iter().reduce(Result::or).expect("some names")
+    names.into_iter().reduce(Result::or).expect("names is not empty")
 }
 
-/// A browser without a window, with its profile in the folder, for that file there; `dark` is the reader's preferred
-/// scheme.
+/// The command of a headless browser that opens `file` in `folder`, in light or dark colours.
 fn browsing(browser: &Path, folder: &Path, file: &str, dark: bool) -> Command {
     let mut command = Command::new(browser);
     command
@@ -50,7 +49,7 @@ fn browsing(browser: &Path, folder: &Path, file: &str, dark: bool) -> Command {
     command
 }
 
-/// Takes a picture of a page; `dark` is the reader's preferred scheme.
+/// Takes a picture of a page; `dark` is the preferred colour scheme.
 fn picture(browser: &Path, page: &str, width: usize, dark: bool) -> Picture {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, png) = (folder.path().join("report.html"), folder.path().join("report.png"));
@@ -63,8 +62,8 @@ fn picture(browser: &Path, page: &str, width: usize, dark: bool) -> Picture {
         match child.try_wait().expect("the browser can be waited for") {
             Some(status) => break Some(status),
             None if begun.elapsed() > TIMEOUT => {
-                child.kill().expect("the browser can be ended");
-                child.wait().expect("and is gone");
+                child.kill().expect("the browser can be killed");
+                child.wait().expect("the browser can be reaped");
                 break None;
             }
             None => std::thread::sleep(Duration::from_millis(50)),
@@ -75,14 +74,14 @@ fn picture(browser: &Path, page: &str, width: usize, dark: bool) -> Picture {
 }
 
 fn decoded(png: &Path) -> Picture {
-    let file = std::io::BufReader::new(std::fs::File::open(png).expect("the picture is there"));
+    let file = std::io::BufReader::new(std::fs::File::open(png).expect("the picture was written"));
     let mut decoder = png::Decoder::new(file);
     decoder.set_transformations(png::Transformations::normalize_to_color8());
-    let mut reader = decoder.read_info().expect("it is a PNG");
-    let mut bytes = vec![0; reader.output_buffer_size().expect("it fits into memory")];
-    let frame = reader.next_frame(&mut bytes).expect("it can be decoded");
+    let mut reader = decoder.read_info().expect("a PNG file");
+    let mut bytes = vec![0; reader.output_buffer_size().expect("a size that fits memory")];
+    let frame = reader.next_frame(&mut bytes).expect("a decodable picture");
     let samples = frame.color_type.samples();
-    assert!(samples >= 3, "it has colours");
+    assert!(samples >= 3, "the picture has colours");
     let rgb =
         bytes[..frame.buffer_size()].chunks_exact(samples).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
     Picture { width: frame.width as usize, rgb }
@@ -97,11 +96,11 @@ fn only_charts(page: &str) -> String {
         ));
     }
     style.push_str("</style></head>");
-    // All curves, also hidden ones.
+    // Show all curves, including hidden curves.
     page.replace(" gone\"", "\"").replacen("</head>", &style, 1)
 }
 
-/// The colours `--s0` to `--s7` of the light or dark scheme, from the page's own style.
+/// The colours `--s0` to `--s7` of the light or dark scheme in the style of the page.
 fn series_colours(page: &str, dark: bool) -> Vec<[u8; 3]> {
     let colour = |number: usize| named_colour(page, &format!("s{number}"), dark);
     (0..8).map(colour).collect()
@@ -138,7 +137,7 @@ fn no_chart_is_blank_in_a_browser() {
 /// The colour after `name: #` in the light or dark scheme.
 fn named_colour(page: &str, name: &str, dark: bool) -> [u8; 3] {
     let name = format!("--{name}: #");
-    let start = page.match_indices(&name).nth(usize::from(dark)).expect("both schemes have it").0 + name.len();
+    let start = page.match_indices(&name).nth(usize::from(dark)).expect("a colour of both schemes").0 + name.len();
     let channel = |place: usize| u8::from_str_radix(&page[start + place..start + place + 2], 16).expect("a colour");
     [channel(0), channel(2), channel(4)]
 }
@@ -160,7 +159,7 @@ fn time_sequences_show_packets_and_waits_in_a_browser() {
         let pixels = |colour: [u8; 3]| picture.rgb.iter().filter(|pixel| near(**pixel, colour)).count();
         let (accent, ink) = (named_colour(&page, "accent", dark), named_colour(&page, "ink", dark));
         assert!(pixels(accent) > 1000, "segments at {width}: {}", pixels(accent));
-        assert!(pixels(ink) > 1000, "calls and words at {width}: {}", pixels(ink));
+        assert!(pixels(ink) > 1000, "calls and text at {width}: {}", pixels(ink));
         for (wait, series) in [("nagle", "s1"), ("delayed-ack", "s3"), ("cork", "s4")] {
             let full = named_colour(&page, series, dark);
             let half = [0, 1, 2].map(|channel| full[channel].midpoint(paper[channel]));
@@ -170,7 +169,7 @@ fn time_sequences_show_packets_and_waits_in_a_browser() {
 }
 
 #[test]
-fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
+fn links_show_path_queue_and_drops_in_a_browser() {
     let browser = or_skip!(chromium());
     let style = "<style>.top,.answer,footer,main>section:not(#links){display:none}</style></head>";
     let page = hairpin_report::html::render(&support::links::run()).replacen("</head>", style, 1);
@@ -178,7 +177,7 @@ fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
         let picture = picture(&browser, &page, width, dark);
         let (paper, ink) = (named_colour(&page, "paper", dark), named_colour(&page, "ink", dark));
         let pixels = |colour: [u8; 3]| picture.rgb.iter().filter(|pixel| near(**pixel, colour)).count();
-        assert!(pixels(ink) > 1000, "ends and words at {width}: {}", pixels(ink));
+        assert!(pixels(ink) > 1000, "ends and text at {width}: {}", pixels(ink));
         // The surface below the queue's depth covers the paper with 28 % opacity.
         let depth = named_colour(&page, "s0", dark);
         let surface = [0, 1, 2].map(|channel| {
@@ -194,7 +193,7 @@ fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
 }
 
 #[test]
-fn a_blank_chart_would_be_noticed() {
+fn the_test_for_blank_charts_detects_one() {
     let browser = or_skip!(chromium());
     let page = only_charts(&hairpin_report::html::render(&support::survey(1)));
     let blank = page.replacen("</head>", "<style>#percentiles svg{visibility:hidden}</style></head>", 1);
@@ -202,11 +201,11 @@ fn a_blank_chart_would_be_noticed() {
     let colours = series_colours(&blank, false);
     let area = &picture.rgb[PLACES[1].1 * picture.width..PLACES[2].1 * picture.width];
     let pixels = area.iter().filter(|pixel| colours.iter().any(|colour| near(**pixel, *colour))).count();
-    assert!(pixels < 60, "{pixels} pixels of series without any chart: the other test could not fail");
+    assert!(pixels < 60, "{pixels} pixels of series without a chart, so the test for blank charts could not fail");
 }
 
-/// Reports of a page in a frame: its width, that of its content, what exceeds the window with everything opened, the
-/// bottom of the answer and the top of the first chart or table, and the tables that must be scrolled.
+/// Script that reports, with all details opened: the widths of window and content, elements wider than the window,
+/// the bottoms of headline and answer, the top of the first chart or table, and tables that must be scrolled.
 const MEASURE: &str = "<script>addEventListener('load', function () {\
     var root = document.documentElement, bad = [], hidden = [];\
     function all(selector) { return Array.from(document.querySelectorAll(selector)); }\
@@ -223,7 +222,7 @@ const MEASURE: &str = "<script>addEventListener('load', function () {\
     parent.postMessage({ name: name, said: said }, '*');\
     });</script></body>";
 
-/// Results of the scripts in pages, each page in its own frame: `(name, width, page)`, the page with its script.
+/// Results of the scripts in `(name, width, page)`, by name. Each page is loaded in its own frame.
 fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde_json::Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("the page is written");
@@ -241,9 +240,9 @@ fn told(browser: &Path, dark: bool, frames: &[(String, usize, String)]) -> serde
     let output = command.args(["--timeout=60000", "--virtual-time-budget=5000", "--dump-dom"]).output();
     let output = output.expect("the browser starts");
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).expect("it measured").0;
-    let told: serde_json::Value = serde_json::from_str(title).expect("it says JSON");
-    assert_eq!(told.as_object().map(serde_json::Map::len), Some(frames.len()), "each page said something");
+    let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).expect("a title").0;
+    let told: serde_json::Value = serde_json::from_str(title).expect("the title is JSON");
+    assert_eq!(told.as_object().map(serde_json::Map::len), Some(frames.len()), "each page reported its result");
     told
 }
 
@@ -276,19 +275,19 @@ fn the_answer_is_on_the_first_screen_and_nothing_is_wider_than_the_window() {
             assert_eq!((&said["width"], &said["content"]), (&(*width).into(), &(*width).into()), "{name}: {said}");
             assert_eq!(said["beyond"], "", "{name}: {said}");
             assert!(on_first_screen(said), "{name}: {said}");
-            assert!(*width < 1280 || said["scrolled"] == "", "{name}: all columns fit a desk: {said}");
+            assert!(*width < 1280 || said["scrolled"] == "", "{name}: all columns fit a desktop window: {said}");
         }
     }
 }
 
-/// Whether the headline and the answer end, and the first chart or table begins, above 800 pixels.
+/// Whether the headline and the answer end above 800 pixels, and the first chart or table begins there.
 fn on_first_screen(said: &serde_json::Value) -> bool {
-    let places = said["first"].as_array().expect("three places");
+    let places = said["first"].as_array().expect("three positions");
     places.len() == 3 && places.iter().all(|place| place.as_f64().is_some_and(|place| place > 0.0 && place < 800.0))
 }
 
 #[test]
-fn an_answer_that_is_further_down_would_be_noticed() {
+fn the_test_of_the_first_screen_detects_a_low_answer_and_a_wide_page() {
     let browser = or_skip!(chromium());
     let page = hairpin_report::html::render(&support::survey(1)).replacen("</body>", MEASURE, 1);
     let lower = page.replacen("</head>", "<style>.more { padding-top: 700px }</style></head>", 1);
@@ -300,7 +299,7 @@ fn an_answer_that_is_further_down_would_be_noticed() {
     assert!(told["wide"]["beyond"].as_str().is_some_and(|beyond| beyond.contains("SECTION")), "{told}");
 }
 
-/// Sorts the first table by its p50 twice, by clicks on its button, and reports the order of the figures; then shows a
+/// Script that clicks the title p50 of the first table twice and reports the order of the figures, then shows a
 /// hidden curve, and counts the details that are closed when printing.
 const USE: &str = "<script>addEventListener('load', function () {\
     var table = document.querySelector('table.sortable');\
@@ -341,7 +340,7 @@ fn tables_are_sorted_by_value_and_curves_are_shown_by_buttons() {
         (&serde_json::Value::Null, &"ascending".into(), &"descending".into())
     );
     assert_eq!((&said["focused"], &said["outline"]), (&true.into(), &"solid".into()), "focus is visible");
-    assert_eq!(said["gone"].as_u64(), said["shown"].as_u64().map(|left| left + 1), "one more is drawn");
+    assert_eq!(said["gone"].as_u64(), said["shown"].as_u64().map(|left| left + 1), "one more curve is shown");
     assert_eq!(
         (&said["pressed"], &said["unlabelled"], &said["closed"]),
         (&"true".into(), &0.into(), &0.into()),
@@ -349,8 +348,8 @@ fn tables_are_sorted_by_value_and_curves_are_shown_by_buttons() {
     );
 }
 
-/// Reports whether all text can be reached without the page's own script: visible, below a summary, or in a panel that
-/// a radio button shows.
+/// Script that counts elements that are not reachable without the page's own script: reachable elements are visible,
+/// in details, or in a panel that a radio button shows.
 const WITHOUT_SCRIPT: &str = "<script>addEventListener('load', function () {\
     Array.from(document.querySelectorAll('details')).forEach(function (one) { one.open = true; });\
     var unseen = new Set(), inputs = Array.from(document.querySelectorAll('.tabs > input'));\
@@ -368,7 +367,7 @@ fn everything_can_be_reached_without_the_script() {
     let frames = runs().map(|(name, run)| {
         let page = hairpin_report::html::render(&run);
         let (before, own) = page.split_once("<script>").expect("the page has one script");
-        let (_, after) = own.split_once("</script>").expect("its end");
+        let (_, after) = own.split_once("</script>").expect("the end of the script");
         (name.to_owned(), 1280, format!("{before}{}", after.replacen("</body>", WITHOUT_SCRIPT, 1)))
     });
     let told = told(&browser, false, &frames);
@@ -382,7 +381,7 @@ fn everything_can_be_reached_without_the_script() {
 fn a_page_in_dark_colours_is_printed_black_on_white_and_whole() {
     let browser = or_skip!(chromium());
     for (name, run) in runs() {
-        // As on paper: the print rules apply to the screen too, and the reader has chosen dark colours.
+        // Apply the print rules to the screen, and choose dark colours.
         let page = hairpin_report::html::render(&run).replace("@media print {", "@media all {").replacen(
             "<html lang=\"en\">",
             "<html lang=\"en\" data-theme=\"dark\">",
@@ -401,7 +400,7 @@ fn a_page_in_dark_colours_is_printed_black_on_white_and_whole() {
     }
 }
 
-/// Reports how the page looks on paper: colours and width, closed details, hidden panels, tables that are cut, and
+/// Script that reports the printed page: colours and width, closed details, hidden panels, truncated tables, and
 /// findings or charts that a page break may split.
 const PRINTED: &str = "<script>addEventListener('load', function () {\
     dispatchEvent(new Event('beforeprint'));\

@@ -1,4 +1,4 @@
-//! Claims in the terminal and on the page: reviewed snapshots, and rules that hold for any report.
+//! Claims in the terminal and on the page: snapshots, and rules that hold for any report.
 
 use hairpin_model::claim::Kept;
 use hairpin_model::judged_claim::Verdict;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::shown::{joined, plain};
 
-/// A row: name, published value, result. The result is `None` if the row is only listed.
+/// A row of a claim. Its result `came` is `None` if the row was not tested.
 fn row(name: &str, published: &Value, came: Option<(Value, f64, &str, &str)>, missing: Option<&str>) -> Value {
     let (measured, ratio, verdict, why) = came.map_or_else(
         || (Value::Null, Value::Null, Value::Null, ""),
@@ -28,7 +28,7 @@ fn row(name: &str, published: &Value, came: Option<(Value, f64, &str, &str)>, mi
     })
 }
 
-/// The row with a stand-in, another setting, or both.
+/// Adds a stand-in, another setting, or both to a row.
 fn noted(mut row: Value, stand_in: Option<&str>, beside: Option<&str>) -> Value {
     (row["stand_in"], row["beside"]) = (json!(stand_in), json!(beside));
     row
@@ -102,7 +102,7 @@ fn report(tested: bool) -> ClaimsReport {
             claim("B5", "Files are best sent by sendfile", &order, "not-covered", &said("cannot-run"), &last),
         ],
     });
-    serde_json::from_value(report).expect("it is a report")
+    serde_json::from_value(report).expect("a valid report")
 }
 
 fn text(tested: bool, width: usize) -> String {
@@ -110,7 +110,7 @@ fn text(tested: bool, width: usize) -> String {
 }
 
 #[test]
-fn verdicts_from_a_busy_machine_have_a_caution() {
+fn runs_with_warnings_have_a_caution() {
     let mut report = report(true);
     let shown = |report: &ClaimsReport| render_claims(report, &plain(300));
     assert!(!shown(&report).contains("idle machine"));
@@ -121,7 +121,7 @@ fn verdicts_from_a_busy_machine_have_a_caution() {
 }
 
 #[test]
-fn reviewed_texts() {
+fn snapshots_of_claims() {
     for (name, tested, width) in [
         ("a_list_at_60_columns", false, 60),
         ("a_list_at_80_columns", false, 80),
@@ -148,7 +148,7 @@ fn no_text_is_truncated_at_any_width() {
 }
 
 #[test]
-fn a_row_with_a_stand_in_is_marked_in_the_table_and_the_mark_is_explained_once() {
+fn rows_with_notes_are_marked_and_each_mark_is_explained_once() {
     let shown = text(true, 100);
     let line = |begin: &str| {
         shown.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{begin}:\n{shown}"))
@@ -157,7 +157,7 @@ fn a_row_with_a_stand_in_is_marked_in_the_table_and_the_mark_is_explained_once()
     assert!(shown.contains("<b> [1,2]"), "{shown}");
     assert!(line("[1]").contains("Stand-in: a server that sleeps 4 ms"));
     assert!(line("[2]").contains("Also measured, not part of the verdict: two processes on <two> CPUs."));
-    assert!(!line("B1 ").contains('['), "it has no stand-in");
+    assert!(!line("B1 ").contains('['), "B1 has no stand-in");
     assert_eq!(shown.matches(SLEEPS).count(), 1, "{shown}");
 }
 
@@ -179,7 +179,7 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
         assert_eq!(page.matches(&format!("<b>{id}</b>")).count(), 1, "{id}");
     }
     let stand_in = "<small class=\"note\">Stand-in: a server that sleeps 4\u{a0}ms: these 4\u{a0}ms are set here, not measured.</small>";
-    assert_eq!(page.matches(stand_in).count(), 2, "in both rows");
+    assert_eq!(page.matches(stand_in).count(), 2, "in two rows");
     assert!(page.contains("not part of the verdict: two processes on &lt;two&gt; CPUs."));
     assert!(page.contains("What &lt;TCP_CORK&gt; does") && page.contains("its column &lt;b&gt;"));
     assert!(
@@ -193,19 +193,19 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
 }
 
 #[test]
-fn the_page_has_a_command_that_repeats_it_into_a_new_folder() {
+fn the_page_has_a_command_that_repeats_the_run_in_a_new_folder() {
     let mut report = report(true);
     report.command_line = ["hairpin", "claims", "run", "B1", "--out", "tested"].map(str::to_owned).to_vec();
     assert!(html::render_claims(&report).contains("<code>hairpin claims run B1 --seed 1</code>"));
 }
 
 #[test]
-fn claims_survive_their_json() {
+fn claims_are_unchanged_after_a_round_trip_through_json() {
     let report = report(true);
-    assert_eq!(serde_json::from_str::<ClaimsReport>(&report.to_json()).expect("it is JSON"), report);
+    assert_eq!(serde_json::from_str::<ClaimsReport>(&report.to_json()).expect("a valid report"), report);
 }
 
-/// The report with each of these reasons in a row of its second claim.
+/// The texts of these reasons, each in its own row of the second claim.
 fn because(reasons: &[(Option<Figure>, &str, Reason)]) -> String {
     let mut report = report(true);
     let row = report.claims[1].rows[0].clone();
@@ -221,7 +221,7 @@ fn because(reasons: &[(Option<Figure>, &str, Reason)]) -> String {
     report.claims[1].rows = reasons.iter().map(with).collect();
     let saved = report.claims[0].clone();
     write_claims(&mut report);
-    assert_eq!(report.claims[0], saved, "without data the words stay");
+    assert_eq!(report.claims[0], saved, "a saved text without a structured reason is kept");
     report.claims[1].rows.iter().map(|row| row.judgement.why.as_str()).collect::<Vec<_>>().join("\n")
 }
 
@@ -286,15 +286,15 @@ fn reasons_without_a_measured_figure() {
     };
     let pattern = |written: Option<&str>, answer_ns, published: Option<&str>| Reason::Pattern {
         case: case.clone(),
-        written: written.map(|writes| writes.parse().expect("it is a pattern")),
+        written: written.map(|writes| writes.parse().expect("a valid pattern")),
         ended_ns: [written.map(|_| 40_600), answer_ns],
-        published: published.map(|writes| writes.parse().expect("it is a pattern")),
+        published: published.map(|writes| writes.parse().expect("a valid pattern")),
     };
     let fallback = Fallback { from: text("udp"), to: text("tcp"), evidence: text("none of 5 came back") };
     let seen = vec![(EventKind::Syn, -95_615_000), (EventKind::SynAck, 1_000)];
     let packets = |seen, absent| Reason::Packets { case: case.clone(), seen, absent };
     let reasons = [
-        kept(&[Kept::Extremes, Kept::Curve], &[], vec![option.expect("it is an option")]),
+        kept(&[Kept::Extremes, Kept::Curve], &[], vec![option.expect("a valid option")]),
         kept(&[], &[Kept::Percentiles, Kept::Samples, Kept::RateOverTime], Vec::new()),
         kept(&[Kept::CpuOverTime], &[Kept::Options], Vec::new()),
         packets(seen.clone(), None),

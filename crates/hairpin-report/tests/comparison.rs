@@ -1,4 +1,4 @@
-//! The text of a comparison of runs.
+//! The text that compares two runs.
 
 use hairpin_model::figure::NoInterval;
 use hairpin_model::summary::Verdict;
@@ -39,7 +39,7 @@ fn comparison() -> ComparisonReport {
         cautions: vec![Caution {
             run: "hairpin-runs/2026-11-21-survey".to_owned(),
             code: "noisy-machine".to_owned(),
-            summary: "Something else used the machine in 7 of 20 rounds.".to_owned(),
+            summary: "Other programs used the machine in 7 of 20 rounds.".to_owned(),
         }],
         budgets: vec![BudgetResult {
             case: "tcp block same-cpu".to_owned(),
@@ -59,7 +59,7 @@ fn two_runs_compared() {
 }
 
 #[test]
-fn a_comparison_says_why_changes_have_no_interval() {
+fn a_comparison_gives_the_reasons_for_missing_intervals() {
     let mut report = comparison();
     report.rows[0].ratio = Figure::without(1.46, NoInterval::SlowVariation);
     report.rows[1].ratio = Figure::without(1.3, NoInterval::SlowVariation);
@@ -71,7 +71,7 @@ fn a_comparison_says_why_changes_have_no_interval() {
     assert!(text.contains(lines), "{text}");
     assert!(
         text.contains("3 figures compared: 1 slower, 1 faster, 1 without"),
-        "a difference may be found without one: {text}"
+        "a verdict does not need an interval: {text}"
     );
     assert!(!render_comparison(&comparison(), &plain(200)).contains("No interval"));
     report.rows.iter_mut().for_each(|row| row.verdict = Verdict::CannotTell);
@@ -79,7 +79,7 @@ fn a_comparison_says_why_changes_have_no_interval() {
     assert!(text.contains("3 figures compared: cannot tell without an interval."), "{text}");
 }
 
-/// The comparison with its TCP case invalid for these reasons.
+/// The comparison, with the TCP case invalid in one or both runs for these reasons.
 fn invalid_comparison(baseline: &[&str], candidate: &[&str]) -> ComparisonReport {
     let whys = |whys: &[&str]| whys.iter().map(|why| (*why).to_owned()).collect::<Vec<_>>();
     let case = "tcp block same-cpu".to_owned();
@@ -120,7 +120,7 @@ fn the_unusable_side_is_named() {
 }
 
 #[test]
-fn differences_of_the_runs_come_first() {
+fn differences_between_the_runs_come_first() {
     let differs =
         Unlike { what: "option nodelay".to_owned(), baseline: "on".to_owned(), candidate: "off".to_owned() };
     let report = ComparisonReport { differs: Some(differs), ..comparison() };
@@ -139,7 +139,7 @@ fn two_runs_with_nothing_in_common() {
 }
 
 #[test]
-fn goodput_and_rates_are_shown_in_their_units_and_are_more_or_less() {
+fn goodput_and_rates_have_units_and_the_verdicts_more_and_less() {
     let mut report = comparison();
     report.rows.truncate(2);
     for (row, (figure, unit, verdict)) in
@@ -155,7 +155,7 @@ fn goodput_and_rates_are_shown_in_their_units_and_are_more_or_less() {
 }
 
 #[test]
-fn a_huge_smallest_detectable_change_is_a_dash() {
+fn a_very_large_smallest_detectable_change_is_shown_as_a_dash() {
     let shown = |share: f64| {
         let mut report = comparison();
         report.rows.iter_mut().for_each(|row| row.smallest_detectable = Some(share));

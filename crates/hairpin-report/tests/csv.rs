@@ -1,4 +1,4 @@
-//! The flat tables.
+//! The CSV tables.
 
 use hairpin_model::samples::Fate;
 use hairpin_model::{Case, Failure, FailureKind, Outcome, RoundOrder, RoundRecord, Run, Samples, Stamps};
@@ -8,7 +8,7 @@ use crate::shown::Table;
 use crate::support;
 
 #[test]
-fn a_row_a_case_with_units_in_the_names() {
+fn there_is_one_row_per_case_and_column_names_have_units() {
     let run = support::survey(1);
     let table = Table::of(&run);
     assert_eq!(table.rows.len(), run.cases.len());
@@ -38,7 +38,7 @@ fn a_column_without_a_value_in_the_run_is_omitted() {
     assert!(!["remedy", "link_seed", "goodput_bytes_per_s"].iter().any(|name| table.has(name)), "{:?}", table.header);
     assert!(Table::of(&support::small_writes::run(true)).has("remedy"));
 
-    // A column with a value in one row is in all rows.
+    // A column that has a value in one row is in all rows.
     let mut mixed = survey;
     mixed.cases.push(support::small_writes::run(true).cases[0].clone());
     assert!(Table::of(&mixed).has("remedy"));
@@ -64,17 +64,17 @@ fn exchanges_have_columns_that_are_empty_for_other_cases() {
     assert_eq!(table.cells(nodelay, names), expected);
     assert_eq!(table.cells(nodelay, ["exchange_p50_ns"]), table.cells(nodelay, ["latency_p50_ns"]));
     assert_eq!(table.cells(0, ["speed_up_against_default"]), [""], "default options are the baseline");
-    let other = table.rows.last().expect("the round trip is last");
+    let other = table.rows.last().expect("a last row");
     assert!(other.iter().skip(table.column("writes")).all(str::is_empty), "{other:?}");
 }
 
 #[test]
-fn no_row_without_cases() {
+fn a_run_without_cases_gives_an_empty_table() {
     let run = Run { cases: Vec::new(), ..support::survey(1) };
     assert_eq!(summary(&run), "");
 }
 
-/// A warm-up message and a lost one.
+/// A warm-up message and a lost message.
 fn samples() -> Samples {
     let received = Stamps { sequence: 0, due_ns: 100, sent_ns: 120, received_ns: 13_500, fate: Fate::Received };
     Samples::of(&[received, Stamps { sequence: 1, received_ns: 0, fate: Fate::Lost, ..received }], 1, 0)
@@ -109,9 +109,9 @@ fn a_failing_writer_is_an_error_without_a_panic() {
             Ok(())
         }
     }
-    let mut writer = SamplesTable::new(Full).expect("the header is still in the buffer");
+    let mut writer = SamplesTable::new(Full).expect("the header fits the buffer");
     let record = record();
-    writer.flow(&record, record.order.case.primary(), &samples()).expect("so are the rows");
-    let error = writer.finish().err().expect("the disk is full");
+    writer.flow(&record, record.order.case.primary(), &samples()).expect("the rows fit the buffer");
+    let error = writer.finish().err().expect("flushing fails");
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
 }

@@ -1,5 +1,5 @@
-//! The words of each finding. `findings.jsonl` has findings as the analysis made them, with other texts in them and
-//! without their pairs of cases; figures have six digits.
+//! The texts of each finding. `findings.jsonl` has findings of the analysis, with their texts replaced by `stale`,
+//! without pairs of cases, and with figures of six digits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ struct FindingLine {
     left_out: Option<LeftOut>,
 }
 
-/// Rounds of the cases that their link's lateness excluded.
+/// The rounds that do not count because the link was late.
 #[derive(Deserialize)]
 struct LeftOut {
     valid: bool,
@@ -59,7 +59,7 @@ fn run_of(line: &FindingLine) -> Run {
     run
 }
 
-/// The finding with words; none of its texts is that with which it was saved.
+/// The finding with its texts. Asserts that no stale text is left.
 fn worded(line: &FindingLine) -> Finding {
     let mut run = run_of(line);
     fill(&mut run, &[card(&line.finding.code, line.finding.about)]);
@@ -77,7 +77,7 @@ fn text(finding: &Finding) -> String {
 }
 
 #[test]
-fn each_finding_has_words_of_its_own() {
+fn each_finding_has_its_own_texts() {
     let mut by_code: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in lines() {
         let finding = worded(&line);
@@ -95,7 +95,7 @@ fn each_finding_has_words_of_its_own() {
     }
 }
 
-/// A finding that only the analysis knows: its key is in its own file, its check has no words.
+/// A finding without a text file. Its key and its check have no texts either.
 fn unknown() -> FindingLine {
     const OWN: Key = Key { name: "retries-of-a-request", unit: "count" };
     let line = lines().into_iter().find(|line| line.finding.code == "cold-start").unwrap();
@@ -110,12 +110,12 @@ fn unknown() -> FindingLine {
 }
 
 #[test]
-fn a_finding_without_words_of_its_own_is_worded_by_its_card_and_figures() {
+fn a_finding_without_a_text_file_gets_texts_from_its_card_and_figures() {
     insta::assert_snapshot!("a finding without words", text(&worded(&unknown())));
 }
 
 #[test]
-fn a_finding_with_a_missing_figure_gets_the_words_of_its_card() {
+fn a_finding_with_a_missing_figure_gets_texts_from_its_card() {
     for mut line in lines() {
         line.finding.proved = None;
         let own = worded(&line).summary;
@@ -129,7 +129,7 @@ fn a_finding_with_a_missing_figure_gets_the_words_of_its_card() {
 }
 
 #[test]
-fn facts_of_another_kind_do_not_break_the_words() {
+fn a_finding_whose_facts_have_the_wrong_type_still_has_a_summary() {
     for mut line in lines() {
         let facts = line.finding.facts.as_mut().unwrap();
         for fact in facts.values_mut() {

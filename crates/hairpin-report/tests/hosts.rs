@@ -1,4 +1,4 @@
-//! Runs of two hosts: each host, and the packets in each direction, in the terminal and on the page.
+//! Runs between two hosts, in the terminal and on the page: the hosts, the path, and packets in each direction.
 
 use hairpin_model::case::PathKind;
 use hairpin_model::ledger::NETWORK_UP;
@@ -9,7 +9,7 @@ use hairpin_report::terminal::{render, render_brief};
 use crate::shown::{joined, plain};
 use crate::support;
 
-/// The survey with its server on another host.
+/// The survey, with the server of two cases on another host.
 fn two_hosts() -> Run {
     let mut run = support::survey(1);
     let of = |name: &str, speed_mbit_per_s| Interface {
@@ -37,7 +37,7 @@ fn two_hosts() -> Run {
         Fact::number(fact_names::RECEIVED_DSCP, 46.0),
         Fact::number(fact_names::RECEIVED_ECN, 2.0),
     ];
-    // Fewer facts about the same path from another transport.
+    // Another transport knows fewer facts about the same path.
     let row = &mut run.cases[1];
     row.case.path.across = Some(RemotePath { kind: PathKind::Hosts, host: "lab".to_owned(), fallback: None });
     row.ends[1].facts = vec![Fact::number(fact_names::PATH_MTU_BYTES, 1492.0)];
@@ -53,7 +53,7 @@ const PATHS: [&str; 2] =
     ["Client: path MTU 1500 B", "Server lab: path MTU 1492 B; received with TTL 57, DSCP 46, ECN 2"];
 
 #[test]
-fn the_terminal_has_a_line_for_each_host_and_each_direction() {
+fn the_terminal_shows_each_host_each_path_and_lost_packets() {
     let (all, brief) = (joined(&render(&two_hosts(), &plain(100))), joined(&render_brief(&two_hosts(), &plain(100))));
     HOSTS.iter().chain([&WAYS]).for_each(|line| assert!(all.contains(line), "{line}: {all}"));
     assert!(brief.contains(WAYS), "{brief}");

@@ -1,4 +1,4 @@
-//! The page: its structure, what it must never contain, and its text if there is little to show.
+//! The page: its structure, content that it must never have, and its texts for runs with few results.
 
 use hairpin_model::run::State;
 use hairpin_model::{Capture, Case, Figure, Run};
@@ -8,10 +8,10 @@ use hairpin_report::{csv_table, terminal};
 use crate::shown::{assert_says, plain};
 use crate::support;
 
-/// Elements without an end tag.
+/// Elements that have no end tag.
 const VOID: &[&str] = &["meta", "link", "input", "br"];
 
-/// A tag: its name, whether it opens or closes, and its raw attributes.
+/// A start or end tag.
 struct Tag {
     name: String,
     closes: bool,
@@ -46,7 +46,7 @@ fn tags(page: &str) -> Vec<Tag> {
         let tag =
             Tag { name: name.to_owned(), closes, empty: inside.ends_with('/'), attributes: attributes.to_owned() };
         if !closes && (name == "style" || name == "script") {
-            let end = rest.find(&format!("</{name}>")).expect("it ends");
+            let end = rest.find(&format!("</{name}>")).expect("an end tag");
             rest = &rest[end..];
         }
         tags.push(tag);
@@ -54,7 +54,7 @@ fn tags(page: &str) -> Vec<Tag> {
     tags
 }
 
-/// Every element is closed by its own end tag, in order.
+/// Asserts that every element has its end tag, and that elements are nested.
 fn assert_well_formed(page: &str) {
     let mut open: Vec<String> = Vec::new();
     for tag in tags(page) {
@@ -75,7 +75,7 @@ fn attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
     tag.attributes[start..].split('"').next()
 }
 
-/// The page of a run, well-formed and without figures that are not finite.
+/// Renders the page. Asserts that it is well-formed and that all figures are finite.
 pub(crate) fn sound(run: &Run) -> String {
     let page = render(run);
     assert_well_formed(&page);
@@ -99,7 +99,7 @@ fn the_page_is_well_formed_and_its_ids_are_unique() {
     ids.dedup();
     assert_eq!(ids.len(), all);
     for tag in tags.iter().filter(|tag| tag.name == "label" && !tag.closes) {
-        let target = attribute(tag, "for").expect("a label is for something");
+        let target = attribute(tag, "for").expect("the input of a label");
         assert!(ids.contains(&target), "{target}");
     }
 }
@@ -116,15 +116,15 @@ fn assert_loads_nothing(page: &str) {
     {
         assert!(!page.contains(loads), "{loads}");
     }
-    assert!(page.contains("default-src 'none'"), "and its policy forbids it");
+    assert!(page.contains("default-src 'none'"), "the content security policy forbids loading");
     for tag in tags(page).iter().filter(|tag| (tag.name == "use" || tag.name == "link") && !tag.closes) {
-        let target = attribute(tag, "href").expect("it refers to something");
+        let target = attribute(tag, "href").expect("a target");
         assert!(target.starts_with("#m") || target == "data:,", "{target}");
     }
 }
 
 #[test]
-fn the_page_is_small_and_grows_with_rounds_only() {
+fn the_page_is_small_and_does_not_grow_with_samples() {
     let mut run = support::survey(1);
     while run.cases.len() < 40 {
         let more = run.cases[run.cases.len() - 5].clone();
@@ -147,11 +147,11 @@ fn the_page_is_small_and_grows_with_rounds_only() {
             .collect();
     }
     let fine_curves = render(&run).len();
-    assert!(fine_curves < 1_500_000, "points on one place are drawn once: {fine_curves}");
+    assert!(fine_curves < 1_500_000, "points at the same position are drawn once: {fine_curves}");
 }
 
 #[test]
-fn every_chart_has_the_marks_that_it_should_have() {
+fn charts_have_a_mark_for_each_case_or_round() {
     let run = support::survey(1);
     let page = render(&run);
     let count = |text: &str| page.matches(text).count();
@@ -170,7 +170,7 @@ fn every_chart_has_the_marks_that_it_should_have() {
 }
 
 #[test]
-fn charts_name_themselves_their_units_and_their_scale() {
+fn charts_have_labels_units_and_scales() {
     let page = render(&support::survey(1));
     for tag in tags(&page).iter().filter(|tag| tag.name == "svg" && !tag.closes) {
         let named = attribute(tag, "aria-label").is_some_and(|label| !label.is_empty());
@@ -181,15 +181,15 @@ fn charts_name_themselves_their_units_and_their_scale() {
 }
 
 #[test]
-fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
+fn small_writes_have_tables_and_a_chart_per_traced_exchange() {
     let run = support::small_writes::run(true);
     let page = sound(&run);
     let count = |text: &str| page.matches(text).count();
-    assert_eq!(count("<svg class=\"chart time-sequence\""), 4, "one for each drawn exchange");
+    assert_eq!(count("<svg class=\"chart time-sequence\""), 4, "one chart per traced exchange");
     assert_eq!(count("<desc>"), 4);
     assert_eq!(count("<details open>"), 1, "the most telling case");
     let open = page.find("<details open><summary>tcp block same-cpu default").expect("default options first");
-    assert!(open < page.find("<details><summary>tcp block same-cpu cork-forgotten").expect("then the longest wait"));
+    assert!(open < page.find("<details><summary>tcp block same-cpu cork-forgotten").expect("then by longest wait"));
     assert_eq!(count("<circle class=\"p50\""), run.cases.len(), "the ranking has a lane for each case");
     assert_eq!(count("<rect class=\"wait nagle\""), 1);
     assert_eq!(count("<rect class=\"wait delayed-ack\""), 1);
@@ -212,21 +212,20 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
 }
 
 #[test]
-fn each_link_has_its_path_its_charts_and_its_ledger() {
+fn each_link_has_a_path_charts_and_a_ledger() {
     let run = support::links::run();
     let page = sound(&run);
     let count = |text: &str| page.matches(text).count();
     let over_links = run.cases.iter().filter(|row| row.path.relay.is_some()).count();
     assert_eq!((count("<article class=\"link\">"), over_links), (3, 5));
     assert_eq!(count("<ol class=\"link-path up\"") + count("<ol class=\"link-path down\""), 2 * over_links);
-    // Packets: 8 of 10 directions have a time line. Queues: not if nothing waits or the queue was not observed. Drops:
-    // four up.
+    // Of 10 directions, 8 have a time line, 6 have a queue in which packets waited, and 4 have drops.
     assert_eq!(count("<figcaption>Packets per second"), 8);
     assert_eq!(count("<figcaption>Queue, "), 6);
     assert_eq!(count("<figcaption>Dropped packets"), 4);
     assert_eq!(count("<line class=\"limit\""), 4, "the downward depth is far below the limit");
     assert_eq!(count("<details open>"), 1, "the round with the most drops");
-    let open = page.find("<details open>").expect("it is there");
+    let open = page.find("<details open>").expect("an open round");
     assert!(page[open..].starts_with("<details open><summary>udp block same-cpu, round 4</summary>"));
     for said in [
         "home-uplink (seed 7)",
@@ -248,7 +247,7 @@ fn each_link_has_its_path_its_charts_and_its_ledger() {
 }
 
 #[test]
-fn drops_at_one_place_are_one_mark_that_says_how_many() {
+fn drops_close_together_are_one_mark_with_their_number() {
     let mut run = support::links::run_over("home-uplink");
     run.cases.truncate(1);
     let page = render(&run);
@@ -258,11 +257,11 @@ fn drops_at_one_place_are_one_mark_that_says_how_many() {
         page.split("<title>").filter_map(|rest| rest.split_once(" packets, numbers ")).map(|(count, _)| count);
     let merged: u64 = of_lane.map(|count| count.replace(' ', "").parse::<u64>().expect("a count")).sum();
     let single = page.matches("<title>packet ").count() as u64;
-    assert_eq!(merged + single, 554, "no drop is missing");
+    assert_eq!(merged + single, 554, "each drop has a mark");
 }
 
 #[test]
-fn a_shared_link_is_above_the_ranking_and_one_of_several_with_each_case() {
+fn a_link_of_all_cases_is_named_once_otherwise_each_group_names_its_link() {
     let page = render(&support::links::run_over("home-uplink"));
     assert!(page.contains("Link: home-uplink, of all cases: up=5.5mbit"));
     assert!(page.contains("<h3 class=\"lane-group\">block, same-cpu</h3>"));
@@ -298,7 +297,7 @@ fn damaged_link_records_are_shown_without_a_panic() {
         let Some(link) = &mut row.path.relay else { continue };
         link.relay_cpu_ns_per_packet = Some(f64::NAN);
         link.packets.entered = u64::MAX / 100;
-        let up = &mut link.shown.as_mut().expect("each has one").up;
+        let up = &mut link.shown.as_mut().expect("a shown round").up;
         let Some(timeline) = &mut up.timeline else { continue };
         match place {
             1 => timeline.interval_ns = 0,
@@ -317,11 +316,11 @@ fn damaged_link_records_are_shown_without_a_panic() {
         up.packets.out = 0;
     }
     let page = sound(&run);
-    assert!(page.contains("does not close"), "ledgers that do not close are reported");
+    assert!(page.contains("does not close"), "the page reports ledgers that do not close");
 }
 
 #[test]
-fn a_sequence_says_in_words_what_it_shows() {
+fn a_time_sequence_has_a_description_in_words() {
     let page = render(&support::small_writes::run(true));
     let from = page.find("aria-label=\"Time sequence of an exchange, tcp block same-cpu default").expect("the chart");
     let described = &page[from..from + page[from..].find("</desc>").expect("its description")];
@@ -334,7 +333,7 @@ fn a_page_with_many_long_traces_stays_small() {
     let traced = run.cases[1].clone();
     while run.cases.len() < 80 {
         let mut more = traced.clone();
-        let sequence = more.trace.as_mut().and_then(|trace| trace.sequence.as_mut()).expect("it was traced");
+        let sequence = more.trace.as_mut().and_then(|trace| trace.sequence.as_mut()).expect("a traced case");
         for _ in 0..4 {
             let events = sequence.events.clone();
             sequence.events.extend(events);
@@ -361,7 +360,7 @@ fn the_first_group_is_shown_without_the_script() {
     assert_eq!(checked, ["block, same-cpu", "block, same-cpu"]);
 }
 
-/// A run in which every text contains markup.
+/// A run whose texts all contain markup and control characters.
 fn hostile() -> Run {
     const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>\u{1b}]0;title\u{7}\u{1b}[2J\r\nfake line";
     let mut run = support::survey(1);
@@ -380,22 +379,22 @@ fn hostile() -> Run {
     run.findings[0].cases.push(EVIL.to_owned());
     let traced = support::small_writes::run(true);
     run.cases.extend(traced.cases.into_iter().take(2));
-    let [.., skipped, saved] = run.cases.as_mut_slice() else { panic!("there are cases") };
+    let [.., skipped, saved] = run.cases.as_mut_slice() else { panic!("no cases") };
     skipped.label = EVIL.to_owned();
-    skipped.trace.as_mut().expect("it was traced").capture = Capture::Skipped { reason: EVIL.to_owned() };
+    skipped.trace.as_mut().expect("a traced case").capture = Capture::Skipped { reason: EVIL.to_owned() };
     saved.case.primary_mut().transport = EVIL.to_owned();
-    saved.trace.as_mut().expect("it was traced").capture =
+    saved.trace.as_mut().expect("a traced case").capture =
         Capture::Saved { file: EVIL.to_owned(), packets: 1, dropped: 1 };
     run.cases.extend(support::links::run_over("home-uplink").cases);
-    let row = run.cases.last_mut().expect("it is over a link");
+    let row = run.cases.last_mut().expect("a case over a link");
     row.case.path.name = Some(EVIL.to_owned());
     row.case.path.link = EVIL.to_owned();
     row.valid = false;
-    let link = row.path.relay.as_mut().expect("it has a link");
+    let link = row.path.relay.as_mut().expect("a case over a link");
     link.rounds_left_out = vec![EVIL.to_owned()];
     link.packets.dropped.insert(EVIL.to_owned(), 1);
     let up = &mut link.shown.as_mut().expect("a round is shown").up;
-    let timeline = up.timeline.as_mut().expect("it was seen");
+    let timeline = up.timeline.as_mut().expect("a time line");
     timeline.dropped.insert(EVIL.to_owned(), vec![1; 9]);
     up.stages[1].packets.dropped.insert(EVIL.to_owned(), 1);
     (up.stages[2].stage, up.stages[2].figures) = (EVIL.to_owned(), EVIL.to_owned());
@@ -419,13 +418,13 @@ fn all_text_from_the_run_is_escaped() {
     let names = |page: &str, name: &str| tags(page).iter().filter(|tag| tag.name == name && !tag.closes).count();
     assert_eq!(names(&page, "script"), 1);
     assert!(!page.contains("<b onload") && !page.contains("<svg/onload") && !page.contains("onload=\"x\""));
-    assert!(page.contains("&lt;b onload=&quot;x&quot;&gt;"), "it is shown as text");
+    assert!(page.contains("&lt;b onload=&quot;x&quot;&gt;"), "markup is shown as text");
     assert_eq!(page.matches("</script>").count(), plain.matches("</script>").count());
     assert!(!page.contains('\u{1b}'));
 }
 
 #[test]
-fn texts_from_the_run_cannot_steer_the_terminal() {
+fn texts_from_the_run_cannot_control_the_terminal() {
     let text = terminal::render(&hostile(), &plain(80));
     assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
 }
@@ -459,7 +458,7 @@ fn values_that_are_missing_or_not_finite_are_not_shown() {
 }
 
 #[test]
-fn a_run_without_figures_says_so_instead_of_showing_blank_charts() {
+fn a_run_without_figures_has_notes_instead_of_blank_charts() {
     let mut run = support::survey(1);
     run.cases.clear();
     run.comparisons.clear();
@@ -473,7 +472,7 @@ fn a_run_without_figures_says_so_instead_of_showing_blank_charts() {
 }
 
 #[test]
-fn a_single_case_with_a_single_round_still_makes_a_page() {
+fn a_single_case_with_a_single_round_has_a_page() {
     let mut run = support::survey(1);
     run.cases.retain(|row| row.label == "tcp block cross-cpu");
     let row = &mut run.cases[0];
@@ -512,7 +511,7 @@ fn invalid_cases_without_a_curve_count_as_measured() {
 }
 
 #[test]
-fn a_page_writes_microseconds_the_same_in_figures_and_sentences() {
+fn microseconds_have_the_same_unit_in_figures_and_sentences() {
     let mut run = support::survey(1);
     run.findings[0].summary = "It takes 70.2 us (8.12 us to 9 us), and 5 us. Ask us.".to_owned();
     let page = render(&run);
@@ -523,7 +522,7 @@ fn a_page_writes_microseconds_the_same_in_figures_and_sentences() {
 fn a_page_has_notes_on_pauses_and_on_a_busy_machine() {
     let mut run = support::small_writes::run(false);
     let said = ["--gap pauses between writes", "Other programs were active"];
-    assert!(said.iter().all(|said| !render(&run).contains(said)), "neither applies");
+    assert!(said.iter().all(|said| !render(&run).contains(said)), "no pauses and no busy machine");
     support::small_writes::pause(&mut run, 1_000_000);
     support::findings::disturb(&mut run, 1.0);
     let page = render(&run);
@@ -533,7 +532,7 @@ fn a_page_has_notes_on_pauses_and_on_a_busy_machine() {
 }
 
 #[test]
-fn a_partial_run_says_so_first() {
+fn a_partial_run_has_a_warning_above_the_answer() {
     let mut run = support::survey(1);
     run.state = State::Running;
     let page = render(&run);
@@ -544,7 +543,7 @@ fn a_partial_run_says_so_first() {
 #[test]
 fn the_page_has_the_command_that_repeats_the_run() {
     let mut run = support::survey(1);
-    // The words of a command are separate elements, so that none is broken at a hyphen.
+    // Each word of a command is an element, so that browsers do not break words at hyphens.
     let words = |page: String| page.replace("<span class=\"word\">", "").replace("</span>", "");
     let page = words(render(&run));
     assert_says(
@@ -553,13 +552,13 @@ fn the_page_has_the_command_that_repeats_the_run() {
     );
     run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();
     let page = render(&run);
-    assert!(page.contains("<span class=\"word\">--seed=7</span>"), "flags are not broken");
-    assert!(words(page).contains("<code>hairpin round-trip --seed=7</code>"), "no second seed");
+    assert!(page.contains("<span class=\"word\">--seed=7</span>"), "a flag is one element");
+    assert!(words(page).contains("<code>hairpin round-trip --seed=7</code>"), "no second flag --seed");
     for out in [&["--out", "here"][..], &["--out=here"]] {
         let flags = [&["hairpin", "survey"], out, &["--quiet"]].concat();
         run.command_line = flags.into_iter().map(str::to_owned).collect();
         let page = words(render(&run));
-        assert!(page.contains("<code>hairpin survey --quiet --seed 42</code>"), "into a new folder");
+        assert!(page.contains("<code>hairpin survey --quiet --seed 42</code>"), "without the used folder");
     }
 }
 
@@ -570,12 +569,12 @@ fn the_same_run_gives_the_same_bytes() {
 }
 
 #[test]
-fn rounds_of_a_slowed_machine_have_a_ring_that_the_legend_explains_and_a_table() {
+fn rounds_of_a_slowed_machine_have_rings_a_legend_and_a_table() {
     let run = support::slowed_survey();
     let page = render(&run);
-    let (_, table) = page.split_once("Rounds in the other state of the machine</h3>").expect("there is the table");
-    let (table, _) = table.split_once("</table>").expect("it ends");
-    assert_eq!(table.matches("<tr").count(), 2, "a head and the one case with figures: {table}");
+    let (_, table) = page.split_once("Rounds in the other state of the machine</h3>").expect("a table");
+    let (table, _) = table.split_once("</table>").expect("the end of the table");
+    assert_eq!(table.matches("<tr").count(), 2, "a header and a case with figures: {table}");
     assert!(table.contains("40\u{a0}%") && table.contains("5.70"), "{table}");
     let rings =
         page.matches("<circle class=\"slowed\" cx=\"").count() - page.matches("</svg>machine slowed</li>").count();

@@ -1,4 +1,4 @@
-//! The words of each reason why rounds and cases are invalid.
+//! The text of each reason why rounds and cases are invalid.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::held_up::HeldUp;
@@ -42,17 +42,17 @@ fn rounds_left_out() {
         })
         .collect();
     let mut run = links::run();
-    let place = run.cases.iter().position(|row| row.path.relay.is_some()).expect("one has a link");
-    run.cases[place].path.relay.as_mut().expect("it has one").left_out = left_out.clone();
+    let place = run.cases.iter().position(|row| row.path.relay.is_some()).expect("a case over a link");
+    run.cases[place].path.relay.as_mut().expect("a link").left_out = left_out.clone();
     write_reasons(&mut run);
-    let of_link = &run.cases[place].path.relay.as_ref().expect("it has one").rounds_left_out;
+    let of_link = &run.cases[place].path.relay.as_ref().expect("a link").rounds_left_out;
     insta::assert_snapshot!(of_link.join("\n"));
     let mut run = under_load::congestion();
-    run.cases[0].under_load.as_mut().expect("it has phases").left_out = left_out;
+    run.cases[0].under_load.as_mut().expect("a case under load").left_out = left_out;
     let saved = run.cases[1].under_load.clone();
     write_reasons(&mut run);
     assert_eq!(run.cases[0].under_load.as_ref().map(|load| &load.rounds_left_out), Some(of_link));
-    assert_eq!(run.cases[1].under_load, saved, "a run without data keeps its words");
+    assert_eq!(run.cases[1].under_load, saved, "a run without structured reasons keeps its texts");
 }
 
 #[test]
@@ -88,6 +88,6 @@ fn invalid_cases() {
     run.cases.push(loaded);
     write_reasons(&mut run);
     assert_eq!(run.cases[0].why_invalid, ["as saved"]);
-    let worded = [&run.cases[1], &run.cases[2], run.cases.last().expect("there are some")];
+    let worded = [&run.cases[1], &run.cases[2], run.cases.last().expect("the case under load")];
     insta::assert_snapshot!(worded.map(|row| row.why_invalid.join("\n")).join("\n"));
 }

@@ -1,4 +1,4 @@
-//! The JSON, a contract for scripts.
+//! The JSON of a run, which scripts rely on.
 
 use hairpin_model::{Document, Run};
 use hairpin_testing::{contract, schema};
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::support::{self, one_way, under_load};
 
 fn parsed(run: &Run) -> Value {
-    let json = serde_json::from_str(&run.to_json()).expect("it is JSON");
+    let json = serde_json::from_str(&run.to_json()).expect("valid JSON");
     assert_eq!(schema::faults(&json), [""; 0]);
     json
 }
 
 #[test]
-fn what_is_printed_keeps_the_contract() {
+fn printed_runs_keep_the_contract() {
     let (survey, offered, streams) = (support::survey(1), one_way::offered_load(), support::bulk::run());
     let one_way = [one_way::message_rate(), one_way::write_sizes(), offered, streams];
     let under_load = [under_load::congestion(), under_load::two_cpus()];
@@ -26,7 +26,7 @@ fn what_is_printed_keeps_the_contract() {
 }
 
 #[test]
-fn words_are_those_of_the_command_line_and_figures_those_of_the_run() {
+fn the_json_has_the_words_of_the_command_line_and_the_figures_of_the_run() {
     let run = support::survey(1);
     let json = parsed(&run);
     let tcp = json["cases"]
@@ -34,7 +34,7 @@ fn words_are_those_of_the_command_line_and_figures_those_of_the_run() {
         .unwrap()
         .iter()
         .find(|case| case["label"] == "tcp block cross-cpu")
-        .expect("the fixture has it");
+        .expect("a case of the fixture");
     let (flow, ends) = (&tcp["case"]["flows"][0], &tcp["case"]["ends"]);
     let words = [&flow["transport"], &ends["waiting"], &ends["placement"], &ends["kind"], &tcp["path"]["link"]];
     assert_eq!(words.map(|word| word.as_str().unwrap()), ["tcp", "block", "cross-cpu", "processes", "loopback"]);
@@ -47,10 +47,10 @@ fn words_are_those_of_the_command_line_and_figures_those_of_the_run() {
 }
 
 #[test]
-fn too_few_samples_are_null_and_a_kernel_that_answers_is_no_server() {
+fn percentiles_with_too_few_samples_are_null_and_kernel_transports_have_no_server() {
     let json = parsed(&support::survey(1));
     let case = |label: &str| {
-        json["cases"].as_array().unwrap().iter().find(|case| case["label"] == label).expect("it is there").clone()
+        json["cases"].as_array().unwrap().iter().find(|case| case["label"] == label).expect("a case").clone()
     };
     let open_loop = case("udp block cross-cpu 1000/s");
     assert!(open_loop["latency_ns"]["p99"].is_null() && open_loop["latency_ns"]["p999"].is_null());
@@ -69,34 +69,34 @@ fn numbers_that_are_not_finite_become_null() {
     let mut run = support::survey(1);
     run.cases[0].ends[0].cpu_seconds = f64::NAN;
     run.cases[0].primary_mut().curve[0].latency_ns = f64::INFINITY;
-    let json: Value = serde_json::from_str(&run.to_json()).expect("it is JSON");
+    let json: Value = serde_json::from_str(&run.to_json()).expect("valid JSON");
     assert!(json["cases"][0]["ends"][0]["cpu_seconds"].is_null());
 }
 
 #[test]
 fn the_printed_run_loads_again() {
     let run = support::survey(1);
-    assert!(hairpin_model::upgrade::load(&run.to_json()).expect("it loads").0 == run);
+    assert!(hairpin_model::upgrade::load(&run.to_json()).expect("a loadable run").0 == run);
 }
 
-/// The run with this value, or without it, at the place.
+/// The run with `value` at `pointer`; with `None`, without the member there.
 fn changed(run: &Value, pointer: &str, value: Option<Value>) -> Value {
     let mut changed = run.clone();
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
     let parent = changed.pointer_mut(parent).unwrap_or_else(|| panic!("no {pointer}"));
     match value {
         Some(value) => parent[name] = value,
-        None => drop(parent.as_object_mut().expect("an object").remove(name).expect("it was there")),
+        None => drop(parent.as_object_mut().expect("an object").remove(name).expect("a member")),
     }
     changed
 }
 
-/// Fails unless the schema refuses the run with this value, or without it, at the place.
+/// Asserts that the schema forbids this value, or for `None` a missing member, at `pointer`.
 fn assert_forbidden(run: &Value, pointer: &str, value: Option<Value>) {
     assert!(!schema::faults(&changed(run, pointer, value)).is_empty(), "{pointer}");
 }
 
-/// Fails unless that change in a case breaks the contract there, in the way that the text begins with.
+/// Asserts that this change in a case breaks the contract, with a fault that begins with `expected`.
 fn assert_broken(run: &Value, case: usize, (pointer, value, expected): (&str, Option<Value>, &str)) {
     let found = contract::faults(&changed(run, &format!("/cases/{case}/{pointer}"), value));
     let expected = format!("cases[{case}].{expected}");
@@ -108,7 +108,7 @@ fn figure(value: f64) -> Value {
 }
 
 #[test]
-fn every_break_of_the_contract_of_a_one_way_load_is_named_with_its_place() {
+fn faults_of_one_way_loads_are_reported_with_their_place() {
     let runs = [one_way::message_rate(), support::bulk::run(), one_way::offered_load()].map(|run| parsed(&run));
     for (which, name, value, expected) in [
         (0, "offered_per_s", json!(5.0), "offered_per_s: is there although nothing was offered"),
@@ -128,7 +128,7 @@ fn every_break_of_the_contract_of_a_one_way_load_is_named_with_its_place() {
 }
 
 #[test]
-fn every_break_of_the_contract_of_a_case_under_load_is_named_with_its_place() {
+fn faults_of_cases_under_load_are_reported_with_their_place() {
     let run = parsed(&under_load::congestion());
     let no_flow = "flows[1]: is not a probe with answers or a load without";
     for (pointer, value, expected) in [
@@ -150,16 +150,16 @@ fn every_break_of_the_contract_of_a_case_under_load_is_named_with_its_place() {
 }
 
 #[test]
-fn a_case_under_load_has_its_flows_in_any_order_and_one_probe() {
+fn a_case_under_load_has_one_probe_and_its_flows_in_any_order() {
     let mut run = parsed(&under_load::congestion());
     for pointer in ["/cases/1/flows", "/cases/1/case/flows"] {
-        let flows = run.pointer_mut(pointer).and_then(Value::as_array_mut).expect("they are a list");
+        let flows = run.pointer_mut(pointer).and_then(Value::as_array_mut).expect("a list of flows");
         let mut foreign = flows[0].clone();
         (foreign["id"], foreign["role"]) = (json!("foreign-probe"), json!("foreign-probe"));
         flows.push(foreign);
     }
     assert_eq!(contract::faults(&run), [""; 0]);
-    run["cases"][1]["flows"].as_array_mut().expect("they are a list").swap(0, 2);
+    run["cases"][1]["flows"].as_array_mut().expect("a list of flows").swap(0, 2);
     assert_eq!(contract::faults(&run), [""; 0]);
     run["cases"][1]["flows"][0]["role"] = json!("probe");
     assert!(contract::faults(&run).contains(&"cases[1].flows: has several probes".to_owned()));
@@ -171,7 +171,7 @@ fn in_a_case(run: &Value, pointer: &str) -> String {
 }
 
 #[test]
-fn what_the_schema_forbids_is_found() {
+fn the_schema_forbids_invalid_values_and_missing_members() {
     if !schema::IS_CHECKED {
         skip!("`cargo xtask ci` alone builds hairpin-testing with its feature `schema`");
     }

@@ -1,4 +1,4 @@
-//! Links in the terminal, on the page, in the tables and in the JSON.
+//! Links in the terminal, in the CSV table and in the JSON.
 
 use crate::support::links::{HOME_UPLINK, run, run_over};
 use hairpin_model::{Document, Run};
@@ -11,29 +11,29 @@ fn text(run: &Run) -> String {
 }
 
 #[test]
-fn reviewed_texts() {
+fn snapshots_of_links() {
     insta::assert_snapshot!("links_at_80_columns", render(&run(), &plain(80)));
     insta::assert_snapshot!("links_at_100_columns", render(&run(), &plain(100)));
     insta::assert_snapshot!("one_link_for_all_at_80_columns", render(&run_over("home-uplink"), &plain(80)));
 }
 
 #[test]
-fn a_link_that_all_cases_share_is_shown_once_above_the_table() {
+fn a_link_of_all_cases_is_shown_once_above_the_table() {
     let text = render(&run_over("home-uplink"), &plain(300));
     let named: Vec<usize> = text.match_indices("home-uplink").map(|(place, _)| place).collect();
     let table = text.find("Round trips").expect("the table");
-    assert_eq!(named.len(), 3, "in the answer, above the table, and in its account: {text}");
+    assert_eq!(named.len(), 3, "in the answer, above the table, and in the account of the link: {text}");
     assert!(named[1] < table && named[2] > table, "{text}");
     assert!(text.contains(&format!("\nLink: home-uplink, of all cases: {HOME_UPLINK}\n")), "{text}");
 }
 
 #[test]
-fn cases_of_several_links_are_below_the_name_of_their_link() {
+fn cases_over_several_links_are_grouped_by_link() {
     let text = render(&run(), &plain(300));
     let place = |said: &str| text.find(said).unwrap_or_else(|| panic!("{said}: {text}"));
     let titles = ["without a link\n", "over bridged-vm\n", "over home-uplink\n", "reorder=1%/5ms\n"];
     let places = titles.map(|title| place(&format!("{title}  tcp ").replace("5ms\n  tcp", "5ms\n! udp")));
-    assert!(places.is_sorted(), "in the order of the plan: {places:?}");
+    assert!(places.is_sorted(), "in plan order: {places:?}");
     assert!(
         text.starts_with("p50 of a round trip with tcp (blocking, same CPU): 13.4 us without a link, 4.05 ms over")
     );
@@ -50,18 +50,18 @@ fn the_account_of_a_link_covers_all_its_cases() {
 }
 
 #[test]
-fn an_account_that_does_not_close_has_the_difference() {
+fn an_account_that_does_not_close_shows_the_difference() {
     let mut run = run_over("bridged-vm");
-    let link = run.cases[0].path.relay.as_mut().expect("it has a link");
+    let link = run.cases[0].path.relay.as_mut().expect("a case over a link");
     link.packets.out -= 2;
     assert!(text(&run).contains("none dropped, 2 missing without a cause, late"), "{}", text(&run));
-    let link = run.cases[0].path.relay.as_mut().expect("it has a link");
+    let link = run.cases[0].path.relay.as_mut().expect("a case over a link");
     link.packets.out += 5;
     assert!(text(&run).contains("none dropped, 3 too many, late"), "{}", text(&run));
 }
 
 #[test]
-fn invalid_cases_come_first_and_omitted_rounds_come_before_packets() {
+fn a_caution_is_above_the_table_and_omitted_rounds_are_before_the_packets() {
     let run = run();
     let said = text(&run);
     let left_out = "12 rounds do not count: tcp block same-cpu 2, udp block same-cpu 10 (round 0: the relay was late by 118 us \
@@ -76,7 +76,7 @@ fn invalid_cases_come_first_and_omitted_rounds_come_before_packets() {
     valid.cases.pop();
     assert!(
         !text(&valid).contains("did not match its profile"),
-        "rounds are omitted, but the case counts: {}",
+        "the case has omitted rounds but is valid: {}",
         text(&valid)
     );
     assert!(text(&valid).contains("2 rounds do not count: tcp block same-cpu 2 (round 0"), "{}", text(&valid));
@@ -91,7 +91,7 @@ fn a_case_over_a_link_that_was_never_measured_has_no_account() {
 }
 
 #[test]
-fn the_flat_table_has_the_link_in_columns_that_are_empty_on_the_loopback() {
+fn the_csv_table_has_columns_for_links_that_are_empty_on_the_loopback() {
     let table = Table::of(&run());
     let names = ["link", "link_name", "link_seed", "link_lateness_p50_ns", "link_lateness_max_ns"];
     assert_eq!(table.cells(2, names), [HOME_UPLINK, "home-uplink", "7", "1647", "412000"]);
@@ -107,11 +107,11 @@ fn the_flat_table_has_the_link_in_columns_that_are_empty_on_the_loopback() {
 
 #[test]
 fn the_json_has_each_link_with_its_packets() {
-    let json: serde_json::Value = serde_json::from_str(&run().to_json()).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(&run().to_json()).expect("valid JSON");
     let cases = json["cases"].as_array().expect("cases");
-    assert!(cases[0]["path"].get("relay").is_none(), "not on the loopback");
+    assert!(cases[0]["path"].get("relay").is_none(), "no relay on the loopback");
     for (case, row) in cases.iter().zip(&run().cases).skip(1) {
-        assert_eq!(case["path"]["link"], row.case.path.link.as_str(), "the whole profile in a line");
+        assert_eq!(case["path"]["link"], row.case.path.link.as_str(), "the profile as one line");
     }
     assert_eq!(cases[2]["path"]["relay"]["packets"]["dropped"], serde_json::json!({"loss": 20, "queue": 5520}));
     assert_eq!(cases[1]["path"]["relay"]["packets"]["dropped"], serde_json::json!({}));

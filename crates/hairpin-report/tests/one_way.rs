@@ -1,4 +1,4 @@
-//! One-way loads in the terminal, in the CSV table, in the JSON and on the page.
+//! One-way loads in the terminal, in the CSV table and on the page.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{
@@ -29,7 +29,7 @@ fn the_expected_traffic_is_announced() {
 }
 
 #[test]
-fn reviewed_texts() {
+fn snapshots_of_one_way_loads() {
     let [rates, writes, offered, streams] = runs();
     for (name, text) in [
         ("message_rates_at_80_columns", render_brief(&rates, &plain(80))),
@@ -44,9 +44,9 @@ fn reviewed_texts() {
     }
 }
 
-/// Twelve transports with three batches: one row per transport, a column per batch, every rate is shown.
+/// With twelve transports and three batches, the table has a row per transport, a column per batch, and every rate.
 #[test]
-fn with_many_cases_batches_are_columns() {
+fn batches_are_columns_if_there_are_many_cases() {
     let mut run = one_way::message_rate();
     for number in 0..8 {
         for row in one_way::message_rate().cases.into_iter().take(6) {
@@ -85,7 +85,7 @@ fn words_that_all_cases_share_are_shown_once() {
 }
 
 #[test]
-fn pacing_errors_are_one_line_with_the_rates_that_were_not_kept() {
+fn the_line_about_pacing_counts_the_rates_that_were_not_kept() {
     let mut run = one_way::offered_load();
     let text = render_brief(&run, &plain(100));
     assert_eq!(text.matches("Pacing: sleep+spin: median gap 1.00x nominal, p99 gap 1.08x\n").count(), 1, "{text}");
@@ -97,9 +97,9 @@ fn pacing_errors_are_one_line_with_the_rates_that_were_not_kept() {
     assert!(text.contains("p99 gap 1.08x; median gap not kept at 2 rates of udp from 256 k/s on\n"), "{text}");
 }
 
-/// The median of an exponential distribution is ln 2 of its mean.
+/// The median of an exponential distribution is ln 2 times its mean.
 #[test]
-fn gaps_of_random_arrivals_are_compared_with_their_own_median() {
+fn gaps_of_random_arrivals_are_compared_with_the_median_of_their_distribution() {
     let mut run = one_way::offered_load();
     for row in &mut run.cases {
         if let Load::Offered { arrivals, .. } = &mut row.case.primary_mut().load {
@@ -113,9 +113,9 @@ fn gaps_of_random_arrivals_are_compared_with_their_own_median() {
     assert!(text.contains(said), "{text}");
 }
 
-/// Several flows share one total goodput; figures of a single flow are not shown for the case.
+/// A case with several flows has a total goodput, and no figures of a single flow.
 #[test]
-fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
+fn flows_in_both_directions_have_a_total_goodput_and_separate_charts() {
     let mut run = one_way::write_sizes();
     for row in run.cases.iter_mut().take(5) {
         let mut down = row.case.primary().clone();
@@ -131,7 +131,7 @@ fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
         (row.id, row.label) = (row.case.id(), row.case.label());
     }
     let text = render_brief(&run, &plain(80));
-    let first = text.lines().find(|line| line.contains("both ways")).expect("its name");
+    let first = text.lines().find(|line| line.contains("both ways")).expect("a row with its name");
     let words: Vec<&str> = first.split_whitespace().collect();
     assert_eq!(words[..3], ["unix-stream", "both", "ways"]);
     assert!(!first.contains("both ways 64 B"), "the size has a column: {text}");
@@ -139,7 +139,7 @@ fn flows_of_both_ways_have_one_goodput_and_separate_charts() {
     assert!(lost.contains("5.0 %") && lost.contains("0.512") && lost.contains("0.634"), "of all flows: {lost}");
     let page = sound(&run);
     assert_eq!(count(&page, "aria-label=\"Goodput over the time of a round, "), run.cases.len() + 5);
-    assert_eq!(count(&page, "<rect class=\"received\""), 5, "one direction loses");
+    assert_eq!(count(&page, "<rect class=\"received\""), 5, "only the first flow of a case lost messages");
     assert!(page.contains("unix-stream both ways 64 B, down, in each"));
 }
 
@@ -157,16 +157,16 @@ fn a_csv_row_has_parameters_and_figures() {
 }
 
 #[test]
-fn message_rates_are_ranked_by_messages_and_drawn_over_batch_and_latency() {
+fn message_rates_are_ranked_and_drawn_by_batch_and_with_latency() {
     let run = one_way::message_rate();
     let page = sound(&run);
-    assert_eq!(count(&page, "<circle class=\"p50\""), run.cases.len(), "one lane each");
+    assert_eq!(count(&page, "<circle class=\"p50\""), run.cases.len(), "one lane per case");
     assert!(page.contains(": messages/s 16.8\u{a0}M/s (95 % interval "), "{}", page.len());
-    assert_eq!(count(&page, " per call: "), run.cases.len(), "one mark each by batch");
-    assert_eq!(count(&page, ", one-way p50 "), run.cases.len(), "and by rate");
+    assert_eq!(count(&page, " per call: "), run.cases.len(), "one mark per case, by batch");
+    assert_eq!(count(&page, ", one-way p50 "), run.cases.len(), "one mark per case, by rate");
     let bars = run.cases.len() * 3;
-    assert_eq!(count(&page, "<line class=\"bar-of\""), bars, "an interval of the rate twice, of the latency once");
-    assert_eq!(count(&page, "<figure class=\"xy\">"), 4, "two pictures on one CPU and on two");
+    assert_eq!(count(&page, "<line class=\"bar-of\""), bars, "two intervals of the rate and one of the latency");
+    assert_eq!(count(&page, "<figure class=\"xy\">"), 4, "two charts for each placement");
     assert!(page.contains("one-way latency of a message (log scale)"));
     for not_said in ["round trip", "atency of a message</", "No case has a figure"] {
         let text = &page[page.find("<main>").unwrap()..page.find("<script>").unwrap()];
@@ -180,16 +180,16 @@ fn losses_are_stacked_by_cause_and_add_up() {
     let page = html::render(&run);
     let lossy = run.cases.iter().filter(|row| row.primary().ledger.sent > row.primary().ledger.received).count();
     assert_eq!(count(&page, "<rect class=\"received\""), lossy);
-    assert_eq!(count(&page, "<rect class=\"part "), 5 * lossy, "four causes, and losses without one");
+    assert_eq!(count(&page, "<rect class=\"part "), 5 * lossy, "four causes, and losses without a cause");
     let lane = &page[page.find("<rect class=\"part ").expect("a part")..];
-    let lane = &lane[..lane.find("</svg>").expect("it ends")];
+    let lane = &lane[..lane.find("</svg>").expect("the end of the lane")];
     let number = |part: &str, name: &str| -> Option<f64> {
         part.split(&format!("{name}=\"")).nth(1)?.split('%').next()?.parse().ok()
     };
     let places = lane.split("<rect").filter_map(|part| Some((number(part, " x")?, number(part, "width")?)));
     let mut end = 0.0;
     for (x, width) in places {
-        assert!((x - end).abs() < 0.1, "each begins where the last one ends: {lane}");
+        assert!((x - end).abs() < 0.1, "each part begins at the end of the previous part: {lane}");
         end = x + width;
     }
     assert!((end - 62.0).abs() < 0.1, "{end}: {lane}");
@@ -211,7 +211,7 @@ fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
         "udp, offered 64.0\u{a0}k/s: delivered 64.0\u{a0}k/s (95 % interval 57.6\u{2013}73.6\u{a0}k/s); the knee",
     );
     assert!(page.contains("<polyline class=\"behind\""), "all delivered");
-    // A rate that was planned last is in its place.
+    // Rates are sorted even if they were planned in another order.
     let mut run = run;
     let first = run.cases.remove(0);
     run.cases.push(first);
@@ -222,7 +222,7 @@ fn the_load_curve_has_every_valid_rate_and_marks_the_knee() {
 }
 
 #[test]
-fn goodput_is_drawn_over_the_size_of_a_write_and_over_time() {
+fn goodput_is_drawn_by_write_size_and_over_time() {
     let run = one_way::write_sizes();
     let page = sound(&run);
     assert_eq!(count(&page, ", writes of "), run.cases.len());
@@ -241,7 +241,7 @@ fn a_chart_needs_two_points() {
         run.cases.retain(|row| row.case.primary().load == first);
         run.cases.iter_mut().for_each(|row| row.primary_mut().over_time = None);
         run.cases.retain(|row| row.primary().ledger.lost.is_empty());
-        assert!(!run.cases.is_empty(), "of {load} bytes");
+        assert!(!run.cases.is_empty(), "cases with {load} bytes");
         let page = html::render(&run);
         for none in ["id=\"throughput\"", "id=\"over-time\"", "class=\"plot xy\""] {
             assert!(!page.contains(none), "{none}: {}", run.plan.experiment);

@@ -1,4 +1,4 @@
-//! The first impression of the page, and how its figures are written.
+//! The layout of the page, and the format of its figures.
 
 use hairpin_model::Statement;
 use hairpin_model::answer::BusyCpu;
@@ -8,7 +8,7 @@ use crate::shown::assert_says;
 use crate::support;
 
 #[test]
-fn the_answer_is_followed_by_the_ranking_the_findings_and_then_the_distributions() {
+fn the_page_has_the_answer_then_the_ranking_the_findings_and_the_distributions() {
     let page = render(&support::survey(1));
     let sections = ["class=\"answer\"", "id=\"ranking\"", "id=\"findings\"", "id=\"percentiles\"", "id=\"rounds\""];
     let places = sections.map(|section| page.find(section).expect(section));
@@ -38,32 +38,32 @@ fn at_most_four_curves_of_a_group_are_drawn_at_first() {
         hidden += legend.matches("aria-pressed=\"false\"").count();
     }
     assert!(hidden > 0, "the survey has more than four cases in a group");
-    assert_eq!(page.matches(" gone\"").count(), 2 * hidden, "a curve and its marks each");
+    assert_eq!(page.matches(" gone\"").count(), 2 * hidden, "a curve and its marks per hidden case");
 }
 
 #[test]
 fn a_traced_exchange_has_a_bar_to_scale() {
     let page = render(&support::small_writes::run(true));
-    assert_eq!(page.matches("<figure class=\"exchange-bar\">").count(), 4, "one for each drawn exchange");
+    assert_eq!(page.matches("<figure class=\"exchange-bar\">").count(), 4, "one bar per traced exchange");
     let bar = &page[page.find("<figure class=\"exchange-bar\">").expect("a bar")..];
-    let widths = bar[..bar.find("</svg>").expect("its end")].split("width=\"").skip(2);
+    let widths = bar[..bar.find("</svg>").expect("the end of the bar")].split("width=\"").skip(2);
     let sum: f64 =
         widths.map(|rest| rest.split('%').next().expect("a share").parse::<f64>().expect("a number")).sum();
     assert!((sum - 100.0).abs() < 0.1, "{sum}");
-    assert!(bar.contains("to scale: held by Nagle&#39;s algorithm "), "the longest part first");
+    assert!(bar.contains("to scale: held by Nagle&#39;s algorithm "), "the longest part comes first");
 }
 
 #[test]
-fn streams_are_ranked_by_goodput_without_mention_of_round_trips() {
+fn the_page_of_streams_ranks_by_goodput_and_mentions_no_round_trips() {
     let run = support::bulk::run();
     let page = render(&run);
-    assert_eq!(page.matches("<circle class=\"p50\"").count(), run.cases.len(), "a lane each");
+    assert_eq!(page.matches("<circle class=\"p50\"").count(), run.cases.len(), "one lane per case");
     assert_eq!(page.matches("<svg class=\"chart rounds\"").count(), run.cases.len());
     assert_says(
         &page,
         &["Goodput of one-way streams", ": goodput 8.25\u{a0}GB/s (95 % interval ", "The goodput of each round"],
     );
-    let text = &page[page.find("<main>").expect("the page")..page.find("<script>").expect("its script")];
+    let text = &page[page.find("<main>").expect("the page")..page.find("<script>").expect("the script")];
     for not_said in ["round trip", "p50</", "p99", "atency", "id=\"percentiles\"", "no ranking to draw"] {
         assert!(!text.contains(not_said), "{not_said}");
     }
@@ -79,7 +79,7 @@ fn losses_and_failed_rounds_have_marks_that_the_legend_explains() {
     assert_eq!(
         (keys("messages lost in the round"), keys("round failed: no figure")),
         (2, 1),
-        "of the groups that have them"
+        "only groups with such rounds have the legend"
     );
     let lossy = run.cases.iter().flat_map(|row| &row.round_points).filter(|point| point.lost > 0).count();
     assert_eq!(marks("lost") - 2, lossy);
@@ -88,28 +88,28 @@ fn losses_and_failed_rounds_have_marks_that_the_legend_explains() {
         page.contains("300 messages lost</title>")
             && page.contains("<title>failed: round 3: the server is gone</title>")
     );
-    assert!(page.contains("over the run; 10 rounds with losses\""), "in words");
+    assert!(page.contains("over the run; 10 rounds with losses\""), "in the description");
 }
 
 #[test]
-fn time_axes_begin_where_data_begin() {
+fn time_axes_begin_with_the_first_value() {
     let mut run = support::survey(1);
     for point in run.cases.iter_mut().flat_map(|row| &mut row.round_points) {
         point.started_ns += 500_000_000_000;
     }
     let page = render(&run);
     let panel = &page[page.find("<svg class=\"chart rounds\"").expect("a panel")..];
-    let line = panel.split("<polyline class=\"body\" points=\"").nth(1).expect("its line");
+    let line = panel.split("<polyline class=\"body\" points=\"").nth(1).expect("a line");
     let places: Vec<f64> = line
         .split('"')
         .next()
-        .expect("its points")
+        .expect("points")
         .split(' ')
         .map(|point| point.split(',').next().expect("x").parse().expect("a number"))
         .collect();
-    assert!(places[0] < 120.0 && places[9] > 880.0, "of 1000: {places:?}");
+    assert!(places[0] < 120.0 && places[9] > 880.0, "positions out of 1000: {places:?}");
     assert!(
-        !panel[..panel.find("</figure>").expect("its end")].contains(">0</text>"),
+        !panel[..panel.find("</figure>").expect("the end of the panel")].contains(">0</text>"),
         "no label before the first round"
     );
 
@@ -129,7 +129,7 @@ fn time_axes_begin_where_data_begin() {
     assert_eq!(inner_corners(&render(&run)), before, "positions do not depend on the empty ends");
 }
 
-/// The horizontal corners of all surfaces over time, without those at the ends.
+/// The horizontal positions of the corners of all surfaces over time, except those at both edges.
 fn inner_corners(page: &str) -> Vec<String> {
     let surfaces = page.split("<polygon class=\"surface entered\" points=\"").skip(1);
     let corners = surfaces.flat_map(|rest| rest.split('"').next().unwrap_or_default().split(' '));
@@ -163,15 +163,15 @@ fn luminance(colour: &str) -> f64 {
 }
 
 #[test]
-fn text_has_the_contrast_of_wcag_in_each_scheme() {
+fn text_has_the_contrast_that_wcag_requires_in_each_scheme() {
     let page = render(&support::survey(1));
     let schemes: Vec<&str> = page.split("--paper: #").skip(1).collect();
-    assert_eq!(schemes.len(), 4, "light, dark by preference, dark by the button, and paper");
+    assert_eq!(schemes.len(), 4, "light, dark by preference, dark by the button, and print");
     for scheme in schemes {
         let scheme = format!("--paper: #{scheme}");
         let colour = |name: &str| {
             let name = format!("--{name}: ");
-            let at = scheme.find(&name).expect("each scheme has it") + name.len();
+            let at = scheme.find(&name).expect("a colour of each scheme") + name.len();
             &scheme[at..at + 7]
         };
         let pairs = [
@@ -204,7 +204,7 @@ fn only_sentences_that_fit_a_phone_are_above_the_ranking() {
     let statements = std::iter::once(headline).chain(statements).collect();
     support::answer(&mut run, statements);
     let page = render(&run);
-    let (shown, rest) = page.split_once("<details class=\"rest\">").expect("some are hidden");
+    let (shown, rest) = page.split_once("<details class=\"rest\">").expect("collapsed sentences");
     assert_eq!(shown.matches("messages lost: 3").count(), 3);
     assert!(rest.contains("<summary>1 more sentence</summary>"));
     assert!(!render(&support::survey(1)).contains("class=\"rest\""));

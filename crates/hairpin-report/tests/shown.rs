@@ -8,7 +8,7 @@ pub(crate) fn plain(width: usize) -> Look {
     Look { width, colour: false }
 }
 
-/// The words of a text, regardless of line breaks.
+/// Replaces all white space, including line breaks, by single spaces.
 pub(crate) fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -21,7 +21,7 @@ pub(crate) fn assert_says(text: &str, all: &[&str]) {
     all.iter().for_each(|said| assert!(text.contains(said), "{said}"));
 }
 
-/// Asserts that no line exceeds the width or ends in a blank and that the first screen has at most 45 lines.
+/// Asserts that no line exceeds the width or ends in a space, and that the first screen has at most 45 lines.
 pub(crate) fn assert_fits(run: &Run) {
     for width in [60, 72, 80, 90, 100, 120, 140, 200] {
         let texts = [render_brief, render_more, render].map(|render| render(run, &plain(width)));
@@ -30,14 +30,14 @@ pub(crate) fn assert_fits(run: &Run) {
             assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
             assert!(
                 text.lines().all(|line| line == line.trim_end()),
-                "blanks at the end of a line at {width}: {text}"
+                "spaces at the end of a line at {width}: {text}"
             );
         }
         assert!(width < 80 || texts[0].lines().count() <= 45, "at {width} columns: {}", texts[0]);
     }
 }
 
-/// The flat table of a run.
+/// The CSV table of a run.
 pub(crate) struct Table {
     pub(crate) header: csv::StringRecord,
     pub(crate) rows: Vec<csv::StringRecord>,
@@ -47,7 +47,7 @@ impl Table {
     pub(crate) fn of(run: &Run) -> Self {
         let text = csv_table::summary(run);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let header = reader.headers().expect("a header").clone();
+        let header = reader.headers().expect("a header row").clone();
         Self { header, rows: reader.records().map(|row| row.expect("rows of one length")).collect() }
     }
 
@@ -64,7 +64,7 @@ impl Table {
         names.map(|name| &self.rows[row][self.column(name)])
     }
 
-    /// The number of the first row with that cell.
+    /// The index of the first row that has this cell in the column.
     pub(crate) fn row(&self, column: &str, cell: &str) -> usize {
         let column = self.column(column);
         self.rows.iter().position(|row| &row[column] == cell).unwrap_or_else(|| panic!("no {cell}"))

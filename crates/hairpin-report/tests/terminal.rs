@@ -1,4 +1,4 @@
-//! The terminal text: reviewed snapshots, and rules that hold for any run.
+//! The terminal text: snapshots, and rules that hold for any run.
 
 use hairpin_model::figure::NoInterval;
 use hairpin_model::finding::Severity;
@@ -14,7 +14,7 @@ use crate::shown::{assert_fits, joined, plain};
 use crate::support;
 
 #[test]
-fn reviewed_texts() {
+fn snapshots_of_runs() {
     let (survey, writes) = (support::survey(1), support::small_writes::run(false));
     for (name, text) in [
         ("a_survey_at_80_columns", render(&survey, &plain(80))),
@@ -29,7 +29,7 @@ fn reviewed_texts() {
 }
 
 #[test]
-fn verbose_has_every_finding_and_note_below_the_same_table() {
+fn more_text_has_every_finding_and_note_below_the_same_table() {
     let run = support::survey(1);
     let (brief, more, all) =
         (render_brief(&run, &plain(100)), render_more(&run, &plain(100)), render(&run, &plain(100)));
@@ -43,13 +43,13 @@ fn verbose_has_every_finding_and_note_below_the_same_table() {
     assert!(brief.lines().count() < more.lines().count() && more.lines().count() < all.lines().count());
 }
 
-/// Every measured case is on the first screen, except replicates and the second group that the kernel answers.
+/// The first screen omits replicates, and transports that the kernel answers on two CPUs.
 #[test]
-fn the_first_screen_has_every_case_that_was_measured() {
+fn the_first_screen_has_every_measured_case() {
     let run = support::survey(1);
     let text = render_brief(&run, &plain(100));
     for row in run.cases.iter().filter(|row| row.valid && row.case.replicate == 0 && row.server().is_some()) {
-        let p50 = hairpin_model::quantities::duration(row.p50_ns().expect("it was measured"));
+        let p50 = hairpin_model::quantities::duration(row.p50_ns().expect("a measured case"));
         let name = hairpin_model::ladder::row_name(row);
         let has = |line: &str| line.trim_start_matches(['!', ' ']).starts_with(&name) && line.contains(&p50);
         assert!(text.lines().any(has), "{name} {p50}: {text}");
@@ -69,20 +69,20 @@ fn a_single_case() {
 }
 
 #[test]
-fn remedies_are_ordered_by_bytes_per_second_and_chains_by_p50() {
+fn tables_are_sorted_by_bytes_per_second_and_chains_by_p50() {
     let run = support::small_writes::pipelined();
     let text = render(&run, &plain(100));
     let table = &text[text.find("\nExchanges\n").expect("the table")..];
     let rows = table.lines().filter(|line| line.starts_with("  ") && line.contains(" us ")).take(4);
     let names: Vec<&str> = rows.filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["more", "cork", "one-write", "writev"], "rows are in the same order: {table}");
+    assert_eq!(names, ["more", "cork", "one-write", "writev"], "rows are sorted by bytes per second: {table}");
     let chain =
         text.split("Which is faster at p50").nth(1).expect("the chain").split_whitespace().collect::<Vec<_>>();
     let chain = chain.join(" ");
     assert!(chain.contains("1. one-write, writev; 2. more; 3. cork; 4. nodelay"), "by p50: {chain}");
-    let note = "By bytes per second more and cork are faster than some before them";
+    let note = "By bytes per second, more and cork are faster than some cases before them";
     assert!(chain.contains(note), "with a note: {chain}");
-    assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some before"));
+    assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some cases before"));
 }
 
 #[test]
@@ -96,10 +96,10 @@ fn remedies_without_pauses_are_named_if_there_is_a_gap() {
                 needs the pause for its work, add it to their figures.";
     assert_eq!(text.matches(note).count(), 1, "{text}");
     for row in &mut run.cases {
-        row.case.primary_mut().load.exchange_mut().expect("it has exchanges").writes =
+        row.case.primary_mut().load.exchange_mut().expect("a case with exchanges").writes =
             "3214".parse().expect("a write");
     }
-    assert!(!wide(&run).contains("--gap pauses"), "a request of one write has no pause with any remedy");
+    assert!(!wide(&run).contains("--gap pauses"), "requests of one write have no pauses");
 }
 
 #[test]
@@ -115,13 +115,13 @@ fn a_busy_machine_is_reported_near_the_top_if_it_is_a_warning() {
             rounds.div_ceil(2)
         );
         assert!(first(&run).contains(&caution), "{caution}: {}", first(&run));
-        run.findings.last_mut().expect("it was added").severity = Severity::Note;
-        assert!(!first(&run).contains("Other programs were active"), "a note is below");
+        run.findings.last_mut().expect("the added finding").severity = Severity::Note;
+        assert!(!first(&run).contains("Other programs were active"), "a note is shown further down");
     }
 }
 
 #[test]
-fn the_cost_of_tracing_keeps_its_sign_and_is_shown_only_if_known() {
+fn the_cost_of_tracing_is_shown_with_its_sign() {
     let said = |costs: &[(Figure, f64)]| {
         let mut run = support::small_writes::run(true);
         for (place, row) in run.cases.iter_mut().enumerate() {
@@ -153,7 +153,7 @@ fn the_cost_of_tracing_keeps_its_sign_and_is_shown_only_if_known() {
 }
 
 #[test]
-fn a_traced_round_trip_is_named_by_its_transport_once() {
+fn the_name_of_a_traced_round_trip_has_its_transport_once() {
     let mut run = support::small_writes::run(true);
     for row in &mut run.cases {
         row.case.primary_mut().load = Load::PLAIN;
@@ -165,7 +165,7 @@ fn a_traced_round_trip_is_named_by_its_transport_once() {
 }
 
 #[test]
-fn a_missed_until_is_reported_with_the_widest_row() {
+fn if_until_was_missed_the_case_with_the_widest_interval_is_named() {
     let mut run = support::survey(1);
     let until = |share: &str| vec![("until".to_owned(), vec![share.to_owned()])];
     for row in &mut run.cases {
@@ -205,7 +205,7 @@ fn rounds_that_failed_for_the_same_cause_are_one_line() {
 fn a_saving_is_shown_with_its_interval() {
     let mut run = support::small_writes::run(false);
     let mut said = |effect: Figure| {
-        run.findings[0].proved.as_mut().expect("it was proved").effect = effect;
+        run.findings[0].proved.as_mut().expect("a checked finding").effect = effect;
         let text = render(&run, &plain(100));
         text.lines().find(|line| line.starts_with("  check  ")).expect("the proof").to_owned()
     };
@@ -216,13 +216,13 @@ fn a_saving_is_shown_with_its_interval() {
 }
 
 #[test]
-fn a_finding_has_four_lines_a_brief_note_one_and_the_run_its_own_section() {
+fn a_finding_has_four_lines_a_brief_note_has_one_and_the_run_has_a_section() {
     let mut run = support::survey(1);
     let mut brief = run.findings[0].clone();
     (brief.severity, brief.share) = (Severity::Note, 0.0);
-    brief.summary = "It costs nothing. This is not told here.".to_owned();
+    brief.summary = "It costs nothing. This sentence is not shown.".to_owned();
     run.findings.push(brief);
-    run.findings[0].proved.as_mut().expect("it was proved").verdict = "refuted".to_owned();
+    run.findings[0].proved.as_mut().expect("a checked finding").verdict = "refuted".to_owned();
     let text = render(&run, &plain(1000));
     let of = |title: &str| {
         let section = text.split(&format!("\n{title}\n")).nth(1).expect("the section");
@@ -230,7 +230,7 @@ fn a_finding_has_four_lines_a_brief_note_one_and_the_run_its_own_section() {
     };
     let findings = of("Findings");
     let starts: Vec<&str> = findings.iter().map(|line| line.get(..9).unwrap_or(line)).collect();
-    assert_eq!(starts, ["warning: ", "  Blockin", "  fix    ", "  check  ", "note: wak"], "{findings:?}");
+    assert_eq!(starts, ["warning: ", "  On two ", "  fix    ", "  check  ", "note: wak"], "{findings:?}");
     assert!(findings[3].starts_with("  check  keep the CPUs awake. Not the cause: saved 58.8 us"), "{findings:?}");
     assert_eq!(findings[4], "note: wake-up-dominated: It costs nothing.");
     assert_eq!(
@@ -243,7 +243,7 @@ fn a_finding_has_four_lines_a_brief_note_one_and_the_run_its_own_section() {
 fn a_capture_without_a_file_is_reported_as_not_saved() {
     let mut run = support::small_writes::run(true);
     let unsaved = Capture::Saved { file: String::new(), packets: 61, dropped: 0 };
-    run.cases[0].trace.as_mut().expect("it was traced").capture = unsaved;
+    run.cases[0].trace.as_mut().expect("a traced case").capture = unsaved;
     let line = |run: &Run| {
         let text = render(run, &plain(200));
         assert!(!text.contains("Capture:  ("), "{text}");
@@ -260,8 +260,8 @@ fn a_capture_without_a_file_is_reported_as_not_saved() {
 #[test]
 fn cases_omitted_from_the_table_of_first_exchanges_are_named() {
     let text = render(&support::small_writes::run(false), &plain(200)).replace('\n', " ");
-    let left_out = "Not shown, as their first exchanges differ from the p50 by less than 1.5 times or within the \
-                    interval: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
+    let left_out = "Not shown, as their first exchanges are within 1.5x of the p50, or have intervals that include \
+                    it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
                     (unix-stream 100x2 B, block, same-cpu); default (pipe 100x2 B, block, same-cpu).";
     assert!(text.contains(left_out), "{text}");
 }
@@ -271,7 +271,7 @@ fn exchanges_like_the_steady_state_have_no_separate_table() {
     let mut run = support::small_writes::run(false);
     for row in &mut run.cases {
         let p50 = row.primary().latency_ns.p50;
-        row.primary_mut().exchanges.as_mut().expect("it has exchanges").early_exchanges_ns =
+        row.primary_mut().exchanges.as_mut().expect("a case with exchanges").early_exchanges_ns =
             p50.into_iter().collect();
     }
     assert!(!render(&run, &plain(80)).contains("First exchanges"));
@@ -290,7 +290,7 @@ fn cases_never_measured_are_not_called_invalid() {
     let mut run = support::survey(1);
     run.state = State::Interrupted;
     let before = run.cases.iter().filter(|row| !row.valid).count();
-    assert_eq!(before, 1, "the survey has an invalid case, and no row that was not measured");
+    assert_eq!(before, 1, "one case of the survey is invalid, and all were measured");
     for row in &mut run.cases[..2] {
         (row.rounds, row.primary_mut().samples, row.valid, row.primary_mut().latency_ns) =
             (0, 0, false, LatencyFigures::default());
@@ -306,11 +306,11 @@ fn cases_never_measured_are_not_called_invalid() {
     let page = hairpin_report::html::render(&run);
     assert!(page.contains(&format!("<b>{}</b> was not measured</li>", run.cases[1].label)), "on the page");
     run.cases[1].failed_rounds.push("round 0: refused".to_owned());
-    assert!(!render(&run, &plain(100)).contains(&line), "a case whose rounds failed was tried");
+    assert!(!render(&run, &plain(100)).contains(&line), "a case with failed rounds is not called unmeasured");
 }
 
 #[test]
-fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
+fn a_run_without_measured_rounds_gives_the_reason_and_no_empty_table() {
     let mut run = support::survey(1);
     run.cases.clear();
     run.comparisons.clear();
@@ -322,16 +322,16 @@ fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
     assert!(text.contains("Skipped"), "{text}");
 }
 
-/// A text of each kind, and one whose cases have all that makes a label long.
+/// Tests every fixture run, and runs whose cases have long labels.
 #[test]
-fn no_line_is_wider_than_asked_and_a_first_screen_has_at_most_45_lines() {
+fn no_line_exceeds_the_width_and_the_first_screen_has_at_most_45_lines() {
     use crate::support::small_writes::{pipelined, run, run_with};
     use crate::support::{links, one_way, under_load};
     let of_gaps = |case: &mut Case| {
         case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
         case.primary_mut().options = Options::default().with(OptionName::Congestion, "cubic");
         case.primary_mut().load.exchange_mut().into_iter().for_each(|exchange| {
-            exchange.writes = "4,3210".parse().expect("it says what to write");
+            exchange.writes = "4,3210".parse().expect("valid writes");
             exchange.gap_ns = 1_000_000;
             exchange.pipeline = 12;
         });
@@ -360,7 +360,7 @@ fn columns_are_aligned() {
 }
 
 #[test]
-fn colour_is_there_only_when_asked_for_and_changes_no_text() {
+fn colour_appears_only_if_requested_and_changes_no_text() {
     let run = support::survey(1);
     let (without, with) = (render(&run, &plain(80)), render(&run, &Look { width: 80, colour: true }));
     assert!(!without.contains('\u{1b}') && with.contains('\u{1b}'));
@@ -398,21 +398,21 @@ fn a_failed_calibration_is_reported() {
 }
 
 #[test]
-fn a_pair_without_an_interval_is_no_calibration() {
+fn an_a_a_pair_without_an_interval_is_not_calibrated() {
     let mut run = support::survey(1);
     run.comparisons[0].ratio = Figure::bare(0.998);
     let text = render(&run, &plain(120)).replace('\n', " ");
     assert!(text.contains("measured twice: -0.2 %; 10 paired rounds are too few for an interval"), "{text}");
     assert!(!text.contains("measured twice: no difference found"), "{text}");
     let good = |run: &Run| hairpin_report::html::render(run).contains("class=\"badge good\">A");
-    assert!(good(&support::survey(1)) && !good(&run), "the page does not call it good either");
+    assert!(good(&support::survey(1)) && !good(&run), "the page does not show the pair as good");
 }
 
 #[test]
-fn the_answer_is_worded_anew_and_not_as_it_was_saved() {
+fn the_answer_is_rendered_from_statements_and_not_from_saved_texts() {
     let mut run = support::survey(1);
     run.answer.headline = "No difference found between tcp and udp.".to_owned();
-    run.answer.sentences = vec!["It took 5 us.".to_owned(), "So it is.".to_owned()];
+    run.answer.sentences = vec!["It took 5 us.".to_owned(), "That is all.".to_owned()];
     let text = render(&run, &plain(300));
     let expected = "Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50 140 ns (95 % \
                     interval 140-142).\ntcp under the same conditions: 8.60 us (61.3x). Waking the other CPU is up to 84 % of \
@@ -421,16 +421,16 @@ fn the_answer_is_worded_anew_and_not_as_it_was_saved() {
     let page = hairpin_report::html::render(&run);
     assert!(page.contains("<h1>Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50"));
     assert!(page.contains("tcp under the same conditions: 8.60\u{a0}µs"));
-    assert!(!page.contains("No difference found between tcp and udp") && !page.contains("So it is."));
+    assert!(!page.contains("No difference found between tcp and udp") && !page.contains("That is all."));
 }
 
 #[test]
-fn chains_are_those_of_the_saved_pairs() {
+fn chains_follow_the_saved_pairs() {
     let chain = |run: &Run| {
         let text = render(run, &plain(100));
-        let (_, rest) = text.split_once("Which is faster at p50").expect("there is a chain");
+        let (_, rest) = text.split_once("Which is faster at p50").expect("a chain");
         let (_, body) = rest.split_once('\n').expect("lines below the heading");
-        joined(body.split_once("\n\n").expect("something follows").0)
+        joined(body.split_once("\n\n").expect("a blank line").0)
     };
     let mut run = support::survey(1);
     run.answer.pairs.truncate(3);
@@ -449,7 +449,7 @@ fn chains_are_those_of_the_saved_pairs() {
 }
 
 #[test]
-fn a_single_cause_of_all_failed_rounds_is_shown_once_and_alone() {
+fn the_only_cause_of_all_failed_rounds_is_shown_once_and_without_tables() {
     let mut run = support::survey(1);
     run.findings.clear();
     support::answer(&mut run, vec![Statement::NothingMeasured]);
@@ -471,7 +471,7 @@ fn a_single_cause_of_all_failed_rounds_is_shown_once_and_alone() {
         all.contains(&format!("{label} and {others} other cases: {failed} rounds failed: the first, round 0: the"))
     );
     assert_eq!(all.matches("the server has gone").count(), 1, "{all}");
-    // With another cause, or a measured case, everything is shown.
+    // With a second cause, everything is shown.
     run.cases[0].failed_rounds[0] = "round 0: refused".to_owned();
     let brief = render_brief(&run, &plain(100));
     assert!(brief.contains("are invalid (marked with !)") && brief.contains("refused"), "{brief}");

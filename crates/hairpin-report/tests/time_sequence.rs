@@ -1,4 +1,4 @@
-//! The time sequence in the terminal: reviewed snapshots, the choice of the case, and rules that hold for any exchange.
+//! The time sequence in the terminal: snapshots, the choice of cases, and rules that hold for any exchange.
 
 use hairpin_model::time_sequence::{Event, EventKind, WaitCause};
 use hairpin_model::trace::End;
@@ -10,13 +10,13 @@ use crate::shown::{joined, plain};
 use crate::support;
 
 fn drawn(run: &Run, which: &str, width: usize) -> String {
-    render_time_sequences(run, which, &plain(width)).expect("it names a case")
+    render_time_sequences(run, which, &plain(width)).expect("a known case")
 }
 
 fn sequence<'r>(run: &'r mut Run, remedy: &str) -> &'r mut TimeSequence {
     let named = |label: &str| label.contains(&format!(" {remedy} "));
-    let row = run.cases.iter_mut().find(|row| named(&row.label)).expect("the run has it");
-    row.trace.as_mut().and_then(|trace| trace.sequence.as_mut()).expect("it was traced")
+    let row = run.cases.iter_mut().find(|row| named(&row.label)).expect("a case of the fixture");
+    row.trace.as_mut().and_then(|trace| trace.sequence.as_mut()).expect("a traced case")
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn all_at_100_columns_from_kernel_time_stamps() {
 }
 
 #[test]
-fn the_case_with_default_options_is_shown_unless_one_is_named() {
+fn the_case_with_default_options_is_shown_unless_another_is_named() {
     let run = support::small_writes::run(true);
     let labels = |which: &str| -> Vec<String> {
         chosen(&run, which).expect("known").iter().map(|row| row.label.clone()).collect()
@@ -38,25 +38,25 @@ fn the_case_with_default_options_is_shown_unless_one_is_named() {
     assert_eq!(labels(MOST_TELLING), ["tcp block same-cpu default 100x2 B"]);
     let all = ["default", "cork-forgotten", "nodelay", "one-write"]
         .map(|word| format!("tcp block same-cpu {word} 100x2 B"));
-    assert_eq!(labels(ALL), all, "default options, then waits, then by duration");
+    assert_eq!(labels(ALL), all, "by default options, longest wait, and duration");
     assert_eq!(labels("nodelay"), ["tcp block same-cpu nodelay 100x2 B"]);
     assert_eq!(labels("tcp block same-cpu default 100x2 B"), ["tcp block same-cpu default 100x2 B"]);
-    assert_eq!(labels("default").len(), 3, "over every transport");
+    assert_eq!(labels("default").len(), 3, "the remedy over every transport");
 }
 
 #[test]
-fn an_unknown_case_is_an_error_that_names_the_known_ones() {
+fn an_unknown_case_is_an_error_that_names_the_known_cases() {
     let run = support::small_writes::run(true);
-    let said = |which: &str| chosen(&run, which).expect_err("it is unknown").to_string();
+    let said = |which: &str| chosen(&run, which).expect_err("an unknown case").to_string();
     assert_eq!(said("nodleay"), "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)");
     let cases = ["default", "nodelay", "cork-forgotten", "one-write"];
     let words = cases.map(|word| format!("tcp block same-cpu {word} 100x2 B"));
     let known = format!("one of all, most-telling, {}, {}", cases.join(", "), words.join(", "));
-    assert_eq!(said("zzz"), format!("unknown case of the ladder `zzz` (hint: {known})"), "only cases with a ladder");
+    assert_eq!(said("zzz"), format!("unknown case of the ladder `zzz` (hint: {known})"), "only traced cases");
 }
 
 #[test]
-fn the_cases_of_a_ladder_are_known_from_the_plan() {
+fn the_names_of_cases_can_be_checked_against_the_plan() {
     let run = support::small_writes::run(true);
     let ask = |which: &str, traced: bool| {
         check(which, run.cases.iter().map(|row| (&row.case, traced && row.case.primary().transport == "tcp")))
@@ -66,13 +66,13 @@ fn the_cases_of_a_ladder_are_known_from_the_plan() {
     {
         assert_eq!((ask(which, true), ask(which, false)), (Ok(()), Ok(())), "{which}");
     }
-    let hint = |traced: bool| ask("zzz", traced).expect_err("it is unknown").to_string();
+    let hint = |traced: bool| ask("zzz", traced).expect_err("an unknown case").to_string();
     assert!(hint(true).contains("batch=10, tcp block same-cpu default 100x2 B") && !hint(true).contains("pipe"));
-    assert_eq!(hint(false), "unknown case of the ladder `zzz` (hint: one of all, most-telling)", "none is traced");
+    assert_eq!(hint(false), "unknown case of the ladder `zzz` (hint: one of all, most-telling)", "no case is traced");
 }
 
 #[test]
-fn the_awaited_ack_has_the_number_of_its_arrow() {
+fn the_awaited_ack_has_the_same_number_as_its_arrow() {
     let mut run = support::small_writes::run(true);
     for event in &mut sequence(&mut run, "default").events {
         if event.end == End::Server && event.kind == EventKind::PureAck && event.at_ns > 0 {
@@ -82,7 +82,7 @@ fn the_awaited_ack_has_the_number_of_its_arrow() {
     let text = drawn(&run, "tcp block same-cpu default 100x2 B", 120);
     assert!(text.contains(":   for ACK -578") && text.contains("- ACK -578 -"), "{text}");
     assert!(text.contains("Bytes below 0 belong to earlier exchanges."), "{text}");
-    // The ACK may be on a segment, whose arrow does not show it.
+    // If a segment carries the ACK, the arrow of the segment does not show it.
     for event in &mut sequence(&mut run, "default").events {
         if event.end == End::Server && event.kind == EventKind::PureAck && event.at_ns > 0 {
             (event.kind, event.first_byte, event.end_byte) = (EventKind::Segment, 0, 4);
@@ -93,7 +93,7 @@ fn the_awaited_ack_has_the_number_of_its_arrow() {
 }
 
 #[test]
-fn a_drawing_names_its_sources() {
+fn a_drawing_names_the_source_of_its_events() {
     let said = |kept: &dyn Fn(&Event) -> bool| {
         let mut run = support::small_writes::run(false);
         sequence(&mut run, "default").events.retain(kept);
@@ -126,7 +126,7 @@ fn a_case_without_a_trace_has_a_note() {
 }
 
 #[test]
-fn every_wait_is_named_at_its_end() {
+fn every_wait_is_named_next_to_its_end() {
     let mut run = support::small_writes::run(true);
     let names = [
         (WaitCause::Nagle, End::Client, "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of earlier data"),
@@ -151,7 +151,7 @@ fn every_wait_is_named_at_its_end() {
 }
 
 #[test]
-fn the_drawing_fits_its_columns_is_ascii_and_short() {
+fn the_drawing_is_ascii_fits_the_width_and_is_short() {
     let mut run = support::small_writes::run(true);
     let mut turn = 0;
     sequence(&mut run, "nodelay").events = (0..9000_i64)

@@ -1,4 +1,4 @@
-//! Latency under load in the terminal, in the CSV table, in the JSON and on the page.
+//! Latency under load in the terminal, in the CSV table and on the page.
 
 use hairpin_report::html;
 use hairpin_report::terminal::{render, render_brief};
@@ -8,7 +8,7 @@ use crate::shown::{Table, count, plain};
 use crate::support::under_load;
 
 #[test]
-fn reviewed_texts() {
+fn snapshots_of_loads() {
     let run = under_load::congestion();
     insta::assert_snapshot!("loads_at_80_columns", render_brief(&run, &plain(80)));
     insta::assert_snapshot!("loads_at_100_columns", render_brief(&run, &plain(100)));
@@ -17,7 +17,7 @@ fn reviewed_texts() {
 }
 
 #[test]
-fn words_that_all_loads_share_are_in_the_heading_only() {
+fn words_that_all_loads_share_are_only_in_the_heading() {
     let text = render_brief(&under_load::congestion(), &plain(160));
     let heading = text.lines().find(|line| line.starts_with("Latency under load")).expect("the heading");
     assert_eq!(heading, "Latency under load  load 64 KiB, probe udp 64 B 100/s, same CPU, blocking");
@@ -53,7 +53,7 @@ fn a_row_of_the_csv_table_has_every_phase() {
 
 fn section<'p>(page: &'p str, id: &str) -> &'p str {
     let start = page.find(&format!("<section id=\"{id}\">")).unwrap_or_else(|| panic!("no {id}"));
-    &page[start..start + page[start..].find("</section>").expect("it ends")]
+    &page[start..start + page[start..].find("</section>").expect("the end of the section")]
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn latency_goodput_and_queue_share_a_time_axis_with_the_phases() {
     for phase in ["idle", "ramp", "loaded", "recovering"] {
         assert_eq!(count(charts, &format!(">{phase}</text>")), 1, "{phase}");
     }
-    // From 1 s to 6 s of 13 s, in all three.
+    // The ramp is from 1 s to 6 s of 13 s, in all three charts.
     assert_eq!(count(charts, "<rect class=\"warm-up\" x=\"76.9\" y=\"0\" width=\"384.6\""), 3);
-    assert_eq!(count(charts, "<line class=\"phase\""), 9, "the first begins at 0");
-    // A gap splits a line and its band in two; without a load there is no goodput and no queue.
+    assert_eq!(count(charts, "<line class=\"phase\""), 9, "the first phase has no line, because it begins at 0");
+    // A gap splits a line and its band in two. A case without a load has no goodput and no queue.
     assert_eq!(count(charts, "<polygon class=\"surface"), 2 * 4);
     assert_eq!(count(charts, "<polyline class=\"line"), 2 * 4 + 3 + 3);
     assert!(
@@ -88,7 +88,7 @@ fn latency_goodput_and_queue_share_a_time_axis_with_the_phases() {
 }
 
 #[test]
-fn percentile_curves_are_of_the_loaded_phase_and_dashed_of_the_idle_one() {
+fn percentile_curves_are_solid_for_the_loaded_phase_and_dashed_for_the_idle_phase() {
     let run = under_load::congestion();
     let page = html::render(&run);
     let curves = section(&page, "percentiles");

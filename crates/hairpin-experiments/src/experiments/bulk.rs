@@ -1,15 +1,14 @@
 //! `bulk`: how many bytes per second get through, one way?
 //!
-//! One end writes as fast as the other reads. The sender counts what it sent and the receiver what it received; the
-//! difference is the loss. Goodput is measured at the receiver: the bytes after the first arrival divided by the time
-//! from the first to the last arrival. A case goes up (client to server), down, or both ways at once, each way on its
-//! own connections.
+//! One end writes as fast as the other end reads. Loss is the difference between the sender's and the receiver's
+//! counters. Goodput is measured at the receiver: the bytes after the first arrival divided by the time from the
+//! first to the last arrival. Data flows up (client to server), down, or both ways at once on separate connections.
 //!
 //! Defaults and why:
-//! - writes of 64 KiB, as programs that move files use; 1400 B if each write is a message, to fit a packet.
-//! - one connection with one stream, whose ends block in their calls; several use epoll.
-//! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link, each takes 20 round
-//!   trips, at most 1 s.
+//! - writes of 64 KiB, the size that file-copying programs use; 1400 B if each write is a message, to fit a packet.
+//! - one connection with one stream, whose ends block in system calls; the ends of several connections use epoll.
+//! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link, round and warm-up each
+//!   extend to 20 round trips, at most 1 s.
 
 use hairpin_model::flow::{Direction, Source, Ways};
 use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Load, Refused};
@@ -40,7 +39,7 @@ const KNOBS: &[Knob] = &[
         .print(one_way::print_size),
     one_way::CONNECTIONS,
     Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
-        .help("Streams of each connection, up to 1000, where a connection carries several")
+        .help("Streams of each connection, up to 1000, if the transport carries several")
         .many()
         .or(&["1"])
         .print(|repeat| repeat.values("1", |case| Some(case.primary().streams.to_string()))),
@@ -76,7 +75,7 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-/// Maximum bytes of a stream in a round.
+/// Maximum number of bytes that a stream carries in a round.
 const MAX_BYTES: u64 = 1 << 50;
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -127,7 +126,7 @@ impl Params {
         })
     }
 
-    /// Returns the lengths of a round. `--bytes` becomes the number of writes that hold them.
+    /// Returns the lengths of a round, with `--bytes` converted to a number of writes.
     fn lengths_of(&self, case: &Case) -> Lengths {
         let writes = self.bytes.map(|bytes| Extent::Count(bytes.div_ceil(case.primary().load.size_bytes())));
         Lengths { extent: writes.or(self.lengths.extent), ..self.lengths }
@@ -149,7 +148,7 @@ impl Params {
         let cases = each(&cases, &self.connections, |case, connections| case.primary_mut().connections = connections);
         let cases = each(&cases, &self.streams, |case, streams| case.primary_mut().streams = streams);
         let placed = self.circumstances.at_their_places(&cases, card);
-        // A second flow copies all settings of the first.
+        // The flow back copies all settings of the first flow, so it is added last.
         let of_ways = placed.iter().flat_map(|case| self.ways.iter().map(|ways| in_direction(case, *ways)));
         self.circumstances.with_replicates(&of_ways.collect::<Vec<_>>())
     }

@@ -1,12 +1,12 @@
 //! `message-rate`: how many messages per second get through, at what cost in latency and CPU time?
 //!
-//! One end sends messages as fast as the other takes them. The receiver counts them, which gives the losses. Some
-//! messages carry their send time, from which the one-way latency follows; at full rate it is mostly time in buffers.
+//! One end sends messages as fast as the other end reads them. The receiver counts messages to determine losses. Some
+//! messages carry their send time to measure one-way latency, which at full rate is mostly time in buffers.
 //!
 //! Defaults and why:
-//! - messages of 64 B, like small updates; 1, 8 and 64 per call, since system calls limit the rate of small messages.
-//! - both ends block in their calls, as in most programs; several connections use epoll.
-//! - 200 ms per round after a warm-up of 100 ms; over a link, each takes 20 round trips, at most 1 s.
+//! - messages of 64 B, like small updates; 1, 8 and 64 per call, because system calls limit the message rate.
+//! - both ends block in system calls, as in most programs; with several connections they use epoll.
+//! - 200 ms per round after a warm-up of 100 ms; over a link, each extends to 20 round trips, at most 1 s.
 
 use hairpin_model::flow::Direction;
 use hairpin_model::{Card, Case, Flow, HostCapabilities, Load, Refused};

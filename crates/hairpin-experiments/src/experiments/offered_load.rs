@@ -1,15 +1,15 @@
-//! `offered-load`: what arrives of messages sent at a rate, how late, and where is the rest lost?
+//! `offered-load`: how many messages sent at a given rate arrive, how late, and where are the others lost?
 //!
 //! An open loop: messages are due at a rate that does not depend on the receiver, and latency counts from the due
 //! time. Missing messages are counted by cause. Every round measures how well the sender kept its schedule.
 //!
 //! Defaults and why:
-//! - rates from 1 000 to 1 000 000 messages/s, each four times the one before, then more around the highest rate that
-//!   is delivered; over a link with a known rate, a quarter of that rate to twice that rate.
+//! - rates from 1 000 to 1 024 000 messages/s, each four times the previous one, then more around the highest
+//!   delivered rate; over a link with a known rate, from a quarter of the link's rate to twice the link's rate.
 //! - messages of 64 B at fixed intervals; the sender sleeps until 60 us before a message is due, then polls the clock
-//!   (`sleep+spin`), because a sleep alone ends late by the wake-up time.
+//!   (`sleep+spin`), because a sleep ends late by the wake-up time.
 //! - two CPUs, because a sender that polls the clock would keep the receiver off its CPU.
-//! - 200 ms per round after a warm-up of 100 ms; over a link, each takes 20 round trips, at most 1 s.
+//! - 200 ms per round after a warm-up of 100 ms; over a link, each extends to 20 round trips, at most 1 s.
 
 use hairpin_model::card::IPV4_MTU_BYTES;
 use hairpin_model::flow::{Direction, Pacing};
@@ -27,7 +27,7 @@ use crate::shared::{self, AUTO, Circumstances, each};
 
 pub const OFFERED_LOAD: Experiment = Experiment {
     name: "offered-load",
-    question: "What arrives of messages sent at a rate, how late, and where is the rest lost?",
+    question: "How many messages sent at a given rate arrive, how late, and where are the others lost?",
     knobs: KNOBS,
     plan,
     repeats: |case| matches!(case.primary().load, Load::Offered { .. }),
@@ -109,7 +109,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// Whether this is the reference transport or the unreliable one over IPv4.
+/// Whether this is the reference transport or the unreliable transport over IPv4.
 fn is_measured_by_default(card: &Card) -> bool {
     let is_lossy = !card.reliable && card.min_mtu_bytes == IPV4_MTU_BYTES && card.answered_by == AnsweredBy::Server;
     card.is_reference || is_lossy
@@ -120,7 +120,7 @@ struct Params {
     directions: Vec<Direction>,
     sizes: Vec<u64>,
     rates: Vec<f64>,
-    /// Choose rates for each case, in addition to those given.
+    /// Chooses rates for each case, in addition to `rates`.
     sweeps: bool,
     arrivals: Vec<Arrivals>,
     pacings: Vec<Pacing>,
@@ -143,7 +143,7 @@ impl Params {
         })
     }
 
-    /// Every combination on one transport, including impossible ones; the rates of a case ascend.
+    /// Every combination on one transport, including impossible ones, with rates in ascending order.
     fn cases(&self, card: &Card, capabilities: &HostCapabilities) -> Vec<Case> {
         let mut flows = Vec::new();
         for size_bytes in &self.sizes {
@@ -178,7 +178,7 @@ impl Params {
     }
 }
 
-/// Adds rates around the highest one that is delivered. Returns no cases once it is known closely enough.
+/// Adds rates around the highest delivered rate. Returns no cases once that rate is known closely enough.
 fn refine_rates(
     knobs: &Knobs,
     capabilities: &HostCapabilities,

@@ -1,18 +1,18 @@
 //! `round-trip`: how long does a message take there and back?
 //!
-//! Every combination of the knobs' values is a case; impossible combinations are skipped with the reason. A closed
-//! loop sends the next message when the last was answered. With `--rate` messages are due at fixed times, and latency
-//! counts from the due time.
+//! Every combination of knob values is a case; impossible combinations are skipped with the reason. By default a
+//! closed loop sends each message after the answer to the previous one. With `--rate` messages are due at fixed
+//! times, and latency counts from the due time.
 //!
 //! Defaults and why:
-//! - both placements: one CPU shows the cost of the transport itself; two, as in most programs, add waking a CPU.
+//! - both placements: one CPU shows the cost of the transport itself; two CPUs, as in most programs, add a wake-up.
 //! - 1250 messages per round and at least 8 rounds: 10 000 samples per case, enough for p99.9. More rounds narrow an
-//!   interval more than longer rounds do, since rounds differ more than the messages within one.
-//! - warm-up `auto`: 40 ms if a CPU may sleep between messages, since the first 40 ms of a connection then differ
-//!   from the rest; else [`WARM_UP_MESSAGES`], since 40 ms would be too many messages.
-//! - evidence rounds, [`crate::evidence::rounds`], after the timed rounds of open loops over TCP, whose messages may
-//!   wait for each other's acknowledgments.
-//! - over a link, its round-trip time limits messages and warm-up, see [`links`].
+//!   interval more than longer rounds do, because rounds differ more than messages within a round.
+//! - warm-up `auto`: 40 ms if a CPU may sleep between messages, because the first 40 ms of such a connection differ
+//!   from the rest; otherwise [`WARM_UP_MESSAGES`], because 40 ms would be too many messages.
+//! - evidence rounds, [`crate::evidence::rounds`], after the timed rounds of open loops over TCP, where a message may
+//!   wait for the acknowledgment of the previous one.
+//! - over a link, the round-trip time limits the number of messages and the warm-up, see [`links`].
 
 use hairpin_model::{Card, Case, Extent, HostCapabilities, Load, Refused, Repeat};
 
@@ -40,7 +40,7 @@ pub const ROUND_TRIP: Experiment = Experiment {
 
 /// Warm-up in messages if no CPU sleeps between them.
 pub const WARM_UP_MESSAGES: u64 = 500;
-/// Above this size the warm-up is always a time: 500 such messages could take minutes.
+/// Above this message size the warm-up is always a duration, because 500 messages could take minutes.
 const LARGE_BYTES: u64 = 64 << 10;
 
 const KNOBS: &[Knob] = &[
@@ -173,7 +173,7 @@ fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
     if case.crosses_a_network() && is_closed_loop {
         Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns))
     } else if case.crosses_a_network() {
-        // An open loop is past its start when the first answer arrives.
+        // The warm-up of an open loop ends no earlier than the first answer.
         Extent::DurationNs(WARM_UP_NS.max(travel_ns))
     } else if large || cpus_may_sleep(case, card) {
         Extent::DurationNs(WARM_UP_NS)

@@ -1,18 +1,18 @@
 //! `small-writes`: what do small writes cost, and which remedy helps?
 //!
-//! An exchange is a request, written in several calls, and its answer. Every remedy is a case, over every transport:
-//! TCP, where small writes stall, and byte streams without Nagle's algorithm as controls. A control runs only
-//! [`CONTROL_REMEDIES`], unless `--remedy` requests others. Its TCP-only remedies are then skipped, with a reason if
-//! `--transport` names the control, else silently.
+//! An exchange is a request, written in several calls, and its answer. Each remedy over each transport is a case. TCP
+//! is the transport where small writes stall; byte streams without Nagle's algorithm are controls. A control runs
+//! only [`CONTROL_REMEDIES`], unless `--remedy` requests others. A control skips requested TCP-only remedies, with a
+//! reason if `--transport` names the control, otherwise silently.
 //!
 //! Defaults and why:
-//! - both placements: one CPU and two.
-//! - [`DURATION_NS`] per round, as many exchanges as fit, at least one: one remedy takes 208 ms per exchange and
-//!   another 0.05 ms, so no fixed count suits both.
-//! - warm-up by [`exchange_time::warm_up`]: three exchanges if they stall, one with a forgotten cork (whose first
-//!   exchange is as slow as the others), else 10 ms worth of exchanges.
+//! - both placements: on one CPU and on two CPUs.
+//! - [`DURATION_NS`] per round, with at least one exchange: one remedy takes 208 ms per exchange and another 0.05 ms,
+//!   so no fixed number of exchanges suits both.
+//! - warm-up by [`exchange_time::warm_up`]: three exchanges if they stall; one with a forgotten cork, where the first
+//!   exchange is as slow as the others; otherwise the exchanges that fit 10 ms.
 //! - over a link, a round lasts longer, up to 1 s, see [`links`].
-//! - evidence rounds, [`crate::evidence::rounds`], after the timed rounds and separate from them.
+//! - evidence rounds, [`crate::evidence::rounds`], after all timed rounds.
 
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{duration_argument, exact_duration};
@@ -39,11 +39,11 @@ pub const SMALL_WRITES: Experiment = Experiment {
     refine: None,
 };
 
-/// How long a round measures without `--exchanges` and `--duration`, in ns.
+/// Default measured time of a round, in ns.
 pub const DURATION_NS: u64 = 40_000_000;
 /// The batch size that `--remedy all` includes.
 pub const BATCH: Remedy = Remedy::Batch(10);
-/// Remedies of a control without `--remedy`: separate writes, the default of TCP, and one write.
+/// Remedies that a control runs by default: separate writes and one write.
 pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::Default, Remedy::OneWrite];
 const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
 /// Options that remedies set, so `--option` must not.
@@ -148,7 +148,7 @@ impl Params {
         Ok(asked)
     }
 
-    /// Returns the remedies for a transport: all for TCP, the requested ones for a control.
+    /// Returns the remedies to run on a transport. TCP runs all of `self.remedies`.
     fn remedies_for(&self, card: &Card, knobs: &Knobs) -> Vec<Remedy> {
         let mut remedies = self.remedies.clone();
         if !possible::is_tcp(card) {
@@ -191,7 +191,7 @@ impl Params {
         Planned::of(case, warm_up, extent, knobs, capabilities)
     }
 
-    /// Refuses pauses as long as the server's time-out.
+    /// Refuses pauses that are not shorter than the server's time-out.
     fn refuse_a_long_gap(&self, timeout_ns: u64) -> Result<(), Refused> {
         if self.gap_ns >= timeout_ns {
             let what = format!(

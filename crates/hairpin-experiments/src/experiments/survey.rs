@@ -1,12 +1,12 @@
 //! `survey`: which transport is fastest on this machine, and what makes the others slower?
 //!
-//! The survey needs no flags. Its cases are the [`LINES`] below, over every transport that can run here, 4 B each
-//! way, in as many blocks as fit its time budget ([`crate::budget`]).
+//! The survey needs no flags. It measures the [`LINES`] below over every transport that can run here, with 4 B each
+//! way, in as many blocks as fit the time budget ([`crate::budget`]).
 //!
 //! A round costs its warm-up, its messages times the round-trip time, and the start of two processes and a connection
 //! ([`crate::estimate`]). The line `waking` dominates a block: each of its rounds spends 40 ms on warm-up, because
 //! the first 40 ms of a connection that wakes CPUs differ from the rest, and 26 ms on 400 messages of about 66 us.
-//! Its 3200 samples over eight rounds suffice for p99; p99.9, shown as a dash, needs 10 000, four more seconds.
+//! Eight rounds of that line give 3200 samples, enough for p99; p99.9, shown as a dash, needs 10 000, or 4 s more.
 
 use hairpin_model::case::LOOPBACK;
 use hairpin_model::{
@@ -30,7 +30,7 @@ pub const SURVEY: Experiment = Experiment {
     question: "Which transport is fastest on this machine, and what makes the others slower?",
     knobs: KNOBS,
     plan,
-    // Its cases are round trips, which `round-trip` repeats; the survey cannot select single cases.
+    // `round-trip` repeats the cases, because the survey cannot select single ones.
     repeats: |_| false,
     refine: None,
 };
@@ -40,13 +40,13 @@ pub enum Over {
     /// All transports that a Hairpin server answers.
     EchoHalves,
     Kernel,
-    /// Both of the above.
+    /// Both [`Over::EchoHalves`] and [`Over::Kernel`].
     All,
     /// The reference transport, else the first runnable one that a Hairpin server answers.
     One,
 }
 
-/// One line of the survey's table: the same case over some transports.
+/// One line of the survey's table: the same settings over several transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SurveyLine {
     pub name: &'static str,
@@ -81,7 +81,7 @@ const WAKING: SurveyLine = SurveyLine {
     placement: Placement::CrossCpu,
     count: 400,
     warm_up: Extent::DurationNs(WARM_UP_NS),
-    why: "what most programs do: two CPUs, and each message wakes the other one",
+    why: "what most programs do: two CPUs, and each message wakes the other CPU",
     ..PATH
 };
 
@@ -92,7 +92,7 @@ const SPINNING: SurveyLine = SurveyLine {
     placement: Placement::CrossCpu,
     count: 5000,
     warm_up: Extent::Count(2 * WARM_UP_MESSAGES),
-    why: "the minimum: neither end sleeps, so none needs waking",
+    why: "the minimum: neither end sleeps, so no CPU needs waking",
     ..PATH
 };
 
@@ -118,8 +118,7 @@ pub const LINES: &[SurveyLine] = &[
     },
 ];
 
-/// The lines measured over an emulated link: `path` and its A/A pair. The others are about waking a CPU and spinning,
-/// whose microseconds vanish in the milliseconds of a link.
+/// The lines measured over an emulated link, where the microseconds of waking and spinning are negligible.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
 
 const KNOBS: &[Knob] = &[
@@ -157,7 +156,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     collector.finish()
 }
 
-/// The transports of a line. Omits transports without its waiting mode silently; `hairpin list` shows the modes.
+/// Returns the transports that have the line's waiting mode. `hairpin list` shows the modes of each transport.
 fn transports_of<'g>(line: &SurveyLine, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
     let served = |candidate: &Candidate| candidate.card.answered_by == AnsweredBy::Server;
     let mut selected: Vec<&Candidate> = match line.over {

@@ -1,18 +1,18 @@
 //! `under-load`: what does a load on the path add to the latency of other traffic?
 //!
 //! A probe measures round trips before, during and after a load, in one round with four phases: idle, ramp, loaded,
-//! recovering. Probe and load have their own connections and processes. The ramp is the load's warm-up and has no
-//! figures; a probe message belongs to the phase in which it was due. Rounds with a load that stays unsteady are
+//! recovering. Probe and load have separate connections and processes. The ramp is the load's warm-up and is not
+//! reported. A probe message belongs to the phase in which the message was due. Rounds with an unsteady load are
 //! marked.
 //!
 //! Defaults and why:
-//! - the probe sends 64 B over an unreliable transport at 1 000/s (100/s over a link, a few per cent of a slow one),
-//!   to measure the path without retransmissions.
+//! - the probe sends 64 B over an unreliable transport, to measure the path without retransmissions, at 1 000/s; over
+//!   a link at 100/s, a few per cent of a slow link's rate.
 //! - the load is one stream over the reference transport, up, at full speed.
-//! - over a link 1 s idle, 5 s ramp, 5 s loaded, 2 s recovering, because one connection takes seconds to fill a deep
-//!   queue (CUBIC leaves slow start early, RFC 9406); on the loopback 300 ms, 300 ms, 700 ms and 300 ms.
-//! - on the loopback the load runs both on the probe's CPU and on another: the difference is the cost of waiting for
-//!   the CPU. Over a link all ends share a CPU, which is not busy.
+//! - over a link 1 s idle, 5 s ramp, 5 s loaded, 2 s recovering, because a single connection takes seconds to fill a
+//!   deep queue (CUBIC leaves slow start early, RFC 9406); on the loopback 300 ms, 300 ms, 700 ms and 300 ms.
+//! - on the loopback one case runs the load on the probe's CPU and one on another CPU: the difference is the cost of
+//!   waiting for the CPU. Over a link all ends share one CPU, which is mostly idle.
 
 use hairpin_model::card::IPV4_MTU_BYTES;
 use hairpin_model::flow::{ConnectionUse, Direction, FlowRole, LoadWays, Pacing, Source};
@@ -44,7 +44,7 @@ pub const UNDER_LOAD: Experiment = Experiment {
     refine: None,
 };
 
-/// The value of `--load-rate` for a load without a rate.
+/// The value of `--load-rate` that selects full speed.
 const FULL: &str = "full";
 
 const KNOBS: &[Knob] = &[
@@ -177,7 +177,7 @@ fn print_load_options(repeat: &Repeat) -> Vec<String> {
     print_load(repeat, NO_OPTIONS, |load| option_set(&load.options))
 }
 
-/// Prints `--load-cpu`. On the loopback the default is to measure every value.
+/// Prints `--load-cpu`. On the loopback every value is measured by default.
 fn print_load_cpu(repeat: &Repeat) -> Vec<String> {
     let crosses = repeat.cases.iter().all(|case| case.loads().is_empty() || case.crosses_a_network());
     repeat.values(if crosses { WhichCpus::Same.word() } else { "" }, |case| {
@@ -185,8 +185,8 @@ fn print_load_cpu(repeat: &Repeat) -> Vec<String> {
     })
 }
 
-/// Prints `--responsiveness`, which is on by default over a link and to another host. A probe with connections per
-/// message measures responsiveness itself.
+/// Prints `--responsiveness`, which is on by default over a link and to another host. It has no effect on a probe
+/// that opens a connection per message, because such a probe measures responsiveness itself.
 fn print_responsiveness(repeat: &Repeat) -> Vec<String> {
     repeat.values("", |case| {
         let is_on = case.flows.iter().any(|flow| flow.role == FlowRole::ForeignProbe);
@@ -202,9 +202,9 @@ fn print_length(repeat: &Repeat, of: fn(&PhaseLengths) -> u64) -> Vec<String> {
     length_ns.map(duration_argument).into_iter().collect()
 }
 
-/// New connections per second that measure responsiveness: about 500 bytes each, little even for a slow link.
+/// Connections opened per second to measure responsiveness. Each takes about 500 bytes, little even for a slow link.
 const FOREIGN_PER_S: f64 = 10.0;
-/// Default rates of the probe on the loopback and over a link, messages/s.
+/// Default probe rates in messages/s: on the loopback, over a link.
 const RATES_PER_S: [f64; 2] = [1_000.0, 100.0];
 
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
@@ -222,8 +222,8 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     })
 }
 
-/// Whether a probe uses this transport by default: the unreliable one over IPv4 that a program answers; for
-/// connections per message or shared ones, the reference transport.
+/// Whether a probe uses this transport by default. A probe with its own connection uses the unreliable IPv4 transport
+/// that a program answers; other probes use the reference transport.
 fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
     match connection_use {
         ConnectionUse::Own => {
@@ -236,7 +236,7 @@ fn is_default_probe(card: &Card, connection_use: ConnectionUse) -> bool {
 struct Params {
     circumstances: Circumstances,
     sizes: Vec<u64>,
-    /// In messages/s; empty for a closed loop; 0 selects the default for the path.
+    /// Rates in messages/s; empty for a closed loop. The rate 0 selects the default for the path.
     rates: Vec<f64>,
     loads: Vec<Vec<Flow>>,
     which_cpus: Vec<WhichCpus>,
@@ -285,7 +285,7 @@ impl Params {
         let probe = Case::of(Flow::ping_pong(card.name).in_role(FlowRole::Probe));
         let cases = each(&[probe], &self.sizes, |case, size| case.primary_mut().load.set_sizes(size, size));
         let cases = self.circumstances.at_their_places(&cases, card);
-        // The default transport depends on the connection use; to another host it may be over IPv6.
+        // The default transport depends on the connection use. To another host the transport may use IPv6.
         let suits =
             |choice: &&ConnectionUse| self.transports_given || card.reliable == (**choice != ConnectionUse::Own);
         let connections: Vec<ConnectionUse> = self.connections.iter().filter(suits).copied().collect();
@@ -326,7 +326,7 @@ impl Params {
             });
             let responsiveness_flow = self.responsiveness_flow(case, load, capabilities);
             case.clone().with(|case| {
-                // One connection has one set of options.
+                // Probe and load share the connection, so they share the options.
                 if let Some(load) = load.first().filter(|_| shares) {
                     case.primary_mut().options = load.options.clone();
                 }
@@ -362,8 +362,8 @@ impl Params {
     }
 }
 
-/// Returns the flow on this kind of connection. A connection per message begins with a hello of some bytes, and
-/// Nagle's algorithm would hold the message behind it for a round trip, so `nodelay` is on unless the user sets it.
+/// Returns the flow on this kind of connection. A connection per message begins with a hello, and Nagle's algorithm
+/// would hold the message behind the hello for a round trip. So `nodelay` is on unless the user sets that option.
 fn on_connection(flow: Flow, connection_use: ConnectionUse, card: &Card) -> Flow {
     let is_new = connection_use == ConnectionUse::PerMessage && card.options.contains(&OptionName::Nodelay);
     let options = flow.options.clone();
@@ -380,7 +380,7 @@ fn path_index(case: &Case) -> usize {
     usize::from(case.crosses_a_network())
 }
 
-/// How the ends of a load wait: one connection blocks, several are polled; spins if the transport cannot be polled.
+/// How the ends of a load wait: they block on one connection, poll several, or spin if polling is impossible.
 fn load_waiting(flow: &Flow, capabilities: &HostCapabilities) -> Waiting {
     let card = capabilities.candidate(&flow.transport).map(|candidate| &candidate.card);
     if card.is_some_and(|card| !card.waitings.contains(&Waiting::Poll)) {
@@ -410,7 +410,7 @@ fn loads(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Vec<Flow>
     }))
 }
 
-/// Returns the load in these directions, given the upward one.
+/// Returns the load in these directions, given the upward flow.
 fn in_directions(up: &Flow, way: LoadWays) -> Vec<Flow> {
     let down = Flow { direction: Direction::Down, ..up.clone() };
     match way {
@@ -473,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_has_what_any_of_the_loads_has() {
+    fn a_command_lists_the_values_of_every_load() {
         let load = |id: &str, control: &str| Flow {
             id: id.into(),
             options: hairpin_model::options::Options::parse(&format!("congestion={control}")).unwrap(),

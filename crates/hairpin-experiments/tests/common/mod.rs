@@ -1,4 +1,4 @@
-//! Host capabilities for plans: cards like the real ones, all of which can run unless a test says otherwise.
+//! Host capabilities for plans, with cards like those of the real transports.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 mod one_way;
@@ -11,10 +11,10 @@ use hairpin_model::{
     Protocol, Reach, Receipt, RoughRoundTrip, RoundOrder, RoundRecord, Skipped, Waiting, WhyNot,
 };
 
-/// Test-only experiments. They follow the rules of all others.
+/// Test-only experiments, which follow the rules of all experiments.
 const DOUBLES: &[Experiment] = &[one_way::ONE_WAY];
 
-/// Every experiment, and the doubles.
+/// Every experiment, including the test-only ones.
 pub fn every() -> Vec<Experiment> {
     [experiments::ALL, DOUBLES].concat()
 }
@@ -24,7 +24,7 @@ const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 const MPTCP: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Sndbuf, OptionName::Rcvbuf];
 const DATAGRAM: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp];
 
-/// A pipe, the template of all others.
+/// The card of a pipe, the template of all other cards.
 fn plain() -> Card {
     Card {
         name: "pipe",
@@ -54,7 +54,7 @@ fn rough(blocking_ns: u64, spinning_ns: u64) -> RoughRoundTrip {
     RoughRoundTrip { blocking_ns, spinning_ns }
 }
 
-/// Both shared-memory transports.
+/// The template of both shared-memory transports.
 fn of_memory() -> Card {
     Card {
         boundaries: true,
@@ -66,7 +66,7 @@ fn of_memory() -> Card {
     }
 }
 
-/// Both Unix sockets that keep boundaries.
+/// The template of both Unix sockets that keep message boundaries.
 fn unix_messages() -> Card {
     Card {
         boundaries: true,
@@ -138,7 +138,8 @@ pub fn ladder() -> Vec<Card> {
     ]
 }
 
-/// Parses the known links, by name and by line: the loopback, one of 4 ms without a rate, and one of 600 ms with it.
+/// Parses the known links by name or by line: the loopback, a 4 ms link without a rate, and a 600 ms link with a
+/// rate.
 fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
     let plain = |name: Option<&str>, line: &str, round_trip_ns| KnownLink {
         name: name.map(str::to_owned),
@@ -163,13 +164,13 @@ fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
     }
 }
 
-/// A link too narrow for IPv6.
+/// A link whose MTU is too small for IPv6.
 pub const NARROW: &str = "delay=2ms mtu=1279B";
 
-/// The figures of the link `satellite`.
+/// The line of the link `satellite`.
 pub const SATELLITE: &str = "up=10mbit down=100mbit queue=500packets delay=300ms";
 
-/// Two CPUs, everything can run, every setting may be changed.
+/// A host with two CPUs, where every transport can run and nearly every setting may be changed.
 pub fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
     HostCapabilities {
@@ -224,7 +225,7 @@ impl Plan {
     }
 }
 
-/// What a step runs; `None` if the question is answered.
+/// Converts a step to a plan; `None` for [`Step::Done`].
 pub fn running(step: Step) -> Option<Plan> {
     match step {
         Step::Run { cases, rounds, skipped, forecast } => Some(Plan { cases, rounds, skipped, forecast }),
@@ -232,7 +233,7 @@ pub fn running(step: Step) -> Option<Plan> {
     }
 }
 
-/// Flags such as `("size", "4,8")` as knobs. Adds seed 7 and one CPU by default, so that a plan has each case once.
+/// Parses flags such as `("size", "4,8")`. By default adds a seed and `same-cpu`, so that a plan has each case once.
 pub fn turned(experiment: &Experiment, flags: &[(&str, &str)]) -> Result<Knobs, Refused> {
     let mut given: Vec<(String, Vec<String>)> =
         flags.iter().map(|(name, text)| ((*name).to_owned(), vec![(*text).to_owned()])).collect();
@@ -246,16 +247,16 @@ pub fn turned(experiment: &Experiment, flags: &[(&str, &str)]) -> Result<Knobs, 
     Knobs::from_given(experiment.knobs, given)
 }
 
-/// The step after these rounds, for flags such as `("size", "4,8")`; `None` if the question is answered.
+/// The step after these rounds, for flags such as `("size", "4,8")`; `None` if the experiment is done.
 pub fn next(experiment: &Experiment, flags: &[(&str, &str)], done: &[RoundRecord]) -> Option<Plan> {
     let knobs = turned(experiment, flags).unwrap();
     running(experiment.next(&knobs, &capabilities(), &Done { rounds: done, half_width: None }).unwrap())
 }
 
-/// Fails unless an experiment refuses each of these flags with a reason that has the text.
+/// Asserts that an experiment refuses each of these flags with a reason that contains the text.
 pub fn assert_refused(experiment: &Experiment, refused: &[(&[(&str, &str)], &str)]) {
     for (flags, expected) in refused {
-        let told = plan_on(&capabilities(), experiment, flags).map(|plan| plan.labels()).expect_err("refused");
+        let told = plan_on(&capabilities(), experiment, flags).map(|plan| plan.labels()).expect_err("a refusal");
         assert!(told.to_string().contains(expected), "{flags:?}: {told}");
     }
 }
@@ -270,13 +271,13 @@ pub fn plan_on(
     Ok(running(experiment.next(&knobs, capabilities, &Done::default())?).expect("the first step runs"))
 }
 
-/// These orders as measured rounds.
+/// Converts orders to measured rounds.
 pub fn measured(orders: &[RoundOrder]) -> Vec<RoundRecord> {
     let outcome = Outcome::Measured(Box::default());
     recorded(orders, &outcome)
 }
 
-/// These orders as failed rounds.
+/// Converts orders to failed rounds.
 pub fn failed(orders: &[RoundOrder]) -> Vec<RoundRecord> {
     let cause = "the server was killed".to_owned();
     recorded(orders, &Outcome::Failed(Failure::new(FailureKind::Other, cause, "")))
@@ -299,5 +300,5 @@ pub fn round_trip(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
 }
 
 pub fn refusal(flags: &[(&str, &str)]) -> String {
-    round_trip(flags).map(|plan| plan.labels()).expect_err("it should be refused").to_string()
+    round_trip(flags).map(|plan| plan.labels()).expect_err("the flags should be refused").to_string()
 }

@@ -1,4 +1,4 @@
-//! A test-only experiment: a few writes one way. It shows what a new one takes: this file and a line in a list.
+//! A test-only experiment: a few writes one way. Adding an experiment takes a file like this and a line in a list.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 use hairpin_experiments::experiment::Planning;
@@ -10,7 +10,7 @@ use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Waiting};
 
 pub const ONE_WAY: Experiment = Experiment {
     name: "one-way",
-    question: "Does all arrive that the server sends?",
+    question: "Do all messages from the server arrive?",
     knobs: KNOBS,
     plan,
     repeats: |_| false,

@@ -1,4 +1,4 @@
-//! Axes: the positions of values, and the values to label.
+//! Axes: positions of values, and labelled ticks.
 
 use crate::page_text::nbsp;
 use hairpin_model::quantities;
@@ -10,7 +10,7 @@ pub enum Scale {
     Linear,
 }
 
-/// An axis from `low` to `high`. Both are finite, `low` is below `high`, and above zero if the axis is logarithmic.
+/// An axis from `low` to `high`, which are finite and in this order. On a logarithmic axis both are above zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     scale: Scale,
@@ -25,11 +25,11 @@ pub struct Tick {
     /// Position, 0 to 1.
     pub place: f64,
     pub label: String,
-    /// Whether the label must be drawn: powers of ten and linear axes; a narrow axis may omit others.
+    /// Whether the label must be drawn, as for powers of ten and on linear axes. A narrow axis may omit other labels.
     pub major: bool,
 }
 
-/// Drawable range of a logarithmic axis in ns: a picosecond to about thirty years. Other values are damaged data.
+/// Values that a logarithmic axis draws, in ns: a picosecond to about thirty years. Other values are damaged data.
 const DRAWABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
 
 impl Axis {
@@ -40,7 +40,7 @@ impl Axis {
         Some(Self { scale: Scale::Log, low: low / room, high: high * room })
     }
 
-    /// Like [`Self::log`], but spans at least `centre / (1 + share)` to `centre * (1 + share)`: noise then looks small.
+    /// Like [`Self::log`], but spans at least `centre / (1 + share)` to `centre * (1 + share)`; noise looks small.
     pub fn log_around(centre: f64, share: f64, values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let bounds = [centre / (1.0 + share), centre * (1.0 + share)];
         let held = extremes(values.into_iter().filter(|value| DRAWABLE.contains(value)));
@@ -59,16 +59,16 @@ impl Axis {
         Some(Self { scale: Scale::Linear, low: 0.0, high })
     }
 
-    /// Returns a linear axis from the lowest to the highest of `values`, with some margin at both ends but not below
-    /// zero; `None` if no value is finite.
+    /// Returns a linear axis from the lowest to the highest of `values`, with some margin at both ends, but not below
+    /// zero. `None` if no value is finite.
     pub fn around(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (low, high) = extremes(values.into_iter())?;
-        // For a single value, wide enough for distinct labels.
+        // The axis of a single value must be wide enough for distinct labels.
         let room = if low < high { (high - low) * 0.03 } else { (high * 0.1).max(1.0) };
         Self::between((low - room).max(0.0), high + room)
     }
 
-    /// Returns a linear axis from `low` to `high`; `None` if they are not finite or not in this order.
+    /// Returns a linear axis from `low` to `high`; `None` unless both are finite and in this order.
     pub fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low < high).then_some(Self { scale: Scale::Linear, low, high })
     }
@@ -102,7 +102,7 @@ impl Axis {
         values.into_iter().map(tick).collect()
     }
 
-    /// Returns powers of ten, with 2 and 5 or with 3 between them unless there would be too many.
+    /// Returns powers of ten, with multiples of 2 and 5, or else of 3, if at most `at_most` values result.
     fn decades(&self, at_most: usize) -> Vec<f64> {
         // A decimal exponent fits an i32.
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
@@ -146,14 +146,14 @@ fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The axis of a percentile curve: its unit is the number of nines, log10(1 / (1 - q)), as in HdrHistogram's plots.
+/// The axis of a percentile curve. Positions are the number of nines, log10(1 / (1 - q)), as in HdrHistogram's plots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nines {
     most: f64,
 }
 
 impl Nines {
-    /// Returns an axis up to the last of `samples` messages: the maximum of n messages is at 1 - 1/n.
+    /// Returns an axis up to the maximum of `samples` messages. The maximum of n messages is drawn at 1 - 1/n.
     pub fn of(samples: u64) -> Self {
         Self { most: (samples.max(10) as f64).log10() }
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_axis_puts_equal_ratios_at_equal_distances() {
+    fn a_log_axis_maps_equal_ratios_to_equal_distances() {
         let axis = Axis::log([100.0, 1e6]).unwrap();
         let places = [100.0, 1e3, 1e4, 1e5, 1e6].map(|value| axis.place(value));
         for pair in places.windows(3) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn many_decades_are_labelled_by_powers_of_ten_and_few_in_between() {
+    fn ticks_are_powers_of_ten_and_also_between_them_over_few_decades() {
         let wide = Axis::log([100.0, 5e6]).unwrap().time_ticks(6);
         assert_eq!(labels(&wide), ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms"]);
         let narrow = Axis::log([2500.0, 60_000.0]).unwrap().time_ticks(6);
@@ -216,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_of_time_begins_where_its_values_begin() {
+    fn a_time_axis_begins_at_its_lowest_value() {
         let axis = Axis::around([18e9, 38e9]).unwrap();
         assert_eq!(labels(&axis.time_ticks(3)), ["20 s", "30 s"]);
         assert!(axis.place(18e9) > 0.0 && axis.place(18e9) < 0.05, "{axis:?}");
         assert!((Axis::around([5e9]).unwrap().place(5e9) - 0.5).abs() < 1e-9, "a single value is in the middle");
-        assert_eq!(Axis::around([0.0, 1e9]).unwrap().low, 0.0, "no time is before the run began");
+        assert_eq!(Axis::around([0.0, 1e9]).unwrap().low, 0.0, "the axis does not begin before the run");
         assert_eq!(Axis::around([f64::NAN]), None);
     }
 
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_maximum_of_n_is_at_one_in_n() {
+    fn the_maximum_of_n_messages_is_at_one_minus_one_nth() {
         let nines = Nines::of(1000);
         assert!((nines.place(1.0, 1000) - 1.0).abs() < 1e-9);
         assert!((nines.place(1.0, 100) - 2.0 / 3.0).abs() < 1e-9);

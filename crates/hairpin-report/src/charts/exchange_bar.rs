@@ -1,4 +1,4 @@
-//! How the time of one exchange is spent: a bar to scale, and the duration of each part.
+//! Shows how an exchange spends its time: a bar to scale, and the duration of each part.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::svg::{escape, percent};
 use crate::page_text::nbsp;
 use crate::time_sequence::words;
 
-/// Returns `None` if the exchange has no duration.
+/// Returns the bar; `None` if the exchange has no duration.
 pub(crate) fn chart(sequence: &TimeSequence) -> Option<String> {
     let whole = sequence.duration_ns;
     if whole <= 0 {
@@ -44,8 +44,8 @@ pub(crate) fn chart(sequence: &TimeSequence) -> Option<String> {
     ))
 }
 
-/// Splits the exchange at each start and end of a wait. Returns each piece with the wait that delays the exchange:
-/// held bytes take precedence over a late acknowledgment, which delays it only because of them.
+/// Splits the exchange at each start and end of a wait. Returns each piece with the wait that delays the exchange. A
+/// wait of held bytes takes precedence over a delayed ACK, because a delayed ACK alone delays nothing.
 fn pieces(waits: &[Wait], whole: i64) -> Vec<(Option<WaitCause>, i64, i64)> {
     let mut cuts: Vec<i64> = waits.iter().flat_map(|wait| [wait.from_ns, wait.until_ns]).collect();
     cuts.retain(|cut| (1..whole).contains(cut));

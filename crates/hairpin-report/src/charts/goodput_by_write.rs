@@ -1,4 +1,4 @@
-//! Goodput by the size of a write: a line per series, a plot per panel, all with the same scales.
+//! Goodput by write size, with a line per series and a plot per panel. All plots have the same scales.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Series, varied};
 use crate::page_text::nbsp;
 
-/// Returns `None` if no series has two sizes.
+/// Returns the plots; `None` if no series has two write sizes.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let places = blocks.rows().filter_map(place).flat_map(Place::values);
     let y = log_scale(places, "goodput (log scale)", 8, |value| Quantity::Goodput.tick(value))?;

@@ -1,4 +1,4 @@
-//! Goodput over the time of a round, and below it the CPU time of both ends: median and range of the rounds.
+//! Goodput over the time of a round, as median and range of the rounds, and below it the CPU time of both ends.
 
 use hairpin_model::{Figure, FlowSummary, Moment, OverTime, quantities};
 
@@ -58,14 +58,14 @@ fn cpu(over_time: &OverTime, span: &Span, name: &str) -> Option<String> {
     Some(frame.finish())
 }
 
-/// Returns the legend that all charts share.
+/// Returns the legend, which is the same for all charts.
 pub(crate) fn key() -> String {
     let entries = [
         ("key-line s0", "goodput, median of rounds"),
         ("key-surface s0", "range of rounds"),
         ("key-warm-up", "warm-up, not in the figures"),
         ("key-line s1", "CPU time of the client"),
-        ("key-line broken s2", "of the server"),
+        ("key-line broken s2", "CPU time of the server"),
     ];
     legend(&entries.map(|(class, text)| (class.to_owned(), text.to_owned())))
 }

@@ -1,4 +1,4 @@
-//! One-way latency by message rate: what a larger batch gains and costs.
+//! One-way latency by message rate, to show what a larger batch gains and costs.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Panel, Series};
 
-/// Maximum points of a plot in which points have labels.
+/// Maximum number of points in a plot with labelled points.
 const MAX_LABELS: usize = 12;
 
-/// Returns `None` if no series has two batches with a latency.
+/// Returns the plots; `None` if no series has two batches with a latency.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let both: Vec<(Place, Place)> = blocks.rows().filter_map(places).collect();
     let rate_title = "messages received per second (log scale)";

@@ -1,5 +1,5 @@
-//! One direction of a link as a line: the entry, the stages in order with their figures and drops, and the exit. The
-//! chart is HTML text in boxes, so that it adapts to the width of the window.
+//! One direction of a link as a row of boxes: the entry, the stages with their figures and drops, and the exit. The
+//! boxes are HTML, so that they adapt to the width of the window.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::page_text::nbsp;
 
 const ENDS: [&str; 2] = ["near end", "far end"];
 
-/// The near end is on the left, so packets go right in the direction up and left in the direction down.
+/// Draws the near end on the left, so upward packets go right, and downward packets go left.
 pub(crate) fn chart(direction: Direction, record: &DirectionRecord) -> String {
     let [from, to] = match direction {
         Direction::Up => ENDS,

@@ -1,4 +1,4 @@
-//! The load curve: messages delivered by messages offered, and below it one-way latency; a ring marks the knee.
+//! The load curve: delivered by offered messages per second, and below it one-way latency. A ring marks the knee.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn delivered(row: &CaseSummary) -> Option<Figure> {
     row.one_way()?.delivered_per_s
 }
 
-/// Whether a case has the highest delivered rate of its sweep; false if every rate of the sweep was delivered.
+/// Whether the case's rate is the knee of its sweep; false if every rate of the sweep was delivered.
 fn is_knee(knees: &[Knee], row: &CaseSummary) -> bool {
     let rate = row.case.primary().load.rate_per_s();
     knees.iter().any(|knee| {

@@ -1,4 +1,4 @@
-//! Where messages were lost: a bar per case, with the causes stacked as shares of the sent messages.
+//! Losses by cause: one bar per flow, with the causes stacked as shares of the sent messages.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use super::svg::{escape, percent};
 use crate::one_way::{Blocks, Panel};
 use crate::page_text::nbsp;
 
-/// Known causes and their colours, in drawing order; unknown causes come after them.
+/// Known causes and their colours, in drawing order. Other causes follow.
 const CAUSES: [(&str, usize); 5] = [(RECEIVE_BUFFER, 1), (SEND_BUFFER, 3), (QDISC, 4), (DEVICE, 6), (LINK, 0)];
 const OTHER_COLOUR: usize = 2;
 const LATE: &str = "late";
 const UNEXPLAINED: &str = "unexplained";
 
-/// Returns `None` if fewer than two flows sent anything, or if none lost anything.
+/// Returns the chart; `None` if fewer than two flows sent messages, or if no message was lost.
 pub(crate) fn chart(blocks: &Blocks<'_>) -> Option<String> {
     let flows = |panel: &Panel<'_>| -> Vec<Lane> {
         let rows = panel.series.iter().flat_map(|series| &series.rows);
@@ -118,7 +118,7 @@ impl Lane {
         let mut bar = String::from("<rect class=\"received\" x=\"0\" width=\"100%\" y=\"4\" height=\"15\"/>");
         let mut from = 0.0;
         for (cause, count) in &parts {
-            // The counted drops can exceed the sent messages.
+            // The drop counters can exceed the number of sent messages.
             let width = share(*count).min(1.0 - from);
             let (class, x, width_shown) = (class(cause), percent(from), percent(width));
             let _ =

@@ -1,12 +1,10 @@
 //! Charts as inline SVG, without a chart library.
 //!
-//! These charts follow the reader's colour scheme (CSS variables). Their width follows the window while letters and
-//! marks keep their size (positions are percentages of the plot, only curves are stretched), and each mark has its
-//! figure as text. Static SVG has fixed colours and a fixed size; libraries that draw in the browser are larger than
-//! the whole page may be.
+//! Colours are CSS variables, so that charts follow the reader's colour scheme. Positions are percentages and only
+//! curves are stretched, so that the width follows the window while text and marks keep their size. Each mark has its
+//! figure as text. Chart libraries draw SVG with fixed size and colours, or exceed the size limit of the page.
 //!
-//! A chart turns figures into markup and escapes text from the run. Values that are not finite are not drawn, and a
-//! chart without anything to draw says so in words.
+//! Charts escape text from the run, and do not draw values that are not finite.
 
 pub mod axis;
 

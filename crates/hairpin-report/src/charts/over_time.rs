@@ -1,5 +1,4 @@
-//! Code shared by charts over time: a time axis from the start of the link or the round, and values of equal
-//! intervals drawn as steps.
+//! Code shared by charts over time. The time axis starts with the link or the round; values are drawn as steps.
 
 use std::fmt::Write as _;
 
@@ -11,7 +10,7 @@ use crate::page_text::nbsp;
 
 /// Height of a plot, in pixels.
 pub(super) const HEIGHT: f64 = 110.0;
-/// Size of the coordinate system of steps in both directions, which is stretched to the plot.
+/// Width and height of the coordinate system of steps, which is stretched to the plot.
 const GRID: f64 = 1000.0;
 
 /// The time range of a chart, and the length of its intervals.
@@ -22,7 +21,7 @@ pub(crate) struct Span {
 
 pub(super) struct Frame<'s> {
     span: &'s Span,
-    /// Content, case and direction, for screen readers.
+    /// Description for screen readers.
     pub(super) described: String,
     pub(super) title: String,
     /// Horizontal lines: positions and labels.
@@ -54,13 +53,13 @@ impl Span {
         Some(Self { time, interval_ns })
     }
 
-    /// Spans a one-way load's moments; `None` for fewer than two.
+    /// Spans the moments of a one-way load; `None` for fewer than two moments.
     pub(crate) fn of_moments(moments: &[Moment]) -> Option<Self> {
         let [first, .., last] = moments else { return None };
         Self::until(first.at_ns, last.at_ns)
     }
 
-    /// Spans intervals of this length from 0 to `end_ns`; `None` if either is zero.
+    /// Spans intervals of length `interval_ns` from 0 to `end_ns`; `None` if either argument is zero.
     pub(super) fn until(interval_ns: u64, end_ns: u64) -> Option<Self> {
         let time = Axis::between(0.0, end_ns as f64)?;
         (interval_ns > 0).then_some(Self { time, interval_ns: interval_ns as f64 })
@@ -90,12 +89,12 @@ impl Span {
         nbsp(&quantities::round_duration(self.interval_ns))
     }
 
-    /// Returns the corners of a stepped line, in which each value is as wide as its interval.
+    /// Returns the corners of a stepped line, in which each step is as wide as an interval.
     pub(super) fn steps(&self, values: &[f64], axis: &Axis) -> String {
         self.steps_from(0, values, axis)
     }
 
-    /// Like [`Self::steps`], for values that start at the interval `first`.
+    /// Like [`Self::steps`], for values that start with interval number `first`.
     fn steps_from(&self, first: usize, values: &[f64], axis: &Axis) -> String {
         let mut corners = String::new();
         let x = |place: usize| trimmed(self.time.place((first + place) as f64 * self.interval_ns) * GRID);
@@ -112,7 +111,7 @@ impl Span {
         corners.trim_end().to_owned()
     }
 
-    /// Like [`Self::steps`], as a polygon down to 0.
+    /// Returns the polygon between a stepped line and 0.
     pub(super) fn surface(&self, values: &[f64], axis: &Axis) -> String {
         let end = trimmed(self.time.place(values.len() as f64 * self.interval_ns) * GRID);
         format!("0,{GRID} {} {end},{GRID}", self.steps(values, axis))
@@ -123,7 +122,7 @@ impl Span {
         between(&self.steps(low, axis), &self.steps(high, axis))
     }
 
-    /// Returns the polygons between two stepped lines, one per stretch of known values.
+    /// Returns the polygons between two stepped lines, one per run of consecutive known values.
     pub(super) fn bands(&self, bounds: &[Option<(f64, f64)>], axis: &Axis) -> Vec<String> {
         let of = |bound: fn((f64, f64)) -> f64| {
             self.pieces(&bounds.iter().map(|bounds| bounds.map(bound)).collect::<Vec<_>>(), axis)
@@ -131,7 +130,7 @@ impl Span {
         of(|(low, _)| low).iter().zip(of(|(_, high)| high)).map(|(low, high)| between(low, &high)).collect()
     }
 
-    /// Returns the corners of a stepped line for each stretch of known values.
+    /// Returns the corners of a stepped line per run of consecutive known values.
     pub(super) fn pieces(&self, values: &[Option<f64>], axis: &Axis) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut place = 0;
@@ -171,7 +170,7 @@ impl Frame<'_> {
         self.across = ticks.into_iter().map(|tick| (tick.place, tick.label)).collect();
     }
 
-    /// Adds a mark with a title; `place` and `height` are from 0 to 1.
+    /// Adds a mark with a title at the position `place` and `height`, each from 0 to 1.
     pub(super) fn mark(&mut self, (shape, classes): (usize, &str), place: f64, height: f64, words: &str) {
         let _ = write!(
             self.marks,
@@ -220,7 +219,7 @@ impl Frame<'_> {
     }
 }
 
-/// Returns a legend, given the class of each sample and its text.
+/// Returns a legend, given the class and the text of each entry.
 pub(super) fn legend(entries: &[(String, String)]) -> String {
     let mut html = String::from("<ul class=\"sequence-legend\">");
     for (class, text) in entries {
@@ -230,9 +229,9 @@ pub(super) fn legend(entries: &[(String, String)]) -> String {
     html
 }
 
-/// Returns the number of the colour and shape of a stage's drops, which is the same in all charts.
+/// Returns the number of the colour and mark for drops by a stage, which all charts use.
 pub(super) fn look_of_stage(stage: &str) -> usize {
-    /// For other stages.
+    /// Number for all other stages.
     const OTHER_LOOK: usize = 2;
     const LOOKS: [(&str, usize); 5] = [("queue", 1), ("loss", 4), ("outage", 3), ("mtu", 5), ("release", 6)];
     LOOKS.iter().find(|(known, _)| *known == stage).map_or(OTHER_LOOK, |(_, look)| *look)

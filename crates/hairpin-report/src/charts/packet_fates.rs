@@ -1,4 +1,4 @@
-//! When a link dropped packets: a lane per stage with drops, a mark per packet. Overlapping marks are merged.
+//! Dropped packets over time, with a lane per stage and a mark per packet. Overlapping marks are merged.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::page_text::nbsp;
 
 /// Height of a lane, in pixels.
 const LANE_HEIGHT: f64 = 30.0;
-/// Marks closer than this share of the plot are merged, so that a lane has at most about a hundred.
+/// Marks closer than this share of the plot are merged, so that a lane has at most about a hundred marks.
 const MIN_GAP: f64 = 0.008;
 
-/// Returns `None` if the run lists no drop.
+/// Returns the chart; `None` if the run lists no drops.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
     let mut lanes: BTreeMap<usize, (&str, Vec<&DroppedPacket>)> = BTreeMap::new();
     for drop in &direction.drops {
@@ -24,7 +24,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
         return None;
     }
     let mut frame = span.frame(
-        "Dropped packets, one mark each (or one for several close together)".to_owned(),
+        "Dropped packets, one mark per packet (or per group of packets close together)".to_owned(),
         format!("When packets were dropped, by stage, {of}"),
     );
     let count = lanes.len() as f64;
@@ -56,7 +56,7 @@ fn group_overlapping<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<
     places
 }
 
-/// Such as `packet 411, 1500 B with payload: arrived at 274 ms, dropped at 1.02 s by loss: random`.
+/// Returns `packet 411, 1500 B with payload: arrived at 274 ms, dropped at 1.02 s by loss: random`.
 fn in_words(drops: &[&DroppedPacket]) -> String {
     let time = |ns: u64| nbsp(&quantities::duration(ns as f64));
     let payload = |drop: &DroppedPacket| if drop.carries_data { "with payload" } else { "without payload" };

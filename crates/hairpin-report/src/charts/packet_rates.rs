@@ -1,4 +1,4 @@
-//! Packets per second in one direction of a link, over time: entered, left and dropped.
+//! Packets per second over time in one direction of a link: packets in, packets out and drops.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use hairpin_model::{DirectionRecord, quantities};
 use super::axis::Axis;
 use super::over_time::{Span, legend, look_of_stage};
 
-/// Returns `None` without packets.
+/// Returns the chart; `None` without packets.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
     let timeline = direction.timeline.as_ref()?;
     let rates = |counts: &[u64]| counts.iter().map(|count| span.per_s(*count)).collect::<Vec<f64>>();

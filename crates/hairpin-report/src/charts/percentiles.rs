@@ -1,5 +1,5 @@
 //! Percentile curves of a group, as in HdrHistogram's plots, in which the tail is as wide as the body. A probe under
-//! load has a curve of the loaded phase and a dashed one of the idle phase.
+//! load has a solid curve for the loaded phase and a dashed curve for the idle phase.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,13 +15,13 @@ use crate::page_text::nbsp;
 
 /// Height of the plot, in pixels.
 const HEIGHT: f64 = 360.0;
-/// Maximum curves shown at first, so that they can be distinguished.
+/// Maximum curves shown at first, so that readers can distinguish them.
 const MAX_SHOWN: usize = 4;
-/// Size of the coordinate system of curves in both directions, which is stretched to the plot.
+/// Width and height of the coordinate system of curves, which is stretched to the plot.
 const GRID: f64 = 2000.0;
 
-/// Returns the chart of one group; `None` if no valid case has a curve. Invalid cases are listed but not drawn, since
-/// they would determine the scale for all others.
+/// Returns the chart of one group; `None` if no valid case has a curve. Invalid cases are listed but not drawn,
+/// because their values would determine the scale.
 ///
 /// At first only a few curves are visible (see [`shown_at_first`]); clicking the legend shows the others.
 pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, run: &Run) -> Option<String> {
@@ -67,7 +67,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, ru
 
 struct Curve<'r> {
     name: String,
-    /// Suffix that names the phase of a case under load, with its comma.
+    /// Comma and name of the phase; empty for a case without load.
     phase: &'static str,
     points: &'r [CurvePoint],
     samples: u64,
@@ -75,7 +75,7 @@ struct Curve<'r> {
     shown: bool,
 }
 
-/// Returns the curve of a case; under load also that of its idle phase.
+/// Returns the curve of a case; for a case under load, also the curve of the idle phase.
 fn lines<'r>(row: &'r CaseSummary, name: &str, looks: SeriesStyle, shown: bool) -> Vec<Curve<'r>> {
     let flow = row.primary();
     let line = |phase, points, samples, looks| Curve { name: name.to_owned(), phase, points, samples, looks, shown };
@@ -90,8 +90,8 @@ fn lines<'r>(row: &'r CaseSummary, name: &str, looks: SeriesStyle, shown: bool) 
 
 const IDLE_DASH: usize = 1;
 
-/// Whether each row is visible at first: all if they are few; else the fastest, the slowest, the reference transport,
-/// and the first row that the top finding names.
+/// Returns whether each row is visible at first. If there are too many, only the fastest, the slowest, the reference
+/// transport and the first row that the top finding names are visible.
 fn shown_at_first(rows: &[&CaseSummary], run: &Run) -> Vec<bool> {
     if rows.len() <= MAX_SHOWN {
         return vec![true; rows.len()];
@@ -119,7 +119,7 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
             escape(&tick.label)
         )
     };
-    // On a narrow plot every second label is drawn lower.
+    // On a narrow plot, style.css moves every second label down.
     let upward = |(number, (_, place, label)): (usize, (f64, f64, String))| {
         let (x, below) = (percent(place), HEIGHT + 18.0);
         let step = if number % 2 == 1 { " second" } else { "" };
@@ -133,12 +133,12 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
 }
 
 impl Curve<'_> {
-    /// Returns the class of a hidden curve.
+    /// Returns the class that hides the curve; empty if it is shown.
     fn hidden_class(&self) -> &'static str {
         if self.shown { "" } else { " gone" }
     }
 
-    /// Draws the curve in two parts: beyond the point with ten samples above it, it is uncertain and faint.
+    /// Draws the curve in two parts: beyond the point with ten samples above it, the curve is uncertain and so faint.
     fn curve(&self, axis: &Axis, nines: &Nines) -> String {
         let certain_to = 1.0 - 10.0 / self.samples.max(10) as f64;
         let (mut body, mut tail) = (Vec::new(), Vec::new());
@@ -148,8 +148,7 @@ impl Curve<'_> {
             left -= 1;
             let x = (nines.place(point.quantile, self.samples) * GRID).round();
             let y = ((1.0 - axis.place(point.latency_ns)) * GRID).round();
-            // Skip points within about a pixel of the last drawn one, except the end, so that the page stays small
-            // for any number of points.
+            // Skip points within about a pixel of the last drawn point, except the end, so that the page stays small.
             if left > 0 && last.is_some_and(|last| (x - last.0).abs() < 3.0 && (y - last.1).abs() < 3.0) {
                 continue;
             }
@@ -191,10 +190,9 @@ impl Curve<'_> {
         wanted.push((1.0, "maximum".to_owned()));
         let mut last = None;
         for (quantile, label) in wanted {
-            // No point within half a percent of the axis: no mark, because it would show a figure that the run does
-            // not have.
+            // Without a point within half a percent of the axis, draw no mark: its figure would not be in the run.
             let distance = |point: &&CurvePoint| (place(point.quantile) - place(quantile)).abs();
-            // Of several points at one position, take the last, which is the maximum.
+            // If several points have the same position, the last point is the maximum.
             let nearest =
                 points(self.points).reduce(|best, next| if distance(&next) <= distance(&best) { next } else { best });
             let Some(point) = nearest.filter(|point| distance(point) < 0.005 && point.quantile <= quantile + 1e-9)
@@ -222,7 +220,7 @@ impl Curve<'_> {
     }
 }
 
-/// Returns the legend, the slowest last as in the ranking. The page's script lets an entry hide or show its curve.
+/// Returns the legend, in the order of the ranking. Clicking an entry hides or shows its curve.
 pub(crate) fn legend(
     rows: &[&CaseSummary],
     shown: &[bool],
@@ -246,7 +244,7 @@ pub(crate) fn legend(
     html
 }
 
-/// A short sample of the curve with its mark.
+/// Returns a short sample of the curve with its mark.
 pub(crate) fn swatch(looks: SeriesStyle) -> String {
     format!(
         "<svg class=\"swatch\" width=\"26\" height=\"12\" aria-hidden=\"true\"><line x1=\"0\" x2=\"26\" y1=\"6\" \

@@ -1,4 +1,4 @@
-//! A plot of points with intervals on two scales, one line per series; shared by the charts of one-way loads.
+//! A plot of points with intervals on two scales, with one line per series. The charts of one-way loads use it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::one_way::{Blocks, Panel, Series};
 
 /// Height of a plot, in pixels.
 const HEIGHT: f64 = 260.0;
-/// Size of the coordinate system of lines in both directions, which is stretched to the plot.
+/// Width and height of the coordinate system of lines, which is stretched to the plot.
 const GRID: f64 = 1000.0;
 
 /// An axis with its title and ticks.
@@ -46,7 +46,7 @@ pub(super) struct Curve {
 }
 
 struct Plot<'p> {
-    /// The content for screen readers.
+    /// Description for screen readers.
     described: String,
     x: &'p Scale,
     y: &'p Scale,
@@ -55,7 +55,7 @@ struct Plot<'p> {
     behind: &'p [(f64, f64)],
 }
 
-/// What plots side by side have in common; there is one plot per panel.
+/// The properties that all plots of a chart share. Each panel has one plot.
 pub(super) struct Frame<'p> {
     pub(super) blocks: &'p Blocks<'p>,
     pub(super) looks: &'p BTreeMap<String, SeriesStyle>,
@@ -69,7 +69,7 @@ impl Frame<'_> {
         Curve { looks, points: series.rows.iter().filter_map(|row| point(row)).collect() }
     }
 
-    /// Returns the title and the plot of each panel that has a line; `behind` is a line behind the curves.
+    /// Returns the title and the plot of each panel that has a curve; `behind` is a line drawn behind the curves.
     pub(super) fn plots(
         &self,
         described: &str,
@@ -92,7 +92,7 @@ impl Place {
         Self { value, interval: None }
     }
 
-    /// Returns `None` if the figure cannot be drawn on a logarithmic scale.
+    /// Returns the figure as a place; `None` if it cannot be drawn on a logarithmic scale.
     pub(super) fn of(figure: Option<Figure>) -> Option<Self> {
         let figure = figure?;
         let value = figure.finite().filter(|value| *value > 0.0)?;
@@ -165,9 +165,9 @@ impl Plot<'_> {
         );
     }
 
-    /// Draws the text next to a point, unless it would overlap another one.
+    /// Draws the text next to a point, unless the text would overlap another text.
     fn label(&self, html: &mut String, point: &Point, labelled: &mut Vec<(f64, f64)>) {
-        /// Texts closer than these shares of the plot in both directions would overlap.
+        /// Texts overlap if their distances in both directions are below these shares of the plot.
         const MIN_GAP: (f64, f64) = (0.07, 0.07);
         let (x, y) = (self.x.axis.place(point.x.value), self.y.axis.place(point.y.value));
         let touches =
@@ -204,7 +204,7 @@ impl Plot<'_> {
     }
 }
 
-/// Returns a logarithmic scale with labels only at these values; if they would be too close, every second is minor.
+/// Returns a logarithmic scale with labels only at these values. If labels are too close, every second one is minor.
 pub(super) fn measured_scale(values: &[f64], title: &str, label: impl Fn(f64) -> String) -> Option<Scale> {
     const MIN_GAP: f64 = 0.12;
     let axis = Axis::log(values.iter().copied())?;
@@ -228,7 +228,7 @@ pub(super) fn log_scale(
     Some(Scale { axis, title: title.to_owned(), ticks: axis.ticks(most_ticks, label) })
 }
 
-/// Returns the style of each series by its words, in plan order, which is the same on all charts.
+/// Returns the style of each series by its words. Styles are numbered in plan order, so all charts use the same ones.
 pub(crate) fn looks_of(run: &Run, blocks: &Blocks<'_>) -> BTreeMap<String, SeriesStyle> {
     let mut looks = BTreeMap::new();
     for row in run.cases.iter().filter(|row| CaseKind::of(&row.case) == blocks.kind && row.case.replicate == 0) {
@@ -264,7 +264,7 @@ pub(crate) fn legend(
     html
 }
 
-/// Places plots side by side, each with the title of its panel, and the legend below.
+/// Places plots side by side, each with the title of its panel, and the legend below the plots.
 pub(super) fn side_by_side(plots: &[(String, String)], legend_html: &str) -> String {
     let mut html = String::from("<div class=\"xy-charts\">");
     for (title, plot_html) in plots {

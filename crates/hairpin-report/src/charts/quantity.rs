@@ -1,4 +1,4 @@
-//! The quantity that ranks a case: messages per second for message rates, goodput for streams, else latency.
+//! The quantity that ranks a case: messages per second for message rates, goodput for streams, otherwise latency.
 
 use hairpin_model::ladder::CaseKind;
 use hairpin_model::{CaseSummary, Figure, RoundPoint, quantities};
@@ -18,14 +18,14 @@ pub(crate) enum Quantity {
 impl Quantity {
     pub(crate) fn of(kind: CaseKind) -> Self {
         match kind {
-            // The offered rate is given; the latency is measured.
+            // The rate of an offered load is given, so its latency is ranked.
             CaseKind::RoundTrips | CaseKind::Exchanges | CaseKind::Offered | CaseKind::UnderLoad => Self::Latency,
             CaseKind::Messages => Self::Rate,
             CaseKind::Streams => Self::Goodput,
         }
     }
 
-    /// Returns the name of the main figure.
+    /// Returns the name of the figure that ranks cases.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Latency => "p50",

@@ -1,4 +1,4 @@
-//! Depth of the queue in one direction of a link over time: the maximum in each interval.
+//! Queue depth over time in one direction of a link, as the maximum of each interval.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use super::axis::Axis;
 use super::over_time::{Span, legend};
 use super::svg::down;
 
-/// Name of the queue's stage.
+/// Name of the stage that is the queue.
 const QUEUE: &str = "queue";
 
-/// Returns `None` if there is no queue or nothing ever waited in it.
+/// Returns the chart; `None` without a queue or if no packet waited in the queue.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
     let timeline = direction.timeline.as_ref()?;
     let (deepest, most_bytes) = deepest(&timeline.queue_bytes_max)?;
@@ -50,7 +50,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     Some(frame.finish())
 }
 
-/// Returns the text that replaces a missing chart.
+/// Returns the text that replaces the chart if [`chart`] returns `None`.
 pub(crate) fn without_chart(direction: &DirectionRecord) -> Option<&'static str> {
     let timeline = direction.timeline.as_ref()?;
     let has_queue = direction.stages.iter().any(|stage| stage.stage == QUEUE);
@@ -61,7 +61,7 @@ pub(crate) fn without_chart(direction: &DirectionRecord) -> Option<&'static str>
     }
 }
 
-/// Returns the index of the interval with the maximum depth, and its bytes; `None` if nothing waited.
+/// Returns the index and the bytes of the interval with the maximum depth; `None` if no packet waited.
 fn deepest(bytes: &[u64]) -> Option<(usize, u64)> {
     let most = *bytes.iter().max().filter(|most| **most > 0)?;
     Some((bytes.iter().position(|depth| *depth == most)?, most))
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_read_from_the_figures_in_words() {
+    fn the_limit_is_parsed_from_the_figures_of_the_stage() {
         let limit = |figures: &str| {
             let queue =
                 StageRecord { stage: QUEUE.to_owned(), figures: figures.to_owned(), ..StageRecord::default() };

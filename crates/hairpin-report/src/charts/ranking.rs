@@ -1,5 +1,6 @@
-//! The ranking: a lane per case on one logarithmic axis. A dot is the p50 (messages per second or goodput for one-way
-//! loads), the box behind it its interval. For latencies a thick line extends to the p99, a thin one to the maximum.
+//! The ranking: one lane per case on a logarithmic axis. A dot is the p50, or for one-way loads the messages per
+//! second or the goodput. A box is the interval. For latencies a thick line ends at the p99, a thin line at the
+//! maximum.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use super::series::SeriesStyle;
 use super::svg::{escape, percent};
 use crate::one_way::Shared;
 
-/// Returns the chart of all groups that this quantity ranks; `None` if no case has a figure for it.
+/// Returns the chart of all groups that this quantity ranks; `None` if no case has a figure for this quantity.
 pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, SeriesStyle>, quantity: Quantity) -> Option<String> {
     let groups = ladder::groups(&run.cases);
     // Latencies at different offered rates are not ranked: the load curve shows them.
@@ -81,9 +82,9 @@ impl Lanes<'_> {
         }
     }
 
-    /// Draws the lane: marks over the grid, and a title with the figures as text.
+    /// Draws the lane: the grid, the marks, and a title with the figures as text.
     ///
-    /// The grid is as high as the row. The marks are in an inner SVG with its origin in the middle of the row.
+    /// The grid is as high as the row. The marks are in an inner SVG whose origin is in the middle of the row.
     fn lane(&self, row: &CaseSummary, value: f64, classes: &str) -> String {
         let at = |value: f64| percent(self.axis.place(value));
         let (words, grid) = (escape(&self.in_words(row, value)), &self.grid);
@@ -111,7 +112,7 @@ impl Lanes<'_> {
         svg
     }
 
-    /// Such as `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
+    /// Returns `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
     fn in_words(&self, row: &CaseSummary, value: f64) -> String {
         let mut words = format!("{}: {} {}", row.label, self.quantity.name(), self.quantity.text(value));
         if let Some(bounds) = self.quantity.figure(row).and_then(Figure::interval) {

@@ -1,4 +1,5 @@
-//! Messages received per second by messages per call: a line per series, a plot per panel, all with the same scales.
+//! Messages received per second by messages per call, with a line per series and a plot per panel. All plots have the
+//! same scales.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::quantity::Quantity;
 use super::series::SeriesStyle;
 use crate::one_way::{Blocks, Series, varied};
 
-/// Returns `None` if no series has two batches.
+/// Returns the plots; `None` if no series has two batch sizes.
 pub(crate) fn chart(blocks: &Blocks<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let places = blocks.rows().filter_map(place).flat_map(Place::values);
     let y = log_scale(places, "messages received per second (log scale)", 8, |value| Quantity::Rate.tick(value))?;

@@ -1,6 +1,6 @@
-//! The p50 of each round over the run (messages per second or goodput for one-way loads): a small panel per case, so
-//! that drift and blocks are visible and nothing overlaps. Rounds with losses, failed rounds and rounds of a slowed
-//! machine have their own marks.
+//! The figure of each round over the time of the run: p50, or messages per second or goodput for one-way loads. Each
+//! case has a small panel, which shows drift without overlap. Rounds with losses, failed rounds and rounds on a
+//! slowed machine have separate marks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,16 +19,16 @@ use crate::page_text::nbsp;
 
 /// Height of a panel's plot, in pixels.
 const HEIGHT: f64 = 84.0;
-/// Size of the coordinate system of curves in both directions, which is stretched to the plot.
+/// Width and height of the coordinate system of curves, which is stretched to the plot.
 const GRID: f64 = 1000.0;
-/// Minimum range of a panel on both sides of the median, so that one percent of noise does not look like an event.
+/// Minimum relative range of a panel around the median, so that noise of one percent looks small.
 const MIN_REACH: f64 = 0.1;
-/// Distance from the top edge to marks of losses, and from the bottom edge to those of failed rounds, in pixels.
+/// Distance in pixels of loss marks from the top edge, and of marks of failed rounds from the bottom edge.
 const MARK_INSET: f64 = 7.0;
-/// Index of the slowed state among the states of the machine; the faster state is 0.
+/// Index of the slowed machine state; the faster state is 0.
 const SLOWED: usize = 1;
 
-/// What the panels of a group share: the quantity, the time axis, and the shaded blocks.
+/// The properties that all panels of a group share.
 struct PanelAxes {
     quantity: Quantity,
     time: Axis,
@@ -49,7 +49,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, SeriesStyle>, sh
 }
 
 impl PanelAxes {
-    /// The time axis extends from the first round of the group to its last.
+    /// The time axis extends from the first round of the group to the last.
     fn of(group: &Group<'_>) -> Option<Self> {
         let quantity = Quantity::of(group.kind);
         let all = || group.rows.iter().flat_map(|row| points(row, quantity));
@@ -133,7 +133,8 @@ impl PanelAxes {
         )
     }
 
-    /// Draws the mark of a round: with a ring if the machine was slowed, with a cross at the top if messages were lost.
+    /// Draws the mark of a round, with a ring if the machine was slowed, and a cross at the top if messages were
+    /// lost.
     fn mark(&self, point: &RoundPoint, axis: &Axis, looks: SeriesStyle) -> String {
         let Some(value) = self.quantity.of_round(point) else { return String::new() };
         let at = nbsp(&quantities::duration(point.started_ns as f64));
@@ -209,7 +210,7 @@ impl PanelAxes {
         html
     }
 
-    /// Explains the marks that occur in the group.
+    /// Explains the special marks that occur in the group.
     fn legend(&self, group: &Group<'_>) -> String {
         let any = |is_so: fn(&RoundPoint) -> bool| group.rows.iter().any(|row| points(row, self.quantity).any(is_so));
         let with_failures = group.rows.iter().any(|row| !row.failed_rounds_started_ns.is_empty());

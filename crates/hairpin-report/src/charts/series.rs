@@ -1,4 +1,4 @@
-//! The colour, mark and dash of a case, which are the same on every chart of a page.
+//! The colour, mark and dash of each case. All charts of a page use the same ones.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ pub(crate) const DASHES: usize = 4;
 pub(crate) struct SeriesStyle {
     /// Colour and mark, from 0.
     pub(crate) colour: usize,
-    /// Dash, from 0 (solid); marks of dashed series are hollow.
+    /// Dash, from 0 (solid). Dashed series have hollow marks.
     pub(crate) dash: usize,
 }
 
 impl SeriesStyle {
-    /// Assigns all colours first, then the next dash.
+    /// Numbers run through all colours, then through all colours with the next dash.
     pub(crate) fn numbered(number: usize) -> Self {
         Self { colour: number % COLOURS, dash: number / COLOURS % DASHES }
     }
@@ -32,9 +32,9 @@ impl SeriesStyle {
     }
 }
 
-/// Returns styles by [`ladder::row_name`]. Up to eight names get a colour each. With more, related transports share a
-/// colour and differ by dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`. If too many are related, colours
-/// repeat. Cases in one series of one-way loads always share the colour of the series.
+/// Returns styles by [`ladder::row_name`]. Up to eight names have different colours. If there are more names, related
+/// transports such as `tcp` and `tcp6` share a colour and differ by dash. If a family is too large for that, colours
+/// repeat. Cases in a series of one-way loads always share the colour of the series.
 pub(crate) fn assign(run: &Run) -> BTreeMap<String, SeriesStyle> {
     let shared = Shared::of(run.cases.iter());
     let is_one_way = run.cases.iter().any(|row| row.case.primary().load.is_one_way());

@@ -1,8 +1,8 @@
-//! Small pieces of markup: escaped text, positions as percentages, and the shapes of marks.
+//! Helpers for markup: escaped text, positions, and the shapes of marks.
 
 use hairpin_model::printable;
 
-/// Escapes text from the run for markup and attributes.
+/// Escapes text for use in markup and in attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -37,8 +37,8 @@ pub(crate) fn trimmed(number: f64) -> String {
     text.trim_end_matches(".0").to_owned()
 }
 
-/// The shapes of marks, one per series colour, so that colour is never the only difference: each about 9 pixels wide,
-/// around the origin.
+/// The shapes of marks, about 9 pixels wide, with the origin in the middle. Each series colour has its own shape, so
+/// that colour is never the only difference.
 const SHAPES: [&str; 8] = [
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
     "M-3.6 -3.6h7.2v7.2h-7.2z",
@@ -57,7 +57,7 @@ const HEADS: [(&str, &str); 2] = [("right", "M0 0L-9 -4V4z"), ("left", "M0 0L9 -
 const EVENTS: [(&str, &str); 2] =
     [("lost", "M-4 -4L4 4M-4 4L4 -4"), ("failed", "M-4.5 -4.5h9v9h-9zM-4.5 4.5L4.5 -4.5")];
 
-/// Returns the shapes as symbols for `<use href="#m0">`; needed once per page.
+/// Returns all shapes as symbols for `<use href="#m0">`. A page needs them once.
 pub(crate) fn symbols() -> String {
     let mut text = String::from("<svg class=\"symbols\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>");
     for (number, path) in SHAPES.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn symbols() -> String {
     text
 }
 
-/// Lists the invalid cases that a chart omits; empty if none.
+/// Lists the invalid cases that a chart omits; empty if there are none.
 pub(crate) fn invalid_not_drawn(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.map(|name| escape(&name)).collect();
     if names.is_empty() {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_name_is_markup() {
+    fn names_are_escaped() {
         assert_eq!(
             escape("</script><b a=\"1\" c='2'>&"),
             "&lt;/script&gt;&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;"
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_short() {
+    fn positions_have_no_trailing_zeros() {
         assert_eq!([percent(0.5), percent(1.0 / 3.0), percent(0.0)], ["50%", "33.33%", "0%"]);
         assert_eq!(down(0.25, 100.0), "75");
     }

@@ -1,8 +1,8 @@
-//! The time sequence of an exchange: two vertical lines are the ends, time runs down and is interrupted at long
-//! pauses, arrows across are packets, and shaded bars beside an end are its waits.
+//! Draws the time sequence of an exchange. The two vertical lines are the ends. Time runs down, and long pauses are
+//! shortened. Arrows between the lines are packets. Shaded bars next to a line are waits at that end.
 //!
-//! The vertical axis is not to scale: each line has its own height, and bars extend from line to line. Horizontal
-//! positions are percentages, so that the chart fits both phones and wide screens; all labels are between the ends.
+//! The vertical axis is not to scale: each kind of event has a fixed height. Horizontal positions are percentages,
+//! and labels are between the two lines, so that the chart fits phones and wide screens.
 
 use std::fmt::Write as _;
 
@@ -17,16 +17,16 @@ use crate::time_sequence::lines::{self, Events, SequenceGap, SequenceLine, is_pa
 use crate::time_sequence::words::{self, Clock};
 
 const TOP_MARGIN: f64 = 30.0;
-/// Heights of a call, a packet and a line of text, and the margin around the text of a gap, in pixels.
+/// Heights of a call, a packet and a line of text, and margin around the text of a gap, in pixels.
 const CALL_HEIGHT: f64 = 24.0;
 const PACKET_HEIGHT: f64 = 34.0;
 const LINE_HEIGHT: f64 = 17.0;
 const GAP_MARGIN: f64 = 20.0;
 /// Vertical distance from the start of a packet's arrow to its end, in pixels.
 const SLOPE: f64 = 7.0;
-/// Distance of the second stroke, which means several packets, in pixels.
+/// Distance between the two strokes of an arrow for several packets, in pixels.
 const STROKE_DISTANCE: f64 = 5.0;
-/// Width of a bar, and distance from the start of a bar to the next, in pixels.
+/// Width of a bar, and distance between the starts of neighbouring bars, in pixels.
 const BAR_WIDTH: f64 = 9.0;
 const TRACK_WIDTH: f64 = 13.0;
 /// Maximum characters in a line of text next to a bar, to fit a phone.
@@ -85,7 +85,7 @@ fn waits(lines: &[SequenceLine]) -> impl Iterator<Item = &Wait> {
     })
 }
 
-/// Explains the shades and strokes that occur.
+/// Explains the shades and strokes that occur in the drawing.
 fn legend(lines: &[SequenceLine]) -> String {
     let mut html = String::from("<ul class=\"sequence-legend\">");
     let item = |html: &mut String, class: &str, text: &str| {
@@ -109,11 +109,11 @@ struct Drawing<'s> {
     /// Markup behind the bars, and markup in front of them.
     below: String,
     above: String,
-    /// Times in ns and their vertical positions, both ascending.
+    /// Pairs of a time in ns and its vertical position, ascending.
     places: Vec<(f64, f64)>,
     /// The drawn waits, each with its track.
     bars: Vec<(Wait, usize)>,
-    /// Distance of text from each end's line, in pixels.
+    /// Distance of text from the line of each end, in pixels.
     margins: [f64; 2],
 }
 

@@ -1,5 +1,5 @@
-//! Probes under load over the time of a round: on top their latency, then the goodput of the load, then the queue if
-//! known. A line per case, with medians over the rounds, on a common time axis with the phases marked.
+//! Probes under load over the time of a round. Three charts on a common time axis show the latency of the probe, the
+//! goodput of the load, and the depth of the queue, if known. Each case has a line with medians over rounds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,12 +17,12 @@ use super::svg::{invalid_not_drawn, percent};
 use crate::one_way::Panel;
 use crate::page_text::nbsp;
 
-/// Heights of the latency plot and of those below it, in pixels.
+/// Heights of the latency plot and of the other plots, in pixels.
 const HEIGHTS: [f64; 2] = [170.0, 84.0];
-/// Approximate number of labels of the time axis: the plots are as wide as the page.
+/// Approximate number of labels on the time axis, which is as wide as the page.
 const TIME_LABELS: usize = 7;
 
-/// Returns the charts of the cases with one probe over one path; `None` if no case has a time line.
+/// Returns the charts of all cases with the same probe and path; `None` if no case has a time line.
 pub(crate) fn chart(panel: &Panel<'_>, looks: &BTreeMap<String, SeriesStyle>) -> Option<String> {
     let all = panel.series.iter().flat_map(|series| {
         let looks = looks_in(looks, series);
@@ -49,7 +49,7 @@ fn moments(row: &CaseSummary) -> Option<&LoadedOverTime> {
     (over_time.moments.len() > 1).then_some(over_time)
 }
 
-/// Returns the legend of the marks that are not lines of cases.
+/// Returns the legend of all marks except the lines of cases.
 pub(crate) fn key() -> String {
     let entries =
         [("key-surface key-range", "lowest to highest of the rounds"), ("key-warm-up", "ramp: in no figure")];
@@ -75,7 +75,7 @@ struct Charts<'c> {
     lines: &'c [Curve<'c>],
     /// The time line that ends last.
     longest: &'c LoadedOverTime,
-    /// What the charts show, for screen readers.
+    /// Description of the panel for screen readers.
     of: &'c str,
 }
 

@@ -1,7 +1,7 @@
-//! Texts of findings: summary, advice, order, result of the check, evidence.
+//! Texts of findings: summary, advice, result of the check, evidence; also the order of findings.
 //!
-//! [`fill`] writes the texts from the data of the analysis. A finding without a text in the folder `words` gets texts
-//! from its card and its figures.
+//! [`fill`] writes the texts from the data of the analysis. If the folder `words` has no file for a finding, its
+//! texts are made from its card and its figures.
 
 use hairpin_model::finding::About;
 use hairpin_model::{Evidence, Finding, FindingCard, Proved, Run, quantities};
@@ -11,8 +11,8 @@ mod words;
 
 use view::{Cases, View, environment};
 
-/// Writes the texts of a run's findings, replacing any saved ones; `cards` has the cards of all findings. Findings
-/// saved by earlier versions have no data and keep their texts.
+/// Writes the texts of a run's findings, replacing saved texts. `cards` has the cards of all findings. Findings saved
+/// by earlier versions have no data, and so keep their texts.
 pub fn fill(run: &mut Run, cards: &[FindingCard]) {
     let environment = environment();
     let cases: Cases<'_> = run.cases.iter().map(|case| (case.id.as_str(), case)).collect();
@@ -66,7 +66,7 @@ fn after_comma(text: &str) -> String {
 
 const REFUTED: &str = "refuted";
 
-/// Returns the summary and the advice of a finding without its own text, from its card and its first figures.
+/// Returns the summary and the advice of a finding that has no text file, from its card and its first figures.
 fn fallback(view: &View<'_>, card: &FindingCard) -> (String, String) {
     let label = view.finding.cases.first().map_or_else(String::new, |id| format!("{}: ", view.label_of(id)));
     let figures = view.finding.evidence.iter().take(2).map(|piece| {
@@ -99,20 +99,20 @@ pub(crate) fn proof(proved: &Proved) -> String {
     format!("{check}{result}: {effect}")
 }
 
-/// Returns the first sentence of a text. The two full stops of a range do not end a sentence.
+/// Returns the first sentence of a text. The two dots of a range do not end a sentence.
 pub(crate) fn first_sentence(text: &str) -> &str {
     let ends = |end: &usize| !text[..*end].ends_with('.');
     text.match_indices(". ").map(|(end, _)| end).find(ends).map_or(text, |end| &text[..=end])
 }
 
-/// Returns the findings in two parts: causes and packet events, then those about the run.
+/// Returns two lists of findings: causes and packet events, then findings about the run.
 pub(crate) fn by_subject(run: &Run) -> [(&'static str, Vec<&Finding>); 2] {
     let about_run = |finding: &&Finding| finding.about == About::Run;
     let (of_run, causes) = run.findings.iter().partition(about_run);
     [("Findings", causes), ("Run and machine", of_run)]
 }
 
-/// Returns a line for each piece of evidence.
+/// Returns one line per piece of evidence.
 pub(crate) fn evidence(finding: &Finding) -> Vec<String> {
     finding.evidence.iter().map(evidence_line).collect()
 }
@@ -128,7 +128,7 @@ fn evidence_line(piece: &Evidence) -> String {
     format!("{}: {value}{range}", piece.what)
 }
 
-/// Returns the labels of a finding's cases. For a case that is not in the run, returns its id.
+/// Returns the labels of a finding's cases, or the id of a case that is not in the run.
 pub(crate) fn case_labels(run: &Run, ids: &[String]) -> Vec<String> {
     ids.iter().map(|id| run.case(id).map_or_else(|| id.clone(), |row| row.label.clone())).collect()
 }

@@ -1,4 +1,4 @@
-//! The context of a finding's templates: its figures and facts by key, and its cases.
+//! The context in which the templates of a finding are rendered: figures and facts by key, and cases.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -50,7 +50,8 @@ impl<'r> View<'r> {
         self.cases.get(id).map_or(id, |case| case.label.as_str())
     }
 
-    /// Returns each figure and fact by its key, with `_` for `-`. `KEY_of` maps the subjects of KEY to their figures.
+    /// Returns each figure and fact by key, with `_` in place of `-`. `KEY_of` maps each subject of KEY to its
+    /// figure.
     fn names(&self) -> BTreeMap<String, Value> {
         let mut names = BTreeMap::new();
         for (key, fact) in self.finding.facts.iter().flatten() {
@@ -88,14 +89,14 @@ impl<'r> View<'r> {
         context! { key => &piece.key, of => &piece.of, label, ..figure_value(piece.value, &piece.unit) }
     }
 
-    /// Returns why the link's rounds of this case do not count.
+    /// Returns the reasons why rounds of this case do not count because of the link.
     fn left_out(&self, id: &str) -> Value {
         let case = self.cases.get(id);
         let reasons = case.and_then(|case| Some(&case.path.relay.as_ref()?.rounds_left_out));
         context! { label => self.label_of(id), valid => case.is_some_and(|case| case.valid), reasons }
     }
 
-    /// Summarizes the other cases, `Also 3 other cases: 61 % to 88 %.`; empty if there is none.
+    /// Summarizes all cases after the first: `Also 3 other cases: 61 % to 88 %.`; empty if there are none.
     pub(super) fn others(&self) -> String {
         let others: Vec<_> = self.finding.cases.iter().zip(&self.finding.shares).skip(1).collect();
         match others.as_slice() {
@@ -118,7 +119,7 @@ fn unit(key: &str) -> &'static str {
     keys::ALL.iter().find(|known| known.name == key).map_or("", |known| known.unit)
 }
 
-/// Returns a figure as a number, as text with its unit, and as text with its interval.
+/// Returns a figure as `value` (a number), `text` (with its unit) and `full` (with its interval).
 fn figure_value(figure: Figure, unit: &str) -> Value {
     let Figure { value, .. } = figure;
     let text = match unit {
@@ -137,7 +138,7 @@ fn figure_value(figure: Figure, unit: &str) -> Value {
     context! { value, text, full }
 }
 
-/// Formats numbers as `2 to 4` for `2,3,4`, else as `1, 3 and 5`.
+/// Formats `2,3,4` as `2 to 4`, and other lists as `1, 3 and 5`.
 fn places(places: &str) -> String {
     let numbers: Vec<usize> = places.split(',').filter_map(|place| place.parse().ok()).collect();
     let is_range = numbers.len() > 2 && numbers.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(1));

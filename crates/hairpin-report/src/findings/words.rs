@@ -1,6 +1,7 @@
-//! Templates of findings: a text file for each, with its summary, its advice and its checks.
+//! Templates of findings: one text file per finding, with sections for its summary, its advice and its checks.
 //!
-//! `[check KIND]` says what to do and what to expect. `[done KIND]` says what was done; default: its first clause.
+//! `[check KIND]` says what to do and what to expect. `[done KIND]` says what was done (default: the first clause of
+//! the check).
 
 macro_rules! texts {
     ($($code:literal)+) => {
@@ -17,7 +18,7 @@ const ALL: &[(&str, &str)] = texts![
     "wake-up-dominated"
 ];
 
-/// Names of figures whose key is not clear enough, one per line.
+/// Names of figures whose keys are not clear enough, one per line.
 const FIGURES: &str = include_str!("words/figures.txt");
 
 pub(super) fn section(code: &str, name: &str) -> Option<&'static str> {
@@ -26,7 +27,7 @@ pub(super) fn section(code: &str, name: &str) -> Option<&'static str> {
     Some(rest.split_once("\n[").map_or(rest, |(section, _)| section))
 }
 
-/// Returns the template of a figure's name; `None` if its key suffices.
+/// Returns the template of a figure's name; `None` if the key serves as the name.
 pub(super) fn figure(key: &str) -> Option<&'static str> {
     FIGURES.lines().filter_map(|line| line.split_once(": ")).find(|(known, _)| *known == key).map(|(_, words)| words)
 }
@@ -36,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_figure_with_words_has_a_key() {
+    fn every_named_figure_has_a_known_key() {
         let names = FIGURES.lines().map(|line| line.split_once(": ").unwrap().0);
         let unknown: Vec<&str> = names
             .filter(|name| {

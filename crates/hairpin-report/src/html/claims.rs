@@ -1,4 +1,4 @@
-//! The page of tested claims: published and measured figures, source by source.
+//! The page of tested claims, with published and measured figures for each source.
 
 use hairpin_model::quantities::{counted, utc};
 use hairpin_model::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Source, TestRun};

@@ -1,4 +1,4 @@
-//! All recorded facts about the plan and the machine, as names and values.
+//! Lists of all recorded facts about the plan and the machine.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use hairpin_model::{Environment, Run, quantities};
 
 use crate::hosts;
 
-/// A titled list of names and values.
+/// A title, and pairs of name and value.
 #[derive(Serialize)]
 pub(super) struct Section {
     title: &'static str,

@@ -1,5 +1,4 @@
-//! The links of a page. For each link: its statistics; for each of its cases: the path, the queue, the packets and
-//! their counts in one round.
+//! The links on the page. A link has its statistics, and for each case one round: path, queue, and packets.
 
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -13,17 +12,17 @@ use crate::charts::{link_path, packet_fates, packet_rates, queue_depth};
 use crate::links::{self, Link};
 use crate::page_text::{command_words, nbsp};
 
-/// Maximum cases whose rounds are drawn, over all links, so that the page stays small.
+/// Maximum number of cases with a drawn round, over all links, so that the page stays small.
 const MAX_SHOWN: usize = 12;
 
-/// A link: its profile and statistics.
+/// The view of a link.
 #[derive(Serialize)]
 pub(super) struct LinkView {
     title: String,
-    /// Words of the profile; empty if the title is the profile.
+    /// Words of the profile; empty if the title already contains the profile.
     line: Vec<String>,
     account: Option<(bool, String)>,
-    /// Rounds that do not count. True if a case is invalid.
+    /// The rounds that do not count. True if a case is invalid.
     left_out: Option<(bool, String)>,
     cases: Vec<Value>,
     /// Bounds of lateness at p50 and at p99.
@@ -44,7 +43,7 @@ struct Shown {
     ledger: Vec<Value>,
 }
 
-/// Returns the links of the run in plan order. Only the round with the most drops is expanded.
+/// Returns the links of the run in plan order. The round with the most drops is expanded, all others are collapsed.
 pub(super) fn of(run: &Run) -> Vec<LinkView> {
     let mut left = MAX_SHOWN;
     let mut views: Vec<LinkView> = links::of(run).iter().map(|link| view(link, &mut left)).collect();
@@ -139,7 +138,7 @@ fn direction_value(direction: Direction, record: &DirectionRecord, row: &CaseSum
     notes.extend((all_dropped(&record.packets) == 0).then(|| "Nothing was dropped.".to_owned()));
     if record.drops_unlisted > 0 {
         let more = quantities::counted(record.drops_unlisted, "later drop");
-        notes.push(format!("{more} not marked: only the first are listed one by one."));
+        notes.push(format!("{more} not marked: the run lists only the first drops."));
     }
     context! {
         title => match direction {
@@ -152,7 +151,7 @@ fn direction_value(direction: Direction, record: &DirectionRecord, row: &CaseSum
     }
 }
 
-/// Returns the packets of each stage of a direction, then those of the whole direction.
+/// Returns packet counts of each stage of a direction, then of the whole direction.
 fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<Value> {
     let count = quantities::count;
     let unexplained = |missing: i128| (missing != 0).then(|| format!("does not close: {missing}"));

@@ -1,7 +1,7 @@
 //! One self-contained page: the answer, the charts, the findings, and all recorded facts about the machine.
 //!
-//! The page loads nothing (its content security policy forbids it), works without its script and follows the reader's
-//! colour scheme. It is made from summaries only, so its size grows with cases and rounds, not with samples.
+//! The content security policy prevents the page from loading anything. The page works without its script and follows
+//! the reader's colour scheme. Its size grows with cases and rounds, not with samples.
 
 mod claims;
 mod facts;
@@ -36,7 +36,7 @@ const PAGE: &str = include_str!("page.html");
 /// Renders the run as a page.
 ///
 /// # Panics
-/// Never for a run: the template is part of this crate and a test renders it.
+/// Never: the template is part of this crate and a test renders it.
 pub fn render(run: &Run) -> String {
     render_template("page.html", PAGE, view(run))
 }
@@ -49,7 +49,7 @@ pub fn render_claims(report: &ClaimsReport) -> String {
     claims::render(report)
 }
 
-/// Returns the template context. Fields that end in `_html` are markup; all others are text and are escaped.
+/// Returns the template context. Fields that end in `_html` are markup; the template escapes all other fields.
 fn view(run: &Run) -> Value {
     let looks = series::assign(run);
     let groups = ladder::groups(&run.cases);
@@ -142,17 +142,17 @@ fn cautions(run: &Run) -> Value {
         .collect()
 }
 
-/// Returns the names of the quantities by which these groups are judged, such as `p50 or goodput`.
+/// Returns the names of the quantities by which these groups are compared, such as `p50 or goodput`.
 fn judged_by(groups: &[ladder::Group<'_>]) -> String {
     let has = |quantity: &Quantity| groups.iter().any(|group| Quantity::of(group.kind) == *quantity);
     let names: Vec<&str> = QUANTITIES.into_iter().filter(has).map(Quantity::name).collect();
     if names.is_empty() { Quantity::Latency.name().to_owned() } else { names.join(" or ") }
 }
 
-/// Maximum characters of the sentences after the headline, to fit the first screen of a phone.
+/// Maximum characters of the sentences shown below the headline, so that they fit the first screen of a phone.
 const MAX_LETTERS: usize = 320;
 
-/// Returns the headline, the sentences below it (at least one), and the sentences that are collapsed.
+/// Returns the headline, the sentences below the headline (at least one, if any), and the collapsed sentences.
 fn split_answer(run: &Run) -> (String, Vec<String>, Vec<String>) {
     let (headline, sentences) = crate::words::answer(run);
     let mut letters = 0;
@@ -233,7 +233,7 @@ fn card(run: &Run, finding: &Finding) -> Value {
     }
 }
 
-/// Returns the cost of tracing, and notes on captures. True marks missing data.
+/// Returns notes on the cost of tracing and on captures. True marks missing data.
 fn evidence(run: &Run) -> Vec<(bool, String)> {
     let cost = exchanges::tracing_cost(run).map(|cost| (false, nbsp(&format!("Tracing: {cost}."))));
     let captures = exchanges::captures(run).into_iter().map(|(lost, note)| (lost, format!("Capture: {note}")));

@@ -20,7 +20,7 @@ pub(super) fn pictures(run: &Run, groups: &[Group<'_>]) -> Value {
         .collect()
 }
 
-/// Returns latency, goodput and queue over the time of a round: one chart per probe and path.
+/// Returns the charts of latency, goodput and queue over the time of a round, for each probe and path.
 pub(super) fn under_load(run: &Run, groups: &[Group<'_>]) -> Value {
     let blocks = Blocks::of(CaseKind::UnderLoad, groups, false);
     let looks = plot::looks_of(run, &blocks);
@@ -58,7 +58,7 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
             pictures.push(picture(
                 "Latency against message rate",
                 format!(
-                    "The same cases: what a larger batch gains in rate and costs in latency; right and down is better. \
+                    "What a larger batch gains in rate and costs in latency. Points to the right and down are better. \
                      Numbers: messages per call. {INTERVALS}"
                 ),
                 latency_by_rate::chart(&blocks, &looks),
@@ -74,7 +74,7 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
                 .map_or((None, None), |(above, below)| (Some(above), below));
             pictures.push(picture(
                 "Delivered against offered load",
-                format!("On the dashed line all messages that were offered arrived in time. {INTERVALS}"),
+                format!("At points on the dashed line, every offered message was delivered in time. {INTERVALS}"),
                 delivered,
             ));
             pictures.push(picture("Latency against offered load", INTERVALS.to_owned(), latency));
@@ -90,7 +90,7 @@ fn of_kind(run: &Run, kind: CaseKind, groups: &[Group<'_>]) -> Vec<Value> {
     pictures.into_iter().flatten().collect()
 }
 
-/// Returns goodput and CPU time over the time of a round: one panel per group.
+/// Returns the charts of goodput and CPU time over the time of a round, in one panel per group.
 pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
     let panel = |group: &Group<'_>| {
         let blocks = Blocks::of(group.kind, groups, false);
@@ -98,7 +98,7 @@ pub(super) fn over_time(groups: &[Group<'_>]) -> Value {
             let html = goodput_over_time::chart(flow, &name)?;
             Some(format!("<div class=\"of-case\">{html}</div>"))
         };
-        // The goodput of a probe's load is shown below the probe's latency instead.
+        // The charts of a probe's latency include the goodput of the load.
         let rows = group.rows.iter().filter(|row| row.case.replicate == 0 && group.kind != CaseKind::UnderLoad);
         let charts: String = rows.flat_map(|row| blocks.shared.flows(row)).filter_map(chart).collect();
         let chart_html = format!("{}<div class=\"link-charts\">{charts}</div>", goodput_over_time::key());

@@ -4,7 +4,7 @@
   root.classList.add("js");
   function all(selector, within) { return Array.prototype.slice.call((within || document).querySelectorAll(selector)); }
 
-  // The colour scheme is the reader's own until the button is used.
+  // The system's colour scheme applies until the reader presses the button.
   var theme = document.getElementById("theme");
   var prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
   function isDark() { return root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches; }
@@ -14,7 +14,7 @@
   theme.addEventListener("click", function () { root.dataset.theme = isDark() ? "light" : "dark"; nameTheme(); });
   if (prefersDark.addEventListener) { prefersDark.addEventListener("change", nameTheme); }
 
-  // Both sets of tabs show the same group.
+  // Selecting a group in one set of tabs selects it in all others.
   all(".tabs > input").forEach(function (input) {
     input.addEventListener("change", function () {
       all(".tabs > input").forEach(function (other) { if (other.dataset.group === input.dataset.group) { other.checked = true; } });
@@ -38,12 +38,12 @@
     ["mouseleave", "blur", "click"].forEach(function (type) { button.addEventListener(type, function () { point(button, false); }); });
   });
 
-  // On paper nobody can open what is closed: evidence and the method; of the time sequences those that the reader opened.
+  // Printing opens the evidence and the method. Time sequences are printed only if the reader opened them.
   window.addEventListener("beforeprint", function () {
     all(".answer details, .finding details, #method details").forEach(function (one) { one.open = true; });
   });
 
-  // Shows titles as tooltips: that of the whole lane, or of the mark nearest to the pointer.
+  // Shows SVG titles as tooltips: the title of a whole lane, or of the mark nearest to the pointer.
   var tip = document.getElementById("tip");
   var near = null;
   function show(text, x, y) {

@@ -1,4 +1,4 @@
-//! The summary tables: every figure of every case. The page's script can sort them.
+//! The summary tables, with every figure of every case. The script of the page can sort the rows.
 
 use serde::Serialize;
 
@@ -13,9 +13,9 @@ use crate::page_text::nbsp;
 /// A table of cases of the same kind.
 #[derive(Serialize)]
 pub(super) struct SummaryTable {
-    /// Such as `Round trips`.
+    /// Name of the kind of cases, such as `Round trips`.
     title: &'static str,
-    /// Titles of the columns of figures.
+    /// Titles of the figure columns.
     titles: Vec<String>,
     rows: Vec<Row>,
 }
@@ -38,7 +38,7 @@ struct Cell {
     key: Option<f64>,
 }
 
-/// Returns the names of the columns for a kind.
+/// Returns the column names for a kind of cases, separated by spaces.
 fn columns(kind: CaseKind) -> &'static str {
     match kind {
         CaseKind::RoundTrips => {
@@ -73,7 +73,7 @@ fn columns(kind: CaseKind) -> &'static str {
     }
 }
 
-/// Returns one table per kind in the run, with rows in the order of the groups.
+/// Returns one table per kind of cases, with rows in the order of the groups.
 pub(super) fn of(groups: &[Group<'_>], shared: &Shared) -> Vec<SummaryTable> {
     let of_kind = |kind: CaseKind| {
         let cases = || groups.iter().filter(|group| group.kind == kind).flat_map(|group| &group.rows);
@@ -127,7 +127,7 @@ pub(super) fn other_states(groups: &[Group<'_>], shared: &Shared) -> Option<Summ
 
 fn table_row(shared: &Shared, group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
-    // Leave out the varied quantity, which has its own column.
+    // The name omits the varied quantity, which has its own column.
     let mut words = shared.series(row);
     let name = words.remove(0);
     if let Some(exchange) = case.primary().load.exchange() {

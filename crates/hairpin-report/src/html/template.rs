@@ -1,4 +1,4 @@
-//! Style, script and rendering of all pages.
+//! Style and script of all pages, and template rendering.
 
 use hairpin_model::printable;
 use minijinja::syntax::SyntaxConfig;
@@ -14,10 +14,10 @@ pub(super) const SCRIPT: &str = include_str!("script.js");
 pub(super) fn render_template(name: &'static str, page: &'static str, view: Value) -> String {
     let mut environment = Environment::new();
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    environment.set_syntax(blocks.expect("the usual delimiters"));
+    environment.set_syntax(blocks.expect("default delimiters are valid"));
     environment.add_template(name, page).expect("the template is part of this crate");
-    let template = environment.get_template(name).expect("it was just added");
+    let template = environment.get_template(name).expect("the template added above");
     let page = template.render(view).expect("the template knows its view");
-    // Keep only line feeds of the page itself, no other control characters.
+    // Replace all control characters except line feeds.
     page.replace(|letter| printable::steers(letter) && letter != '\n', "\u{fffd}")
 }

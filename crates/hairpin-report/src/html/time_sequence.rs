@@ -9,12 +9,12 @@ use crate::page_text::nbsp;
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{lines, traced};
 
-/// Maximum events in a table, the first ones, so that the page stays small.
+/// Maximum events in a table, so that the page stays small. Later events are omitted.
 const MAX_EVENTS: usize = 150;
-/// Maximum cases drawn: those with the longest waits.
+/// Maximum cases drawn. Cases with shorter waits are omitted.
 const MAX_CASES: usize = 24;
 
-/// Returns the traced cases, those with the longest waits first, and the number of omitted ones.
+/// Returns the traced cases, sorted by [`traced`], and the number of omitted cases.
 pub(super) fn of(run: &Run) -> (Vec<Value>, usize) {
     let traced = traced(run);
     let left_out = traced.len().saturating_sub(MAX_CASES);

@@ -8,10 +8,10 @@ use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
 use super::{Look, answer, below_the_table, calibrations, failure_lines, fallbacks, first_table};
 use crate::{exchanges, findings, links, trust, wording};
 
-/// Maximum lines of one kind; the others are only counted.
+/// Maximum lines of one kind. Further lines are only counted.
 const MAX_LINES: usize = 2;
 
-/// Renders the run on one screen. The binary adds the paths of the run folder and of the page.
+/// Renders a short report that fits one screen. The binary adds the paths of the run folder and of the page.
 pub fn render_brief(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
@@ -28,7 +28,7 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// Like [`render_brief`], with all findings and notes.
+/// Like [`render_brief`], but with all findings and notes.
 pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
@@ -38,8 +38,8 @@ pub fn render_more(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// Shows the cause that explains most (of exchanges, preferably one with default options). Without a cause, shows a
-/// warning about the run that the answer does not contain.
+/// Shows the cause that explains most. For exchanges, prefers a cause found in a case with default options. Without a
+/// cause, shows a warning about the run that the answer does not contain.
 fn top_finding(page: &mut Page, run: &Run) {
     let speaks = |finding: &&Finding| finding.severity != Severity::Note;
     let [(_, causes), (_, of_run)] = findings::by_subject(run);
@@ -84,7 +84,7 @@ fn show_limits(page: &mut Page, run: &Run) {
     first_lines(page, "Ledger: ", WARN, wording::ledger_lines(run).into_iter());
     first_lines(page, "Capture: ", BAD, exchanges::captures(run).into_iter().filter_map(bad));
     first_lines(page, "Options: ", BAD, wording::option_notes(run).into_iter().filter_map(bad));
-    // Abandoned cases are already listed among the failures.
+    // Abandoned cases are already listed as failures.
     let has_failed = |skip: &&Skipped| {
         let mut rows = run.cases.iter().filter(|row| !row.failed_rounds.is_empty());
         rows.any(|row| skip.case.as_ref() == Some(&row.label))
@@ -96,7 +96,7 @@ fn show_limits(page: &mut Page, run: &Run) {
     }
 }
 
-/// Shows the first lines, and the number of others.
+/// Shows the first lines, and the number of further lines.
 fn first_lines(page: &mut Page, label: &str, style: anstyle::Style, lines: impl Iterator<Item = String>) {
     let lines: Vec<String> = lines.collect();
     for line in lines.iter().take(MAX_LINES) {

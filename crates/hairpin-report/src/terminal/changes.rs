@@ -1,4 +1,4 @@
-//! Comparison of two runs: differences in the setup first, then the figures, then the budgets.
+//! Comparison of two runs: first differences in the setup, then figures, then budgets.
 
 use hairpin_model::Figure;
 use hairpin_model::quantities::{self, DASH, counted};
@@ -10,7 +10,7 @@ use crate::trust;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
-/// Maximum detectable change that is shown: a larger one only means that there were too few rounds.
+/// Maximum detectable change that is shown. A larger value only means that there were too few rounds.
 const MAX_DETECTABLE_RATIO: f64 = 4.0;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
@@ -62,7 +62,7 @@ fn answer(report: &ComparisonReport) -> String {
     if finds_nothing {
         return format!("{compared} compared: no difference found.{budget}");
     }
-    // For a table with both latencies and rates, use words that fit both.
+    // `worse` and `better` fit both latencies and rates.
     let rates = usable().any(|row| row.figure.parse().is_ok_and(ComparedBy::more_is_better));
     let [worse, better] = if rates { ["worse", "better"] } else { ["slower", "faster"] };
     format!(
@@ -70,7 +70,7 @@ fn answer(report: &ComparisonReport) -> String {
     )
 }
 
-/// Returns the caution shown before any figure, as in the report of a run.
+/// Returns a caution to show before all figures.
 fn invalid(report: &ComparisonReport) -> Option<String> {
     let any = |why: fn(&InvalidCase) -> &Vec<String>| report.invalid.iter().any(|case| !why(case).is_empty());
     let sides = sides(any(|case| &case.baseline), any(|case| &case.candidate))?;
@@ -80,7 +80,7 @@ fn invalid(report: &ComparisonReport) -> Option<String> {
     })
 }
 
-/// Names the affected runs; `None` if neither is.
+/// Names the affected runs; `None` if neither run is affected.
 fn sides(baseline: bool, candidate: bool) -> Option<&'static str> {
     match (baseline, candidate) {
         (true, true) => Some("the baseline and the candidate"),

@@ -1,4 +1,4 @@
-//! Published claims: a list of those that can be tested, or the tested ones with verdicts.
+//! Published claims: a list of claims, or tested claims with verdicts.
 
 use anstyle::Style;
 use hairpin_model::claim::Coverage;
@@ -41,7 +41,7 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
     }
 }
 
-/// Width of an id with the spaces after it.
+/// Width of an id, including the spaces after it.
 const ID_WIDTH: usize = 5;
 
 fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
@@ -58,7 +58,7 @@ fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
     }
 }
 
-/// Shows the table of a source, the reasons for the verdicts, and the claims not covered.
+/// Shows the table of a source, the reasons for the verdicts, and the claims that were not tested.
 fn tested_claims(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     let (skipped, others): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
         claims.iter().partition(|claim| claim.skipped.is_some());
@@ -88,7 +88,7 @@ fn tested_claims(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     }
 }
 
-/// Notes on rows of a table, without duplicates. The row has a mark, the text is below the table.
+/// Notes on rows of a table, without duplicates. Rows have marks, and the texts are below the table.
 struct Notes(Vec<String>);
 
 impl Notes {
@@ -116,14 +116,14 @@ impl Notes {
     }
 }
 
-/// The columns of figures, and the minimum width for each. Figures of hidden columns are in the reasons.
+/// The figure columns, each with the minimum terminal width. The reasons contain the figures too.
 const COLUMNS: &[(&str, usize)] = &[("published", 76), ("measured", 0), ("95 %", 96), ("ratio", 76), ("verdict", 0)];
-/// Maximum width of published values; a longer list is replaced by its unit.
+/// Maximum width of a published value. The first word of the unit replaces a longer value.
 const MAX_PUBLISHED: usize = 16;
-/// Minimum and maximum width of a row's name.
+/// Minimum and maximum width of row names.
 const NAME_WIDTHS: [usize; 2] = [14, 40];
 
-/// A line of the table. The name of a row is below that of its claim, in several lines if necessary.
+/// A line of the table, for a claim or for one of its rows. A row's name may take several lines.
 struct TableLine {
     style: Style,
     name: String,
@@ -155,7 +155,7 @@ fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
     block.show(page);
 }
 
-/// Returns a single line for a claim with one row, else a line for its verdict and one for each tested row.
+/// Returns a single line for a claim with one row, otherwise a line for the claim and a line per tested row.
 fn lines(
     claim: &JudgedClaim,
     notes: &Notes,
@@ -180,11 +180,11 @@ fn lines(
         .collect()
 }
 
-/// Wraps a row's name, indented below that of its claim.
+/// Wraps the name of a row, indented below the name of the claim.
 fn name_lines(name: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::from(" ")];
     for word in clean(name).split(' ') {
-        let last = lines.last_mut().expect("it has one");
+        let last = lines.last_mut().expect("lines are never empty");
         if last.trim().is_empty() || last.chars().count() + 1 + word.chars().count() <= room {
             last.push(' ');
             last.push_str(word);
@@ -206,7 +206,7 @@ fn cells(row: &JudgedRow) -> [String; COLUMNS.len()] {
     [short, claim_wording::measured(of), claim_wording::interval(of), claim_wording::ratio(of), verdict]
 }
 
-/// Maximum claims for which the reasons for the rules are shown; the page and the JSON always contain them.
+/// The reasons for the rules are shown for at most this many claims. The page and the JSON always contain them.
 const MAX_DETAILED: usize = 7;
 
 fn why(page: &mut Page, claim: &JudgedClaim, with_rules: bool) {
@@ -230,7 +230,7 @@ fn style(verdict: Option<Verdict>) -> Style {
     }
 }
 
-/// Shows runs that failed or were incomplete, and those that a busy machine may have affected.
+/// Shows runs that a busy machine may have affected, and runs that failed or are incomplete.
 fn problems(page: &mut Page, report: &ClaimsReport) {
     if let Some(caution) = claim_wording::caution(report) {
         page.gap();

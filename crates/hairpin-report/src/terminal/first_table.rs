@@ -1,5 +1,4 @@
-//! The table of the first screen: one row per transport or remedy, with columns for one CPU and two, blocking and
-//! busy-polling.
+//! The table of the first screen: one row per transport or remedy, columns for each placement and waiting mode.
 
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::distinct;
@@ -10,7 +9,7 @@ use super::page::{BAD, DIM, LEAD, PLAIN, Page};
 use super::tables::{GAP, Shown, link, name_lines, without_spare};
 use crate::wording;
 
-/// Returns the columns of a kind of case, which repeat for each waiting mode and placement.
+/// Returns the columns for a kind of cases. They repeat for each waiting mode and placement.
 fn columns(kind: CaseKind) -> Vec<Shown> {
     Shown::list(match kind {
         CaseKind::Exchanges => {
@@ -33,7 +32,7 @@ struct Block<'r> {
 }
 
 struct Row<'r> {
-    /// Any of the row's cases, for the name.
+    /// One of the row's cases, for the name.
     any: &'r CaseSummary,
     /// One case for each waiting mode and placement; `None` if not measured.
     cases: Vec<Option<&'r CaseSummary>>,
@@ -87,7 +86,7 @@ fn conditions(group: &&Group<'_>) -> Conditions {
     (group.waiting, group.placement)
 }
 
-/// Groups by path and subject. Rows are in the order of the largest group, with those that the kernel answers last.
+/// Groups rows by path and subject. Rows are in the order of the largest group; kernel-answered rows come last.
 fn blocks<'r>(groups: &[&Group<'r>], all_conditions: &[Conditions]) -> Vec<Block<'r>> {
     let keys = distinct(groups.iter().map(|group| (&group.path, &group.subject)));
     let of_key = |(path, subject): (&Option<String>, &String)| {
@@ -117,7 +116,7 @@ fn row<'r>(name: &str, groups: &[&&Group<'r>], all_conditions: &[Conditions]) ->
     Some(Row { any, cases })
 }
 
-/// Width of the longest name, or what the figures leave; longer names have their details on separate lines.
+/// Width of the longest name, at most `room`; longer names have their details on separate lines.
 fn name_width(blocks: &[Block<'_>], room: usize) -> usize {
     let rows = || blocks.iter().flat_map(|block| &block.rows);
     let lines = |room: usize| rows().flat_map(move |row| name(row, room)).map(|line| line.chars().count()).max();
@@ -181,7 +180,7 @@ fn table(
     }
 }
 
-/// Writes lines with a name and the figures for each waiting mode and placement.
+/// Writes lines that have a name and the figures of each waiting mode and placement.
 struct RowWriter<'p, 's> {
     page: &'p mut Page,
     name_width: usize,
@@ -189,7 +188,7 @@ struct RowWriter<'p, 's> {
 }
 
 impl RowWriter<'_, '_> {
-    /// Width of the figures for one waiting mode and placement, at least that of its titles.
+    /// Width of the figures of one waiting mode and placement, at least the width of the titles.
     fn group_width(&self) -> usize {
         self.chosen.iter().map(|(_, width)| GAP + width).sum::<usize>().max(GAP + WIDEST_TITLE)
     }

@@ -1,7 +1,7 @@
 //! Text for a terminal: the answer first, then the tables, then the explanations.
 //!
-//! Lines are never wider than [`Look::width`], except for a longer single word, such as a path. Text from the run is
-//! shown without control characters, so that a name cannot control the terminal.
+//! Lines are never wider than [`Look::width`], unless a single word, such as a path, is wider. Control characters are
+//! removed from the texts of the run, so that a name cannot control the terminal.
 
 mod brief;
 mod changes;
@@ -42,7 +42,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// Shows notes, findings, failures and the machine.
+/// Shows everything below the tables: notes, findings, failures and the machine.
 fn below_the_table(page: &mut Page, run: &Run) {
     below_the_ladder(page, run);
     causes_and_run(page, run);
@@ -98,7 +98,7 @@ fn answer(page: &mut Page, run: &Run) {
     }
 }
 
-/// Shows the lines below the tables: calibration, losses, links, options in force.
+/// Shows notes below the tables: calibration, losses, links, effective options.
 fn below_the_ladder(page: &mut Page, run: &Run) {
     if run.cases.is_empty() {
         return;
@@ -141,14 +141,14 @@ fn calibrations(page: &mut Page, run: &Run) {
     }
 }
 
-/// Explains the mark after a replaced transport.
+/// Explains the mark of replaced transports.
 fn fallbacks(page: &mut Page, run: &Run) {
     for line in hosts::fallbacks(run) {
         page.item(&format!("{FALLBACK_MARK} "), WARN, &line);
     }
 }
 
-/// Shows cases that differ in one option, in CPU sleep depth or in their link: comparisons that the user requested.
+/// Shows the comparisons that the user requested: cases that differ in options, in CPU sleep depth or in the link.
 fn changes_of_one_thing(page: &mut Page, run: &Run) {
     let asked = |comparison: &&Comparison| {
         let pair = run.case(&comparison.baseline).zip(run.case(&comparison.candidate));
@@ -180,7 +180,7 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     }
 }
 
-/// A label wider than 1 / this part of the width gets its own line.
+/// A label wider than 1 / `LABEL_PART` of the width gets its own line.
 const LABEL_PART: usize = 2;
 
 fn neighbours(page: &mut Page, run: &Run) {
@@ -229,7 +229,7 @@ fn all_findings(page: &mut Page, run: &Run) {
     }
 }
 
-/// Notes that explain less than this share are shown in one sentence.
+/// Notes that explain a smaller share than this are shown in one sentence.
 const BRIEF_BELOW: f64 = 0.01;
 
 fn is_brief(finding: &Finding) -> bool {

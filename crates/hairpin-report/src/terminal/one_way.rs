@@ -1,5 +1,5 @@
-//! Tables of one-way loads and of probes under load: below the name of each series one row per case, in the order of
-//! the varied quantity. If there are many message rates, batches are columns.
+//! Tables of one-way loads and of probes under load. Each series has one row per case, in the order of the varied
+//! quantity. If the first screen would have too many rows, batches become columns.
 
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::quantities::DASH;
@@ -13,7 +13,7 @@ use crate::one_way::{self, Blocks, Panel, varied};
 pub(super) enum Extent {
     /// For the first screen.
     Brief,
-    /// Like `Brief`, for the screen that includes the omitted notes.
+    /// Like `Brief`, with more notes.
     More,
     All,
 }
@@ -113,7 +113,7 @@ const TABLES: &[TableSpec] = &[
     },
 ];
 
-/// Explanations of columns whose titles are too short, in the order of the tables.
+/// Explanations of short column titles, in the order of the tables.
 const LEGEND: &[(&str, &str)] = &[
     ("latency_p50_ns", "p50: one-way latency"),
     ("lateness_p50_ns", "p50, p99 at the right: lateness, due to sent"),
@@ -125,10 +125,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("delivered_per_s", "delivered: median round; lost: all rounds together"),
     ("gaps_below_half_share", "gaps < half: sent sooner than half the nominal gap"),
     ("fairness", "goodput: sum of all streams; fairness: Jain's index"),
-    (
-        "idle_p50_ns",
-        "idle, loaded: p50 of the probe's round trip; added: loaded less idle in each round, median of them",
-    ),
+    ("idle_p50_ns", "idle, loaded: p50 of the probe's round trip; added: median over rounds of loaded minus idle"),
     ("loaded_p99_ns", "p99: loaded"),
     ("loaded_lost_share", "lost: of the probe, loaded"),
     ("load_goodput_bytes_per_s", "goodput: of the load"),
@@ -141,7 +138,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("loaded_probe_waited_ns", "waited: of the probe for a CPU, per message"),
 ];
 
-/// Maximum cases of message rates with one row each on the first screen; with more, batches are columns.
+/// Maximum rows of message rates on the first screen. With more cases, batches become columns.
 const MAX_ROWS_BY_BATCH: usize = 24;
 
 pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
@@ -169,7 +166,7 @@ pub(super) fn tables(page: &mut Page, run: &Run, extent: Extent) {
     }
 }
 
-/// The cases of a kind, and what they all share, as text.
+/// The cases of a kind, and the words that they share.
 struct Table<'r> {
     blocks: Blocks<'r>,
     shared: String,
@@ -193,7 +190,7 @@ impl<'r> Table<'r> {
         let cells: Vec<Vec<String>> = self.blocks.rows().map(texts).collect();
         let rooms: Vec<usize> = [MAX_NAME_WIDTH, usize::MAX].map(|room| self.widest_name(room)).to_vec();
         let mut chosen = fitting(&columns, &cells, page.look.width.saturating_sub(rooms[0]));
-        // The heading has a value that all rows share.
+        // The heading already has values that all rows share.
         chosen.retain(|column| columns[*column].name != "write_size_bytes" || self.blocks.varied().len() > 1);
         chosen.retain(|column| columns[*column].name != "batch" || self.blocks.varied() != [1.0]);
         let taken: usize = chosen.iter().map(|column| GAP + width_of(&columns, &cells, *column)).sum();
@@ -219,7 +216,7 @@ impl<'r> Table<'r> {
         block.show(page);
     }
 
-    /// Shows one row per series; for each batch the columns rate, latency and, if they fit, losses.
+    /// Shows one row per series. Each batch has columns for rate, latency and, if they fit, losses.
     fn beside(&self, page: &mut Page, batches: &[f64]) {
         let all = Shown::list("received_per_s latency_p50_ns lost_share");
         page.heading(self.blocks.kind.title(), &self.shared);
@@ -264,7 +261,7 @@ impl<'r> Table<'r> {
     }
 }
 
-/// Maximum width of series names; longer ones have their details below.
+/// Maximum width of series names; longer names have their details on separate lines.
 const MAX_NAME_WIDTH: usize = 18;
 /// Widths of a rate, a latency and a share, including the spaces before them.
 const FIGURE_WIDTHS: [usize; 3] = [GAP + 8, GAP + 7, GAP + 4];

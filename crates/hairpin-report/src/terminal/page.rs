@@ -16,7 +16,7 @@ pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
 pub(super) const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// A space at which lines do not break; printed as an ordinary space.
+/// A no-break space, printed as an ordinary space.
 pub(super) const NO_BREAK: &str = "\u{a0}";
 
 pub(super) struct Page {
@@ -34,7 +34,7 @@ impl Page {
         format!("{}\n", self.text.trim_end())
     }
 
-    /// Adds a blank line, unless there is one already.
+    /// Adds a blank line, unless the last line is blank.
     pub(super) fn gap(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push('\n');
@@ -64,7 +64,7 @@ impl Page {
         }
     }
 
-    /// Adds a heading with a list below it; nothing if the list is empty.
+    /// Adds a heading with a list, or nothing if the list is empty.
     pub(super) fn section(&mut self, title: &str, remark: &str, items: impl Iterator<Item = (Style, String)>) {
         for (place, (style, text)) in items.enumerate() {
             if place == 0 {
@@ -74,7 +74,7 @@ impl Page {
         }
     }
 
-    /// Adds a tag in a style, then the rest of its line.
+    /// Adds a line that begins with a styled tag.
     pub(super) fn titled(&mut self, style: Style, tag: &str, rest: &str) {
         let (tag, rest) = (self.paint(style, tag), self.paint(LEAD, &clean(rest)));
         self.text.push_str(&format!("{tag}: {rest}\n"));
@@ -99,7 +99,7 @@ impl Page {
         }
     }
 
-    /// Adds a command that can be pasted although it is wrapped: lines end in a backslash.
+    /// Adds a wrapped command whose lines end in a backslash, so that it can be pasted.
     pub(super) fn command(&mut self, label: &str, style: Style, command: &str) {
         let indent = label.chars().count();
         let lines = wrap_words(shell_words(&clean_keeping_blanks(command)), self.look.width - indent - 2);
@@ -120,7 +120,7 @@ impl Page {
     }
 }
 
-/// Replaces control characters of a text from the run by spaces, and joins repeated spaces.
+/// Replaces control characters by spaces, and joins repeated spaces.
 pub(super) fn clean(text: &str) -> String {
     clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
@@ -129,14 +129,14 @@ fn clean_keeping_blanks(text: &str) -> String {
     text.chars().map(|letter| if printable::steers(letter) { ' ' } else { letter }).collect()
 }
 
-/// Splits a command into words, unchanged. Quoted text is not split, because inside single quotes a backslash at the
-/// end of a line would be part of the word.
+/// Splits a command into words without unquoting them. Does not split quoted text, because a backslash at the end of
+/// a line inside single quotes would be part of the word.
 fn shell_words(command: &str) -> Vec<String> {
     let (mut words, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
     for letter in command.chars() {
         match letter {
             ' ' if !is_quoted && !is_escaped => words.push(String::new()),
-            other => words.last_mut().expect("it has one").push(other),
+            other => words.last_mut().expect("words are never empty").push(other),
         }
         is_quoted ^= letter == '\'' && !is_escaped;
         is_escaped = letter == '\\' && !is_quoted && !is_escaped;
@@ -145,7 +145,7 @@ fn shell_words(command: &str) -> Vec<String> {
     words
 }
 
-/// Wraps a text into lines of at most `width` characters; a longer word gets its own line. Numbers keep their unit.
+/// Wraps a text into lines of at most `width` characters, or of one longer word. Keeps numbers and units together.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()) {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_broken_at_blanks_and_never_at_no_break_ones() {
+    fn lines_break_at_spaces_but_not_at_no_break_spaces() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("one\u{a0}two three", 9), ["one two", "three"]);
         assert_eq!(wrap("  spaces   vanish ", 80), ["spaces vanish"]);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_steer_the_terminal() {
+    fn a_name_cannot_control_the_terminal() {
         assert_eq!(clean("tcp\u{1b}[31m\r\nred\u{202e}x"), "tcp [31m red x");
     }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_appear_only_when_asked_for() {
+    fn styles_appear_only_if_requested() {
         let text = |colour| {
             let mut page = Page::new(Look { width: 80, colour });
             page.paragraph(0, BAD, "bad");

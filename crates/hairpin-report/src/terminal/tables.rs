@@ -1,4 +1,4 @@
-//! Tables that fit the width: columns are omitted by priority before anything wraps.
+//! Tables that fit the width of the terminal. Columns of low priority are omitted before anything wraps.
 
 use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -19,7 +19,7 @@ struct TableSpec {
     remark: &'static str,
     /// Parsed by [`Shown::list`].
     columns: &'static str,
-    /// Called with the groups and the titles of the shown columns, to add text below the table.
+    /// Adds text below the table, given the groups and the titles of the shown columns.
     below: fn(&mut Page, &[&Group<'_>], &[&str]),
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Shown {
     pub(super) name: &'static str,
     /// Show the interval instead of the value.
     interval: bool,
-    /// Columns with the highest number are omitted first if the width is too small; those with 0 never.
+    /// If the width is too small, columns with the highest number are omitted first, columns with 0 never.
     pub(super) spare: u8,
 }
 
@@ -38,7 +38,7 @@ impl Shown {
         let shown = |word: &'static str| {
             let (word, spare) = word.split_once('/').unwrap_or((word, "0"));
             let interval = word.strip_suffix('~');
-            let spare = spare.parse().expect("it is a number");
+            let spare = spare.parse().expect("a number after the slash");
             Self { name: interval.unwrap_or(word), interval: interval.is_some(), spare }
         };
         names.split_whitespace().map(shown).collect()
@@ -55,7 +55,7 @@ impl Shown {
             Value::Count(of) => quantities::short_count(of(row)),
             _ => column.text(row),
         };
-        // If the title ends in "/s", the values need no unit.
+        // If the title ends in "/s", values have no unit.
         let per_s = column.short.ends_with("/s").then(|| text.strip_suffix("/s")).flatten();
         per_s.map_or(text.clone(), |number| number.trim_end().to_owned())
     }
@@ -101,7 +101,7 @@ fn time(figure: Option<Figure>) -> String {
 /// Spaces between columns.
 pub(super) const GAP: usize = 2;
 const GAP_COLUMNS: u16 = 2;
-/// Minimum width of the name column; details that do not fit get their own lines.
+/// Minimum width of the name column. Details that do not fit are on separate lines.
 const MIN_NAME_WIDTH: usize = 14;
 
 /// Shows the link that all cases share.
@@ -112,7 +112,7 @@ pub(super) fn link(page: &mut Page, run: &Run) {
     }
 }
 
-/// Shows the tables of a run, and the notes below each kind.
+/// Shows the tables of a run, with notes below each table.
 pub(super) fn tables(page: &mut Page, run: &Run) {
     link(page, run);
     let groups = ladder::groups(&run.cases);
@@ -150,7 +150,7 @@ impl TableSpec {
     }
 }
 
-/// Returns the columns that have a value and fit `room`, in their order.
+/// Returns the indices of the columns that have a value and fit `room`.
 pub(super) fn fitting(columns: &[Shown], cells: &[Vec<String>], room: usize) -> Vec<usize> {
     let has_values =
         |column: &usize| columns[*column].name == "latency_p50_ns" || cells.iter().any(|row| row[*column] != DASH);
@@ -158,7 +158,7 @@ pub(super) fn fitting(columns: &[Shown], cells: &[Vec<String>], room: usize) -> 
     without_spare(chosen, room, |column| (&columns[*column], width_of(columns, cells, *column)))
 }
 
-/// Omits columns until the others fit `room`, all with one number at a time. `of` returns a column and its width.
+/// Omits columns by [`Shown::spare`] until the others fit `room`. `of` returns a column and its width.
 pub(super) fn without_spare<'c, C>(
     mut columns: Vec<C>,
     room: usize,
@@ -179,7 +179,7 @@ pub(super) fn width_of(columns: &[Shown], cells: &[Vec<String>], column: usize) 
     texts.max().unwrap_or(0).max(columns[column].title().chars().count())
 }
 
-/// Minimum width of the names, with their details on separate lines.
+/// Width of the names if their details are on separate lines.
 fn min_name_width(groups: &[&Group<'_>]) -> usize {
     let lines = groups.iter().flat_map(|group| &group.rows).flat_map(|row| name_lines(row, MIN_NAME_WIDTH));
     lines.map(|line| line.chars().count()).max().unwrap_or(0).max(MIN_NAME_WIDTH)
@@ -188,7 +188,7 @@ fn min_name_width(groups: &[&Group<'_>]) -> usize {
 /// Indent of details below a name, in columns.
 const DETAIL_INDENT: usize = 4;
 
-/// Splits the case's name into lines of at most `room`: its first word, then its details. A longer word is not split.
+/// Splits the name of a case into lines of at most `room` characters: the first word, then the details.
 pub(super) fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
     lines_of(row, &ladder::row_words(row), room)
 }
@@ -199,7 +199,7 @@ pub(super) fn lines_of(row: &CaseSummary, words: &[String], room: usize) -> Vec<
     let mut words = words.iter().map(|word| clean(word));
     let mut lines = vec![format!("{mark}{}", words.next().unwrap_or_default())];
     for detail in words {
-        let last = lines.last_mut().expect("it has the first word");
+        let last = lines.last_mut().expect("lines has the first word");
         if last.chars().count() + 1 + detail.chars().count() <= room {
             last.push(' ');
             last.push_str(&detail);
@@ -248,8 +248,8 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
 /// Width of an exchange's time.
 const TIME_WIDTH: usize = 7;
 
-/// Shows set-up time and first message if they are not columns: one row per transport, two columns per group, as many
-/// groups at once as fit.
+/// Shows set-up times and first messages if they are not columns, with one row per transport and two figures per
+/// group. If the groups do not fit the width, shows several tables.
 fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     if shown.contains(&"set-up") {
         return;
@@ -291,15 +291,15 @@ fn set_up_of(group: &Group<'_>, name: &str) -> Option<String> {
     Some(format!("{:>7} {:>8}", time(row.primary().setup_ns), time(row.primary().first_message_ns)))
 }
 
-/// Maximum width of names in the table of set-up times; longer ones have their details below.
+/// Maximum width of names in the table of set-up times; longer names have their details on separate lines.
 const MAX_SET_UP_NAME: usize = 20;
-/// Width of a set-up time and a first-message time.
+/// Width of the two times, set-up and first message.
 const SET_UP_WIDTH: usize = 16;
 
 /// A table without borders, with names to the left and figures to the right. Titles between rows span all columns.
 pub(super) struct Block {
     table: Table,
-    /// For each line, the title above it, if any, and its style.
+    /// The title above each line, if any, and the style of the line.
     lines: Vec<(Option<String>, Style)>,
     title: Option<String>,
 }
@@ -312,7 +312,7 @@ impl Block {
         Self { table, lines: vec![(None, DIM)], title: None }
     }
 
-    /// Sets a title for the rows that follow; none if empty.
+    /// Sets the title above the next row; an empty title is not shown.
     pub(super) fn title(&mut self, title: &str) {
         self.title = Some(clean(title)).filter(|title| !title.is_empty());
     }

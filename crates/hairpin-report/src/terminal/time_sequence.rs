@@ -1,4 +1,4 @@
-//! The time sequence of an exchange as text: both ends are vertical lines, time runs down, packets go across.
+//! Draws the time sequence of an exchange as text. The two vertical lines are the ends, and time runs down.
 
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::trace::End;
@@ -12,11 +12,11 @@ use crate::time_sequence::lines::{self, Events, SequenceGap, SequenceLine, is_pa
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{chosen, traced};
 
-/// Renders the time sequences of the cases that `which` names (see [`crate::time_sequence::chosen`]): a drawing for
-/// each, or a note with the reason and a hint.
+/// Renders the time sequences of the cases that `which` names (see [`crate::time_sequence::chosen`]). An untraced
+/// case has a note with a hint instead of a drawing.
 ///
 /// # Errors
-/// `which` names no case of the run.
+/// If `which` names no case of the run.
 pub fn render_time_sequences(run: &Run, which: &str, look: &Look) -> Result<String, UnknownName> {
     let mut page = Page::new(*look);
     let rows = chosen(run, which)?;
@@ -50,7 +50,7 @@ const MAX_WIDTH: usize = 100;
 /// Minimum distance from the text of a wait to the other end's line, in columns.
 const MIN_GAP: usize = 3;
 
-/// What all lines of a drawing share.
+/// The properties that all lines of a drawing share.
 struct Canvas<'p> {
     page: &'p mut Page,
     sequence: &'p TimeSequence,
@@ -106,7 +106,7 @@ impl Canvas<'_> {
         self.page.line(DIM, &line);
     }
 
-    /// Writes a call next to the line of its end, marked with a star.
+    /// Writes a call next to the line of its end, with a star on the line.
     fn call(&mut self, events: &Events) {
         let time = self.clock.time(events.at_ns);
         let text = truncate(&words::events(events, &self.clock), self.between - 2);
@@ -129,7 +129,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Writes a gap. A pause interrupts both lines and shows its length; waits are beside their end.
+    /// Writes a gap with its waits next to their ends. A pause interrupts both lines and shows its length.
     fn gap(&mut self, gap: &SequenceGap) {
         let side = if gap.pause { ':' } else { '|' };
         let length = self.clock.time(gap.until_ns.saturating_sub(gap.from_ns));
@@ -159,7 +159,7 @@ impl Canvas<'_> {
     }
 }
 
-/// Marks the first line of a wait, and indents the others below it.
+/// Marks the first line of a wait, and indents its other lines.
 fn mark_first_line(lines: &[String]) -> Vec<String> {
     let mark = |(place, line): (usize, &String)| format!("{}{line}", if place == 0 { "~ " } else { "  " });
     lines.iter().enumerate().map(mark).collect()

@@ -8,7 +8,7 @@ use hairpin_model::{TimeSequence, Wait};
 
 use super::waited_ns;
 
-/// One line of the drawing, in time order.
+/// One line of the drawing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SequenceLine {
     /// One event, or several similar ones.
@@ -39,7 +39,7 @@ pub(crate) struct SequenceGap {
     pub(crate) until_ns: i64,
     /// Whether the time axis is interrupted here.
     pub(crate) pause: bool,
-    /// Number of the drawn exchange, if the gap contains earlier ones of its connection.
+    /// Number of the drawn exchange, if earlier exchanges of the connection are in the gap.
     pub(crate) before_exchange: Option<u64>,
     /// The waits during the gap, longest first.
     pub(crate) waits: Vec<Wait>,
@@ -52,23 +52,23 @@ pub(crate) struct Lines {
     pub(crate) waits_left_out: usize,
 }
 
-/// Maximum lines in a stretch without a pause; with more, recurring events are merged.
+/// Maximum lines between two pauses. With more lines, recurring events are merged.
 const MAX_STRETCH_LINES: usize = 12;
-/// Maximum similar lines in a stretch that stay separate.
+/// When they are merged, a kind of event with at most this many lines stays separate.
 const MAX_SEPARATE: usize = 3;
-/// Maximum lines of events in total; with more, the whole exchange is merged as one stretch.
+/// Maximum lines of events in total. With more lines, each kind of event is merged into one line.
 const MAX_LINES: usize = 24;
-/// Maximum waits shown, the longest ones.
+/// Maximum waits shown. Shorter waits are omitted.
 const MAX_WAITS: usize = 5;
-/// A gap is a pause if it is at least this part of the exchange, and this many times the median gap or the shortest
-/// gap. Lines have equal distances, so a much longer step must show its length.
+/// A gap is a pause if it is at least 1 / `PAUSE_SHARE` of the exchange, and at least `PAUSE_TIMES` times the median
+/// gap or `PAUSE_TIMES_MIN` times the shortest gap. A pause shows its length, because lines have equal distances.
 const PAUSE_SHARE: i64 = 10;
 const PAUSE_TIMES: i64 = 10;
 const PAUSE_TIMES_MIN: i64 = 1000;
-/// Minimum value of the shortest gap in this comparison.
+/// Shorter gaps count as this long in the comparison with the shortest gap.
 const MIN_GAP_NS: i64 = 1000;
 
-/// Returns when an event happened at its end: for a blocking read, when it returned.
+/// Returns the time at which an event is drawn: for a blocking read, the time of its return.
 pub(crate) fn moment_ns(event: &Event) -> i64 {
     match event.kind {
         EventKind::Read => event.until_ns.unwrap_or(event.at_ns),
@@ -76,7 +76,7 @@ pub(crate) fn moment_ns(event: &Event) -> i64 {
     }
 }
 
-/// Returns the lines of a time sequence: at most about 40 lines of text for any number of events.
+/// Returns the lines of a time sequence, at most about 40 for any number of events.
 pub(crate) fn of(sequence: &TimeSequence) -> Lines {
     let mut events: Vec<Events> = sequence.events.iter().map(single).collect();
     events.sort_by_key(|event| event.at_ns);
@@ -113,7 +113,7 @@ pub(crate) fn is_packet(kind: EventKind) -> bool {
     matches!(kind, Syn | SynAck | Segment | PureAck | Fin | Reset)
 }
 
-/// Returns the indices of events before a pause.
+/// Returns the indices of the events that are followed by a pause.
 fn pauses(events: &[Events], duration_ns: i64) -> Vec<usize> {
     let mut over_ns = i64::MIN;
     let mut gaps: Vec<i64> = Vec::with_capacity(events.len());
@@ -143,7 +143,7 @@ fn stretches<'e>(events: &'e [Events], pauses: &[usize]) -> Vec<&'e [Events]> {
     stretches
 }
 
-/// Merges similar neighbours; if too many lines remain, also merges kinds of events that recur.
+/// Merges similar neighbouring events. If too many lines remain, also merges recurring kinds of events.
 fn merge_similar(stretch: &[Events]) -> Vec<Events> {
     let mut lines: Vec<Events> = Vec::new();
     for event in stretch {
@@ -195,7 +195,7 @@ impl Events {
     }
 }
 
-/// Joins the lines of all stretches, with a pause between them.
+/// Joins the lines of all stretches, with a pause between every two stretches.
 fn join_stretches(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<SequenceLine> {
     let mut lines: Vec<SequenceLine> = Vec::new();
     let mut over_ns = i64::MIN;
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn alternating_events_are_merged_by_kind_and_rare_ones_stay() {
+    fn alternating_events_are_merged_by_kind_and_rare_events_are_kept() {
         let mut all = Vec::new();
         for number in 0..50 {
             all.push(event(End::Client, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn milliseconds_next_to_a_microsecond_are_a_pause_even_if_most_steps_are_long() {
+    fn a_gap_much_longer_than_the_shortest_gap_is_a_pause_even_if_most_gaps_are_long() {
         let at = [0, 20_000_000, 20_001_000, 45_000_000, 70_000_000];
         let all = at.map(|at_ns| event(End::Client, EventKind::Write, at_ns, (0, 2)));
         let lines = of(&sequence(all.to_vec(), Vec::new()));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_gap_is_a_pause_and_events_are_not_folded_over_it() {
+    fn a_long_gap_is_a_pause_and_events_are_not_merged_across_it() {
         let write = |at_ns, bytes| event(End::Client, EventKind::Write, at_ns, bytes);
         let all = vec![write(0, (0, 2)), write(100, (2, 4)), write(200, (4, 6)), write(1_000_000, (6, 8))];
         let lines = of(&sequence(all, Vec::new()));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_placed_where_it_returned() {
+    fn a_read_is_drawn_at_the_time_of_its_return() {
         let read = Event { until_ns: Some(900), ..event(End::Server, EventKind::Read, 10, (0, 2)) };
         let lines = of(&sequence(vec![read, event(End::Client, EventKind::Write, 0, (0, 2))], Vec::new()));
         assert_eq!(events(&lines)[1].0, EventKind::Read);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_placed_where_most_of_it_passes() {
+    fn a_wait_is_drawn_between_the_lines_with_which_it_overlaps_most() {
         let all = vec![
             event(End::Client, EventKind::Write, 0, (0, 2)),
             event(End::Client, EventKind::Write, 400, (2, 4)),

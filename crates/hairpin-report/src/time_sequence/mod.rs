@@ -1,5 +1,4 @@
-//! The time sequence of a traced exchange, prepared for drawing: the selected cases, their lines and texts. The
-//! terminal and the page draw the same lines with the same words.
+//! Prepares the time sequence of a traced exchange for drawing on the terminal and on the page.
 
 pub(crate) mod lines;
 pub(crate) mod words;
@@ -9,11 +8,10 @@ use hairpin_model::{Case, CaseSummary, Remedy, Run, TimeSequence, UnknownName, W
 
 /// Selects every traced case.
 pub const ALL: &str = "all";
-/// Selects the traced case that shows most: one with default options, else the one with the longest wait.
+/// Selects one traced case: a case with default options, if any; among these, the case with the longest wait.
 pub const MOST_TELLING: &str = "most-telling";
 
-/// Returns the traced cases with their sequences: those with default options first, then by longest wait, those
-/// without waits by duration.
+/// Returns the traced cases with their sequences, in descending order of: default options, longest wait, duration.
 pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     let drawn = |row| {
         let row: &CaseSummary = row;
@@ -33,11 +31,11 @@ pub(crate) fn waited_ns(wait: &Wait) -> i64 {
     wait.until_ns.saturating_sub(wait.from_ns)
 }
 
-/// Checks that `which` is [`ALL`], [`MOST_TELLING`], a remedy or a label of these cases (each with whether it is
-/// traced). Works on planned cases, before anything is measured.
+/// Checks that `which` is [`ALL`], [`MOST_TELLING`], a remedy or a label of these cases. The flag of a case tells
+/// whether it is traced. Works with planned cases too.
 ///
 /// # Errors
-/// An unknown name. The hint lists only traced cases, because others have no time sequence.
+/// If `which` is unknown. The hint lists only traced cases, because other cases have no time sequence.
 pub fn check<'c>(which: &str, cases: impl IntoIterator<Item = (&'c Case, bool)>) -> Result<(), UnknownName> {
     let mut known: [Vec<String>; 2] = [[ALL, MOST_TELLING].map(str::to_owned).to_vec(), Vec::new()];
     for (case, is_traced) in cases {
@@ -60,7 +58,7 @@ fn words_of(case: &Case) -> [Option<String>; 2] {
 /// Returns the cases that `which` names (see [`check`]). A remedy or label may name cases that were not traced.
 ///
 /// # Errors
-/// An unknown name.
+/// If `which` is unknown.
 pub fn chosen<'r>(run: &'r Run, which: &str) -> Result<Vec<&'r CaseSummary>, UnknownName> {
     let mut traced = traced(run).into_iter().map(|(row, _)| row);
     check(which, run.cases.iter().map(|row| (&row.case, traced.clone().any(|traced| traced.id == row.id))))?;

@@ -7,10 +7,10 @@ use hairpin_model::{Capture, CaseSummary, TimeSequence, Wait, quantities};
 use super::lines::{Events, SequenceGap};
 use super::waited_ns;
 
-/// Time limit of a cork in the kernel (tcp(7)).
+/// Time after which the kernel sends corked data (tcp(7)).
 const CORK_CEILING_NS: i64 = 200_000_000;
 
-/// The unit and the number of decimals of all times in a sequence.
+/// The unit and the number of decimals for all times of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub(crate) unit: quantities::TimeUnit,
@@ -90,14 +90,14 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
     format!("{times} {name}{each}, {first}..{last}, until {until}")
 }
 
-/// Describes the cause and length of a wait. The next arrow in the drawing shows what ended it.
+/// Describes the cause and the length of a wait. The next arrow in the drawing shows what ended the wait.
 pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
     let waited = duration(waited_ns(wait));
     match wait.cause {
         WaitCause::Nagle => {
             let awaited = releasing_ack(wait, sequence).map_or_else(
                 || "for the ACK of earlier data".to_owned(),
-                // Keep the two words on one line.
+                // Keep `ACK` and its number on one line.
                 |last| format!("for {}", pure_ack(last).replace(' ', "\u{a0}")),
             );
             format!("held {waited} by Nagle's algorithm: waits {awaited}")
@@ -115,8 +115,8 @@ pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
     }
 }
 
-/// Returns the number of the ACK that ended the wait, as its arrow shows it. `None` if the ACK was not seen, or was
-/// on a segment, whose arrow does not show it.
+/// Returns the number of the ACK that ended the wait. `None` if no ACK was recorded, or if a segment carried the ACK,
+/// because the arrow of a segment does not show it.
 fn releasing_ack(wait: &Wait, sequence: &TimeSequence) -> Option<i64> {
     let during = wait.from_ns.max(0)..=wait.until_ns;
     let carries = |event: &&Event| {
@@ -132,7 +132,7 @@ fn pure_ack(last: i64) -> String {
     format!("ACK {last}")
 }
 
-/// Returns the name of a cause in a legend.
+/// Returns the name of a cause for the legend.
 pub(crate) fn cause(cause: WaitCause) -> &'static str {
     match cause {
         WaitCause::Nagle => "held by Nagle's algorithm",
@@ -153,7 +153,7 @@ pub(crate) fn left_out(gap: &SequenceGap) -> Option<String> {
     }
 }
 
-/// Such as `Exchange 12 of a traced connection, 44.0 ms: evidence, in no figure of the tables.`
+/// Returns `Exchange 12 of a traced connection, 44.0 ms: evidence, in no figure of the tables.`
 pub(crate) fn about(sequence: &TimeSequence) -> String {
     format!(
         "Exchange {} of a traced connection, {}: evidence, in no figure of the tables.",
@@ -164,7 +164,7 @@ pub(crate) fn about(sequence: &TimeSequence) -> String {
 
 /// Explains times and byte numbers.
 pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
-    // Ignore the handshake, the only events before the first write: its byte numbers are not shown.
+    // Ignore the handshake, which is before the first write, because its byte numbers are not shown.
     let negative = |event: &Event| event.at_ns >= 0 && (event.first_byte < 0 || event.end_byte < 0);
     let earlier =
         if sequence.events.iter().any(negative) { " Bytes below 0 belong to earlier exchanges." } else { "" };
@@ -175,7 +175,7 @@ pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
     )
 }
 
-/// Describes the source, the clock error, and the capture file or the reason for its absence.
+/// Describes the source of the events, the clock error, and the capture file or why there is none.
 pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let error = duration(i64::try_from(sequence.clock_error_ns).unwrap_or(i64::MAX));
     let off = format!("; their times may be off by {error} against the calls.");
@@ -201,7 +201,7 @@ pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
     format!("{from}{}{}", clock_note(sequence), capture(row))
 }
 
-/// Says which host's clock the times are from, after a space; empty if both ends were on one host.
+/// Returns a note, after a space, on whose clock the times are from; empty if both ends were on one host.
 fn clock_note(sequence: &TimeSequence) -> &'static str {
     if !sequence.of_client_alone {
         return "";
@@ -210,8 +210,8 @@ fn clock_note(sequence: &TimeSequence) -> &'static str {
      the server are unknown, as the offset between the clocks of the two hosts is unknown."
 }
 
-/// Whether the sequence has kernel time stamps of the client's data, and of the server's. A sender gets time stamps
-/// of its segments and of their acknowledgment.
+/// Whether the sequence has kernel time stamps of the client's data and of the server's data. A sender gets time
+/// stamps of its own segments and of the ACKs for them.
 fn has_stamps(sequence: &TimeSequence) -> [bool; 2] {
     [End::Client, End::Server].map(|sender| {
         sequence.events.iter().any(|event| match event.kind {
@@ -222,7 +222,7 @@ fn has_stamps(sequence: &TimeSequence) -> [bool; 2] {
     })
 }
 
-/// Names the capture file or the reason for its absence, after a space; empty if the case has no trace.
+/// Names the capture file or why there is none, after a space; empty if the case has no trace.
 fn capture(row: &CaseSummary) -> String {
     match row.trace.as_ref().map(|trace| &trace.capture) {
         Some(Capture::Saved { file, packets, .. }) if file.is_empty() => {

@@ -8,7 +8,7 @@ use hairpin_model::reason::{Bound, CaseRatio, OrderStep, Place};
 use hairpin_model::time_sequence::EventKind;
 use hairpin_model::{ClaimsReport, Effective, Figure, FigureName, JudgedRow, Judgement, Reason, Writes};
 
-/// Writes the reason for each verdict as text. Older files contain only the text.
+/// Writes the reason for each verdict as text. Older files have the text but no structured reason.
 pub fn write_claims(report: &mut ClaimsReport) {
     for claim in &mut report.claims {
         claim.rows.iter_mut().for_each(|row| write(&mut row.judgement, &[]));
@@ -128,7 +128,7 @@ fn with_article(noun: &str) -> String {
     format!("{} {noun}", if noun.starts_with('o') { "an" } else { "a" })
 }
 
-/// Such as `The p50 of tcp block same-cpu, 4.52 ms (4.07 to 4.97), is within a factor of 2 of 5 ms.`
+/// Returns `The p50 of tcp block same-cpu, 4.52 ms (4.07 to 4.97), is within a factor of 2 of 5 ms.`
 fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, place: Place, bound: &Bound) -> String {
     let exactly = |number: &f64| format!("{number} {unit}");
     let of = if against.is_empty() { case.to_owned() } else { format!("{case} against {against}") };
@@ -162,7 +162,7 @@ fn compared([name, case, against]: [&str; 3], measured: &Figure, unit: &str, pla
     }
 }
 
-/// Such as `4.52 bytes/ms (4.40 to 4.61)`.
+/// Returns `4.52 bytes/ms (4.40 to 4.61)`.
 fn with_interval(of: &Figure, digits: fn(f64) -> String, unit: &str) -> String {
     let value = digits(of.value) + unit;
     match (of.low, of.high) {
@@ -175,7 +175,7 @@ fn times(ratio: &Figure) -> String {
     with_interval(ratio, three_digits, " x")
 }
 
-/// Such as `0.0406 ms`.
+/// Returns `0.0406 ms`.
 fn milliseconds(ns: i64) -> String {
     three_digits(ns as f64 / 1e6) + " ms"
 }
@@ -214,7 +214,7 @@ fn packet(kind: EventKind) -> &'static str {
     }
 }
 
-/// Lists the verdicts of the rows, then those of rows that do not count, then skipped rows.
+/// Lists rows by verdict: first the rows that count, then the rows that do not count, then skipped rows.
 fn by_row(rows: &[JudgedRow]) -> String {
     let (tested, skipped): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.iter().partition(|row| row.skipped.is_none());
     let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) = tested.into_iter().partition(|row| row.counts());
@@ -227,7 +227,7 @@ fn by_row(rows: &[JudgedRow]) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Such as: holds: `tcp`, `udp`; cannot-run: `wan`. Names are quoted because they can contain commas.
+/// Returns names by verdict: "holds: `tcp`, `udp`; cannot-run: `wan`". Quotes show where a name with commas ends.
 fn by_verdict(rows: &[&JudgedRow]) -> String {
     let named = Verdict::ALL.iter().filter_map(|verdict| {
         let of: Vec<&JudgedRow> =

@@ -6,7 +6,7 @@ use hairpin_model::quantities::{bytes, duration, rounded};
 use hairpin_model::round::Purpose;
 use hairpin_model::{CaseSummary, Invalid, LeftOut, RoundLeftOut, Run};
 
-/// Writes why cases and rounds of the run are invalid. Older runs contain only the text.
+/// Writes why cases and rounds of the run are invalid. Older runs have the text but no structured reasons.
 pub fn write_reasons(run: &mut Run) {
     for row in &mut run.cases {
         if !row.reasons.is_empty() {
@@ -52,7 +52,7 @@ fn invalid(row: &CaseSummary, reason: &Invalid) -> String {
     }
 }
 
-/// Returns cause and remedy for a generator that had to wait for answers.
+/// Returns the cause and the remedy if the generator had to wait for answers.
 pub(crate) fn held_up_by(limit: HeldUp) -> (&'static str, &'static str) {
     const OF_ONE_BYTE: &str = "at most 128 messages can be unanswered where their number has one byte";
     match limit {
@@ -62,7 +62,7 @@ pub(crate) fn held_up_by(limit: HeldUp) -> (&'static str, &'static str) {
     }
 }
 
-/// Such as `round 7 (traced): the relay was late by 140 us at p50, bound 100 us`.
+/// Returns `round 7 (traced): the relay was late by 140 us at p50, bound 100 us`.
 fn round_left_out(RoundLeftOut { round, purpose, why, .. }: &RoundLeftOut) -> String {
     let purpose = if *purpose == Purpose::Timed { String::new() } else { format!(" ({purpose})") };
     format!("round {round}{purpose}: {}", left_out(why))

@@ -1,4 +1,4 @@
-//! Texts about what the analysis found, for the terminal, the page and the JSON.
+//! Converts results of the analysis to texts for the terminal, the page and the JSON.
 
 mod answer;
 mod claims;

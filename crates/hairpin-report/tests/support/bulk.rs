@@ -1,4 +1,4 @@
-//! A fixture run of one-way streams: no case has a latency. No figure was measured.
+//! A fixture run of one-way streams, which have no latency. All figures are invented.
 
 use hairpin_model::answer::BusyCpu;
 use hairpin_model::flow::{Direction, Source};
@@ -11,7 +11,7 @@ use hairpin_model::{
 
 use super::Generator;
 
-/// Transport, write size in bytes, and goodput in bytes per second on one CPU and on two.
+/// Transport, write size in bytes, and goodput in bytes per second on one CPU and on two CPUs.
 const STREAMS: [(&str, u64, [f64; 2]); 4] = [
     ("unix-stream", 65_536, [8.25e9, 2.29e9]),
     ("pipe", 65_536, [6.46e9, 0.977e9]),
@@ -19,7 +19,7 @@ const STREAMS: [(&str, u64, [f64; 2]); 4] = [
     ("udp", 1400, [74.3e6, 385e6]),
 ];
 
-/// Udp loses messages in all rounds, and the first round of tcp on one CPU failed.
+/// Streams on one CPU and on two CPUs. UDP loses messages in all rounds, and one round of TCP on one CPU failed.
 pub fn run() -> Run {
     let mut generator = Generator(5);
     let mut run = super::survey(1);
@@ -34,7 +34,7 @@ pub fn run() -> Run {
         .collect();
     run.comparisons.clear();
     run.findings.retain(|finding| finding.code == "noisy-machine");
-    let failed = run.cases.iter_mut().find(|row| row.label.starts_with("tcp ")).expect("it is in the list");
+    let failed = run.cases.iter_mut().find(|row| row.label.starts_with("tcp ")).expect("a case over tcp");
     failed.failed_rounds.push("round 3: the server is gone".to_owned());
     failed.failed_rounds_started_ns.push(7_000_000_000);
     let same_cpu = |transport: &str| super::find(&run.cases, &format!("{transport} poll same-cpu up 64 KiB"));

@@ -1,4 +1,4 @@
-//! Findings of the runs in these tests.
+//! Findings for the fixture runs.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{CaseSummary, CounterExperiment, Evidence, Figure, Finding, Proved, Run};
@@ -19,8 +19,8 @@ pub(super) fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             severity: Severity::Warning,
             cases: apart.to_vec(),
             summary:
-                "Blocking apart, tcp takes 70.2 us where spinning takes 8.12 us: 84 % of the round trip is waking \
-                      the sleeping CPU of the peer, not carrying the message."
+                "On two CPUs, tcp takes 70.2 us blocking and 8.12 us busy-polling: waking the CPU of the peer is \
+                      84 % of the round trip."
                     .to_owned(),
             evidence: vec![
                 evidence("p50 of tcp block cross-cpu", Figure::new(70_200.0, 66_100.0, 73_900.0), "ns"),
@@ -66,16 +66,16 @@ pub(super) fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             about: About::Run,
             severity: Severity::Problem,
             cases: vec![cases.last().expect("the invalid case is last").id.clone()],
-            summary: "The generator sent 41 200 of 50 000 messages a second: the queue is in the generator."
+            summary: "The generator sent 41 200 of the 50 000 messages/s requested."
                 .to_owned(),
-            evidence: vec![evidence("messages sent a second", Figure::new(41_200.0, 40_900.0, 41_600.0), "per_s")],
-            advice: "Ask for a lower rate, or spin.".to_owned(),
+            evidence: vec![evidence("messages sent per second", Figure::new(41_200.0, 40_900.0, 41_600.0), "per_s")],
+            advice: "Request a lower rate, or spin.".to_owned(),
             ..Finding::default()
         },
     ]
 }
 
-/// Adds the finding that other programs used the machine in this share of the timed rounds.
+/// Adds a finding that other programs disturbed this share of the timed rounds.
 pub fn disturb(run: &mut Run, share: f64) {
     run.findings.push(Finding {
         code: "noisy-machine".to_owned(),
@@ -83,7 +83,7 @@ pub fn disturb(run: &mut Run, share: f64) {
         severity: Severity::Warning,
         summary: "Rounds were disturbed: other programs used the CPUs.".to_owned(),
         evidence: vec![evidence("rounds disturbed", Figure::bare(share), "share")],
-        advice: "Stop what else runs here and measure again.".to_owned(),
+        advice: "Stop other programs and measure again.".to_owned(),
         ..Finding::default()
     });
 }

@@ -1,5 +1,5 @@
-//! A fixture run over links: a home uplink that fills its queue and has losses, a bridge without losses, and a link
-//! typed by the user whose relay was late. Ledgers close; no figure was measured.
+//! A fixture run over three links: a home uplink with a full queue and losses, a bridge without losses, and a link
+//! from the command line, whose relay was late. All figures are invented, and ledgers close.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,10 +11,10 @@ use hairpin_model::{
 
 use super::{Generator, ROUNDS, summary, survey};
 
-/// As in docs/links.md.
+/// The profile that docs/links.md describes.
 pub const HOME_UPLINK: &str = "up=5.5mbit down=87.16mbit up.queue=2752KiB down.queue=512KiB up.loss=0.015% \
                                delay=23.5ms±3ms jitter=normal";
-/// The bridge of claims D.
+/// The link of the claims of source D.
 pub const BRIDGED_VM: &str = "delay=2ms";
 pub const TYPED: &str =
     "up=5.5mbit down=80mbit queue=64KiB burst-loss=1%/20%/100%/0% duplicate=1% delay=23.5ms±1ms reorder=1%/5ms";
@@ -63,7 +63,7 @@ pub fn run() -> Run {
     run
 }
 
-/// Only the cases over the link with that name or line.
+/// The run with only the cases over the link that has this name or line.
 pub fn run_over(link: &str) -> Run {
     let mut run = run();
     run.cases.retain(|row| row.case.path.link == link || row.case.path.name.as_deref() == Some(link));
@@ -103,7 +103,7 @@ fn spoil(row: &mut CaseSummary) {
     ];
 }
 
-/// A stage that packets pass through, except the `dropped` ones.
+/// A stage that all packets leave, except the `dropped` packets.
 fn stage(name: &str, figures: &str, entered: u64, dropped: &[(&str, u64)]) -> StageRecord {
     let dropped: BTreeMap<String, u64> = dropped.iter().map(|(reason, of)| ((*reason).to_owned(), *of)).collect();
     StageRecord {
@@ -119,7 +119,7 @@ fn stage(name: &str, figures: &str, entered: u64, dropped: &[(&str, u64)]) -> St
     }
 }
 
-/// A delay of the same length for each packet.
+/// A delay stage that holds each packet for `each_ns`.
 fn delay(figures: &str, entered: u64, each_ns: u64) -> StageRecord {
     StageRecord { time_inside_ns: entered * each_ns, ..stage("delay", figures, entered, &[]) }
 }
@@ -129,7 +129,7 @@ fn with(mut stage: StageRecord, change: impl FnOnce(&mut PacketCounts)) -> Stage
     stage
 }
 
-/// The ledger of a direction with these stages.
+/// The packet counts of a direction with these stages.
 fn packets(stages: &[StageRecord]) -> PacketCounts {
     let dropped = stages.iter().map(|stage| (stage.stage.clone(), stage.packets.dropped.values().sum::<u64>()));
     PacketCounts {
@@ -143,7 +143,7 @@ fn packets(stages: &[StageRecord]) -> PacketCounts {
     }
 }
 
-/// A direction that was observed.
+/// The record of a direction with a time line.
 fn seen(stages: Vec<StageRecord>, timeline: LinkTimeline, drops: Vec<DroppedPacket>) -> DirectionRecord {
     let packets = packets(&stages);
     DirectionRecord { packets, stages, timeline: Some(timeline), drops, ..DirectionRecord::default() }
@@ -168,7 +168,7 @@ fn quiet() -> ShownLink {
     ShownLink { round: 1, up: direction(), down: direction() }
 }
 
-/// The result of a queue of packets of 1500 B.
+/// The result of [`queued`].
 struct Crossed {
     timeline: LinkTimeline,
     drops: Vec<DroppedPacket>,
@@ -177,8 +177,8 @@ struct Crossed {
     lost: u64,
 }
 
-/// `count` packets, one every `gap_ns`, through a queue of `limit` bytes that sends one per `service_ns`; packets in
-/// `lost` are lost after it.
+/// Simulates `count` packets of 1500 B, one every `gap_ns`, through a queue of `limit` bytes that sends one packet
+/// per `service_ns`. Packets in `lost` are lost after the queue.
 fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) -> Crossed {
     const INTERVALS: usize = 205;
     let interval_ns = 32 * MS;
@@ -241,7 +241,7 @@ fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) ->
     Crossed { timeline, drops, entered: count, full: full_sum, lost: random_sum }
 }
 
-/// An uplink whose queue fills up and drops, for `more` packets longer, and acknowledgments back.
+/// An uplink whose queue fills and drops, with ACKs in the other direction. `more` adds packets.
 fn uplink(more: u64) -> ShownLink {
     let crossed = queued(3500 + more, 667_000, 2_181_818, 2752 * 1024, &[411, 1207]);
     let through = crossed.entered - crossed.full;
@@ -262,7 +262,7 @@ fn uplink(more: u64) -> ShownLink {
     ShownLink { round: 4, up, down }
 }
 
-/// Every stage but one, with copies, late packets and packets still inside.
+/// A link with nearly every stage, with duplicated and reordered packets and packets still inside.
 fn typed() -> ShownLink {
     let crossed = queued(1600, 2_000_000, 2_181_818, 64 * 1024, &[100, 101, 102, 103, 640, 641, 1201]);
     let through = crossed.entered - crossed.full;

@@ -1,7 +1,7 @@
-//! A plausible fixture run: 12 transports in three groups over 10 rounds, the same for the same seed.
+//! Fixture runs with plausible figures. The survey has 12 transports in three groups over 10 rounds.
 //!
-//! The figures resemble those of a two-CPU virtual machine; none was measured.
-#![allow(dead_code, unreachable_pub, reason = "each test file, and the preview, takes its own part of this module")]
+//! All figures are invented; they resemble those of a two-CPU virtual machine, and depend only on the seed.
+#![allow(dead_code, unreachable_pub, reason = "test files and the preview each use only a part of this module")]
 
 pub mod bulk;
 pub mod findings;
@@ -24,11 +24,11 @@ use hairpin_model::{
 };
 use hairpin_report::words::write_answer;
 
-/// A small seeded generator (SplitMix64), so that the fixture has no dependencies.
+/// A small seeded random generator (SplitMix64), so that fixtures need no dependency.
 pub struct Generator(pub u64);
 
 impl Generator {
-    /// From 0 to 1.
+    /// Returns a random number from 0 to 1.
     pub fn roll(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -37,13 +37,13 @@ impl Generator {
         ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A factor within `spread` of one.
+    /// Returns a random factor from `1 - spread` to `1 + spread`.
     pub fn near_one(&mut self, spread: f64) -> f64 {
         1.0 + spread * (2.0 * self.roll() - 1.0)
     }
 }
 
-/// Transport, and p50 in ns in the groups (block, same-cpu), (block, cross-cpu), (spin, cross-cpu); 0 if not measured.
+/// Transport, and p50 in ns for each of [`GROUPS`]; 0 if not measured.
 const LADDER: &[(&str, [f64; 3])] = &[
     ("memory", [2480.0, 51_300.0, 92.0]),
     ("shm", [4510.0, 55_900.0, 142.0]),
@@ -65,7 +65,7 @@ const GROUPS: [(Waiting, Placement); 3] = [
     (Waiting::Spin, Placement::CrossCpu),
 ];
 
-/// Per case.
+/// Number of rounds per case.
 pub const ROUNDS: u32 = 10;
 
 /// The survey: 35 cases of the ladder, an A/A replicate, an open-loop case, and one invalid case.
@@ -118,11 +118,11 @@ pub fn survey(seed: u64) -> Run {
     run
 }
 
-/// Shared memory is the fastest between two processes.
+/// The answer of the survey: shared memory is the fastest between two processes.
 fn statements(cases: &[CaseSummary]) -> Vec<Statement> {
     let [shm, tcp, waking] =
         ["shm spin cross-cpu", "tcp spin cross-cpu", "tcp block cross-cpu"].map(|label| find(cases, label));
-    let p50 = |row: &CaseSummary| row.p50_ns().expect("it was measured");
+    let p50 = |row: &CaseSummary| row.p50_ns().expect("a measured case");
     vec![
         Statement::Best { cases: ids([shm]), verdict: Some(Verdict::Faster) },
         Statement::Reference { case: tcp.id.clone(), ratio: p50(tcp) / p50(shm), same_conditions: true },
@@ -139,7 +139,7 @@ pub fn answer(run: &mut Run, statements: Vec<Statement>) {
     write_answer(run);
 }
 
-/// The survey with a machine slowed in 4 of 10 rounds: TCP on one CPU takes 5.7 us there, all others their usual time.
+/// The survey on a machine that was slowed in 4 of 10 rounds. Only TCP on one CPU has figures of the slowed state.
 pub fn slowed_survey() -> Run {
     let mut run = survey(1);
     run.machine = Machine {
@@ -153,7 +153,7 @@ pub fn slowed_survey() -> Run {
         row.state = Some(StateShare { index: 0, share: 0.6 });
         row.round_points.iter_mut().skip(6).for_each(|point| point.state = 1);
     }
-    let tcp = run.cases.iter_mut().find(|row| row.label == "tcp block same-cpu").expect("it is in the survey");
+    let tcp = run.cases.iter_mut().find(|row| row.label == "tcp block same-cpu").expect("a case of the survey");
     let latency_ns = LatencyFigures {
         p50: Some(Figure::new(5700.0, 5600.0, 5800.0)),
         p99: Some(Figure::bare(9100.0)),
@@ -180,7 +180,7 @@ fn plan(cases: u64) -> Plan {
     }
 }
 
-/// A case whose rounds scatter by a few percent around `p50`, with a tail that suits its waiting mode.
+/// A case whose rounds vary by a few percent around `p50`. The tail depends on waiting mode and placement.
 pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let apart_and_blocking =
         case.ends.waiting == Waiting::Block && case.ends.placement == Placement::CrossCpu && p50 > 10_000.0;
@@ -195,7 +195,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         let found = curve.iter().find(|point| point.quantile >= quantile).expect("the curve ends at 1");
         Some(around(found.latency_ns.max(middle.value), 0.04))
     };
-    let max = curve.last().expect("it has points").latency_ns;
+    let max = curve.last().expect("a curve with points").latency_ns;
     let flow = FlowSummary {
         flow: case.primary().clone(),
         samples,
@@ -242,7 +242,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     }
 }
 
-/// The client, and the server unless the kernel answers.
+/// The client, and, unless the kernel answers, the server.
 fn ends(case: &Case) -> Vec<EndSummary> {
     let spins = case.ends.waiting == Waiting::Spin;
     let end = |role: End, cpu_seconds: f64| EndSummary {
@@ -296,7 +296,7 @@ fn around(value: f64, spread: f64) -> Figure {
     Figure::new(value, value * (1.0 - spread), value * (1.0 + spread))
 }
 
-/// A curve with a foot, a body and a tail, up to the maximum of `samples`.
+/// A percentile curve with a body and a tail, up to the maximum of `samples` messages.
 fn curve(p50: f64, wide: bool, samples: u64, generator: &mut Generator) -> Vec<CurvePoint> {
     let last_nines = (samples.max(10) as f64).log10();
     let body = if wide { 0.28 } else { 0.07 };
@@ -366,7 +366,7 @@ fn invalid(generator: &mut Generator) -> CaseSummary {
     let mut summary = summary(case, 2_310_000.0, generator);
     summary.valid = false;
     summary.why_invalid =
-        vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
+        vec!["the generator was saturated: it sent 41 200 of the 50 000 messages/s requested".to_owned()];
     summary.ends[0].effective_options.push(Effective {
         name: OptionName::Sndbuf,
         asked: Some("4096".to_owned()),
@@ -379,8 +379,8 @@ fn invalid(generator: &mut Generator) -> CaseSummary {
 
 /// Makes some rounds fail.
 fn spoil(cases: &mut [CaseSummary]) {
-    let cause = "cannot receive on fifo: nobody answered within 2000 ms (hint: was the server killed?)";
-    let fifo = cases.iter_mut().find(|row| row.label == "fifo block cross-cpu").expect("it is on the ladder");
+    let cause = "cannot receive on fifo: no answer within 2000 ms (hint: was the server killed?)";
+    let fifo = cases.iter_mut().find(|row| row.label == "fifo block cross-cpu").expect("a case of the survey");
     fifo.failed_rounds = vec![cause.to_owned(), cause.to_owned()];
     fifo.rounds = 8;
     fifo.round_points.truncate(8);
@@ -407,7 +407,8 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
     comparisons
 }
 
-/// Each case against the next slower one: slower if the ratio of their p50s, known to this error, is above the least.
+/// Compares each case with the next slower case. The verdict is slower if the ratio of the p50s exceeds `least`;
+/// `error` is half the width of the interval.
 pub fn neighbours<'c>(rows: impl Iterator<Item = &'c CaseSummary>, least: f64, error: f64) -> Vec<Comparison> {
     let mut rows: Vec<&CaseSummary> = rows.collect();
     rows.sort_by(|a, b| p50_of(a).total_cmp(&p50_of(b)));
@@ -415,7 +416,7 @@ pub fn neighbours<'c>(rows: impl Iterator<Item = &'c CaseSummary>, least: f64, e
 }
 
 fn p50_of(row: &CaseSummary) -> f64 {
-    row.primary().latency_ns.p50.expect("every fixture case has one").value
+    row.primary().latency_ns.p50.expect("a p50").value
 }
 
 fn compared([one, other]: [&CaseSummary; 2], least: f64, error: f64) -> Comparison {
@@ -434,7 +435,7 @@ fn compared([one, other]: [&CaseSummary; 2], least: f64, error: f64) -> Comparis
     }
 }
 
-/// The ranking by p50 from the comparisons of neighbours.
+/// Converts the comparisons of neighbours to the ranking by p50.
 pub fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     let neighbours = comparisons.iter().filter(|comparison| comparison.role == Role::Neighbours);
     let pair = |comparison: &Comparison| Pair {
@@ -448,12 +449,12 @@ pub fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
 }
 
 pub fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
-    cases.iter().find(|row| row.label == label).expect("the fixture has it")
+    cases.iter().find(|row| row.label == label).expect("a case of the fixture")
 }
 
 fn skipped() -> Vec<Skipped> {
-    let spin = "spin and together cannot be combined: the spinning end would keep the CPU from its peer (hint: use \
-                --placement cross-cpu)";
+    let spin = "both ends share one CPU, so a spinning end would keep the other off it (hint: use --placement \
+                cross-cpu)";
     let mut skipped: Vec<Skipped> = ["tcp", "udp", "shm"]
         .map(|name| Skipped {
             transport: name.to_owned(),

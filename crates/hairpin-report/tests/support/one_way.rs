@@ -1,4 +1,4 @@
-//! Fixture runs of message rates, of write sizes, and of offered loads. No figure was measured.
+//! Fixture runs of message rates, write sizes, and offered loads. All figures are invented.
 
 use hairpin_model::flow::{Direction, Pacing, Source};
 use hairpin_model::knee::NotDelivered;
@@ -12,7 +12,7 @@ use hairpin_report::words::write_answer;
 
 use super::Generator;
 
-/// Transport, messages per second one by one, and the share lost.
+/// Transport, messages per second without batches, and share of lost messages.
 const TRANSPORTS: [(&str, f64, f64); 4] =
     [("pipe", 1.40e6, 0.0), ("unix-stream", 957e3, 0.0), ("tcp", 1.01e6, 0.0), ("udp", 189e3, 0.62)];
 const BATCHES: [u64; 3] = [1, 8, 64];
@@ -23,7 +23,7 @@ fn near(value: f64) -> Option<Figure> {
     Some(Figure::new(value, value * 0.9, value * 1.15))
 }
 
-/// Messages of 64 bytes: four transports, three batches, one CPU and two. Datagrams are lost.
+/// Messages of 64 bytes over four transports, in three batches, on one CPU and on two CPUs. UDP loses messages.
 pub fn message_rate() -> Run {
     let mut generator = Generator(7);
     let mut cases = Vec::new();
@@ -41,7 +41,7 @@ pub fn message_rate() -> Run {
     run("message-rate", "How many messages per second get through, and at what latency?", cases)
 }
 
-/// Writes of several sizes over three transports on two CPUs; tcp over four streams too.
+/// Writes of several sizes over three transports on two CPUs.
 pub fn write_sizes() -> Run {
     let mut generator = Generator(8);
     let mut cases = Vec::new();
@@ -60,8 +60,8 @@ pub fn write_sizes() -> Run {
     run("bulk", "How many bytes per second get through, one way?", cases)
 }
 
-/// Messages at seven rates: udp loses some above 64 000 per second, for several causes; tcp sends at most 256 000, and
-/// its highest rate is invalid.
+/// Messages at seven rates over TCP and UDP. Above 64 000 per second UDP loses messages, for several causes. TCP
+/// delivers at most 256 000 per second, and its highest rate is invalid.
 pub fn offered_load() -> Run {
     let mut generator = Generator(9);
     let mut cases = Vec::new();
@@ -89,7 +89,7 @@ pub fn offered_load() -> Run {
         highest_power_per_s: None,
     });
     let knees: Vec<Knee> = knees.collect();
-    let question = "What arrives of messages sent at a rate, how late, and where is the rest lost?";
+    let question = "How many messages sent at a given rate arrive, how late, and where are the others lost?";
     let mut run = run_of("offered-load", question, cases);
     super::answer(&mut run, knees.iter().map(|knee| Statement::Knee { case: knee.cases[0].clone() }).collect());
     run.answer.knees = knees;
@@ -97,7 +97,7 @@ pub fn offered_load() -> Run {
     run
 }
 
-/// A run of these cases only, the best of which is the answer.
+/// A run with only these cases. The case with the highest goodput is the answer.
 fn run(experiment: &str, question: &str, cases: Vec<CaseSummary>) -> Run {
     let mut run = run_of(experiment, question, cases);
     let value = |row: &CaseSummary| row.goodput_bytes_per_s().unwrap_or_default();
@@ -107,7 +107,7 @@ fn run(experiment: &str, question: &str, cases: Vec<CaseSummary>) -> Run {
     run
 }
 
-/// A run of these cases only, without an answer.
+/// A run with only these cases, and without an answer.
 pub fn run_of(experiment: &str, question: &str, cases: Vec<CaseSummary>) -> Run {
     let mut run = super::survey(1);
     question.clone_into(&mut run.plan.question);
@@ -183,7 +183,7 @@ fn case(
     row
 }
 
-/// Twenty moments of 10 ms, the first five in the warm-up.
+/// Twenty moments of 10 ms, of which the first five are warm-up.
 pub fn over_time(bytes_per_s: f64) -> OverTime {
     let moment = |number: u32| {
         let bytes_per_s = bytes_per_s * if number < 3 { 0.3 + 0.2 * f64::from(number) } else { 1.0 };

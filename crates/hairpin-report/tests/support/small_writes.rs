@@ -1,4 +1,4 @@
-//! A fixture run of small writes: 100 writes of 2 bytes over loopback with each remedy, controls, and drawn exchanges.
+//! A fixture run of small writes: 100 writes of 2 bytes with each remedy over TCP, controls, and time sequences.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::options::OptionName;
@@ -13,7 +13,7 @@ use hairpin_report::words::write_answer;
 use super::findings::evidence;
 use super::{Generator, around, summary};
 
-/// Remedy, p50 and first exchange in ns, bytes/ms, segments, pure ACKs, system calls; over tcp.
+/// Remedy, p50 and first exchange in ns, bytes/ms, segments, pure ACKs and system calls over TCP.
 const REMEDIES: &[(&str, [f64; 6])] = &[
     ("default", [44_012_000.0, 612_000.0, 4.54, 4.0, 3.0, 101.0]),
     ("nodelay", [552_000.0, 641_000.0, 344.0, 101.0, 12.0, 101.0]),
@@ -26,7 +26,7 @@ const REMEDIES: &[(&str, [f64; 6])] = &[
     ("batch=10", [44_008_000.0, 470_000.0, 4.53, 4.0, 3.0, 11.0]),
 ];
 
-/// The same for transports without segments and acknowledgments.
+/// Transport, remedy, p50 and first exchange in ns, and bytes/ms of the controls.
 const CONTROLS: &[(&str, &str, [f64; 3])] = &[
     ("unix-stream", "default", [101_000.0, 131_000.0, 1890.0]),
     ("unix-stream", "one-write", [11_900.0, 32_000.0, 8100.0]),
@@ -35,20 +35,20 @@ const CONTROLS: &[(&str, &str, [f64; 3])] = &[
     ("pipe", "one-write", [7200.0, 21_000.0, 14_900.0]),
 ];
 
-/// Makes every exchange of the run pause between its writes.
+/// Sets the pause between the writes of every exchange.
 pub fn pause(run: &mut Run, gap_ns: u64) {
     for exchange in run.cases.iter_mut().filter_map(|row| row.case.primary_mut().load.exchange_mut()) {
         exchange.gap_ns = gap_ns;
     }
 }
 
-/// The exchanges are drawn from a capture or from kernel time stamps.
+/// The run. Its time sequences are drawn from a capture or from kernel time stamps.
 pub fn run(captured: bool) -> Run {
     let mut generator = Generator(3);
     let mut cases: Vec<CaseSummary> = Vec::new();
     for (word, [p50, first, bytes, segments, acks, calls]) in REMEDIES {
         let mut row = exchanges("tcp", word, [*p50, *first, *bytes], &mut generator);
-        let figures = row.primary_mut().exchanges.as_mut().expect("it has exchanges");
+        let figures = row.primary_mut().exchanges.as_mut().expect("a case with exchanges");
         figures.segments_per_exchange = Some(Figure::bare(*segments));
         figures.pure_acks_per_exchange = Some(Figure::bare(*acks));
         figures.system_calls_per_exchange = Some(Figure::bare(*calls));
@@ -90,7 +90,7 @@ fn answer_of(cases: &[CaseSummary]) -> Answer {
     Answer { best_remedy: Some(best), ..statements.into() }
 }
 
-/// The same run with a change in every case; ids and labels follow.
+/// The run with a change in every case. Updates ids and labels.
 pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
     let mut run = run(captured);
     for row in &mut run.cases {
@@ -107,8 +107,8 @@ pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
     run
 }
 
-/// Each request in flight with three others: half of the exchanges of most remedies stall, so that their p50 is that of
-/// the others, and `more` and `cork` move most bytes.
+/// The run with four requests in flight. With most remedies some exchanges stall, which their p50 does not show, so
+/// `more` and `cork` move the most bytes per second.
 pub fn pipelined() -> Run {
     let mut run = run_with(true, |case| {
         case.primary_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.pipeline = 4)
@@ -122,7 +122,7 @@ pub fn pipelined() -> Run {
             Some(Remedy::Cork) => 1290.0,
             _ => 18.2,
         };
-        let figures = row.primary_mut().exchanges.as_mut().expect("it has exchanges");
+        let figures = row.primary_mut().exchanges.as_mut().expect("a case with exchanges");
         figures.bytes_per_ms = Some(around(bytes, 0.015));
         figures.speed_up_against_default = figures.speed_up_against_default.map(|_| around(bytes / 8.9, 0.02));
     }
@@ -131,10 +131,10 @@ pub fn pipelined() -> Run {
 
 pub fn exchange(remedy: &str) -> Exchange {
     Exchange {
-        writes: "100x2".parse().expect("it says what to write"),
+        writes: "100x2".parse().expect("valid writes"),
         gap_ns: 0,
         pipeline: 1,
-        remedy: remedy.parse().expect("it is a remedy"),
+        remedy: remedy.parse().expect("a valid remedy"),
     }
 }
 
@@ -159,7 +159,7 @@ fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], generat
         5 if nagle => p50 * 0.4,
         _ => p50 * 1.02,
     };
-    let against = REMEDIES.iter().find(|(remedy, _)| *remedy == "default").expect("it is there").1[2];
+    let against = REMEDIES.iter().find(|(remedy, _)| *remedy == "default").expect("a known remedy").1[2];
     let none = if transport == "tcp" { against } else { CONTROLS[if transport == "pipe" { 3 } else { 0 }].2[2] };
     row.primary_mut().exchanges = Some(ExchangeFigures {
         exchange_ns: row.primary().latency_ns,
@@ -202,12 +202,12 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         about: About::Cause,
         severity: Severity::Warning,
         cases: vec![cases[0].id.clone(), cases[8].id.clone()],
-        summary: "99 of 100 writes were held for 44.0 ms until a delayed ACK of the first came.".to_owned(),
+        summary: "99 of 100 writes waited 44.0 ms for the delayed ACK of the first write.".to_owned(),
         evidence: vec![
             evidence("bytes held by Nagle's algorithm", Figure::new(198.0, 198.0, 198.0), "bytes"),
-            evidence("the ACK came late", Figure::new(43_957_000.0, 43_900_000.0, 44_010_000.0), "ns"),
+            evidence("delay of the ACK", Figure::new(43_957_000.0, 43_900_000.0, 44_010_000.0), "ns"),
         ],
-        advice: "Copy the writes together, or cork the socket until the last.".to_owned(),
+        advice: "Send the request in one write, or cork the socket until the last write.".to_owned(),
         counter_experiment: Some(CounterExperiment {
             change: "set TCP_NODELAY at the client: the exchange must fall by about 40 ms".to_owned(),
             command: "hairpin small-writes --writes 100x2 --remedy default,nodelay".to_owned(),
@@ -237,7 +237,7 @@ fn handshake(at_ns: i64) -> Vec<Event> {
     ]
 }
 
-/// From `at_ns` on the server reads the rest of the request and answers.
+/// The server reads the rest of the request, at `at_ns`, and answers.
 fn answer(at_ns: i64, first_byte: i64) -> Vec<Event> {
     vec![
         event(End::Server, EventKind::Read, (at_ns, at_ns + 900), (first_byte, 200)),
@@ -261,7 +261,7 @@ fn sequence(exchange: u64, mut events: Vec<Event>, waits: Vec<Wait>) -> TimeSequ
     }
 }
 
-/// The first write leaves at once; the others wait for a delayed ACK.
+/// Default options: the first write leaves at once, and all other writes wait for a delayed ACK.
 fn none() -> TimeSequence {
     let late = 43_961_000;
     let mut events = handshake(-482_113_000);
@@ -291,7 +291,7 @@ fn none() -> TimeSequence {
     sequence(12, events, waits)
 }
 
-/// Every write leaves at once.
+/// `nodelay`: every write leaves at once.
 fn nodelay() -> TimeSequence {
     let mut events = handshake(-91_000);
     for number in 0..100 {
@@ -313,7 +313,7 @@ fn nodelay() -> TimeSequence {
     sequence(1, events, Vec::new())
 }
 
-/// Nothing leaves until the kernel itself releases the cork.
+/// `cork-forgotten`: no write leaves until the kernel releases the cork.
 fn cork_forgotten() -> TimeSequence {
     let late = 207_996_000;
     let mut events = handshake(-1_250_300_000);
@@ -335,7 +335,7 @@ fn cork_forgotten() -> TimeSequence {
     sequence(7, events, vec![cork])
 }
 
-/// One segment there, one back.
+/// `one-write`: one segment in each direction.
 fn one_write() -> TimeSequence {
     let mut events = handshake(-3_100_000);
     events.push(event(End::Client, EventKind::Write, (0, 6100), (0, 200)));

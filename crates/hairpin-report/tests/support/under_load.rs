@@ -1,4 +1,4 @@
-//! A fixture run of a probe under loads. No figure was measured.
+//! Fixture runs of probes under load. All figures are invented.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ const MS: f64 = 1e6;
 const TIMES_NS: [u64; 5] = [0, 1_000_000_000, 6_000_000_000, 11_000_000_000, 13_000_000_000];
 const MOMENT_NS: u64 = 100_000_000;
 
-/// A load: its options, its ways, the loaded median in ms, and the bytes in the queue.
+/// The options and the directions of a load, the loaded median in ms, and the bytes in the queue.
 type Load = (&'static str, &'static [Direction], f64, Option<f64>);
 
-/// Over a link of 10 Mbit/s: no load, two congestion controls, and both ways at once, with losses of the probe.
+/// Over a link of 10 Mbit/s: no load, two congestion controls, and both directions, where the probe loses messages.
 pub fn congestion() -> Run {
     const LOADS: &[Load] = &[
         ("", &[], 10.4, None),
@@ -37,7 +37,7 @@ pub fn congestion() -> Run {
         let case = probed(load).with(|case| case.path = link.clone());
         cases.push(row(case, load, 10.3 * MS, &mut generator));
     }
-    let lost = &mut cases[3].under_load.as_mut().expect("it has phases").phases.loaded.probe;
+    let lost = &mut cases[3].under_load.as_mut().expect("a case under load").phases.loaded.probe;
     lost.ledger = Ledger {
         sent: 5000,
         received: 4950,
@@ -47,7 +47,7 @@ pub fn congestion() -> Run {
     lost.samples = 4950;
     cases[3].primary_mut().ledger = lost_of_all(&cases[3]);
     cases[3].primary_mut().samples = 4950;
-    cases[1].under_load.as_mut().expect("it has phases").rounds_left_out =
+    cases[1].under_load.as_mut().expect("a case under load").rounds_left_out =
         vec!["round 4: the load began 700 ms late".to_owned()];
     let [unloaded, cubic, bbr, both] = [0, 1, 2, 3].map(|place: usize| cases[place].id.clone());
     let loads = vec![bbr.clone(), cubic, both.clone()];
@@ -60,7 +60,7 @@ pub fn congestion() -> Run {
     run(cases, statements)
 }
 
-/// On the loopback, where the queue is unknown: a load on the probe's CPU, and one on another.
+/// On the loopback, where the queue is unknown: a load on the probe's CPU, and a load on another CPU.
 pub fn two_cpus() -> Run {
     const LOADS: [Load; 2] = [("", &[Direction::Up], 0.0954, None), ("", &[Direction::Up], 0.0463, None)];
     let mut generator = Generator(12);
@@ -70,7 +70,7 @@ pub fn two_cpus() -> Run {
             case.flows[1].ends = (place == 1).then_some(ends);
         });
         let mut row = row(case, load, 0.0476 * MS, &mut generator);
-        let under_load = row.under_load.as_mut().expect("it has phases");
+        let under_load = row.under_load.as_mut().expect("a case under load");
         under_load.responsiveness_rpm = None;
         if place == 1 {
             under_load.added_ns = AddedFigures { p50: Some(Figure::new(-1300.0, -66_400.0, 53_100.0)), p99: None };
@@ -89,7 +89,7 @@ fn run(cases: Vec<CaseSummary>, statements: Vec<Statement>) -> Run {
     run
 }
 
-/// A probe of 64 B over UDP, 100 per second, under streams over TCP.
+/// A probe over UDP that sends 64 B at 100/s, under streams over TCP.
 fn probed((options, ways, ..): &Load) -> Case {
     let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
     case.primary_mut().load.set_sizes(64, 64);
@@ -171,11 +171,11 @@ fn row(case: Case, (_, ways, loaded_ms, queue): &Load, idle_ns: f64, generator: 
 }
 
 fn lost_of_all(row: &CaseSummary) -> Ledger {
-    let phases = &row.under_load.as_ref().expect("it has phases").phases;
+    let phases = &row.under_load.as_ref().expect("a case under load").phases;
     phases.each().into_iter().fold(Ledger::default(), |all, (_, phase)| all.plus(&phase.probe.ledger))
 }
 
-/// Latency rises during the ramp, stays, and falls when the load ends; the fourth moment has no answer.
+/// Latency rises during the ramp, is constant under load, and falls after the load. Moment 3 has no answer.
 fn over_time([idle_ns, loaded_ns]: [f64; 2], queue: Option<f64>, loads: usize) -> LoadedOverTime {
     let [_, load_from_ns, loaded_from_ns, recovering_from_ns, until_ns] = TIMES_NS;
     let moment = |number: u64| {

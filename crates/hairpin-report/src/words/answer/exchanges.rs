@@ -1,4 +1,4 @@
-//! Answers about exchanges of small writes.
+//! Sentences about exchanges of small writes.
 
 use hairpin_model::ladder::{self, row_name};
 use hairpin_model::names::joined;
@@ -7,7 +7,7 @@ use hairpin_model::{CaseSummary, path};
 
 use super::figures::{interval, latency, p50};
 
-/// Such as `exchange of 100x2 B over tcp`.
+/// Returns `exchange of 100x2 B over tcp`.
 fn exchange(row: &CaseSummary) -> String {
     let case = &row.case;
     let request = case.primary().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
@@ -72,7 +72,7 @@ fn names(rows: &[&CaseSummary]) -> String {
     joined(&rows.iter().map(|row| row_name(row)).collect::<Vec<_>>())
 }
 
-/// Returns a note, with a leading space, if the remedy has fewer pauses than others; else empty.
+/// Returns a note with a leading space if the remedy has fewer pauses than `--gap` requests; otherwise empty.
 fn pauses(row: &CaseSummary) -> &'static str {
     match row.case.primary().load.exchange().and_then(|exchange| exchange.pauses_left()) {
         Some(0) => " (without the pauses that --gap puts between writes)",
@@ -113,7 +113,7 @@ pub(super) fn other_transports(rows: &[&CaseSummary]) -> Option<String> {
     (!told.is_empty()).then(|| format!("The same writes take {}.", joined(&told)))
 }
 
-/// For each path, returns the time with default options and that with the best remedy, if any.
+/// Returns, for each path, the times with default options and with the best remedy, if any.
 pub(super) fn other_paths(paths: &[Vec<&CaseSummary>]) -> Option<String> {
     let of_path = |rows: &Vec<&CaseSummary>| {
         let default = rows.first()?;

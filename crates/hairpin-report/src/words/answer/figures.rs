@@ -1,4 +1,4 @@
-//! Names of cases, and figures, in the sentences of an answer.
+//! Formats case names and figures for the sentences of an answer.
 
 use hairpin_model::quantities::{DASH, bounds, duration, factor, number_bounds};
 use hairpin_model::{CaseSummary, Figure, ladder};
@@ -9,7 +9,7 @@ pub(super) fn if_invalid(row: &CaseSummary) -> &'static str {
 
 pub(super) const NO_WINNER: &str = "It has no interval, so no winner is named.";
 
-/// Such as `shm (busy-polling, two CPUs)`.
+/// Returns `shm (busy-polling, two CPUs)`.
 pub(super) fn name(row: &CaseSummary) -> String {
     format!("{} ({})", ladder::row_name(row), row.case.ends.in_words())
 }
@@ -18,12 +18,12 @@ pub(super) fn p50(row: &CaseSummary) -> String {
     row.p50_ns().map_or_else(|| DASH.to_owned(), duration)
 }
 
-/// Such as `13.4 us (95 % interval 12.9-14.1)`.
+/// Returns `13.4 us (95 % interval 12.9-14.1)`.
 pub(super) fn latency(figure: Option<Figure>) -> String {
     with_interval(figure, duration, bounds)
 }
 
-/// Such as `8.20x (95 % interval 8.01-8.40)`.
+/// Returns `8.20x (95 % interval 8.01-8.40)`.
 pub(super) fn times(ratio: Figure) -> String {
     with_interval(Some(ratio), factor, number_bounds)
 }
@@ -37,7 +37,7 @@ pub(super) fn with_interval(
     value(figure.value) + &interval(figure, bounds)
 }
 
-/// Returns the interval of a figure after a space; empty without an interval.
+/// Returns the interval of a figure, with a leading space; empty without an interval.
 pub(super) fn interval(figure: Figure, bounds: impl Fn(f64, f64, f64) -> String) -> String {
     figure
         .interval()

@@ -1,4 +1,4 @@
-//! The texts of an answer: each statement becomes a sentence; the first one is the headline.
+//! Converts each statement of an answer to a sentence. The first sentence is the headline.
 
 mod exchanges;
 mod figures;
@@ -18,8 +18,8 @@ pub fn write_answer(run: &mut Run) {
     (run.answer.headline, run.answer.sentences) = answer(run);
 }
 
-/// Returns the headline (empty without an answer) and the other sentences. Ignores texts saved with the run. Omits
-/// statements about cases that are missing from a damaged run.
+/// Returns the headline (empty without an answer) and the other sentences. Ignores saved texts. Omits statements
+/// about cases that a damaged run lacks.
 pub fn answer(run: &Run) -> (String, Vec<String>) {
     let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement));
     (sentences.next().unwrap_or_default(), sentences.collect())
@@ -103,14 +103,14 @@ fn finding(run: &Run, code: &str, row: &CaseSummary) -> Option<String> {
         }
         "link-saturated" => format!("The link's rate limits it (finding {code})."),
         _ => {
-            // The share of a finding is that of the case for which it is largest.
+            // The share of a finding is the largest share of all its cases.
             let to = if finding.cases.len() > 1 { "up to " } else { "" };
             format!("Finding {code} explains {to}{part} of {}.", kind.a_thing())
         }
     })
 }
 
-/// `tcp block same-cpu: p50 13.0 us (95 % interval 12.9-13.1), p99 13.9 us, 1 200 round trips over 12 rounds.`
+/// Returns `tcp block same-cpu: p50 13.0 us (95 % interval 12.9-13.1), p99 13.9 us, 120 round trips over 5 rounds.`
 fn single(row: &CaseSummary) -> String {
     let rounds = counted(row.rounds, "round");
     let one_way = match CaseKind::of(&row.case) {
@@ -134,7 +134,7 @@ fn single(row: &CaseSummary) -> String {
     }
 }
 
-/// Names the best of these cases, which is the first one.
+/// Names the first of these cases, which is the best one.
 fn best(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let kind = CaseKind::of(&rows.first()?.case);
     if kind == CaseKind::RoundTrips { fastest(run, rows, verdict) } else { one_way::best(run, kind, rows, verdict) }
@@ -155,7 +155,7 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option
     })
 }
 
-/// Names the fastest case over each path, and the cases for which no difference from it was found.
+/// Names the fastest case over each path, with all cases that do not differ from it.
 fn over_paths(run: &Run, paths: &[Vec<&CaseSummary>]) -> Option<String> {
     let fastest = |rows: &Vec<&CaseSummary>| rows.first().map(|row| name(row));
     let who = fastest(paths.first()?)?;
@@ -179,7 +179,7 @@ fn over_paths(run: &Run, paths: &[Vec<&CaseSummary>]) -> Option<String> {
     })
 }
 
-/// Below this, ratios are printed in percent, so that a small difference is not printed as 1.00x.
+/// Ratios below this are printed in percent, so that a small difference does not become 1.00x.
 const MIN_FACTOR: f64 = 1.1;
 
 fn reference(row: &CaseSummary, ratio: f64, same_conditions: bool) -> String {

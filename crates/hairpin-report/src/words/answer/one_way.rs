@@ -1,4 +1,4 @@
-//! Answers about loads without answers: messages, streams and offered loads.
+//! Sentences about one-way loads: messages, streams and offered loads.
 
 use hairpin_model::answer::BusyCpu;
 use hairpin_model::compared_by::ComparedBy;
@@ -15,10 +15,10 @@ use hairpin_model::{BatchGain, CaseSummary, Figure, Knee, Ledger, Run, path};
 
 use super::figures::{NO_WINNER, latency, name, p50, times, with_interval};
 
-/// Maximum cases named in one sentence.
+/// Maximum number of cases named in one sentence.
 const MAX_NAMED: usize = 3;
 
-/// Names the best of these cases, the first one: `Highest goodput over home-uplink: tcp (blocking, same CPU) at ...`.
+/// Names the best of these cases, which is the first: `Highest goodput over wan: tcp (blocking, same CPU) at ...`.
 pub(super) fn best(run: &Run, kind: CaseKind, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let first = *rows.first()?;
     let what = match kind {
@@ -62,7 +62,7 @@ fn offered(row: &CaseSummary) -> String {
     row.case.primary().load.rate_per_s().map(message_rate).unwrap_or_default()
 }
 
-/// Returns the figures of a single case with messages at full rate; `None` if it has none.
+/// Returns the figures of a single case with messages at full rate, if any.
 pub(super) fn rate_and_latency(row: &CaseSummary) -> Option<String> {
     row.compared(ComparedBy::Rate)?;
     let p50 = row.p50_ns().map(|_| format!(", one-way latency at p50 {}", p50(row))).unwrap_or_default();
@@ -75,7 +75,7 @@ pub(super) fn goodput_and_cost(row: &CaseSummary) -> Option<String> {
     Some(format!("goodput {}{cpu_time}", goodput(row)))
 }
 
-/// Returns the figures of a single case with an offered load; `None` if it has none.
+/// Returns the figures of a single case with an offered load, if any.
 pub(super) fn delivered(row: &CaseSummary) -> Option<String> {
     let one_way = row.one_way()?;
     let part = share(one_way.delivered_share?.value);
@@ -87,7 +87,7 @@ pub(super) fn delivered(row: &CaseSummary) -> Option<String> {
     Some(format!("{delivered} of {} delivered ({part}){latency}", offered(row)))
 }
 
-/// Such as `With 64 messages per call instead of one: tcp 24.1x (95 % interval 23.0-25.2), udp no difference found.`
+/// Returns `With 64 messages per call instead of one: tcp 24.1x (95 % interval 23.0-25.2), udp no difference found.`
 pub(super) fn batches(run: &Run, messages: u64, gains: &[BatchGain]) -> Option<String> {
     let told = |gain: &BatchGain| {
         let gained = gain.ratio.map_or_else(|| "no difference found".to_owned(), times);
@@ -102,7 +102,7 @@ pub(super) fn latency_at_rate(row: &CaseSummary, unbatched: Option<&CaseSummary>
     format!("One-way latency at p50: {} of {}{beside}.", p50(row), row_name(row))
 }
 
-/// Such as `CPU time 0.12 s/GB at the client and 0.21 s/GB at the server`; `None` if both are unknown.
+/// Returns `CPU time 0.12 s/GB at the client and 0.21 s/GB at the server`; `None` if both are unknown.
 pub(super) fn cpu_time(row: &CaseSummary) -> Option<String> {
     let per_gb = row.cpu_seconds_per_gb()?;
     let told = |figure: Option<Figure>, end: &str| Some(format!("{} s/GB at the {end}", number(figure?.value)));
@@ -148,7 +148,7 @@ pub(super) fn lost(rows: &[&CaseSummary]) -> Option<String> {
     Some(format!("{}: {lost} of {sent} lost: {}.", name(row), causes(&ledger)))
 }
 
-/// Such as `udp lost 0.90 % to 66 % of its messages in 6 cases: receive buffer full.`
+/// Returns `udp lost 0.90 % to 66 % of its messages in 6 cases: receive buffer full.`
 fn several_lost(rows: &[&CaseSummary]) -> Option<String> {
     let transport = &rows.first()?.case.primary().transport;
     let shares = rows.iter().map(|row| row.ledger().missing_share());
@@ -165,7 +165,7 @@ fn several_lost(rows: &[&CaseSummary]) -> Option<String> {
     Some(format!("{transport} lost {range} of its messages in {} cases: {}.", rows.len(), joined(&causes)))
 }
 
-/// Such as `1200 (receive buffer full) and 3 (unexplained)`.
+/// Returns `1200 (receive buffer full) and 3 (unexplained)`.
 pub(super) fn causes(ledger: &Ledger) -> String {
     let lost = ledger.lost.iter().filter(|(_, lost)| **lost > 0);
     let lost = lost.map(|(cause, lost)| format!("{} ({})", count(*lost), in_words(cause)));
@@ -178,7 +178,7 @@ fn knee_of<'r>(run: &'r Run, row: &CaseSummary) -> Option<&'r Knee> {
     run.answer.knees.iter().find(|knee| knee.cases.contains(&row.id))
 }
 
-/// Names a sweep by its transport and ends: the words of its cases without the rate.
+/// Names a sweep by the words of a case without the rate, and by its ends.
 fn sweep(row: &CaseSummary) -> String {
     let rate = row.case.primary().load.rate_per_s().map(|rate| format!("{rate}/s"));
     let words: Vec<String> = ladder::row_words(row).into_iter().filter(|word| Some(word) != rate.as_ref()).collect();
@@ -208,7 +208,7 @@ pub(super) fn knee(run: &Run, row: &CaseSummary) -> Option<String> {
     }
 }
 
-/// Explains why an offered load was not delivered; follows `at 64.0 k messages/s`.
+/// Explains why an offered load was not delivered. The text follows `at 64.0 k messages/s`.
 fn why_not(row: &CaseSummary, why: NotDelivered) -> String {
     let ledger = &row.primary().ledger;
     match why {

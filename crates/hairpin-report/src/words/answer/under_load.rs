@@ -1,4 +1,4 @@
-//! Answers about probes under load.
+//! Sentences about probes under load.
 
 use hairpin_model::names::{joined, shortened};
 use hairpin_model::phases::Phase;
@@ -11,18 +11,18 @@ use hairpin_model::{Case, CaseSummary, Figure, Responsiveness, Run, path};
 use super::figures::{if_invalid, latency, p50, with_interval};
 use super::one_way::causes;
 
-/// Maximum ratio of idle medians that are reported as one value.
+/// Idle medians are reported as one value if maximum / minimum is at most this.
 const MAX_IDLE_RATIO: f64 = 1.05;
-/// Maximum loads named in one sentence; the table shows all.
+/// Maximum number of loads named in one sentence; the table shows all.
 const MAX_NAMED: usize = 3;
 
-/// What cases with the same probe over the same path share.
+/// The words that describe a probe and its path in sentences.
 struct Probe {
-    /// Such as ` over home-uplink`; includes the probe if there are several.
+    /// Path with a leading space, such as ` over home-uplink`; if the path has several probes, also the probe.
     place: String,
-    /// Whether there are no other probes and no other paths.
+    /// Whether the run has no other probe and no other path.
     is_only: bool,
-    /// Words that all loads share.
+    /// Words that all loads of the probe share.
     shared: Vec<String>,
 }
 
@@ -41,12 +41,12 @@ impl Probe {
         Self { place, is_only: others.is_empty(), shared: shared(&same) }
     }
 
-    /// Returns the place if there are several.
+    /// Returns the place if the run has several places.
     fn elsewhere(&self) -> &str {
         if self.is_only { "" } else { &self.place }
     }
 
-    /// Returns the name of a load, without the words that all share: `tcp up congestion=cubic`.
+    /// Returns the name of a load without shared words: `tcp up congestion=cubic`.
     fn load(&self, row: &CaseSummary) -> String {
         let words = row.case.load_words();
         let kept = words.iter().enumerate().filter(|(place, word)| *place == 0 || !self.shared.contains(word));
@@ -54,7 +54,7 @@ impl Probe {
         kept.join(" ")
     }
 
-    /// Returns for each case: `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`.
+    /// Returns the added latency of each case: `9.13 ms (95 % interval 9.01-9.40) by tcp up congestion=bbr`.
     fn added(&self, rows: &[&CaseSummary]) -> String {
         let each = |row: &&CaseSummary| {
             let (added, name) = (added(row), self.load(row));
@@ -89,7 +89,7 @@ fn idle(row: &CaseSummary) -> String {
     idle_ns(row).map_or_else(|| DASH.to_owned(), duration)
 }
 
-/// Returns the idle median, or the range if there are several.
+/// Returns the idle median, or the range of idle medians if they differ.
 fn idle_of_all(rows: &[&CaseSummary]) -> String {
     let (low, high) = rows
         .iter()
@@ -105,7 +105,7 @@ fn added(row: &CaseSummary) -> Option<Figure> {
     row.under_load.as_ref()?.added_ns.p50
 }
 
-/// Such as `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3
+/// Returns `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3
 /// ms, and the queue holds 213 KiB.`
 pub(super) fn load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> String {
     let probe = Probe::of(run, row);
@@ -130,7 +130,7 @@ pub(super) fn load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> St
     format!("{effect}{queue}.{}", if_invalid(row))
 }
 
-/// Names the loads that add least and most.
+/// Names the loads that add the least latency and the loads that add the most.
 pub(super) fn loads(
     run: &Run,
     rows: &[&CaseSummary],
@@ -163,7 +163,7 @@ fn responsiveness_of(row: &CaseSummary) -> Option<&Responsiveness> {
     row.under_load.as_ref()?.responsiveness_rpm.as_ref()
 }
 
-/// Such as `311 round trips per minute (95 % interval 305-320)`.
+/// Returns `311 round trips per minute (95 % interval 305-320)`.
 fn per_minute(rpm: &Responsiveness) -> String {
     let unit = |per_minute| format!("{} round trips per minute", number(per_minute));
     with_interval(Some(rpm.figure), unit, number_bounds)
