@@ -1,4 +1,4 @@
-//! A flag that ends all waits, for a user who does not want to wait for the end of the round.
+//! A flag that ends all waits, for users who interrupt a round.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -24,7 +24,7 @@ impl Batch {
         self.slots
     }
 
-    /// Receives one message per slot with one system call, see [`Messages::receive`]. Then filter them with
+    /// Receives one message per slot with one system call, see [`Messages::receive`]. The caller filters them by
     /// [`Batch::keep`].
     pub(crate) fn receive_messages(
         &mut self,
@@ -42,7 +42,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Receives a packet of one or more messages, see [`receive_joined`]. Then filter the pieces with [`Batch::keep`].
+    /// Receives a packet of one or more messages, see [`receive_joined`]. The caller then filters them with
+    /// [`Batch::keep`].
     pub(crate) fn receive_joined(&mut self, from: BorrowedFd<'_>, may_block: bool) -> io::Result<()> {
         self.filled = 0;
         let (length, piece) = receive_joined(from, &mut self.area, may_block)?;

@@ -20,7 +20,7 @@ pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod timestamping;
 
-// The loom test runs the callers of these modules with models of them.
+// The loom test replaces these modules by models.
 #[cfg(all(test, loom))]
 pub(crate) use loom_model::{futex, map};
 

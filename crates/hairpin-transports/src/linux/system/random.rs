@@ -9,7 +9,7 @@ pub(crate) fn bytes<const COUNT: usize>() -> Result<[u8; COUNT]> {
     let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), COUNT, 0) };
     match usize::try_from(count) {
         Err(_) => Err(Error::last_os_error()),
-        // Requests of up to 256 bytes are never filled partially (getrandom(2)).
+        // The kernel fills requests of up to 256 bytes completely (getrandom(2)).
         Ok(count) if count == COUNT => Ok(bytes),
         Ok(_) => Err(ErrorKind::UnexpectedEof.into()),
     }

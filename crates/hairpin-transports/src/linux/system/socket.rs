@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::to_count;
 
-/// `recv(2)`. With `true_length` (`MSG_TRUNC`, for datagrams only) returns the full length of a truncated datagram.
+/// `recv(2)`. With `true_length` (`MSG_TRUNC`, datagrams only), returns the full length even of a truncated datagram.
 #[inline]
 pub(crate) fn receive(
     from: BorrowedFd<'_>,
@@ -48,7 +48,7 @@ fn send_with(to: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> io::Result<usize> 
     to_count(unsafe { libc::send(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// `recvmsg(2)` into `header`, then `into`: strips a header without a copy.
+/// `recvmsg(2)` into `header` and then `into`: separates a header from the data without a copy.
 #[inline]
 pub(crate) fn receive_parted(
     from: BorrowedFd<'_>,
