@@ -46,7 +46,7 @@ pub(crate) trait Port: Send + 'static {
     ) -> Result<usize, Miss> {
         Err(Miss::Failed(io::ErrorKind::Unsupported.into()))
     }
-    /// Copies the next message that arrived together with an earlier message. Returns its length; `None` if none is
+    /// Copies the next message that arrived in the packet of an earlier one. Returns its length; `None` if none is
     /// stored.
     fn next_stored(&mut self, _into: &mut [u8]) -> Option<usize> {
         None

@@ -21,8 +21,7 @@ const COOKIE: Cookie = Cookie([7; 16]);
 const MAX_DATAGRAMS: usize = 16;
 const MAX_BYTES: usize = 1000;
 
-/// Parses the input as datagrams, each after its length (4 bytes), and as a stream. Returns whether all datagrams are
-/// hellos.
+/// Parses the input as datagrams, each after its length (4 bytes), and as a stream. Returns whether all are hellos.
 pub fn hellos(input: &[u8]) -> bool {
     let datagrams = datagrams(input);
     datagrams.iter().for_each(|datagram| check_datagram(datagram));
