@@ -38,7 +38,7 @@ pub(super) fn flow_faults(faults: &mut Faults, place: &str, flow: &Value) {
         }
     };
     if !is_one_way(flow) {
-        return refuse(&[FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat(), "is present although the flow has answers");
+        return refuse(&[FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat(), "is present, but the flow has answers");
     }
     if flow["load"]["kind"] == "offered" {
         let asked = flow["load"]["offered_per_s"] == flow["offered_per_s"];

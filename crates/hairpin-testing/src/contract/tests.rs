@@ -102,7 +102,7 @@ fn a_round_trip_with_figures_of_other_loads_is_a_fault() {
     run["cases"][0]["flows"][0]["goodput_bytes_per_s"] = figure.clone();
     run["cases"][0]["added_ns"] = json!({"p50": figure, "p99": null});
     let expected = [
-        "cases[0].flows[0].goodput_bytes_per_s: is present although the flow has answers",
+        "cases[0].flows[0].goodput_bytes_per_s: is present, but the flow has answers",
         "cases[0].added_ns: is present although no flow is a probe",
     ];
     assert_eq!(faults(&run), expected);

@@ -93,7 +93,7 @@ fn open_ring(pid: u32, number: i32) -> io::Result<(Map, Layout)> {
     let file = open_of_process(pid, number, Access::Both)?;
     let length = sealed_length(file.as_fd())?;
     let map = Map::new(file.as_fd(), length)?;
-    let layout = Layout::read(&map, length).ok_or_else(|| garbage("the memory file does not contain Hairpin rings"))?;
+    let layout = Layout::read(&map, length).ok_or_else(|| garbage("the memory file has no Hairpin rings"))?;
     Ok((map, layout))
 }
 

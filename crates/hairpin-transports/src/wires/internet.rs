@@ -31,7 +31,7 @@ pub(crate) fn parse(address: &str, at: IpAddr) -> Result<SocketAddr, TransportEr
 pub(crate) fn cannot_bind(address: SocketAddr, source: io::Error) -> TransportError {
     let hint = match source.kind() {
         io::ErrorKind::AddrInUse => "the port is occupied: choose another, or 0 for any free port",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege: choose another, or 0 for any free port",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege: choose another, or 0 for any",
         io::ErrorKind::AddrNotAvailable => "no interface in this network namespace has the address",
         _ => "",
     };

@@ -428,7 +428,7 @@ mod tests {
             let bytes = encode(kind, &OWN, &[9; 16]);
             assert!((4..=15).contains(&bytes[0]) && is_hello(&bytes));
             assert_eq!(parse(&bytes, &OWN), Some((kind, [9; 16])));
-                assert_eq!(parse(&bytes, &Cookie([8; 16])), None, "a hello of another round");
+            assert_eq!(parse(&bytes, &Cookie([8; 16])), None, "a hello of another round");
             for index in [0, 1, 39] {
                 let mut other = bytes;
                 other[index] ^= 0x40;

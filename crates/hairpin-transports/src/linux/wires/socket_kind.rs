@@ -41,7 +41,7 @@ impl SocketKind {
             Ok(is_protocol && socket.domain()? == self.domain() && socket.r#type()? == self.socket_type)
         };
         if !fits(&socket).map_err(error)? {
-            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "the socket has another type or protocol")));
+            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "wrong type or protocol")));
         }
         socket.set_nonblocking(false).map_err(error)?;
         options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
