@@ -1,4 +1,4 @@
-//! The calls that send or receive messages: one system call each, which returns the number of bytes moved.
+//! The send and receive calls of one-way traffic. Each makes one system call and returns the number of bytes.
 
 use std::io::{self, Error};
 
@@ -6,7 +6,7 @@ use libc::{c_int, c_void};
 
 use crate::options::RateOptions;
 
-/// One send or receive call. The loops are monomorphised, so that no function call is between the loop and the kernel.
+/// One send or receive call. The loops are monomorphised, so that they make system calls without a function call.
 pub(crate) trait Call {
     /// Makes the call. Returns the number of bytes, 0 at the end of a stream.
     fn call(&mut self) -> io::Result<u64>;
@@ -37,7 +37,7 @@ pub(crate) struct Read {
     buffer: Vec<u8>,
 }
 
-/// `recvmsg` into one buffer, with room for the control message of UDP_GRO (the size of the datagrams).
+/// `recvmsg` into one buffer, with room for UDP_GRO's control message (the size of the datagrams).
 pub(crate) struct ReceiveWithControl {
     socket: c_int,
     flags: c_int,
@@ -50,7 +50,7 @@ pub(crate) struct Many {
     socket: c_int,
     send: bool,
     flags: c_int,
-    /// The headers point into this vector and the next, whose memory does not move.
+    /// The headers point into this vector and into `_places`, which are not reallocated.
     _buffer: Vec<u8>,
     _places: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
@@ -94,7 +94,7 @@ impl Read {
 }
 
 impl ReceiveWithControl {
-    /// Has room for the largest packet that GRO creates.
+    /// Allocates a buffer for the largest packet that GRO creates.
     pub(crate) fn new(socket: c_int, asked: &RateOptions) -> Self {
         Self { socket, flags: receive_flags(asked), buffer: populated_buffer(1 << 16), control: [0; 8] }
     }

@@ -1,4 +1,4 @@
-//! Both ends of each transport, which one process opens before it forks: sockets, pipes and a shared page.
+//! Both ends of each transport: sockets, pipes and a shared page. One process opens both ends before it forks.
 
 use std::fs::File;
 use std::io::{self, Error};
@@ -12,8 +12,8 @@ use libc::{c_int, c_void};
 
 use crate::system::{bind, checked, connect_tcp, pipe, set, shared_page, socket, udp_pair, unix_pair};
 
-/// One end, which sends and receives messages of four bytes. The loops are monomorphised, so that no function call is
-/// between the loop and the kernel.
+/// One end, which sends and receives messages of four bytes. The loops are monomorphised, so that they make system
+/// calls without a function call.
 pub(crate) trait End {
     fn send(&mut self, message: u32);
     /// Waits for a message and returns it.
@@ -48,7 +48,7 @@ impl End for Socket {
     }
 }
 
-/// One pipe per direction, with O_NONBLOCK on the read end if it spins.
+/// One pipe per direction. A spinning end has O_NONBLOCK on its read end.
 pub(crate) struct Pipe {
     read: c_int,
     write: c_int,
@@ -81,11 +81,11 @@ impl End for Pipe {
 pub(crate) struct CacheLine {
     sequence: AtomicU32,
     message: AtomicU32,
-    /// Whether the reader sleeps or is about to sleep, and must be woken. Hairpin makes no wake-up call otherwise.
+    /// Whether the reader sleeps or is about to sleep. Like Hairpin, the writer makes a wake-up call only then.
     asleep: AtomicU32,
 }
 
-/// An end with two cache lines, of which it writes one and watches the other.
+/// An end that writes one cache line and watches the other.
 pub(crate) struct SharedLines {
     mine: &'static CacheLine,
     theirs: &'static CacheLine,
@@ -126,7 +126,7 @@ impl End for SharedLines {
     }
 }
 
-/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters; without the PRIVATE flag, for two processes.
+/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters; no PRIVATE flag, since two processes use it.
 fn futex(word: &AtomicU32, operation: c_int, value: u32) {
     // SAFETY: the word lives in a mapping that is never unmapped; no time-out is given.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, null_mut::<c_void>()) };
@@ -137,7 +137,7 @@ fn futex(word: &AtomicU32, operation: c_int, value: u32) {
 pub(crate) struct ServerHost {
     #[arg(long = "server-address", default_value = "127.0.0.1")]
     pub(crate) address: Ipv4Addr,
-    /// File of the echo's network namespace, if it is not the client's.
+    /// File of the echo's network namespace (default: the client's namespace)
     #[arg(long = "server-namespace")]
     pub(crate) namespace: Option<PathBuf>,
 }
@@ -149,7 +149,7 @@ impl Default for ServerHost {
 }
 
 impl ServerHost {
-    /// Opens a socket on a free port, in the echo's namespace, in which it stays. Returns the socket and its address.
+    /// Opens a socket on a free port in the echo's namespace. Returns the socket and its address.
     fn bind(&self, kind: c_int) -> io::Result<(c_int, libc::sockaddr_in)> {
         let Some(namespace) = &self.namespace else { return bind(kind, self.address) };
         let [own, theirs] = [File::open("/proc/self/ns/net")?, File::open(namespace)?];
@@ -206,8 +206,8 @@ pub(crate) fn pipes(spin: bool) -> io::Result<(Pipe, Pipe)> {
 /// Maps two cache lines that are shared with forked processes. Returns the client's end first.
 pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)> {
     let page = shared_page()?;
-    // Leaves unused lines between them, as the prefetcher fetches lines in pairs.
-    // SAFETY: the page is zeroed (a valid CacheLine), aligned, larger than 4 lines, and never unmapped.
+    // Leaves unused lines between the two, since the prefetcher fetches lines in pairs. SAFETY: the page is zeroed (a
+    // valid CacheLine), aligned, larger than 4 lines, and never unmapped.
     let (there, back) = unsafe { (&*page.cast::<CacheLine>(), &*page.cast::<CacheLine>().add(4)) };
     let end = |mine, theirs| SharedLines { mine, theirs, sent: 0, taken: 0, spin };
     Ok((end(there, back), end(back, there)))
@@ -217,7 +217,7 @@ fn would_block() -> bool {
     Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
-/// Panics if a call failed. The echo also gets here when the client has ended.
+/// Panics if a call failed, for instance because the other end has ended.
 #[inline(always)]
 fn finish_unless(fine: bool, call: &str) {
     if !fine {
