@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-/// The folder for all inputs. It remains, since the process ends without dropping it.
+/// The folder for all inputs. The folder remains, since the process ends without dropping this value.
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

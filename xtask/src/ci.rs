@@ -52,7 +52,7 @@ type Step = (&'static str, fn(&mut State) -> Result<Done>);
 const STEPS: &[Step] = &[
     ("fmt", |state| cargo(state, &["fmt", "--all", "--check"], &[])),
     ("clippy", |state| {
-        // `--all-targets` omits the lab, which is not a default test, since `cargo test` must not run it.
+        // `--all-targets` omits the lab, which has `test = false`.
         for targets in [&["--workspace", "--all-targets"][..], &["--package", "hairpin", "--test", "lab"]] {
             let features = ["--features", suite::SCHEMA, "--", "-D", "warnings"];
             cargo(state, &[&["clippy", "--quiet", "--locked"], targets, &features].concat(), &[])?;

@@ -39,7 +39,7 @@ pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
 
 const SCHEMAS: &str = "docs/schemas";
 
-/// A document, and the command of xtask that writes it.
+/// A document, and the xtask command that writes the document.
 struct Document<'a> {
     path: &'a str,
     chore: &'static str,

@@ -54,13 +54,13 @@ struct Arguments {
 enum Chore {
     /// Run all checks that a change must pass
     Ci {
-        /// Run only these steps; the steps after `release build` need this step too
+        /// Run only these steps, by name; steps after `release build` also need `release build`
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
     },
     /// Run README's two commands in a fresh Debian as an ordinary user; print times and ignored tests
     Fresh(fresh::Options),
-    /// Check conventions that neither rustfmt, clippy nor cargo-deny checks
+    /// Check conventions that rustfmt, clippy and cargo-deny do not check
     Tidy,
     /// Count the lines of code of each crate, without tests, comments and blank lines
     Lines,

@@ -1,4 +1,4 @@
-//! Runs other programs with a time limit and captured output. Does not poll while they measure.
+//! Runs other programs with a time limit and captured output. Does not poll while a program measures.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ const SCRIPT: &str = include_str!("readers.py");
 const PACKAGES: &[&str] =
     &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0", "pandas==3.1.1", "jsonschema==4.26.0"];
 
-/// Returns the Python of a virtual environment with the reader's packages below `target`. Creates it if missing.
+/// Returns the Python of a virtual environment with the reader's packages, which is created below `target` if missing.
 pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
     let folder = target.join("readers");
     let python = folder.join("bin/python");

@@ -1,4 +1,4 @@
-//! Runs the release binary as users do: the survey, a round trip over every transport, and small writes.
+//! Runs the release binary as users do (survey, round trip over all transports, small writes), and `own-transport`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,7 +100,7 @@ pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
     }
 }
 
-/// Returns the folder with run.json: `out`, or its only subfolder with run.json.
+/// Returns the folder with run.json: `out`, or the only subfolder of `out` with run.json.
 pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
     if out.join("run.json").is_file() {
         return Ok(out.to_path_buf());

@@ -19,7 +19,7 @@ pub struct Test {
     pub path: &'static str,
     pub package: &'static str,
     pub run: fn(),
-    /// Whether only another test starts this one, in a separate process: `BINARY --ignored --exact NAME`.
+    /// Whether only another test starts this test, in a separate process: `BINARY --ignored --exact NAME`.
     pub is_child: bool,
 }
 
@@ -40,7 +40,7 @@ fn run(package: &str, name: &str, test: impl FnOnce() + Send + 'static) -> Resul
     Ok(outcome)
 }
 
-/// Runs a test in its own thread, since the test may pin the thread or move it to another namespace.
+/// Runs a test in its own thread, since the test may pin the thread or move the thread to another namespace.
 fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completion, Failed> {
     let thread = thread::Builder::new().name(name.to_owned());
     let payload = match thread.spawn(test).map_err(Failed::from)?.join() {
@@ -59,7 +59,7 @@ struct Skipped(String);
 /// Ends the calling test as ignored.
 #[doc(hidden)]
 pub fn end_as_skipped(reason: String) -> ! {
-    // Unlike panic!, this does not call the panic hook, which would print a message.
+    // Unlike `panic!`, `resume_unwind` does not call the panic hook, which would print a message.
     resume_unwind(Box::new(Skipped(reason)))
 }
 

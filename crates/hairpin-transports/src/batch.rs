@@ -95,7 +95,7 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// Sends messages one by one until one is not sent completely. Returns the number of bytes sent.
+/// Sends messages one by one until a message is not sent completely. Returns the number of bytes sent.
 pub(crate) fn send_each<E>(
     messages: &[u8],
     size: usize,

@@ -23,10 +23,10 @@ pub trait Transport: Sync {
     /// Checks whether the transport can run on this machine.
     ///
     /// # Errors
-    /// The reason why it cannot, and a hint.
+    /// The reason why the transport cannot run, and a hint.
     fn can_run(&self) -> Result<Receipt, WhyNot>;
 
-    /// Opens the server; clients can then connect to its address.
+    /// Opens a server. Clients can then connect to its address.
     ///
     /// A transport that the kernel answers has no server and returns an error.
     ///
@@ -164,8 +164,8 @@ pub trait Wire: Send {
     }
 
     /// Sends the same bytes up to `times` times: each time calls [`Wire::send_batch_waiting`] if `waits`, else
-    /// [`Wire::send_batch`]. Stops after a call that does not send all bytes. Compared to separate calls through `dyn
-    /// Wire`, this saves several percent of the time of a small send.
+    /// [`Wire::send_batch`]. Stops after a call that does not send all bytes. This saves several percent of the time of
+    /// a small send, compared to separate calls through `dyn Wire`.
     ///
     /// # Errors
     /// As [`Wire::try_send`]. An error after the first send is returned by the next call.
@@ -195,8 +195,8 @@ pub trait Wire: Send {
     }
 
     /// Sends the bytes `from..to` of the file with one sendfile(2) call. Returns the number of bytes sent. With
-    /// `may_wait`, the call waits like [`Wire::send_batch_waiting`]; without, it does not wait, and a wire opened
-    /// with [`Waiting::Block`](hairpin_model::case::Waiting::Block) makes four more system calls (fcntl).
+    /// `may_wait`, waits like [`Wire::send_batch_waiting`]. Without `may_wait`, does not wait, and a wire opened with
+    /// [`Waiting::Block`](hairpin_model::case::Waiting::Block) makes four more system calls (fcntl).
     ///
     /// # Errors
     /// As [`Wire::try_send`] and [`Wire::load_file`]; of kind `InvalidInput` if the range is outside of the file.
@@ -273,7 +273,7 @@ fn no_files(operation: &'static str) -> WireError {
 pub struct Repeated {
     /// Number of calls that sent all bytes.
     pub whole: u64,
-    /// Bytes sent by the last call, if it did not send all.
+    /// Bytes sent by the last call, if this call did not send all bytes.
     pub rest: usize,
 }
 

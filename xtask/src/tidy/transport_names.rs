@@ -1,4 +1,4 @@
-//! The rule that code reads a transport's card instead of its name: only the transports' files contain transport names.
+//! The rule that production code uses a transport's card instead of its name: only the transports' files contain names.
 
 use crate::source::{self, Source};
 

@@ -52,14 +52,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Removes the pieces that are not messages. `is_message` gets the received part of a piece and its full length,
-    /// which may be larger. Returns the number of pieces kept.
+    /// Removes the pieces that are not messages. `is_message` gets the received part of a piece, and the piece's full
+    /// length, which may be larger. Returns the number of pieces kept.
     pub(crate) fn keep(&mut self, mut is_message: impl FnMut(&[u8], usize) -> bool) -> usize {
         let mut kept = 0;
         for run in &mut self.runs[..self.filled] {
             let Run { start, length, piece, full_length } = *run;
             let several = length > piece;
-            // Moves each kept piece to the end of the previous one. An empty datagram is a piece too.
+            // Moves each kept piece to the end of the previous kept piece. An empty datagram is a piece too.
             let mut end = start;
             for from in (start..start + length.max(1)).step_by(piece) {
                 let to = (from + piece).min(start + length);

@@ -20,7 +20,7 @@ pub fn allow(count: u64) -> Result<(), TransportError> {
     }
 }
 
-/// Returns the limits that allow `count` descriptors; `None` if the current ones suffice.
+/// Returns the limits that allow `count` descriptors; `None` if the current limits suffice.
 fn raised_limits(limits: Limits, count: u64) -> Result<Option<Limits>, TransportError> {
     if count <= limits.soft {
         return Ok(None);
@@ -40,7 +40,7 @@ fn allow_error(count: u64, source: io::Error, hint: &str) -> TransportError {
 /// An open socket for [`crate::Transport::listen_on`], which takes ownership.
 #[derive(Debug)]
 pub enum PassedSocket {
-    /// A socket bound to an address. A stream socket may already listen, and other processes may have it open too.
+    /// A socket bound to an address. A stream socket may already listen, and other processes may also have it open.
     Bound(OwnedFd),
     /// A connection accepted from a listening socket. The hello has not been read yet.
     Accepted(OwnedFd),

@@ -18,7 +18,7 @@ use crate::system::sockopt;
 const IP_HEADER: u32 = -0x10_0000_i32 as u32;
 /// Offset in the TCP header of the byte whose upper half is the header length in 32-bit words.
 const TCP_LENGTH_OFFSET: u32 = 12;
-/// Kind and length of the options MP_CAPABLE (version 1) and MP_JOIN in a SYN. Linux writes them as the last option
+/// Kind and length of the options MP_CAPABLE (version 1) and MP_JOIN in a SYN. Linux writes these options last
 /// (`tcp_options_write` in net/ipv4/tcp_output.c).
 const MP_CAPABLE: u32 = 0x1e04;
 const MP_JOIN: u32 = 0x1e0c;

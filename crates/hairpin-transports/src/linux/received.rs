@@ -10,7 +10,7 @@ pub use crate::wires::ip_header::IpHeader;
 /// Makes the kernel save the SYN of new connections.
 ///
 /// # Errors
-/// The kernel does not support this.
+/// The kernel does not support `TCP_SAVE_SYN`.
 pub fn keep(listener: &TcpListener) -> io::Result<()> {
     received::save_syn(listener.as_fd())
 }

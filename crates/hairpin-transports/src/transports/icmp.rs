@@ -144,7 +144,7 @@ fn new_number_and_identifier() -> (u32, u16) {
 struct IcmpPort {
     socket: Socket,
     is_raw: bool,
-    /// Whether to verify checksums: a link may damage replies, and a raw socket receives them unchecked.
+    /// Whether to verify checksums: a link may damage replies, and a raw socket receives replies unchecked.
     is_checked: bool,
     /// Identifies the requests of a raw socket. For a ping socket the kernel sets the identifier.
     identifier: u16,

@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::tcp::{TCP, Tcp};
 
-/// TCP's options without `TCP_QUICKACK`, which the kernel neither sets nor reads for MPTCP (net/mptcp/sockopt.c).
+/// TCP's options without `quickack`, `zerocopy` and `pacing-rate`. The kernel has no `TCP_QUICKACK` for MPTCP sockets.
 const OPTIONS: &[OptionName] = &[
     OptionName::Nodelay,
     OptionName::Cork,

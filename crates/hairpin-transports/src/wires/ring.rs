@@ -200,13 +200,13 @@ impl Rings {
         Some(bytes)
     }
 
-    /// Whether there is room for another message.
+    /// Whether the outgoing ring has room for another message.
     #[inline]
     pub(crate) fn has_room(&mut self, map: &Map) -> bool {
         self.outgoing.position < self.limit || self.update_limit(map)
     }
 
-    /// Reads the consumer's position. Returns whether there is room.
+    /// Reads the consumer's position. Returns whether the outgoing ring has room.
     fn update_limit(&mut self, map: &Map) -> bool {
         let received = map.long_word(self.outgoing.words + Layout::POSITION).load(Acquire);
         // The position is untrusted, since the other process wrote it: ignores impossible values.

@@ -38,7 +38,7 @@ pub(crate) struct Subject {
 /// The client and the server.
 pub(crate) type Pair = (Box<dyn Wire>, Box<dyn Wire>);
 
-/// The client, and the server if there is one.
+/// The client, and the server unless the kernel answers.
 pub(crate) type NearAndMaybeFar = (Box<dyn Wire>, Option<Box<dyn Wire>>);
 
 impl Subject {

@@ -122,7 +122,7 @@ fn completed(wire: &mut dyn Wire) -> Checked {
     Ok(())
 }
 
-/// Every completed send is counted; on the loopback device the kernel copies all of them.
+/// Every completed send is counted. On the loopback device, the kernel copies all sends.
 pub(crate) fn without_copy(subject: &Subject) -> Checked {
     const COUNT: usize = 500;
     let Some((mut client, mut server)) = pair_with(subject, OptionName::Zerocopy)? else { return Ok(()) };

@@ -10,7 +10,7 @@ use super::ends::{Checked, LONG, SHORT, Subject, random_bytes, text};
 use super::kernel;
 use crate::ensure;
 
-/// Values that differ from the defaults, if there is a choice.
+/// Returns values to set, if possible other than the defaults.
 fn trials(name: OptionName) -> Vec<String> {
     let values: &[&str] = match name {
         OptionName::Nodelay | OptionName::Cork | OptionName::Quickack | OptionName::Gso | OptionName::Zerocopy => {
@@ -133,7 +133,7 @@ pub(crate) fn counters(subject: &Subject) -> Checked {
     if !kernel::TCP_INFO.exists() {
         return text_address(&facts);
     }
-    // Without pacing there is no pacing rate.
+    // Without pacing, the kernel has no pacing rate.
     let expected = fact_names::ALL.concat().into_iter().filter(|name| name.starts_with("tcp_info."));
     for name in expected.filter(|name| *name != fact_names::PACING_RATE) {
         number(name).ok_or_else(|| format!("no {name}"))?;

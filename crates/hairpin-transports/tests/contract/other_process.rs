@@ -33,7 +33,7 @@ pub(crate) fn server_end() {
     let _ = server.receive(&mut into);
 }
 
-/// A child that does not outlive its check.
+/// A child process, which is killed at the end of its check.
 struct Process(Child);
 
 impl Drop for Process {

@@ -172,8 +172,9 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
         client.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
         let bare = |wire: &mut dyn Wire| wire.stream().and_then(|stream| stream.segments()).map(|all| all.bare);
         let (bare_before, calls_before) = (bare(&mut *server), calls(&*client));
-        // Every second answer arrives while the client sleeps in the call, so its stamp was not in the queue before. A
-        // spinning client can see the answer before the stamp exists (`tcp_rcv_established`, net/ipv4/tcp_input.c).
+        // Every second answer arrives while the client sleeps in the call, so the answer's stamp was not in the queue
+        // before. A spinning client can see an answer before its stamp exists (`tcp_rcv_established`,
+        // net/ipv4/tcp_input.c).
         let is_late = sent % 2 == 0 && subject.waiting != Waiting::Spin;
         if !is_late {
             server.send(&[9; 10]).map_err(text)?;

@@ -6,7 +6,7 @@ use libc::{c_int, c_void};
 
 use crate::options::RateOptions;
 
-/// One send or receive call. The loops are monomorphised, so that they make system calls without a function call.
+/// One send or receive call. The loops are monomorphised to inline it.
 pub(crate) trait Call {
     /// Makes the call. Returns the number of bytes, 0 at the end of a stream.
     fn call(&mut self) -> io::Result<u64>;
@@ -127,7 +127,7 @@ impl Call for Send {
     #[inline(always)]
     fn call(&mut self) -> io::Result<u64> {
         let (start, length): (*const c_void, _) = (self.buffer.as_ptr().cast(), self.buffer.len());
-        // SAFETY: pointer and length are those of the live buffer.
+        // SAFETY: pointer and length describe the live buffer.
         moved(unsafe { libc::send(self.socket, start, length, libc::MSG_NOSIGNAL) })
     }
 }
@@ -136,7 +136,7 @@ impl Call for Receive {
     #[inline(always)]
     fn call(&mut self) -> io::Result<u64> {
         let (start, length): (*mut c_void, _) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
-        // SAFETY: pointer and length are those of the live buffer.
+        // SAFETY: pointer and length describe the live buffer.
         moved(unsafe { libc::recv(self.socket, start, length, self.flags) })
     }
 }
@@ -144,7 +144,7 @@ impl Call for Receive {
 impl Call for Write {
     #[inline(always)]
     fn call(&mut self) -> io::Result<u64> {
-        // SAFETY: pointer and length are those of the live buffer.
+        // SAFETY: pointer and length describe the live buffer.
         moved(unsafe { libc::write(self.pipe, self.buffer.as_ptr().cast(), self.buffer.len()) })
     }
 }
@@ -152,7 +152,7 @@ impl Call for Write {
 impl Call for Read {
     #[inline(always)]
     fn call(&mut self) -> io::Result<u64> {
-        // SAFETY: pointer and length are those of the live buffer.
+        // SAFETY: pointer and length describe the live buffer.
         moved(unsafe { libc::read(self.pipe, self.buffer.as_mut_ptr().cast(), self.buffer.len()) })
     }
 }
@@ -178,7 +178,7 @@ impl Call for Many {
         #[expect(clippy::cast_possible_truncation, reason = "at most 1024 datagrams")]
         let count = self.headers.len() as libc::c_uint;
         let headers = self.headers.as_mut_ptr();
-        // SAFETY: pointer and count are those of the live headers, which point to live buffers; no time-out is given.
+        // SAFETY: pointer and count describe the live headers, which point to live buffers; no time-out is given.
         let answer = unsafe {
             if self.send {
                 libc::sendmmsg(self.socket, headers, count, self.flags as _)

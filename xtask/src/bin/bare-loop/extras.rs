@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::clock::ticks;
 use crate::wires::End;
 
-/// The additional work. Each end does the parts that concern this end.
+/// The additional work. Each end does the parts that apply to its loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extras {
     /// Calls through a vtable, as over `dyn Wire`.

@@ -36,7 +36,7 @@ const OVER: u32 = 2;
 /// Send calls between two clock reads.
 const CALLS_BETWEEN_CLOCK_READS: u32 = 32;
 
-/// SIGALRM ends a run that takes this much longer than requested.
+/// SIGALRM ends a run that exceeds the requested time by this much.
 const GRACE_S: u64 = 10;
 
 /// A separate cache line per writer: the sender writes `phase`, the receiver writes `received`.

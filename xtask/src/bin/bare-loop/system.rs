@@ -20,7 +20,7 @@ pub(crate) fn socket(kind: c_int) -> io::Result<c_int> {
 pub(crate) fn bind(kind: c_int, at: Ipv4Addr) -> io::Result<(c_int, libc::sockaddr_in)> {
     let socket = socket(kind)?;
     let address = internet_address(at);
-    // SAFETY: the pointer and the length are those of a live sockaddr_in.
+    // SAFETY: the pointer and the length describe a live sockaddr_in.
     checked(unsafe { libc::bind(socket, (&raw const address).cast(), ADDRESS_LENGTH) })?;
     Ok((socket, address_of(socket)?))
 }
@@ -79,7 +79,7 @@ pub(crate) fn shared_page() -> io::Result<*mut c_void> {
 fn address_of(socket: c_int) -> io::Result<libc::sockaddr_in> {
     let mut address = internet_address(Ipv4Addr::UNSPECIFIED);
     let mut length = ADDRESS_LENGTH;
-    // SAFETY: the pointer and the length are those of a live sockaddr_in, and the length is a live variable.
+    // SAFETY: the pointer and the length describe a live sockaddr_in, and the length is a live variable.
     checked(unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut length) })?;
     Ok(address)
 }
@@ -97,7 +97,7 @@ fn internet_address(at: Ipv4Addr) -> libc::sockaddr_in {
 const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
 
 fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
-    // SAFETY: the pointer and the length are those of a live sockaddr_in.
+    // SAFETY: the pointer and the length describe a live sockaddr_in.
     checked(unsafe { libc::connect(socket, std::ptr::from_ref(address).cast(), ADDRESS_LENGTH) })?;
     Ok(())
 }
@@ -105,7 +105,7 @@ fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
 /// Sets a socket option to the bytes of a value.
 pub(crate) fn set(socket: c_int, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
     let length = libc::socklen_t::try_from(value.len()).map_err(|_| Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: the pointer and the length are those of a live slice.
+    // SAFETY: the pointer and the length describe a live slice.
     checked(unsafe { libc::setsockopt(socket, level, name, value.as_ptr().cast(), length) })?;
     Ok(())
 }
@@ -114,7 +114,7 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     if cpu >= usize::try_from(libc::CPU_SETSIZE).expect("1024") {
         return Err(Error::from_raw_os_error(libc::EINVAL));
     }
-    // SAFETY: an all-zero set is valid; the CPU is within it; pointer and length are those of the live set.
+    // SAFETY: an all-zero set is valid; the CPU is within it; pointer and length describe the live set.
     let answer = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);

@@ -12,8 +12,7 @@ use libc::{c_int, c_void};
 
 use crate::system::{bind, checked, connect_tcp, pipe, set, shared_page, socket, udp_pair, unix_pair};
 
-/// One end, which sends and receives messages of four bytes. The loops are monomorphised, so that they make system
-/// calls without a function call.
+/// One end, which sends and receives messages of four bytes. The loops are monomorphised to inline these calls.
 pub(crate) trait End {
     fn send(&mut self, message: u32);
     /// Waits for a message and returns it.
@@ -29,7 +28,7 @@ pub(crate) struct Socket {
 impl End for Socket {
     #[inline(always)]
     fn send(&mut self, message: u32) {
-        // SAFETY: the pointer and the length are those of a live u32.
+        // SAFETY: the pointer and the length describe a live u32.
         let sent = unsafe { libc::send(self.descriptor, (&raw const message).cast(), 4, libc::MSG_NOSIGNAL) };
         finish_unless(sent == 4, "send");
     }
@@ -38,7 +37,7 @@ impl End for Socket {
     fn receive(&mut self) -> u32 {
         let mut message = 0_u32;
         loop {
-            // SAFETY: the pointer and the length are those of a live u32.
+            // SAFETY: the pointer and the length describe a live u32.
             let taken = unsafe { libc::recv(self.descriptor, (&raw mut message).cast(), 4, self.flags) };
             if taken == 4 {
                 return message;
@@ -57,7 +56,7 @@ pub(crate) struct Pipe {
 impl End for Pipe {
     #[inline(always)]
     fn send(&mut self, message: u32) {
-        // SAFETY: the pointer and the length are those of a live u32.
+        // SAFETY: the pointer and the length describe a live u32.
         let sent = unsafe { libc::write(self.write, (&raw const message).cast(), 4) };
         finish_unless(sent == 4, "write");
     }
@@ -66,7 +65,7 @@ impl End for Pipe {
     fn receive(&mut self) -> u32 {
         let mut message = 0_u32;
         loop {
-            // SAFETY: the pointer and the length are those of a live u32.
+            // SAFETY: the pointer and the length describe a live u32.
             let taken = unsafe { libc::read(self.read, (&raw mut message).cast(), 4) };
             if taken == 4 {
                 return message;
@@ -126,7 +125,7 @@ impl End for SharedLines {
     }
 }
 
-/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters; no PRIVATE flag, since two processes use it.
+/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters, without the PRIVATE flag.
 fn futex(word: &AtomicU32, operation: c_int, value: u32) {
     // SAFETY: the word lives in a mapping that is never unmapped; no time-out is given.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, null_mut::<c_void>()) };
@@ -161,7 +160,7 @@ impl ServerHost {
 }
 
 fn enter(namespace: &File) -> io::Result<()> {
-    // SAFETY: plain integers; the descriptor is that of a live file.
+    // SAFETY: plain integers; the descriptor belongs to a live file.
     checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
     Ok(())
 }

@@ -21,7 +21,7 @@ fn in_ns(time: libc::timespec) -> u64 {
 pub(crate) fn stamp(socket: &UdpSocket) -> io::Result<()> {
     for (name, value) in [(libc::SO_TIMESTAMPNS, 1_i32), (libc::SO_RCVBUF, 4 << 20)] {
         let length = libc::socklen_t::try_from(size_of::<i32>()).expect("4");
-        // SAFETY: the pointer and the length are those of a live integer, which the kernel only reads.
+        // SAFETY: the pointer and the length describe a live integer, which the kernel only reads.
         let result = unsafe {
             libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const value).cast(), length)
         };

@@ -17,14 +17,14 @@ pub(crate) const ERROR: i16 = libc::POLLERR;
 /// `read(2)`.
 #[inline]
 pub(crate) fn read(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
+    // SAFETY: the pointer and the length describe a live, exclusively borrowed slice.
     to_count(unsafe { libc::read(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
 }
 
 /// `write(2)`.
 #[inline]
 pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    // SAFETY: the pointer and the length describe a live slice, which the kernel only reads.
     to_count(unsafe { libc::write(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
 }
 

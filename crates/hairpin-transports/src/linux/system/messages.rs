@@ -127,7 +127,7 @@ pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_bl
 }
 
 /// `recvmsg(2)` of one datagram, or of several that the kernel joined (`UDP_GRO`). Returns the number of bytes and the
-/// size of each datagram, at least 1; the last one may be shorter.
+/// size of each datagram, at least 1; the last datagram may be shorter.
 pub(crate) fn receive_joined(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, usize)> {
     let mut control = Control::default();
     let bytes = receive_with(from, into, &mut control, if may_block { 0 } else { libc::MSG_DONTWAIT }, None)?;

@@ -1,4 +1,4 @@
-//! System calls behind safe functions. `unsafe` is used only here in this crate.
+//! System calls behind safe functions. In this crate, only these modules use `unsafe`.
 #![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod alarm;

@@ -87,7 +87,7 @@ thread_local! {
     static THREAD_ID: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The kernel's id of this thread.
+/// Returns the kernel's id of the calling thread.
 #[inline(always)]
 pub(crate) fn thread_id() -> i32 {
     match THREAD_ID.get() {

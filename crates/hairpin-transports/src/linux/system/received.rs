@@ -1,5 +1,5 @@
-//! IP headers of received packets. The kernel reports them for datagrams (ip(7), ipv6(7)), for the SYN of a TCP
-//! connection (tcp(7), `TCP_SAVE_SYN`), and over IPv6 for the last packet of a TCP connection.
+//! IP headers of received packets. The kernel reports the headers of datagrams (ip(7), ipv6(7)), of the SYN of a TCP
+//! connection (tcp(7), `TCP_SAVE_SYN`), and over IPv6 of the last packet of a TCP connection.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -53,7 +53,7 @@ pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<
 }
 
 /// Returns the header of the last packet of a TCP connection over IPv6 with [`report_headers`] on
-/// (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c); `None` over IPv4, where the kernel does not keep it.
+/// (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c); `None` over IPv4, where the kernel does not keep the header.
 pub(crate) fn last_packet_header(of: BorrowedFd<'_>) -> Option<IpHeader> {
     header(&socket_option(of, libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS).ok()?)
 }

@@ -75,7 +75,7 @@ pub(crate) fn get_text(on: impl AsFd, option: SockOpt) -> io::Result<String> {
 
 fn set_bytes(on: BorrowedFd<'_>, SockOpt(level, name): SockOpt, value: &[u8]) -> io::Result<()> {
     let length = value.len() as libc::socklen_t;
-    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    // SAFETY: the pointer and the length describe a live slice, which the kernel only reads.
     check(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn set_port_selector(on: BorrowedFd<'_>, program: &[libc::sock_filter
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     let (name, length) = (libc::SO_ATTACH_REUSEPORT_CBPF, size_of::<libc::sock_fprog>() as libc::socklen_t);
-    // SAFETY: a pointer to a live sock_fprog, whose pointer and length are those of a live slice; the kernel only
+    // SAFETY: a pointer to a live sock_fprog, whose pointer and length describe a live slice; the kernel only
     // reads.
     check(unsafe { libc::setsockopt(on.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const program).cast(), length) })
 }
@@ -219,7 +219,7 @@ pub(crate) fn sender_state(of: BorrowedFd<'_>) -> Option<SenderState> {
     })
 }
 
-/// `struct tcp_info` as bytes. An older kernel fills fewer of them.
+/// `struct tcp_info` as bytes. Older kernels fill fewer bytes.
 struct RawTcpInfo([u8; size_of::<libc::tcp_info>()]);
 
 impl Default for RawTcpInfo {

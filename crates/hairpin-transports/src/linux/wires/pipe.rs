@@ -19,7 +19,7 @@ use crate::wires::{Deadline, bad_address, failed, left_to_accept, second_connect
 /// The client's first byte. The server then closes its copies of the client's descriptors.
 const HELLO: u8 = 0x68;
 
-/// The server. It keeps both ends of both pipes open until the client has opened its own.
+/// The server. It keeps both ends of both pipes open until the client has opened the client's ends.
 pub(crate) struct PipeListener {
     transport: &'static str,
     setup: Setup,
@@ -168,7 +168,7 @@ fn nonblocking<'p>(
 impl Port for PipePort {
     const IS_SOCKET: bool = false;
 
-    // Part of the spinning loop: its duration delays the next attempt.
+    // Part of the spinning loop, so its duration delays the next attempt.
     #[inline(always)]
     fn receive(&mut self, into: &mut [u8], _may_block: bool) -> Result<usize, Miss> {
         let bytes = read(self.from.as_fd(), into)?;

@@ -46,8 +46,8 @@ pub(crate) trait Port: Send + 'static {
     ) -> Result<usize, Miss> {
         Err(Miss::Failed(io::ErrorKind::Unsupported.into()))
     }
-    /// Copies the next message that arrived in the packet of an earlier one. Returns its length; `None` if none is
-    /// stored.
+    /// Copies a stored message, which arrived in the packet of an earlier message. Returns the length; `None` without
+    /// one.
     fn next_stored(&mut self, _into: &mut [u8]) -> Option<usize> {
         None
     }
@@ -76,7 +76,7 @@ pub(crate) trait Port: Send + 'static {
     /// See `Wire::farewell`.
     fn farewell(&mut self) {}
 
-    /// Whether this is a byte stream; the methods below are only called on streams.
+    /// Whether this port is a byte stream. The methods below are only called on streams.
     fn is_stream(&self) -> bool {
         false
     }

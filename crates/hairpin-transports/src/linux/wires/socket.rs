@@ -139,7 +139,7 @@ pub(crate) fn connect(
         }
         _ => unreached("connect to", address, source),
     })?;
-    // If nothing listens at a port of the dynamic range, the kernel may give that port to the connecting socket itself,
+    // If nothing listens at a port of the dynamic range, the kernel may choose the same port for the connecting socket,
     // which then connects to itself (RFC 9293, 3.5: simultaneous open).
     let (local, peer) = (socket.local_addr(), socket.peer_addr());
     if kind.family != Family::Unix && matches!((local, peer), (Ok(local), Ok(peer)) if local == peer) {

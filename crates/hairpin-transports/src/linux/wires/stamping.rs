@@ -95,7 +95,7 @@ impl Stamping {
         result
     }
 
-    /// Empties the error queue. Returns whether there were stamps or completions.
+    /// Empties the error queue. Returns whether the queue had stamps or completions.
     fn read_error_queue(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<bool> {
         let mut has_entries = false;
         loop {

@@ -68,7 +68,7 @@ fn check_datagram(datagram: &[u8]) {
     }
 }
 
-/// Sends the datagrams one after the other on a connection, and then closes it.
+/// Sends the datagrams in order on a connection, and then closes the connection.
 fn stream(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
     let mut pending = PendingConnections::of(ours);
