@@ -2,8 +2,8 @@
 //!
 //! Repeats an ordinary `round-trip` many times. The true value of a repeat is the median of the case's figures in at
 //! least five other repeats in the same state of the machine. Two repeats are in the same state if their probe times
-//! (and their waking times, if messages wake another CPU) differ by less than 2 %. `hairpin compare` compares adjacent
-//! runs, which must hardly ever be called different, and runs with and without an injected delay.
+//! (and their waking times, if messages wake another CPU) differ by less than 2 %. `hairpin compare` also compares
+//! adjacent runs, of which few may be called different, and runs with and without a delay.
 
 mod recording;
 

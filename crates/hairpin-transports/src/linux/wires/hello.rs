@@ -6,7 +6,7 @@
 //! sends a welcome (like QUIC's address validation, RFC 9000, section 8.1). All these datagrams have the same length,
 //! so that the server cannot amplify traffic to a forged address.
 //!
-//! The first byte is between those of STUN and DTLS (RFC 7983, section 7), so that one port can serve other protocols.
+//! The first byte differs from the first bytes of STUN and DTLS (RFC 7983, section 7), so that one port can serve all.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
