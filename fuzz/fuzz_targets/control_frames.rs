@@ -1,4 +1,4 @@
-//! Frames of control messages, from the other end of a round.
+//! Frames of control messages, which the other end of a round sends.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -1,4 +1,4 @@
-//! Hellos, from anything that can send to a port.
+//! Hellos, which any program that can send to the port may forge.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

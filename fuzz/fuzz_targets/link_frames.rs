@@ -1,4 +1,4 @@
-//! Frames at the interfaces of a link, from any program behind them.
+//! Frames at the interfaces of a link, which any program behind the link may send.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -1,4 +1,4 @@
-//! Captured frames, from anything that can send to the port.
+//! Captured frames, which any program that can send to the port may send.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -1,11 +1,11 @@
-//! Run folders, from anybody.
+//! Run folders from untrusted sources.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-/// Of all inputs; libFuzzer gives one after the other. It stays behind: the process ends without dropping it.
+/// The folder for all inputs. The folder remains, since the process ends without dropping this value.
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

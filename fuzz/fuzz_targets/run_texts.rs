@@ -1,4 +1,4 @@
-//! The texts of a run folder, from anybody.
+//! The text files of run folders from untrusted sources.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

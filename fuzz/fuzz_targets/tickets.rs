@@ -1,4 +1,4 @@
-//! Tickets, as users paste them.
+//! Tickets that users paste.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -1,7 +1,7 @@
-//! `cargo xtask ci --only aarch64`: the binary and the contract of the transports on 64-bit ARM, emulated by qemu.
+//! `cargo xtask ci --only aarch64`: runs the binary and the transports' contract tests on 64-bit ARM, emulated by qemu.
 //!
-//! Hairpin starts itself as a child process, so qemu is registered as the interpreter of aarch64 programs in a user
-//! namespace (`aarch64.sh`). Contract tests that qemu cannot emulate are skips, listed with the prefix `aarch64`.
+//! Hairpin starts itself as a child process, so `aarch64.sh` registers qemu as the interpreter of aarch64 programs in a
+//! user namespace. Contract tests that qemu cannot emulate are skipped, and listed with the prefix `aarch64`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::suite;
 
 const TARGET: &str = "aarch64-unknown-linux-musl";
 
-/// C compiler for the target. The C code only needs headers that musl and glibc have in common.
+/// C compiler for the target. The C code needs only headers that musl and glibc share.
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 
 /// Time limit of a run of the binary.
@@ -36,7 +36,7 @@ pub(crate) fn run(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedS
     Ok(Checked::Passed(format!("{binary}; contract of the transports, {skipped}")))
 }
 
-/// Returns the command prefix that runs a program for the target.
+/// Returns the command prefix for programs of the target.
 fn enter(root: &Path) -> Vec<String> {
     let script = root.join("xtask/src/aarch64.sh").to_string_lossy().into_owned();
     ["unshare", "--map-root-user", "--mount", "--net", "sh"].map(str::to_owned).into_iter().chain([script]).collect()
@@ -54,7 +54,7 @@ fn missing(enter: &[String]) -> Result<Vec<&'static str>> {
     Ok(missing)
 }
 
-/// Returns a cargo command for the target. Emulating unoptimised transports would take longer than optimising them.
+/// Returns a cargo command for the target. Optimises the transports: emulating unoptimised code would take longer.
 fn cargo(root: &Path, words: &[&str]) -> Command {
     let mut command = process::cargo(root);
     command.args(words).args(["--quiet", "--locked", "--target", TARGET]);
@@ -64,7 +64,7 @@ fn cargo(root: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Checks that the binary prints its version and its lists, and can measure.
+/// Checks that the binary prints its version and lists its transports, and that it can measure.
 fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result<String> {
     let build = ["build", "--package", "hairpin", "--bin", "hairpin"];
     if !cargo(root, &build).status().context("cannot start cargo")?.success() {
@@ -84,7 +84,7 @@ fn binary(root: &Path, target: &Path, folder: &Path, enter: &[String]) -> Result
     let measured = contract::list(&run, "cases").iter().filter(|case| case["ledger"]["received"].as_u64() > Some(0));
     let names: BTreeSet<_> = measured.filter_map(|case| case["case"]["flows"][0]["transport"].as_str()).collect();
     if names.len() != transports.split(',').count() {
-        faults.push(format!("only {names:?} received something"));
+        faults.push(format!("only {names:?} received messages"));
     }
     if !faults.is_empty() {
         bail!("hairpin round-trip: {}", faults.join("\n"));

@@ -1,4 +1,4 @@
-//! Compares captures, as read by tshark, with Hairpin's time sequences: packets, sizes and times.
+//! Compares captures, as read by tshark, with Hairpin's time sequences: the packets, their sizes and times.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::process;
 
 /// Fields that tshark prints for each packet, in this order.
 const FIELDS: &[&str] = &["frame.time_epoch", "tcp.dstport", "tcp.flags", "tcp.len"];
-/// Tolerance of times: the two readers may round differently, and Hairpin converts the times to another clock.
+/// Tolerance of times, since tshark and Hairpin may round differently, and Hairpin converts the times to another clock.
 const TOLERANCE_NS: i128 = 2_000;
 
 /// A packet as read by tshark or by Hairpin.
@@ -30,7 +30,7 @@ pub(crate) fn tshark() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join("tshark")).find(|program| program.is_file())
 }
 
-/// Compares the drawn exchange of every traced case with its capture. Returns a line for the summary.
+/// Compares the time sequence of every traced case with the case's capture. Returns a line for the summary.
 pub(crate) fn compare(tshark: &Path, run_folder: &Path, run: &Value) -> Result<String> {
     let (mut compared, mut packets) = (0, 0);
     let mut faults = Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn compare(tshark: &Path, run_folder: &Path, run: &Value) -> Result<S
     }
     match (faults.is_empty(), compared) {
         (_, 0) => bail!("no case has a capture"),
-        (true, _) => Ok(format!("{compared} captures, {packets} packets, as drawn")),
+        (true, _) => Ok(format!("{compared} captures, {packets} packets, as in the time sequences")),
         (false, _) => bail!("{}", faults.join("\n")),
     }
 }
@@ -63,7 +63,7 @@ fn read(tshark: &Path, file: &Path) -> Result<Vec<Packet>> {
 /// Parses tshark's lines. The client opens the connection, so the first packet goes to the server's port.
 fn parsed(text: &str) -> Result<Vec<Packet>> {
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
-    let far_port = rows.first().and_then(|row| row.get(1)).context("there is no packet in it")?;
+    let far_port = rows.first().and_then(|row| row.get(1)).context("the capture has no packets")?;
     let packet = |row: &Vec<&str>| {
         let [at, port, flags, length] = row.as_slice() else { return None };
         let (seconds, fraction) = at.split_once('.')?;
@@ -73,7 +73,7 @@ fn parsed(text: &str) -> Result<Vec<Packet>> {
         let payload_bytes = length.parse().ok()?;
         Some(Packet { at_ns, from_far: port != far_port, syn: flags & 2 != 0, payload_bytes })
     };
-    rows.iter().map(|row| packet(row).with_context(|| format!("cannot read tshark's {row:?}"))).collect()
+    rows.iter().map(|row| packet(row).with_context(|| format!("cannot parse tshark's row {row:?}"))).collect()
 }
 
 fn drawn(sequence: &Value) -> Vec<Packet> {
@@ -94,14 +94,14 @@ fn drawn(sequence: &Value) -> Vec<Packet> {
     contract::list(sequence, "events").iter().filter_map(packet).collect()
 }
 
-/// Returns the differences. The two clocks have different zeros, so times are relative to the first packet.
+/// Returns the differences. The two clocks have different origins, so times are relative to the first packet.
 fn differences(read: &[Packet], drawn: &[Packet]) -> Vec<String> {
     let opened = [(true, false), (true, true), (false, false)];
     let handshake = |packets: &[Packet]| packets.iter().take(3).map(|one| (one.syn, one.from_far)).eq(opened);
     let mut faults = Vec::new();
     for (reader, packets) in [("tshark", read), ("the time sequence", drawn)] {
         if !handshake(packets) {
-            faults.push(format!("{reader} shows no SYN, SYN-ACK, ACK at the begin: {:?}", packets.get(..3)));
+            faults.push(format!("{reader} does not begin with SYN, SYN-ACK, ACK: {:?}", packets.get(..3)));
         }
     }
     let (Some(first_read), Some(first_drawn)) = (read.first(), drawn.first()) else { return faults };
@@ -139,17 +139,17 @@ mod tests {
     #[test]
     fn the_same_packets_agree() {
         let (read, drawn) = (parsed(READ).unwrap(), drawn(&sequence()));
-        assert_eq!((read.len(), drawn.len()), (6, 6), "calls are no packets");
+        assert_eq!((read.len(), drawn.len()), (6, 6), "system calls are not packets");
         assert_eq!(differences(&read, &drawn), [""; 0]);
     }
 
     #[test]
-    fn another_size_another_time_and_a_lost_handshake_are_found() {
+    fn differences_in_size_time_and_handshake_are_reported() {
         let read = parsed(READ).unwrap();
         for (pointer, value, expected) in [
             ("/events/6/end_byte", json!(197), "tshark has no packet like"),
             ("/events/6/at_ns", json!(41_100_000), "tshark has no packet like"),
-            ("/events/1/kind", json!("pure-ack"), "the time sequence shows no SYN"),
+            ("/events/1/kind", json!("pure-ack"), "the time sequence does not begin"),
         ] {
             let mut changed = sequence();
             *changed.pointer_mut(pointer).unwrap() = value;

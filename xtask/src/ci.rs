@@ -1,7 +1,7 @@
-//! `cargo xtask ci`: all checks that a change must pass, in two processes. Each step has a name and is timed.
+//! `cargo xtask ci`: all checks that a change must pass, in two processes. Prints the name and the time of each step.
 //!
-//! All steps run even if one fails, so that one run reports all faults. A missing tool causes a skip with its name, and
-//! a skip that is not in `allowed-skips.toml` fails.
+//! All steps run even if some fail, so that one run reports all faults. If a tool is missing, its step is skipped;
+//! skips that are not in `allowed-skips.toml` fail.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -34,15 +34,15 @@ struct State {
 
 impl State {
     fn binary(&self) -> Result<&Path> {
-        self.binary.as_deref().context("there is no release build")
+        self.binary.as_deref().context("the release build is missing")
     }
 
     fn run_folder(&self) -> Result<&Path> {
-        self.run_folder.as_deref().context("there is no survey to look at")
+        self.run_folder.as_deref().context("the survey's run is missing")
     }
 
     fn small_writes(&self) -> Result<&Path> {
-        self.small_writes.as_deref().context("there is no run of small writes to look at")
+        self.small_writes.as_deref().context("the run of small writes is missing")
     }
 }
 
@@ -52,7 +52,7 @@ type Step = (&'static str, fn(&mut State) -> Result<Done>);
 const STEPS: &[Step] = &[
     ("fmt", |state| cargo(state, &["fmt", "--all", "--check"], &[])),
     ("clippy", |state| {
-        // `--all-targets` leaves out the lab, which `cargo test` must not run.
+        // `--all-targets` omits the lab, which has `test = false`.
         for targets in [&["--workspace", "--all-targets"][..], &["--package", "hairpin", "--test", "lab"]] {
             let features = ["--features", suite::SCHEMA, "--", "-D", "warnings"];
             cargo(state, &[&["clippy", "--quiet", "--locked"], targets, &features].concat(), &[])?;
@@ -98,7 +98,7 @@ const STEPS: &[Step] = &[
     ("schema", |state| documents::schemas(&state.root, true).map(Done::Passed)),
     ("release build", release_build),
     ("library", |state| {
-        // Without the command line, as other crates may use it.
+        // Without the feature of the command line, as other crates may use the library.
         let arguments = ["clippy", "--quiet", "--locked", "--package", "hairpin", "--lib", "--no-default-features"];
         cargo(state, &[&arguments[..], &["--", "-D", "warnings"]].concat(), &[])?;
         smoke::own_transport(&state.root, &state.scratch.join("own-transport")).map(Done::Passed)
@@ -116,7 +116,7 @@ const STEPS: &[Step] = &[
     ("picture", look),
 ];
 
-/// Steps that a second process runs concurrently: many tests wait, which leaves CPU time for builds.
+/// Steps that a second process runs concurrently. Many tests wait, which leaves CPU time for these builds.
 const SECOND: [&str; 8] = ["release build", "library", "commands", "catalog", "dist", "loom", "platforms", "aarch64"];
 
 /// How a step ended, for the summary.
@@ -150,7 +150,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     };
     let mut lines = Vec::new();
     for step in STEPS.iter().filter(|(name, _)| is_wanted(name)) {
-        // The following steps measure with the release build, so nothing else may run.
+        // The steps from here on measure, so nothing else may run.
         if step.0 == SECOND[0] {
             lines.extend(second.take().map(Second::end).transpose()?);
         }
@@ -160,12 +160,12 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     if passed {
         process::remove(&state.scratch)?;
     } else {
-        println!("the files of the steps are kept in {}", state.scratch.display());
+        println!("the steps' files are kept in {}", state.scratch.display());
     }
     Ok(passed)
 }
 
-/// The second process. Its output is printed after it has ended.
+/// The second process. Its output is printed after the process has ended.
 struct Second {
     running: Child,
     output: PathBuf,
@@ -185,9 +185,9 @@ impl Second {
 
     fn end(mut self) -> Result<StepResult> {
         let status = self.running.wait().context("cannot wait for the second process")?;
-        let text = std::fs::read_to_string(&self.output).context("cannot read its output")?;
+        let text = std::fs::read_to_string(&self.output).context("cannot read the second process's output")?;
         println!("== the second process\n{text}");
-        let text = text.lines().rfind(|line| line.contains(" steps, ")).unwrap_or("it did not finish").to_owned();
+        let text = text.lines().rfind(|line| line.contains(" steps, ")).unwrap_or("no summary").to_owned();
         Ok(StepResult { name: "the second process", fault: !status.success(), text, took: self.started.elapsed() })
     }
 }
@@ -225,14 +225,14 @@ fn print_summary(lines: &[StepResult]) -> bool {
     failed == 0 && !lines.is_empty()
 }
 
-/// Runs cargo, and passes its output through.
+/// Runs cargo with the output of this process.
 fn cargo(state: &State, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Done> {
     let mut command = process::cargo(&state.root);
     let status = command.args(arguments).envs(environment.iter().copied()).status().context("cannot start cargo")?;
     if status.success() { Ok(Done::Passed(String::new())) } else { bail!("cargo {} failed", arguments[0]) }
 }
 
-/// Licences, duplicate versions, sources, and which crate may depend on which (deny.toml).
+/// Checks licences, duplicate versions, sources, and the allowed dependencies between crates (deny.toml).
 fn deny(state: &mut State) -> Result<Done> {
     if program("cargo-deny").is_err() {
         return Ok(skipped("cargo-deny", "it is not installed"));
@@ -240,7 +240,7 @@ fn deny(state: &mut State) -> Result<Done> {
     // The dependency rules apply to the main workspace only.
     let fuzz = ["deny", "--locked", "--manifest-path", "fuzz/Cargo.toml", "check"];
     cargo(state, &[&fuzz[..], &["--deny", "warnings", "licenses", "sources"]].concat(), &[])?;
-    // Not `--offline`: the first time, cargo downloads the crates for other systems to read their dependencies.
+    // Not `--offline`: the first time, cargo downloads crates for other systems to read their dependencies.
     cargo(state, &["deny", "--locked", "check", "--deny", "warnings", "licenses", "bans", "sources"], &[])
 }
 
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fault_fails_all_and_nothing_run_is_no_success() {
+    fn one_fault_and_an_empty_list_of_steps_fail() {
         let line = |fault| StepResult { name: "step", fault, text: String::new(), took: Duration::ZERO };
         assert!(print_summary(&[line(false), line(false)]));
         assert!(!print_summary(&[line(false), line(true)]));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_step_is_refused_with_the_known_ones() {
+    fn an_unknown_step_is_refused_with_a_list_of_steps() {
         assert!(SECOND.iter().all(|second| STEPS.iter().any(|(name, _)| name == second)));
         let why = run(Path::new("."), &["clipy".to_owned()]).unwrap_err().to_string();
         assert!(why.starts_with("unknown step `clipy` (hint: one of fmt, clippy, "), "{why}");

@@ -1,9 +1,9 @@
-//! `cargo xtask commands`: every command in the documents is run, and every output in them must have a date.
+//! `cargo xtask commands`: runs all commands in the documents, and checks that all outputs have a date.
 //!
 //! Commands are in code blocks, or between backticks in a paragraph. Commands of `hairpin` run in a folder in which
 //! RUN, BEFORE, AFTER and A to F are saved runs, COMMAND is a program, and lab.ticket is the ticket of a running
-//! server. Experiments measure one round. Servers are interrupted after 3 s as by Ctrl-C, and in a brief check
-//! experiments too. A fake `ssh` reaches this machine for every host. The bare name of a command only prints its help.
+//! server. Experiments measure one round. SIGINT ends servers after 3 s, and in a brief check experiments too. A fake
+//! `ssh` runs all commands on this machine. The bare name of a command only prints its help.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::process;
 
 const LIMIT: Duration = Duration::from_mins(8);
 
-/// The generated document, and the one whose blocks have a test (`crates/hairpin/tests/lab/scripting.rs`).
+/// The generated document, and the document whose blocks are tested by `crates/hairpin/tests/lab/scripting.rs`.
 const GENERATED: &str = "catalog.md";
 const BLOCKS_ARE_TESTED: &str = "scripting.md";
 
@@ -32,7 +32,7 @@ case "$1 $2" in
       *) set -- "$@" --rounds 1 ;;
     esac ;;
 esac
-# A run that another command reads is left whole, and a server that was started for a run ends with that.
+# A run with --out is not cut short, since other commands read it. A server for a run ends with that run.
 case " $* " in
   " serve "*" --until-input-closes "* | " serve "*" --help "*) exec "$HAIRPIN" "$@" ;;
   " serve "*) exec $ENDED "$HAIRPIN" "$@" ;;
@@ -54,19 +54,19 @@ SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22" exec sh -c "$*"
 
 /// File with the ticket of the running server.
 const TICKET: &str = "lab.ticket";
-/// Environment variable of the folder for a server's key and tickets.
+/// Environment variable with the folder for a server's key and tickets.
 const STATE: &str = "XDG_STATE_HOME";
 
 /// Prefix of a command whose output other users may not read; `)` ends the command.
 const PRIVATE: &str = "(umask 077; ";
 
-/// Ends a program early, as Ctrl-C does.
+/// Command prefix that ends a program with SIGINT after 3 s.
 const LIMITED: &str = "timeout --foreground --preserve-status --signal=INT --kill-after=30 3";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Shown {
     command: String,
-    /// Whether the command is between backticks in a paragraph, not in a block.
+    /// Whether the command is between backticks in a paragraph instead of in a block.
     inline: bool,
 }
 
@@ -150,7 +150,7 @@ fn is_command(text: &str) -> bool {
     text == "hairpin" || text.starts_with("hairpin ") || text.starts_with("cargo ")
 }
 
-/// Returns the lines at which a block of output (`text`) begins without a date before it in its section.
+/// Returns the lines at which a block of output (`text`) begins, if no date precedes the block in its section.
 fn undated(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut dated, mut in_fence) = (false, false);
@@ -186,7 +186,7 @@ struct Place<'a> {
     programs: PathBuf,
 }
 
-/// A server. Dropping this closes its input, which ends it.
+/// A server. Dropping it closes the server's input, which ends the server.
 struct Server(Child);
 
 impl Drop for Server {
@@ -199,8 +199,8 @@ impl Drop for Server {
 impl<'a> Place<'a> {
     fn new(root: &'a Path, binary: &'a Path, scratch: &Path, brief: bool) -> Result<Self> {
         let [folder, programs] = ["place", "programs"].map(|name| scratch.join(name));
-        fs::create_dir(&folder).context("cannot make a folder")?;
-        fs::create_dir(&programs).context("cannot make a folder")?;
+        fs::create_dir(&folder).context("cannot create a folder")?;
+        fs::create_dir(&programs).context("cannot create a folder")?;
         let place = Self { root, binary, brief, folder, programs };
         place.program("hairpin", ONE_ROUND)?;
         place.program("ssh", SSH)?;
@@ -217,7 +217,7 @@ impl<'a> Place<'a> {
     /// Starts a server and waits for its ticket.
     fn serve(&self) -> Result<Server> {
         let ticket = self.folder.join(TICKET);
-        let printed = fs::File::create(&ticket).with_context(|| format!("cannot make {TICKET}"))?;
+        let printed = fs::File::create(&ticket).with_context(|| format!("cannot create {TICKET}"))?;
         let mut command = Command::new(self.binary);
         command.args(["serve", "--bind", "127.0.0.1:0", "--quiet", "--until-input-closes"]).env(STATE, self.state());
         let child = command.stdin(Stdio::piped()).stdout(printed).spawn().context("cannot start a server")?;
@@ -253,7 +253,7 @@ impl<'a> Place<'a> {
         process::run(shell.env(STATE, self.state()), LIMIT)
     }
 
-    /// Runs a command, and repeats it while a concurrent test uses the command's port.
+    /// Runs a command. Repeats the command while a concurrent test uses its port.
     fn run_once_port_is_free(&self, command: &str) -> Result<process::Ran> {
         let began = Instant::now();
         loop {
@@ -272,7 +272,7 @@ impl<'a> Place<'a> {
             ["cargo", "xtask", ..] => return crate::parse_error(&words[1..]),
             ["cargo", "install", ..] if self.brief => return None,
             ["cargo", "install", rest @ ..] => self.install(rest),
-            // Other steps of CI run these.
+            // Other steps of CI run these commands.
             ["cargo", "run" | "test" | "metadata" | "doc", ..] => return None,
             names if shown.inline && names.iter().all(|word| is_name(word)) => {
                 self.shell(&format!("{} --help", shown.command))
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_whose_output_is_private_is_one() {
+    fn a_command_with_private_output_is_found() {
         let text = "    (umask 077; hairpin serve --bind 127.0.0.1:0 >ticket)     # port 7420\n    (umask 077; ls)\n";
         let command = "(umask 077; hairpin serve --bind 127.0.0.1:0 >ticket)".to_owned();
         assert_eq!(commands(text), [Shown { command, inline: false }]);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_and_one_that_is_unknown_are_faults() {
+    fn failing_commands_and_unknown_commands_are_faults() {
         let scratch = process::scratch("commands-test").unwrap();
         let place = Place {
             root: Path::new("/"),
@@ -345,7 +345,7 @@ mod tests {
         let fault = |command: &str| place.fault(&Shown { command: command.to_owned(), inline: true });
         assert_eq!(fault("cargo xtask tidy"), None);
         assert!(fault("cargo xtask tidiness").is_some() && fault("cargo xtask tidy --fast").is_some());
-        // That folder has no program called hairpin.
+        // The folder has no program `hairpin`.
         assert!(fault("hairpin list").unwrap().contains("exit code"));
         process::remove(&scratch).unwrap();
     }

@@ -1,9 +1,9 @@
 //! `cargo xtask coverage`: checks that intervals cover the true value, and the verdicts of comparisons.
 //!
-//! It repeats an ordinary `round-trip` many times. The true value of a repeat is the median of its case over at least
-//! five other repeats in the same state of the machine. In the same state, the probe times, and if messages wake
-//! another CPU also the waking times, differ by less than 2 %. `hairpin compare` also compares each run with the next
-//! one, and must call hardly any figure different; and it compares runs with an injected delay with runs without.
+//! Repeats an ordinary `round-trip` many times. The true value of a repeat is the median of the case's figures in at
+//! least five other repeats in the same state of the machine. Two repeats are in the same state if their probe times
+//! (and their waking times, if messages wake another CPU) differ by less than 2 %. `hairpin compare` also compares
+//! adjacent runs, of which few may be called different, and runs with and without a delay.
 
 mod recording;
 
@@ -19,19 +19,19 @@ use serde_json::Value;
 use crate::process;
 
 const LIMIT: Duration = Duration::from_mins(5);
-/// Runs whose probe times differ by less than this ratio are in the same state of the machine. On one CPU figures are
-/// proportional to the probe time, so figures in a wider state would vary by more than an interval.
+/// Runs whose probe times differ by less than this ratio are in the same state of the machine. On one CPU, figures are
+/// proportional to the probe time, so with a larger ratio the figures of a state would vary by more than an interval.
 const MAX_STATE_RATIO: f64 = 1.02;
-/// Minimum number of other runs in a state to know its median.
+/// Minimum number of other runs in the same state for a true value.
 const MIN_RUNS_IN_STATE: usize = 5;
-/// Minimum coverage of the p50 over all cases, of the p50 of each case, and of the p99 over all cases.
+/// Minimum coverage: p50 over all cases, p50 of each case, p99 over all cases.
 const POOLED_P50: f64 = 0.92;
 const EACH_P50: f64 = 0.88;
 const POOLED_P99: f64 = 0.90;
 const MIN_SHARE_WITH_INTERVAL: f64 = 0.8;
-/// Maximum share of adjacent pairs that are called different in any figure.
+/// Maximum share of adjacent pairs in which any figure is called different.
 const MAX_DIFFERENT_SHARE: f64 = 0.08;
-/// Minimum shares of pairs in which a delay of the smallest detectable size, and a delay of a tenth, are found.
+/// Minimum share of pairs in which an injected delay is found: the smallest detectable delay, and a tenth of the p50.
 const MIN_FOUND_SHARE: f64 = 0.8;
 const MIN_FOUND_TENTH_SHARE: f64 = 39.0 / 40.0;
 /// The case in which delays are injected.
@@ -43,11 +43,11 @@ pub(crate) struct Options {
     pub(crate) injected: usize,
     /// Duration of each run, as an argument of `--over`.
     pub(crate) over: String,
-    /// Only these transports.
+    /// Transports to measure.
     pub(crate) transports: String,
     /// Folder in which the runs are kept. Existing runs are analysed again instead of measured.
     pub(crate) out: Option<PathBuf>,
-    /// File for the figures of each round, for a test that replays them.
+    /// File for the figures of all rounds, which a test replays.
     pub(crate) record: Option<PathBuf>,
 }
 
@@ -109,7 +109,7 @@ fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
         process::run(Command::new(hairpin).arg("analyse").arg(out), LIMIT)?.succeeded()?;
         return process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?.succeeded()?.json();
     }
-    // Removes files of an interrupted run, which would block this one.
+    // Removes the files of an interrupted run, which would block this run.
     process::remove(out)?;
     measure.args(["--keep-samples", "0", "--quiet", "--json", "--out"]).arg(out);
     process::run(measure, LIMIT)?.succeeded()?.json()
@@ -117,13 +117,13 @@ fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
 
 #[derive(Clone, Copy, Debug)]
 struct Repeat {
-    /// Probe time in the state of the machine that the figures are from.
+    /// Probe time in the state of the machine in which the figures were measured.
     probe_ns: f64,
     /// Time to wake another CPU, if messages wake one.
     waking_ns: Option<f64>,
     value: f64,
     interval: Option<(f64, f64)>,
-    /// Standard deviation of the logarithms of the figure in the rounds.
+    /// Standard deviation over rounds of the figure's logarithm.
     deviation: f64,
 }
 
@@ -154,7 +154,7 @@ impl Case {
         Ok(cases.into_iter().map(|((label, figure), repeats)| Self { label, figure, repeats }).collect())
     }
 
-    /// Returns the values of the other repeats in the same state as repeat number `index`.
+    /// Returns the values of the other repeats in the state of repeat number `index`.
     fn others_in_state(&self, index: usize) -> Vec<f64> {
         let repeat = &self.repeats[index];
         let is_near = |one: f64, other: f64| (one / other).ln().abs() < MAX_STATE_RATIO.ln();
@@ -166,25 +166,25 @@ impl Case {
         others.map(|(_, other)| other.value).collect()
     }
 
-    /// Returns the median over the other repeats in the same state; `None` if there are too few.
+    /// Returns the median over the other repeats in the same state; `None` if they are too few.
     fn truth(&self, index: usize) -> Option<f64> {
         let alike = self.others_in_state(index);
         if alike.len() < MIN_RUNS_IN_STATE { None } else { median(alike.into_iter()) }
     }
 
-    /// Returns each repeat whose true value is known, with that value.
+    /// Returns the repeats with a known true value, each with this value.
     fn with_truth(&self) -> impl Iterator<Item = (&Repeat, f64)> {
         self.repeats.iter().enumerate().filter_map(|(index, repeat)| Some((repeat, self.truth(index)?)))
     }
 
-    /// Returns the minimum and the median number of other repeats from which true values are computed.
+    /// Returns the minimum and the median number of repeats behind a true value.
     fn sizes_of_states(&self) -> Option<(usize, f64)> {
         let sizes = (0..self.repeats.len()).map(|index| self.others_in_state(index).len());
         let sizes: Vec<usize> = sizes.filter(|size| *size >= MIN_RUNS_IN_STATE).collect();
         Some((*sizes.iter().min()?, median(sizes.iter().map(|size| *size as f64))?))
     }
 
-    /// Returns how many intervals cover the true value, and the number of repeats with an interval and a true value.
+    /// Returns the number of intervals that cover the true value, and the number of intervals with a known true value.
     fn covered(&self) -> (usize, usize) {
         let intervals = self.with_truth().filter_map(|(repeat, truth)| Some((truth, repeat.interval?)));
         intervals.fold((0, 0), |(covered, count), (truth, (low, high))| {
@@ -211,8 +211,8 @@ impl Case {
         median(self.repeats.iter().filter_map(|repeat| Some((repeat.interval?.1 / repeat.interval?.0).sqrt() - 1.0)))
     }
 
-    /// Returns the variance of repeats within a state, relative to the variance of their rounds: an upper bound of the
-    /// share of the variance that is slower than a run of this length.
+    /// Returns the variance of repeats within a state, relative to the variance of rounds: an upper bound on the share
+    /// of slow variations, with periods longer than a run.
     fn slow_share(&self) -> Option<f64> {
         let off: Vec<f64> = self.with_truth().map(|(repeat, truth)| (repeat.value / truth).ln()).collect();
         let rounds = median(self.repeats.iter().map(|repeat| repeat.deviation)).filter(|rounds| *rounds > 0.0)?;
@@ -297,7 +297,7 @@ fn table(cases: &[Case]) -> String {
     lines.join("\n")
 }
 
-/// Describes how many runs had one state of the machine and how many two, and how often the state changed.
+/// Describes the numbers of runs with one and with two states of the machine, and the number of state changes.
 fn states(runs: &[Value]) -> String {
     let of = |run: &Value| contract::list(&run["machine"], "states").len();
     let with = |count: usize| runs.iter().filter(|run| of(run) == count).count();
@@ -349,7 +349,7 @@ fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rows {
     all: usize,
-    /// Rows that could be called different: in the same state of the machine, and with an interval or a verdict.
+    /// Rows that could be called different: both runs in the same state, with an interval or a verdict.
     judged: usize,
     unlike: usize,
 }
@@ -370,7 +370,7 @@ impl std::fmt::Display for Rows {
         let without = all - judged - unlike;
         write!(
             out,
-            "{judged} of {all} rows could be called different: {unlike} are of other states, {without} have no interval"
+            "{judged} of {all} rows could be called different; {unlike} are of different states, {without} have no interval"
         )
     }
 }
@@ -383,7 +383,7 @@ impl std::fmt::Display for Row {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Injection {
-    /// The smallest change that the comparison of two runs without a delay could detect.
+    /// The smallest change that can be detected between two runs without a delay.
     SmallestDetectable,
     /// A tenth of the p50, if rounds vary by at most 3 %.
     Tenth,
@@ -391,14 +391,14 @@ enum Injection {
 
 struct Found {
     injection: Injection,
-    /// Pairs whose comparison could detect a delay of that size.
+    /// Pairs whose comparison can detect the injected delay.
     pairs: usize,
     slower: usize,
     /// Pairs in different states of the machine.
     unlike: usize,
-    /// Pairs without an interval, or with an interval too wide for that delay.
+    /// Pairs without an interval, or with an interval too wide to detect the delay.
     unsure: usize,
-    /// Runs for which no delay was injected, because its size is unknown or their rounds vary too much.
+    /// Runs without an injected delay, because its size is unknown or the rounds vary too much.
     without_fault: usize,
     /// Sizes of the delays, as shares of the p50.
     shares: Vec<f64>,
@@ -409,7 +409,7 @@ impl Found {
         Self { injection, pairs: 0, slower: 0, unlike: 0, unsure: 0, without_fault: 0, shares: Vec::new() }
     }
 
-    /// Counts a pair with an injected delay of that share of the p50.
+    /// Counts a pair whose injected delay is this share of the p50.
     fn count(&mut self, share: f64, row: &Row) {
         if row.verdict == "unlike" {
             self.unlike += 1;
@@ -438,15 +438,15 @@ impl std::fmt::Display for Found {
         };
         write!(
             out,
-            "injected {what}: found in {slower} of {pairs} pairs whose smallest detectable change is at most that, \
-             +{:.1} % at the median; in {unsure} pairs it is larger or unknown, {unlike} are of other states; in {without_fault} runs nothing was injected",
+            "injected {what} (median +{:.1} %): found in {slower} of {pairs} pairs that can detect it; {unsure} pairs \
+             cannot detect it, {unlike} pairs are of different states; {without_fault} runs without an injected delay",
             100.0 * share
         )
     }
 }
 
-/// Measures runs without a delay, each followed by a run with a delay of each size. The sizes are computed from that
-/// run and the previous run without a delay.
+/// Measures runs without a delay, each followed by one run per size of the delay. The sizes are computed from this run
+/// and the previous run without a delay.
 fn measure_injected(hairpin: &Path, scratch: &Path, asked: &Options) -> Result<[Found; 2]> {
     let measure = |name: String, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
         let out = scratch.join(name);
@@ -490,7 +490,7 @@ mod tests {
     use super::*;
 
     fn case(figure: &'static str, covered: usize, of: usize, width: f64) -> Case {
-        // All alike except those whose interval is elsewhere.
+        // All repeats are equal, except that some intervals do not cover the value.
         let repeat = |number: usize| {
             let low = if number < covered { 100.0 } else { 101.0 };
             Repeat {
@@ -505,13 +505,13 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_are_those_of_the_chore() {
+    fn coverage_and_widths_are_compared_with_the_limits() {
         let all = |p50, p99| holds(&[case("p50", p50, 100, 0.015), case("p99", p99, 100, 0.015)]);
         assert!(all(92, 90));
         assert!(!all(91, 90));
         assert!(!all(92, 89));
         let wide = [case("p50", 100, 100, 0.021), case("p99", 100, 100, 0.01)];
-        assert!(!holds(&wide), "wider than one standard deviation of rounds");
+        assert!(!holds(&wide), "intervals wider than one standard deviation of rounds");
         let uneven = [case("p50", 100, 100, 0.015), case("p50", 87, 100, 0.015), case("p99", 100, 100, 0.01)];
         assert!(!holds(&uneven), "{}", pooled(&uneven, "p50"));
     }
@@ -525,15 +525,15 @@ mod tests {
         assert_eq!(one.truth(0), Some(100.5));
         assert_eq!((one.truth(10), one.covered()), (None, (6, 6)), "four others are too few");
         one.repeats[5].probe_ns = 112_000.0;
-        assert_eq!(one.truth(10), Some(130.0), "one of 100.5 is among the five others");
-        assert_eq!(one.truth(5), Some(130.0), "and is not compared with itself");
+        assert_eq!(one.truth(10), Some(130.0), "a repeat with 100.5 is among the five others");
+        assert_eq!(one.truth(5), Some(130.0), "a repeat is not compared with itself");
         assert_eq!(
             (one.covered(), one.sizes_of_states()),
             ((5, 6), Some((5, 5.0))),
-            "the five of 100.5 have four others"
+            "the five repeats with 100.5 have only four others"
         );
         one.repeats[5].probe_ns = 113_000.0;
-        assert_eq!(one.truth(10), None, "2.7 % apart");
+        assert_eq!(one.truth(10), None, "the probe times differ by 2.7 %");
     }
 
     fn row(verdict: &str, smallest_detectable: Option<f64>) -> Row {

@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 /// Returns the first two CPUs that this process may use.
 pub(crate) fn first_two() -> Result<(u64, u64)> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
-    first_allowed(&status).context("needs two CPUs (hint: taskset or the container may allow one only)")
+    first_allowed(&status).context("needs two CPUs (hint: taskset or the container may allow only one)")
 }
 
-/// Returns the first two CPUs of `Cpus_allowed_list`, for instance of `0-3,6`.
+/// Returns the first two CPUs in `Cpus_allowed_list`, for instance `0-3,6`.
 fn first_allowed(status: &str) -> Option<(u64, u64)> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let mut cpus = list.trim().split(',').flat_map(|range| {

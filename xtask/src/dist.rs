@@ -1,7 +1,7 @@
-//! `cargo xtask dist`: one static binary with its manual pages and completions in a tar.gz, tested in an empty root.
+//! `cargo xtask dist`: packs a static binary, manual pages and completions into a tar.gz; tests it in an empty root.
 //!
-//! The target is musl if its standard library and a C compiler for it are installed, else statically linked glibc. The
-//! same binary always gives the same archive: sorted names, no owner, the time of the commit.
+//! The target is musl if its standard library and a C compiler for musl are installed, else statically linked glibc.
+//! The same binary always gives the same archive: sorted names, owner 0, the time of the commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,17 +17,17 @@ const MAX_BINARY_BYTES: u64 = 20_000_000;
 /// Time limit of each program started here, except the build.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Shells, and the name of the completion file of each.
+/// Shells, each with the name of its completion file.
 const SHELLS: &[(&str, &str)] = &[("bash", "hairpin.bash"), ("zsh", "_hairpin"), ("fish", "hairpin.fish")];
 
-/// Texts added to the archive.
+/// Text files added to the archive.
 const TEXTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Builds the archive below `target/dist`, unpacks it, and runs its binary in an empty root. Returns a line for the
+/// Builds the archive below `target/dist`, unpacks it, and runs the binary in an empty root. Returns a line for the
 /// summary.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let (target, binary) = build(root)?;
-    let bytes = std::fs::metadata(&binary).context("the build left no binary")?.len();
+    let bytes = std::fs::metadata(&binary).context("the build created no binary")?.len();
     if bytes > MAX_BINARY_BYTES {
         bail!("{} has {bytes} bytes; the limit is {MAX_BINARY_BYTES}", binary.display());
     }
@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     let scratch = process::scratch("dist")?;
     let ran = in_empty_root(&archive, &name, &scratch);
     process::remove(&scratch)?;
-    let ran = ran.context("the archive unpacked into an empty root")?;
+    let ran = ran.context("cannot run the archive's binary in an empty root")?;
     Ok(format!("{}: static binary of {:.1} MB; in an empty root: {ran}", archive.display(), bytes as f64 / 1e6))
 }
 
@@ -82,7 +82,7 @@ fn build(root: &Path) -> Result<(String, PathBuf)> {
 fn fill(root: &Path, binary: &Path, content: &Path) -> Result<()> {
     for folder in ["man/man1", "completions"] {
         std::fs::create_dir_all(content.join(folder))
-            .with_context(|| format!("cannot make {}", content.display()))?;
+            .with_context(|| format!("cannot create {}", content.display()))?;
     }
     let copy = |from: &Path, to: &str| {
         std::fs::copy(from, content.join(to)).with_context(|| format!("cannot copy {}", from.display()))
@@ -113,7 +113,7 @@ fn printed(binary: &Path, arguments: &[&str]) -> Result<String> {
     Ok(ran.with_context(|| format!("hairpin {}", arguments.join(" ")))?.stdout)
 }
 
-/// Returns the subcommands that a page refers to, without `help`, which only prints the same pages.
+/// Returns the subcommands that a page refers to, except `help`, which only prints the same pages.
 fn commands_in(page: &str, name: &str) -> Vec<String> {
     let plain = page.replace("\\-", "-");
     let names = plain.lines().filter_map(|line| line.strip_suffix("(1)")?.strip_prefix(name)?.strip_prefix('-'));
@@ -143,7 +143,7 @@ fn in_empty_root(archive: &Path, name: &str, scratch: &Path) -> Result<String> {
     process::run(&mut tar, LIMIT)?.succeeded().context("tar")?;
     let empty = scratch.join("root");
     for folder in ["proc", "tmp"] {
-        std::fs::create_dir_all(empty.join(folder)).context("cannot make the empty root")?;
+        std::fs::create_dir_all(empty.join(folder)).context("cannot create the empty root")?;
     }
     let binary = scratch.join(name).join("hairpin");
     std::fs::copy(&binary, empty.join("hairpin")).with_context(|| format!("cannot copy {}", binary.display()))?;
@@ -168,7 +168,7 @@ fn in_empty_root(archive: &Path, name: &str, scratch: &Path) -> Result<String> {
     let cases = contract::list(&run, "cases");
     let measured = cases.iter().filter(|case| case["ledger"]["received"].as_u64() > Some(0)).count();
     if measured != transports.split(',').count() {
-        bail!("hairpin round-trip: {measured} of {transports} measured something");
+        bail!("hairpin round-trip: only {measured} of {transports} received messages");
     }
     Ok(format!("{}, {measured} transports measured", version.trim()))
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_of_a_page_are_those_that_it_refers_to() {
+    fn the_subcommands_of_a_page_are_found() {
         let page = ".SH SUBCOMMANDS\n.TP\nhairpin\\-link\\-run(1)\nAny\n.TP\nhairpin\\-link\\-help(1)\nHelp\n";
         assert_eq!(commands_in(page, "hairpin-link"), ["run"]);
         assert_eq!(commands_in("hairpin\\-small\\-writes(1)\nsee hairpin(1)\n", "hairpin"), ["small-writes"]);

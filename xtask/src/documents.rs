@@ -1,4 +1,4 @@
-//! `cargo xtask catalog` and `cargo xtask schema`: write documents that the program prints.
+//! `cargo xtask catalog` and `cargo xtask schema`: write the documents that programs print.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 
-/// Writes docs/catalog.md from the binary's list, or with `check` only compares. Returns a line for the summary.
+/// Writes docs/catalog.md from `hairpin list`; with `check`, only compares. Returns a line for the summary.
 pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["list", "--markdown"]);
@@ -16,12 +16,13 @@ pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String>
     write_or_compare(root, &Document { path: "docs/catalog.md", chore: "catalog" }, &printed, check)
 }
 
-/// Writes hairpin-model's schemas to docs/schemas, or with `check` only compares. Returns a line for the summary.
+/// Writes hairpin-model's schemas to docs/schemas; with `check`, only compares. Returns a line for the summary.
 pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
     let mut command = process::cargo(root);
     command.args(["run", "--quiet", "--locked", "--package", "hairpin-model", "--features", "schema"]);
     command.args(["--example", "schema"]);
-    let printed = process::run(&mut command, Duration::from_mins(5))?.succeeded().context("deriving the schemas")?;
+    let printed =
+        process::run(&mut command, Duration::from_mins(5))?.succeeded().context("cannot derive the schemas")?;
     let schemas = printed.json()?;
     let schemas = schemas.as_object().context("the schemas are not in an object")?;
     for (name, schema) in schemas {
@@ -31,14 +32,14 @@ pub(crate) fn schemas(root: &Path, check: bool) -> Result<String> {
     for entry in std::fs::read_dir(root.join(SCHEMAS)).with_context(|| format!("cannot list {SCHEMAS}"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let is_known = name.strip_suffix(".json").is_some_and(|name| schemas.contains_key(name));
-        ensure!(is_known, "{SCHEMAS}/{name}: there is no such document (hint: remove it)");
+        ensure!(is_known, "{SCHEMAS}/{name} is not a schema of hairpin-model (hint: remove the file)");
     }
     Ok(format!("{} schemas", schemas.len()))
 }
 
 const SCHEMAS: &str = "docs/schemas";
 
-/// A document that a chore writes.
+/// A document, and the xtask command that writes the document.
 struct Document<'a> {
     path: &'a str,
     chore: &'static str,
@@ -56,7 +57,7 @@ fn write_or_compare(root: &Path, document: &Document, printed: &str, check: bool
     Ok(format!("{}: {} lines", document.path, printed.lines().count()))
 }
 
-/// Returns why the written document is stale; `None` if it is not.
+/// Returns why the written document is stale; `None` if it is current.
 fn stale(Document { path, chore }: &Document, written: &str, printed: &str) -> Option<String> {
     if printed.trim().is_empty() {
         return Some(format!("nothing was printed for {path}"));
@@ -65,9 +66,9 @@ fn stale(Document { path, chore }: &Document, written: &str, printed: &str) -> O
         return None;
     }
     let same = written.lines().zip(printed.lines()).take_while(|(written, printed)| written == printed).count();
-    let line = |text: &str| text.lines().nth(same).unwrap_or("(its end)").to_owned();
+    let line = |text: &str| text.lines().nth(same).unwrap_or("(end of file)").to_owned();
     Some(format!(
-        "{path} is stale from line {} on: it has `{}`, and should have `{}` (hint: cargo xtask {chore})",
+        "{path} is stale from line {} on: found `{}`, expected `{}` (hint: cargo xtask {chore})",
         same + 1,
         line(written),
         line(printed)
@@ -79,12 +80,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stale_document_is_found_with_its_first_difference() {
+    fn a_stale_document_is_reported_with_the_first_difference() {
         let stale = |written, printed| stale(&Document { path: "a.md", chore: "a" }, written, printed);
         assert_eq!(stale("a\nb\n", "a\nb\n"), None);
         let why = stale("a\nb\n", "a\nc\n").unwrap();
-        assert!(why.contains("a.md is stale from line 2 on: it has `b`, and should have `c`"), "{why}");
-        assert!(stale("a\n", "a\nb\n").unwrap().contains("it has `(its end)`, and should have `b`"));
+        assert!(why.contains("a.md is stale from line 2 on: found `b`, expected `c`"), "{why}");
+        assert!(stale("a\n", "a\nb\n").unwrap().contains("found `(end of file)`, expected `b`"));
         assert!(stale("", "").unwrap().contains("nothing was printed"));
     }
 }

@@ -1,13 +1,13 @@
-//! `cargo xtask fidelity`: compares Hairpin's figures with those of a bare loop, in one interleaved run.
+//! `cargo xtask fidelity`: compares Hairpin's figures with the figures of a bare loop, in interleaved rounds.
 //!
-//! Every round of a case runs Hairpin once and the bare loop twice, in an order that rotates from round to round, with
-//! new processes each time. The ratio of a round is Hairpin's p50 divided by the mean of the bare loop's two; the
-//! median of these ratios is judged. The ratio of the bare loop's two figures shows the machine's own variation.
+//! Every round of a case runs Hairpin once and the bare loop twice, each in new processes. The order rotates from round
+//! to round. The ratio of a round is Hairpin's p50 divided by the mean p50 of the bare loop's two runs; the verdict
+//! uses the median of these ratios. The ratio between the bare loop's two runs shows the machine's own variation.
 //!
-//! With `--against BINARY` another build of Hairpin replaces the bare loop, and this build must not be worse.
+//! With `--against BINARY`, another build of Hairpin replaces the bare loop, and this build must not be slower.
 //!
-//! With `--two-hosts` client and server are in two network namespaces with a veth pair between them, Hairpin's server
-//! is `hairpin serve`, and Hairpin and the bare loop use the same CPUs.
+//! With `--two-hosts`, client and server are in two network namespaces, connected by a veth pair. Hairpin's server is
+//! `hairpin serve`, and Hairpin and the bare loop use the same CPUs.
 
 mod base;
 mod build;
@@ -79,14 +79,14 @@ fn measure_all(
     measured.collect()
 }
 
-/// Prepares this build and another one. Each runs once outside the rounds, to bring its pages into memory.
+/// Prepares this build and another build. Each build runs once before the rounds, to load its pages into memory.
 fn prepare_builds(hairpin: &Build, old: &Build, combination: Combination) -> Result<(Build, Base)> {
     hairpin.run(combination, 0)?;
     old.run(combination, 0)?;
     Ok((hairpin.clone(), Base::Build(old.clone())))
 }
 
-/// Prepares this build and the bare loop, which uses the CPUs of a first run of the build outside the rounds.
+/// Prepares this build and the bare loop. Runs the build once before the rounds to find its CPUs for the bare loop.
 fn prepare_bare_loop(hairpin: &Build, bare_loop: &Path, combination: Combination) -> Result<(Build, Base)> {
     let cpus = cpus(&hairpin.run(combination, 0)?, combination.placement)?;
     let bare = BareLoop { program: bare_loop.to_owned(), cpus, enter: Vec::new(), server: Vec::new() };
@@ -103,7 +103,7 @@ fn print_table(combinations: &[Combination], measured: &[Vec<Round>], against: b
         format!("{base} p50 us"),
         format!("{candidate} us"),
         "ratio",
-        "its interval",
+        "interval",
         format!("{base} A/A spread")
     );
     let mut all_hold = true;
@@ -125,7 +125,7 @@ fn print_table(combinations: &[Combination], measured: &[Vec<Round>], against: b
     all_hold
 }
 
-/// Measures one round of a case: the base twice and Hairpin once. Hairpin is first, second or third in turn.
+/// Measures one round of a case: the base twice and Hairpin once. Hairpin's position rotates with `number`.
 fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize) -> Result<Round> {
     let mut of_base = Vec::new();
     let mut hairpin_ns = 0.0;
@@ -158,7 +158,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_cpus_of_both_ends_are_read() {
+    fn the_cpus_of_both_ends_are_found() {
         assert_eq!(cpus(&example(), "cross-cpu").unwrap(), "0,1");
         assert_eq!(cpus(&example(), "same-cpu").unwrap(), "1,1");
         assert!(cpus(&with("/hosts/0/environment/cpus_used", json!([3])), "cross-cpu").is_err());

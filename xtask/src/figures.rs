@@ -1,4 +1,4 @@
-//! Statistics for the chores: medians, quantiles, and an interval of a median.
+//! Statistics for measurements: medians, quantiles, and an interval of a median.
 
 /// Returns the median; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
@@ -15,11 +15,11 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64)
 }
 
-/// Returns an interval that contains the median of any distribution of the values with at least 95 %.
+/// Returns an interval that contains the true median with a probability of at least 95 %, for any distribution.
 ///
-/// The interval is from order statistic k to n+1-k, where k is the largest number such that a fair coin shows fewer
-/// than k heads in n throws with a probability of at most 2.5 % (inverted sign test). With fewer than 6 values there is
-/// no such k, and the interval is the whole range.
+/// The interval is from order statistic k to n+1-k (inverted sign test): k is the largest number for which a fair coin
+/// shows fewer than k heads in n throws with a probability of at most 2.5 %. With fewer than 6 values no such k exists,
+/// and the interval is the whole range.
 pub(crate) fn median_interval(values: &[f64]) -> (f64, f64) {
     let sorted = sorted(values);
     let count = sorted.len();
@@ -57,8 +57,8 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_median_has_the_tabled_ranks() {
-        // Tables of the sign test: 6 values, ranks 1 and 6; 21 values, ranks 6 and 16; 100 values, ranks 40 and 61.
+    fn the_interval_of_a_median_agrees_with_tables_of_the_sign_test() {
+        // Numbers of values, and the ranks of the interval's bounds.
         for (count, low, high) in [(1, 1, 1), (5, 1, 5), (6, 1, 6), (10, 2, 9), (21, 6, 16), (100, 40, 61)] {
             let values: Vec<f64> = (1..=count).map(f64::from).collect();
             assert_eq!(median_interval(&values), (f64::from(low), f64::from(high)), "{count}");

@@ -1,5 +1,5 @@
-//! `cargo xtask fresh`: runs README's two commands on a clone of a commit, in a debootstrap root in its own namespaces
-//! that has only a base Debian, a Rust toolchain, a C linker and git. The times do not include downloads.
+//! `cargo xtask fresh`: runs README's two commands on a clone of a commit, in separate namespaces with a debootstrap
+//! root that has only a base Debian, a Rust toolchain, a C linker and git. The times do not include downloads.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,29 +14,29 @@ const SCRIPT: &str = include_str!("fresh.sh");
 /// Programs that the script needs.
 const PROGRAMS: [&str; 4] = ["debootstrap", "unshare", "git", "ip"];
 
-/// Options of the chore.
+/// Options of `cargo xtask fresh`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     #[arg(long, default_value = "HEAD")]
     commit: String,
-    /// As root instead of an ordinary user
+    /// Run as root instead of an ordinary user
     #[arg(long)]
     root: bool,
     /// Forbid user namespaces, as some distributions do
     #[arg(long)]
     without_namespaces: bool,
-    /// Run the tests, after they are built, under the load of two busy loops per CPU and a process that writes files
+    /// Load the machine during the tests: two busy loops per CPU, and a process that writes files
     #[arg(long)]
     busy: bool,
-    /// Only the tests
+    /// Run only the tests
     #[arg(long)]
     only_tests: bool,
-    /// How often the tests are run; only the first run builds them
+    /// Number of test runs; only the first run builds the tests
     #[arg(long, default_value_t = 1)]
     times: u32,
 }
 
-/// Runs the commands and prints each with its time and exit code. Returns whether all of them passed.
+/// Runs the commands and prints each with its time and exit code. Returns whether all commands passed.
 pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     for name in PROGRAMS {
         program(name).map_err(anyhow::Error::msg)?;
@@ -66,7 +66,7 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     command.env("TIMES", asked.times.to_string());
     let mut running = command.stdout(Stdio::piped()).spawn().context("cannot start unshare")?;
     let mut codes = Vec::new();
-    for line in BufReader::new(running.stdout.take().context("its output is a pipe")?).lines() {
+    for line in BufReader::new(running.stdout.take().context("the output is not a pipe")?).lines() {
         let line = line.context("cannot read the script's output")?;
         println!("{line}");
         if line.starts_with("cargo ") {

@@ -1,10 +1,10 @@
-# Run by `cargo xtask fresh` in namespaces of its own (mounts, processes), in which it is the first process: all that it
-# mounts and starts is gone when it ends, however it ends. The commands have a network of their own with nothing in it.
+# `cargo xtask fresh` runs this in new mount and PID namespaces as the first process: when it ends, for whatever reason,
+# the kernel removes all its mounts and processes. The commands run in an empty network namespace.
 #
-# $1 an empty folder, $2 the repository, $3 the toolchain, $4 cargo's registry
+# $1: an empty folder; $2: the repository; $3: the toolchain; $4: cargo's registry
 set -eu
 root=$1/debian home=$1/debian/srv/user
-# A file of the disk that has no name, for what --busy writes.
+# An unnamed file on the disk, to which --busy writes.
 exec 9>"$1/written"
 rm "$1/written"
 mount -t tmpfs -o size=90% none "$1"
@@ -25,7 +25,7 @@ owner=1000:1000
 [ "$AS" = user ] || owner=0:0
 chown -R "$owner" "$home"
 
-# In a root that chroot(2) made, the kernel refuses user namespaces to everybody; in one of pivot_root(2) it does not.
+# In a root of chroot(2), the kernel refuses to create user namespaces; in a root of pivot_root(2), it allows this.
 chrooted='exec chroot --userspec="$2" "$1" sh -c "$3"'
 pivoted='mount --rbind "$1" "$1" && cd "$1" && pivot_root . old && umount -l old &&
     exec setpriv --reuid "${2%:*}" --regid "${2%:*}" --clear-groups sh -c "$3"'

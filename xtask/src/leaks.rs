@@ -1,12 +1,12 @@
-//! Starts and ends a link many times. Measures the time, and checks whether a namespace, interface, process or file
+//! Starts and ends a link many times. Measures the time, and checks that no namespace, interface, process or file
 //! remains.
 //!
 //! Network namespaces are counted in two ways. Namespaces that a process, a descriptor or a mount uses are listed by
-//! their inode in /proc. All namespaces, even unused ones, are objects in the kernel's memory (`net_namespace` in
+//! inode in /proc. All namespaces, even unused ones, are objects in the kernel's memory (`net_namespace` in
 //! /proc/slabinfo, which only root may read). The kernel destroys unused namespaces in the background, so the check
-//! waits. It frees the object of some namespaces only when it destroys the next one (`net_complete_free`,
-//! net/core/net_namespace.c), so one more namespace is created and destroyed before each count. The counts are exact,
-//! so no other process on the machine may create namespaces during the check.
+//! waits. The kernel frees the objects of some namespaces only when it destroys another namespace (`net_complete_free`,
+//! net/core/net_namespace.c), so the check creates and destroys one more namespace before each count. The counts are
+//! exact, so no other process on the machine may create namespaces during the check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,16 +24,16 @@ use crate::{figures, process};
 /// Maximum time to start and end a link, including the program that runs across it, in ms.
 const MAX_START_MS: f64 = 150.0;
 
-/// Time for the kernel to destroy the namespaces.
+/// Time limit for the kernel to destroy the namespaces.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Time for the kernel to destroy one unused namespace.
+/// Time that the kernel needs to destroy one unused namespace.
 const DESTROY_TIME: Duration = Duration::from_millis(500);
 
-/// File that makes the kernel release free objects for namespaces, some of which it otherwise counts as used.
+/// File that makes the kernel release free namespace objects, since it counts some of these as used.
 const SHRINK: &str = "/sys/kernel/slab/net_namespace/shrink";
 
-/// Environment variable by which processes of this check are found.
+/// Environment variable that marks the processes of this check.
 const MARK_VARIABLE: &str = "HAIRPIN_XTASK_MARK";
 
 /// The counts before or after the starts.
@@ -67,7 +67,7 @@ impl Census {
     fn beyond(&self, before: &Self) -> Vec<String> {
         let in_memory = self.in_memory.zip(before.in_memory);
         let counts = [
-            ("namespaces that are held", self.held.difference(&before.held).count()),
+            ("namespaces in use", self.held.difference(&before.held).count()),
             ("namespaces in the kernel's memory", in_memory.map_or(0, |(now, then)| now.saturating_sub(then))),
             ("interfaces", self.interfaces.saturating_sub(before.interfaces)),
             ("processes", self.processes.saturating_sub(before.processes)),
@@ -78,12 +78,12 @@ impl Census {
 
     fn told(&self) -> String {
         let in_memory = self.in_memory.map_or_else(
-            || "not counted (root may, where /proc/slabinfo and /sys/kernel/slab are there)".to_owned(),
+            || "not counted (needs root, /proc/slabinfo and /sys/kernel/slab)".to_owned(),
             |count| count.to_string(),
         );
         let Self { interfaces, processes, files, .. } = self;
         format!(
-            "namespaces held {}, in the kernel's memory {in_memory}, interfaces {interfaces}, processes {processes}, \
+            "namespaces in use {}, in the kernel's memory {in_memory}, interfaces {interfaces}, processes {processes}, \
              files {files}",
             self.held.len()
         )
@@ -103,7 +103,7 @@ fn held_namespaces() -> Result<BTreeSet<String>> {
         let mounts = fs::read_to_string(process.join("mountinfo")).unwrap_or_default();
         held.extend(mounts.split_whitespace().map(str::to_owned).filter(is_network));
     }
-    ensure!(!held.is_empty(), "no network namespace can be counted (hint: is /proc mounted, with ns/net?)");
+    ensure!(!held.is_empty(), "cannot count network namespaces (hint: is /proc mounted, with ns/net?)");
     Ok(held)
 }
 
@@ -134,14 +134,14 @@ fn active_namespaces(slabs: &str) -> Option<usize> {
 
 /// Starts and ends a link `starts` times, as the user `uid` if given. Returns whether the p99 is within the limit.
 pub(crate) fn run(root: &Path, starts: usize, uid: Option<u32>) -> Result<bool> {
-    ensure!(starts > 0, "0 starts show nothing (hint: 1000)");
+    ensure!(starts > 0, "needs at least 1 start (hint: 1000)");
     let [built] = process::build_release(root, [("hairpin", "hairpin")])?;
     let folder = process::scratch("leaks")?;
-    // The user may not be able to read the folder of the build.
+    // The user may not have access to the build's folder.
     let hairpin = folder.join("hairpin");
     fs::copy(&built, &hairpin).with_context(|| format!("cannot copy {}", built.display()))?;
     let temporary = folder.join("tmp");
-    fs::create_dir(&temporary).context("cannot make a folder for temporary files")?;
+    fs::create_dir(&temporary).context("cannot create a folder for temporary files")?;
     if uid.is_some() {
         chown(&temporary, uid, uid).context("cannot give a folder to another user (hint: --as-user is for root)")?;
     }
@@ -169,9 +169,9 @@ fn judge(hairpin: &Path, folder: &Path, starts: usize, uid: Option<u32>) -> Resu
         walls_ms.push(ran.wall.as_secs_f64() * 1e3);
     }
     let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| figures::quantile(&walls_ms, share));
-    let kept = |ms: f64| if ms < MAX_START_MS { "within" } else { "beyond" };
+    let kept = |ms: f64| if ms < MAX_START_MS { "within" } else { "above" };
     println!("{starts} starts: p50 {p50:.1} ms, p99 {p99:.1} ms, max {max:.1} ms");
-    println!("bound {MAX_START_MS} ms: p99 is {} it", kept(p99));
+    println!("p99 is {} the limit of {MAX_START_MS} ms", kept(p99));
     let until = Instant::now() + DESTROY_TIMEOUT;
     let mut after = Census::take(&mark, folder)?;
     while !after.beyond(&before).is_empty() && Instant::now() < until {
@@ -199,18 +199,12 @@ mod tests {
         let before = Census { held, in_memory: Some(30), interfaces: 2, processes: 0, files: 0 };
         let fewer = Census { held: namespaces(&["net:[1]"]), in_memory: Some(29), ..before.clone() };
         assert_eq!(fewer.beyond(&before), [""; 0]);
-        // A new namespace counts even if another one has disappeared.
+        // A new namespace is counted even if another has disappeared.
         let held = namespaces(&["net:[1]", "net:[3]"]);
         let more = Census { held, in_memory: Some(31), interfaces: 3, processes: 2, files: 1 };
         assert_eq!(
             more.beyond(&before),
-            [
-                "1 namespaces that are held",
-                "1 namespaces in the kernel's memory",
-                "1 interfaces",
-                "2 processes",
-                "1 files"
-            ]
+            ["1 namespaces in use", "1 namespaces in the kernel's memory", "1 interfaces", "2 processes", "1 files"]
         );
         let unread = Census { in_memory: None, ..before.clone() };
         assert_eq!(unread.beyond(&before), [""; 0]);
@@ -224,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_memory_is_read() {
+    fn the_number_of_namespaces_in_memory_is_parsed() {
         let slabs = "slabinfo - version: 2.1\nnet_namespace         29     63   4288    7    8 : tunables    0\n";
         assert_eq!(active_namespaces(slabs), Some(29));
         assert_eq!(active_namespaces("kmalloc-8 1 2"), None);

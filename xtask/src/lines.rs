@@ -10,7 +10,7 @@ use crate::source;
 /// Files and folders compiled only for tests.
 const FOR_TESTS: [&str; 4] = ["tests", "fuzzing", "loom_model", "loom_tests"];
 
-/// Returns a text with a line for each crate, and the sum.
+/// Returns a line per crate, and the sum.
 pub(crate) fn run(root: &Path) -> Result<String> {
     let mut crates: BTreeMap<String, usize> = BTreeMap::new();
     for source in source::files(&root.join("crates"), &["rs"])? {

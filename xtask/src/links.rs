@@ -1,5 +1,5 @@
 //! `cargo xtask links`: measures from outside how far the link emulator deviates from a link's profile, and compares
-//! this with its limits. The traffic is from the program `link-traffic`, and from `ping` if installed.
+//! the deviations with limits. The programs `link-traffic` and, if installed, `ping` generate the traffic.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::process;
 /// Time limit of a trial.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Duration for which a queue is kept full, in s.
+/// Duration of the traffic that fills a queue, in s.
 const FULL_S: u64 = 5;
 
 /// Programs that the trials run.
@@ -48,7 +48,7 @@ fn added_delay(programs: &Programs<'_>) -> Result<bool> {
     let figures = outcome.figures()?;
     let added_us = |name: &str| Ok::<f64, anyhow::Error>((number(&figures, name)? - 2e6) / 1e3);
     let late_us = |name: &str| Ok::<f64, anyhow::Error>(number(&outcome.link["lateness_ns"], name)? / 1e3);
-    println!("according to the emulator: late by {:.1} us at p50, {:.1} at p99", late_us("p50")?, late_us("p99")?);
+    println!("lateness according to the emulator: p50 {:.1} us, p99 {:.1} us", late_us("p50")?, late_us("p99")?);
     let holds = [
         judge("delay added at 1000 packets/s, p50", added_us("delay_p50_ns")?, "us", Bound::AtMost(60.0)),
         judge("delay added at 1000 packets/s, p99", added_us("delay_p99_ns")?, "us", Bound::AtMost(500.0)),
@@ -57,7 +57,7 @@ fn added_delay(programs: &Programs<'_>) -> Result<bool> {
 }
 
 /// Measures the rate: packets of 1500 bytes at 1.5 times the rate, through a queue of 120 ms. The queue fills soon, and
-/// does not run empty when the sender loses its CPU for a while.
+/// does not run empty while the sender is not scheduled.
 fn rate(programs: &Programs<'_>, mbit: u64) -> Result<bool> {
     let line = format!("up={mbit}mbit up.queue={}packets delay=1ms", mbit * 10);
     let (offered_kbit, seconds) = ((mbit * 1500).to_string(), FULL_S.to_string());
@@ -73,8 +73,8 @@ fn throughput(programs: &Programs<'_>) -> Result<bool> {
     let packets = number(&outcome.link["packets"], "in")?;
     let cpu_us = number(&outcome.link["relay"], "cpu_ns")? / 1e3 / packets;
     let holds = [
-        judge("TCP with no limit", gbit, "Gbit/s", Bound::AtLeast(1.0)),
-        judge("the relay's CPU time for a packet of it", cpu_us, "us", Bound::AtMost(10.0)),
+        judge("TCP without a rate limit", gbit, "Gbit/s", Bound::AtLeast(1.0)),
+        judge("the relay's CPU time per packet", cpu_us, "us", Bound::AtMost(10.0)),
     ];
     Ok(holds.into_iter().all(|holds| holds))
 }
@@ -82,7 +82,7 @@ fn throughput(programs: &Programs<'_>) -> Result<bool> {
 /// Measures the round-trip times of `ping` at a delay of 47 ms.
 fn ping(programs: &Programs<'_>) -> Result<bool> {
     if process::run(Command::new("ping").arg("-V"), LIMIT).is_err() {
-        println!("ping: skipped, it is not installed (hint: the package iputils-ping)");
+        println!("ping: skipped, not installed (hint: apt-get install iputils-ping)");
         return Ok(true);
     }
     let outcome = programs.run("delay=23.5ms", None, &["sh", "-c", "ping -n -i 0.05 -c 200 $HAIRPIN_FAR"])?;
@@ -98,7 +98,7 @@ fn round_trips_ms(printed: &str) -> Vec<f64> {
 }
 
 impl Programs<'_> {
-    /// Runs `link-traffic` with these arguments across the link, and its server at the other end.
+    /// Runs `link-traffic` with these arguments across the link, and its server at the far end.
     fn traffic(&self, line: &str, words: &[&str]) -> Result<Outcome> {
         let program = self.traffic.to_str().context("a path in UTF-8")?;
         let command: Vec<&str> = [program].into_iter().chain(words.iter().copied()).collect();
@@ -148,14 +148,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_of_a_ping_are_read() {
+    fn the_times_in_pings_output_are_parsed() {
         let printed = "64 bytes from 10.77.0.2: icmp_seq=1 ttl=64 time=47.1 ms\n\
                        64 bytes from 10.77.0.2: icmp_seq=2 ttl=64 time=46 ms\n--- statistics ---\nrtt min/avg = 1/2 ms";
         assert_eq!(round_trips_ms(printed), [47.1, 46.0]);
     }
 
     #[test]
-    fn a_bound_holds_or_does_not() {
+    fn values_are_compared_with_their_bounds() {
         assert!(judge("a", 1.0, "us", Bound::AtMost(1.0)) && judge("a", 1.0, "us", Bound::AtLeast(1.0)));
         assert!(!judge("a", 1.1, "us", Bound::AtMost(1.0)) && !judge("a", 0.9, "us", Bound::AtLeast(1.0)));
     }

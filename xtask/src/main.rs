@@ -1,4 +1,4 @@
-//! The project's chores, run as `cargo xtask NAME`; one file each.
+//! The project's development commands (chores), run as `cargo xtask NAME`; one file each.
 //!
 //! xtask depends on no shipped crate: it runs the built programs, as users do.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
@@ -6,7 +6,7 @@
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "counts and figures of these chores are far below 2^53 and not negative"
+    reason = "counts and figures are far below 2^53 and not negative"
 )]
 
 mod aarch64;
@@ -54,25 +54,25 @@ struct Arguments {
 enum Chore {
     /// Run all checks that a change must pass
     Ci {
-        /// Only these steps, by name; later steps need the release build
+        /// Run only these steps, by name; steps after `release build` also need `release build`
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// Run README's two commands in a fresh Debian as an ordinary user; print their times and the ignored tests
+    /// Run README's two commands in a fresh Debian as an ordinary user; print times and ignored tests
     Fresh(fresh::Options),
-    /// Check conventions that neither rustfmt, clippy nor cargo-deny checks
+    /// Check conventions that rustfmt, clippy and cargo-deny do not check
     Tidy,
     /// Count the lines of code of each crate, without tests, comments and blank lines
     Lines,
-    /// Write docs/catalog.md from the binary's list
+    /// Write docs/catalog.md from `hairpin list`
     Catalog {
-        /// Only compare, and fail when it is stale
+        /// Only compare, and fail if the file is stale
         #[arg(long)]
         check: bool,
     },
-    /// Write docs/schemas, the JSON schemas of the commands' output, from the types
+    /// Write docs/schemas, the JSON schemas of the commands' output, from the Rust types
     Schema {
-        /// Only compare, and fail when it is stale
+        /// Only compare, and fail if a file is stale
         #[arg(long)]
         check: bool,
     },
@@ -81,7 +81,7 @@ enum Chore {
         /// The run's folder
         run: PathBuf,
     },
-    /// Run every command in README, METHODOLOGY, LIMITS and docs, each experiment for one round
+    /// Run every command in the documents; experiments measure one round
     Commands {
         /// End experiments after 3 s, and install nothing
         #[arg(long)]
@@ -89,7 +89,7 @@ enum Chore {
     },
     /// Build a tar.gz with a static binary, manual pages and completions, and test it in an empty root
     Dist,
-    /// Compare Hairpin's figures with those of a bare loop, or of another build
+    /// Compare Hairpin's figures with the figures of a bare loop or of another build
     Fidelity {
         /// The build profile: release or dist
         #[arg(long, default_value = "release")]
@@ -97,17 +97,17 @@ enum Chore {
         /// Interleaved rounds of each case
         #[arg(long, default_value_t = 21)]
         rounds: usize,
-        /// Only these transports
+        /// Measure only these transports
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
-        /// Another build of hairpin in place of the bare loop: this tree's must not be worse
+        /// Compare with this build of hairpin instead of the bare loop; the new build must not be slower
         #[arg(long, value_name = "BINARY")]
         against: Option<PathBuf>,
-        /// Run client and server of tcp and udp in two network namespaces with a veth pair between them
+        /// Run client and server in two network namespaces connected by a veth pair (tcp and udp)
         #[arg(long, conflicts_with = "against")]
         two_hosts: bool,
     },
-    /// Compare Hairpin's one-way rates with those of a bare loop, sockperf and iperf3
+    /// Compare Hairpin's one-way rates with the rates of a bare loop, sockperf and iperf3
     Rates {
         /// The build profile: release or dist
         #[arg(long, default_value = "release")]
@@ -115,7 +115,7 @@ enum Chore {
         /// Interleaved rounds of each case
         #[arg(long, default_value_t = 21)]
         rounds: usize,
-        /// Only these cases
+        /// Measure only these cases
         #[arg(long, value_delimiter = ',', value_name = "CASE")]
         only: Vec<String>,
         /// Folder of the built programs; set when this program runs itself in a network namespace
@@ -127,27 +127,27 @@ enum Chore {
         #[arg(long, default_value_t = 11)]
         rounds: usize,
     },
-    /// Check that intervals cover the true values, equal cases are called equal, and slower cases slower
+    /// Check that intervals cover the true values, and that comparisons give the right verdicts
     Coverage {
         #[arg(long, default_value_t = 201)]
         runs: usize,
-        /// Number of runs with an injected delay, for each of two sizes
+        /// Number of runs with an injected delay, for each of two sizes of the delay
         #[arg(long, default_value_t = 40)]
         injected: usize,
-        /// The time of each run
+        /// Duration of each run
         #[arg(long, default_value = "10s")]
         over: String,
-        /// Only these transports
+        /// Transports to measure
         #[arg(long, default_value = "tcp,udp,pipe,unix-stream")]
         transports: String,
-        /// Keep the runs in this folder, and continue with existing ones
+        /// Keep the runs in this folder, and analyse existing runs again instead of measuring
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Write the p50, p99 and probe of each round of tcp and pipe to this file; needs --out
+        /// Write the p50, p99 and probe times of each round of tcp and pipe to this file; needs --out
         #[arg(long, requires = "out")]
         record: Option<PathBuf>,
     },
-    /// Measure the cost of the instrument itself
+    /// Measure the cost of Hairpin's own instrumentation
     Overhead,
     /// Start and end a link many times: measure the time, and check that nothing remains
     Leaks {
@@ -160,15 +160,15 @@ enum Chore {
     },
     /// Measure from outside how far the link emulator deviates from a link's profile
     Links,
-    /// Check that an injected cause is named first: a confusion table of injections and decoys
+    /// Check that Hairpin names an injected cause first: a confusion table of injections and decoys
     Diagnose {
         /// Number of runs of each injection and each decoy
         #[arg(long, default_value_t = 20)]
         runs: usize,
-        /// Only causes whose code contains this text
+        /// Run only trials of causes whose code contains this text
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
-        /// Also run the counter-experiments of injections, and count those that confirm the cause
+        /// Also run the counter-experiments of injections, and count how many confirm the cause
         #[arg(long)]
         prove: bool,
     },
@@ -235,12 +235,12 @@ fn parse_error(words: &[&str]) -> Option<String> {
     Arguments::try_parse_from(words).err().map(|why| why.to_string())
 }
 
-/// Returns the root of the workspace: from cargo's variable, else the nearest folder above with a Cargo.lock.
+/// Returns the root of the workspace: the nearest folder with a Cargo.lock above this package or the current folder.
 fn root() -> Result<PathBuf> {
     let here = match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(package) => PathBuf::from(package),
         None => std::env::current_dir().context("cannot find the current folder")?,
     };
     let found = here.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
-    found.map(Path::to_path_buf).context("no Cargo.lock here or above (hint: run it inside the repository)")
+    found.map(Path::to_path_buf).context("no Cargo.lock here or above (hint: run xtask inside the repository)")
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask overhead`: measures the cost of the instrument itself. Only figures that do not depend on the load of
-//! the machine are judged: memory, and the ratio of two costs, each the minimum of several runs. Durations are printed.
+//! `cargo xtask overhead`: measures the cost of Hairpin's own instrumentation. Limits apply only to figures that do not
+//! depend on the load: memory, and the ratio of two minimum costs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::figures::median;
 use crate::{process, system};
 
-/// Number of measurements of the recorder's cost, and of starts of `hairpin list`, in turn.
+/// Number of measurements of the recorder's cost, and of starts of `hairpin list`, which alternate.
 const STARTS: usize = 20;
 
-/// Maximum cost of a sample, in clock reads: a sample needs two, and recording it may cost as much again.
+/// Maximum cost of a sample, in clock reads: a sample needs two, and its recording may cost as much as two more.
 const MAX_CLOCK_READS: f64 = 4.0;
 
 /// Maximum memory of the survey, in MB.
@@ -32,11 +32,11 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let scratch = process::scratch("overhead")?;
     let survey =
         system::run(Command::new(&hairpin).arg("--out").arg(&scratch).stdin(Stdio::null()).stdout(Stdio::null()))
-            .context("the survey")?;
+            .context("the survey failed")?;
     process::remove(&scratch)?;
     let lines = [
         ("a clock read", clock_read_ns, "ns", None),
-        ("a sample, both clock reads included", sample_ns, "ns", None),
+        ("a sample, including both clock reads", sample_ns, "ns", None),
         ("a sample, in clock reads", sample_ns / clock_read_ns, "clock reads", Some(MAX_CLOCK_READS)),
         ("hairpin list", median(&starts), "ms", None),
         ("peak memory of the survey", survey.peak_resident_bytes as f64 / 1e6, "MB", Some(MAX_MEGABYTES)),
@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(lines.iter().all(|(_, value, _, limit)| keeps(*value, *limit)))
 }
 
-/// Returns the minimum of each cost, since other activity of the machine can only increase the costs.
+/// Returns the minimum of each cost, since other activity on the machine can only increase the costs.
 fn minima(costs: &[(f64, f64)]) -> (f64, f64) {
     costs.iter().fold((f64::INFINITY, f64::INFINITY), |minima, cost| (minima.0.min(cost.0), minima.1.min(cost.1)))
 }
@@ -59,14 +59,14 @@ fn keeps(value: f64, limit: Option<f64>) -> bool {
 
 fn line(what: &str, value: f64, unit: &str, limit: Option<f64>) -> String {
     let beside = match limit {
-        Some(limit) if !keeps(value, Some(limit)) => format!("OVER its limit of {limit}"),
+        Some(limit) if !keeps(value, Some(limit)) => format!("ABOVE the limit of {limit}"),
         Some(limit) => format!("limit {limit}"),
         None => String::new(),
     };
     format!("{what:42} {value:8.1} {unit:12} {beside}").trim_end().to_owned()
 }
 
-/// Returns the cost of a clock read and of a recorded sample in ns, as measured by the binary's own recorder.
+/// Returns the cost in ns of a clock read and of a recorded sample, as measured by the binary itself.
 fn recorder_cost(hairpin: &Path) -> Result<(f64, f64)> {
     let mut command = Command::new(hairpin);
     let ran = process::run(command.arg("__recorder-cost"), Duration::from_mins(1))?.succeeded()?;
@@ -90,20 +90,20 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn costs_are_read_and_a_missing_one_is_named() {
+    fn costs_are_parsed_and_a_missing_cost_is_named() {
         assert_eq!(costs(&json!({"clock_read_ns": 9.5, "sample_ns": 25})).unwrap(), (9.5, 25.0));
         assert!(costs(&json!({"clock_read_ns": 9.5})).unwrap_err().to_string().starts_with("no `sample_ns`"));
     }
 
     #[test]
-    fn the_minimum_of_each_cost_counts() {
+    fn the_minimum_of_each_cost_is_used() {
         assert_eq!(minima(&[(9.0, 30.0), (12.0, 19.0)]), (9.0, 19.0));
     }
 
     #[test]
     fn an_exceeded_limit_is_printed_and_fails() {
         assert!(!keeps(4.1, Some(4.0)) && keeps(4.0, Some(4.0)) && keeps(4.1, None) && !keeps(f64::NAN, Some(4.0)));
-        assert!(line("a", 41.0, "ns", Some(40.0)).ends_with("OVER its limit of 40"));
+        assert!(line("a", 41.0, "ns", Some(40.0)).ends_with("ABOVE the limit of 40"));
         assert!(line("a", 39.0, "ns", Some(40.0)).ends_with("limit 40"));
         assert!(line("a", 39.0, "ns", None).ends_with("ns"));
     }

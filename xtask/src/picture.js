@@ -1,4 +1,4 @@
-// Added to a copy of the report: reports the places of the charts and the width of the content to the enclosing page.
+// Added to a copy of the report: sends the positions of the charts and the width of the content to the enclosing page.
 addEventListener("load", () => {
   const outermost = [...document.querySelectorAll("svg, canvas")].filter((chart) => !chart.parentElement.closest("svg"));
   const charts = outermost

@@ -1,6 +1,6 @@
-"""Says of rectangles of a picture how many colours each shows, and what part of it is not the commonest colour.
+"""Prints for each rectangle of a picture its number of colours, and the share not in the most frequent colour (drawn).
 
-usage: picture.py FILE RECTANGLES, these as JSON [[left, top, width, height], ...]. Prints JSON
+usage: picture.py FILE RECTANGLES, with RECTANGLES as JSON [[left, top, width, height], ...]. Prints JSON
 [{"colours", "drawn"}, ...].
 """
 

@@ -1,7 +1,7 @@
-//! Checks every chart of the report in screenshots, in light and dark, at the widths of a desktop and a phone.
+//! Checks every chart of the report in screenshots: light and dark, with the widths of a desktop and a phone.
 //!
 //! The page is in a frame of the wanted width, since a browser window has a minimum width. A script, added to a copy of
-//! the page, reports where the charts are. These parts of the screenshot must not be blank.
+//! the page, reports the positions of the charts. These parts of the screenshot must not be blank.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ const SCRIPT: &str = include_str!("picture.py");
 
 const TELLER: &str = include_str!("picture.js");
 
-/// A chart with fewer colours, or with a smaller drawn share, is blank: axes, text and a curve exceed both.
+/// A chart with fewer colours, or with a smaller drawn share, is blank: axes, text and a curve exceed both limits.
 const MIN_COLOURS: u64 = 8;
 const MIN_DRAWN_SHARE: f64 = 0.003;
 
@@ -43,10 +43,10 @@ pub(crate) fn browser() -> Option<PathBuf> {
     programs.find(|program| program.is_file())
 }
 
-/// Checks a report in every view, and leaves the pictures in `folder`. Returns a line for the summary.
+/// Checks a report in every view, and saves the screenshots in `folder`. Returns a line for the summary.
 pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) -> Result<String> {
     let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     std::fs::write(folder.join("copy.html"), with_script(&html)).context("cannot write the copy of the report")?;
     let mut faults = Vec::new();
     let mut charts = 0;
@@ -65,17 +65,17 @@ pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) 
 /// Style that shows only the answer and the ranking.
 const STYLE: &str = "<style>#theme, footer, main > section:not(.answer, #ranking) { display: none }</style></head>";
 
-/// Writes the README's picture, docs/ranking.png: the answer and the ranking of a saved run.
+/// Writes docs/ranking.png for README: the answer and the ranking of a saved run.
 pub(crate) fn ranking(root: &Path, run: &Path) -> Result<String> {
     let browser = browser().context("no Chromium on the path (hint: apt-get install chromium)")?;
     let report = run.join("report.html");
     let html = std::fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
     let folder = root.join("target/ranking");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let copy = with_script(&html.replacen("</head>", STYLE, 1));
     std::fs::write(folder.join("copy.html"), copy).context("cannot write the copy of the report")?;
     let view = &VIEWS[0];
-    // In a frame of small height the page is as high as its content.
+    // In a low frame, the page is as high as its content.
     let told = told_by_page(&in_frame(&browser, &folder, view, 200, &["--dump-dom"])?)?;
     let height = told["height"].as_u64().and_then(|height| u32::try_from(height).ok()).context("no height")?;
     let file = root.join("docs/ranking.png");
@@ -99,13 +99,16 @@ fn with_script(html: &str) -> String {
 fn picture(browser: &Path, python: &Path, folder: &Path, view: &View) -> Result<(Value, Value)> {
     let told = in_frame(browser, folder, view, 2000, &["--dump-dom"])?;
     let told = told_by_page(&told)?;
-    // If the page is longer, its last charts are outside of the picture and count as blank.
+    // The last charts of a longer page are outside of the picture, and count as blank.
     let height = u32::try_from(told["height"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX).clamp(200, 16_000);
     let file = folder.join(file_name(view));
     in_frame(browser, folder, view, height, &[&format!("--screenshot={}", file.display())])?;
     let mut count = Command::new(python);
     count.args(["-c", SCRIPT]).arg(&file).arg(told["charts"].to_string());
-    let drawn = process::run(&mut count, Duration::from_mins(1))?.succeeded().context("the picture")?.json()?;
+    let drawn = process::run(&mut count, Duration::from_mins(1))?
+        .succeeded()
+        .context("cannot read the screenshot")?
+        .json()?;
     Ok((told, drawn))
 }
 
@@ -128,7 +131,7 @@ fn in_frame(browser: &Path, folder: &Path, view: &View, height: u32, arguments: 
         command.arg("--force-dark-mode");
     }
     command.args(arguments).arg(format!("file://{}", frame.display()));
-    Ok(process::run(&mut command, Duration::from_mins(2))?.succeeded().context("the browser")?.stdout)
+    Ok(process::run(&mut command, Duration::from_mins(2))?.succeeded().context("the browser failed")?.stdout)
 }
 
 /// Extracts the page's report from the markup of the frame.
@@ -150,18 +153,18 @@ fn view_faults(view: &View, told: &Value, drawn: &Value) -> Vec<String> {
         let colours = part["colours"].as_u64().unwrap_or(0);
         let share = part["drawn"].as_f64().unwrap_or(0.0);
         if colours < MIN_COLOURS || share < MIN_DRAWN_SHARE {
-            fault(format!("chart {} at {chart} is blank: {colours} colours, {share:.4} of it drawn", number + 1));
+            fault(format!("chart {} at {chart} is blank: {colours} colours, drawn share {share:.4}", number + 1));
         }
     }
     let (content, window) = (told["content"].as_f64().unwrap_or(0.0), told["window"].as_f64().unwrap_or(0.0));
     if content > window {
-        fault(format!("its content is {content} pixels wide and the window {window}: it must be scrolled sideways"));
+        fault(format!("content of {content} pixels in a window of {window} pixels: needs horizontal scrolling"));
     }
     if told["dark"] != view.dark {
-        fault("the browser did not show it in the colours asked for".to_owned());
+        fault("the browser did not use the requested theme".to_owned());
     }
     if told["letters"].as_u64().unwrap_or(0) < 500 {
-        fault("hardly any text on it".to_owned());
+        fault("hardly any text".to_owned());
     }
     faults
 }
@@ -176,16 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_chart_and_a_page_too_wide_are_found() {
+    fn a_blank_chart_and_a_too_wide_page_are_reported() {
         let view = &VIEWS[1];
         let good = json!([{"colours": 90, "drawn": 0.2}]);
         assert_eq!(view_faults(view, &told(), &good), [""; 0]);
         let blank = view_faults(view, &told(), &json!([{"colours": 1, "drawn": 0.0}]));
         assert!(blank[0].contains("chart 1 at [0,0,300,200] is blank: 1 colours"), "{blank:?}");
         for (name, value, expected) in [
-            ("content", json!(391), "its content is 391 pixels wide"),
+            ("content", json!(391), "content of 391 pixels in a window"),
             ("charts", json!([]), "no chart is visible"),
-            ("dark", json!(true), "did not show it in the colours"),
+            ("dark", json!(true), "did not use the requested theme"),
             ("letters", json!(3), "hardly any text"),
         ] {
             let mut told = told();
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_page_tells_is_found_in_the_markup() {
+    fn the_pages_report_is_extracted_from_the_markup() {
         let markup = "<html><body><pre id=\"told\">{\"height\":7}</pre></body></html>";
         assert_eq!(told_by_page(markup).unwrap()["height"], 7);
         assert!(told_by_page("<html>").unwrap_err().to_string().contains("its scripts did not run"));

@@ -9,12 +9,12 @@ use crate::process;
 
 const CRATES: &[&str] =
     &["hairpin-model", "hairpin-link", "hairpin-experiments", "hairpin-analysis", "hairpin-report"];
-/// The targets. Each is checked if its standard library is installed (`rustup target add`).
+/// The targets. A target is checked only if its standard library is installed (`rustup target add`).
 const TARGETS: &[&str] = &["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 
 /// How the check ended.
 pub(crate) enum Checked {
-    /// The check passed. Contains a line for the summary.
+    /// The check passed; a line for the summary.
     Passed(String),
     /// The targets without an installed standard library.
     Missing(Vec<&'static str>),

@@ -1,4 +1,4 @@
-//! Runs other programs with a time limit and captured output. They are not polled while they measure.
+//! Runs other programs with a time limit and captured output. Does not poll while a program measures.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// Returns a command for a program, with a prefix of words that may be empty.
+/// Returns a command for a program, after a command prefix that may be empty.
 pub(crate) fn prefixed(enter: &[String], program: &Path) -> Command {
     let Some((first, rest)) = enter.split_first() else { return Command::new(program) };
     let mut command = Command::new(first);
@@ -89,19 +89,19 @@ fn ended(receiver: &mpsc::Receiver<String>, started: Instant, limit: Duration) -
 fn overdue(name: &str, child: &mut Child, limit: Duration) -> anyhow::Error {
     let seconds = limit.as_secs();
     if let Ok(Some(_)) = child.try_wait() {
-        return anyhow!("{name} ended, but a process that it started still holds its output after {seconds} s");
+        return anyhow!("{name} ended, but its child process still has the output open after {seconds} s");
     }
     // Both calls fail only if the process has already ended.
     let _ = child.kill();
     let _ = child.wait();
-    anyhow!("{name} was not done after {seconds} s and was killed")
+    anyhow!("{name} did not end within {seconds} s and was killed")
 }
 
 /// Returns a cargo command in the root of the workspace.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // `cargo run` sets these for this program; the child cargo must not use them.
+    // `cargo run` sets these variables for this program; the child cargo must not use them.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
         command.env_remove(name);
     }
@@ -156,7 +156,7 @@ pub(crate) fn build_debug(root: &Path, name: &str) -> Result<PathBuf> {
 pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("hairpin-xtask-{purpose}-{}", std::process::id()));
     remove(&folder)?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     Ok(folder)
 }
 
@@ -181,21 +181,21 @@ mod tests {
     }
 
     #[test]
-    fn output_and_exit_code_are_in_hand() {
+    fn output_and_exit_code_are_returned() {
         let ran = run(&mut shell("echo '{\"a\": 1}'; echo oops >&2; exit 3"), Duration::from_mins(1)).unwrap();
         assert_eq!((ran.code, ran.stderr.as_str(), ran.json().unwrap()["a"].as_i64()), (Some(3), "oops\n", Some(1)));
         assert_eq!(ran.succeeded().err().unwrap().to_string(), "exit code 3: oops");
     }
 
     #[test]
-    fn a_program_that_is_not_done_in_time_is_killed() {
+    fn a_program_that_exceeds_the_limit_is_killed() {
         let why = run(&mut shell("exec sleep 600"), Duration::from_millis(20)).err().unwrap().to_string();
         assert!(why.ends_with("was killed"), "{why}");
     }
 
     #[test]
-    fn a_child_that_outlives_its_parent_is_named() {
+    fn a_child_that_outlives_its_parent_is_reported() {
         let why = run(&mut shell("sleep 3 & exit 0"), Duration::from_millis(500)).err().unwrap().to_string();
-        assert!(why.contains("a process that it started still holds its output"), "{why}");
+        assert!(why.contains("its child process still has the output open"), "{why}");
     }
 }

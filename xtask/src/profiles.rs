@@ -1,7 +1,7 @@
 //! `cargo xtask profiles`: measures the effect of the compiler's optimisation on a message rate.
 //!
-//! In each round an optimised and an unoptimised build run the same experiment, in alternating order. A ratio is
-//! computed for each round. There is no verdict.
+//! In each round, an optimised and an unoptimised build run the same experiment, in alternating order. Prints the
+//! median of the rounds' ratios, without a verdict.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,7 @@ pub(crate) fn run(root: &Path, rounds: usize) -> Result<bool> {
     let [optimised] = process::build_release(root, [("hairpin", "hairpin")])?;
     let unoptimised = process::build_debug(root, "hairpin")?;
     let scratch = process::scratch("profiles")?;
-    println!("{rounds} rounds each, in turn; intervals contain the median with at least 95 %");
+    println!("{rounds} interleaved rounds; intervals contain the median with a probability of at least 95 %");
     for (place, (name, arguments)) in CASES.into_iter().enumerate() {
         let mut values = vec![[Vec::new(), Vec::new()]; FIGURES.len()];
         for round in 0..rounds {
@@ -59,7 +59,7 @@ fn measure(program: &PathBuf, arguments: &[&str], folder: &Path) -> Result<Value
     ran.succeeded()?.json()
 }
 
-/// Returns the figure of the only case at a path of names.
+/// Returns the figure at a path of names in the only case.
 fn figure_of(run: &Value, path: &str) -> Result<f64> {
     let case = &run["cases"][0];
     let figure = path.split('.').fold(case, |value, name| &value[name]);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_is_found_and_a_missing_one_named() {
+    fn a_figure_is_found_and_a_missing_figure_is_named() {
         let run = json!({"cases": [{"received_per_s": {"value": 5.0}, "latency_ns": {"p50": {"value": 7.0}}}]});
         assert_eq!(figure_of(&run, "received_per_s").unwrap(), 5.0);
         assert_eq!(figure_of(&run, "latency_ns.p50").unwrap(), 7.0);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_is_that_of_the_rounds_and_not_of_the_medians() {
+    fn the_ratio_is_the_median_of_ratios_and_not_the_ratio_of_medians() {
         let told = line("TCP", "messages/s", 1.0, &[1.0, 2.0, 4.0], &[3.0, 2.0, 4.0]);
         assert!(
             told.contains("unoptimised          2.0  optimised          3.0  ratio 1.000 (1.000-3.000)"),

@@ -1,8 +1,8 @@
-//! `cargo xtask rates`: compares Hairpin's one-way rates with those of a bare loop, sockperf and iperf3.
+//! `cargo xtask rates`: compares Hairpin's one-way rates with the rates of a bare loop, sockperf and iperf3.
 //!
-//! Every round of a case runs each contestant once, with new processes, in an order that rotates from round to round.
-//! In each round the ratio of Hairpin's rate to the rate of each other contestant is computed; the medians of these
-//! ratios are judged. All contestants run on the same two CPUs in a network namespace, whose counters are read.
+//! Every round of a case runs each contestant once, in new processes. The order rotates from round to round. Each round
+//! gives the ratio of Hairpin's rate to the rate of each other contestant; the verdicts use the medians of these
+//! ratios. All contestants run on the same two CPUs in one network namespace, whose counters are read.
 
 mod case;
 mod contestant;
@@ -22,8 +22,8 @@ use contestant::{Contestant, Program};
 use judge::Round;
 use place::Place;
 
-/// Measures and prints a table of each case. Returns whether all bounds hold. `inside` is the folder of the built
-/// programs if this program already runs in the namespace.
+/// Measures and prints a table per case. Returns whether all bounds hold. `inside` is the folder of the built programs
+/// if this program already runs in the namespace.
 pub(crate) fn run(root: &Path, profile: &str, rounds: usize, only: &[String], inside: Option<&Path>) -> Result<bool> {
     let cases = case::all(only)?;
     let Some(programs) = inside else {
@@ -47,7 +47,7 @@ fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
         for turn in 0..available.len() {
             let contestant = available[(turn + number) % available.len()];
             let rate =
-                place.rate(case, contestant).with_context(|| format!("{} of {}", contestant.name, case.name))?;
+                place.rate(case, contestant).with_context(|| format!("{} in case {}", contestant.name, case.name))?;
             round.insert(contestant.name, rate);
         }
         measured.push(round);
@@ -55,7 +55,7 @@ fn measure(place: &mut Place, case: &Case, rounds: usize) -> Result<bool> {
     Ok(judge::print(case, &measured))
 }
 
-/// Returns the contestants that can run here. Runs each once, to load it and to learn Hairpin's CPUs.
+/// Returns the contestants that can run here. Runs each contestant once, to load it and to find Hairpin's CPUs.
 fn available<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
     let tried = case.contestants.iter().filter(|contestant| {
         let missing = contestant.program.missing();
@@ -69,7 +69,7 @@ fn available<'a>(place: &mut Place, case: &'a Case) -> Vec<&'a Contestant> {
         tried.is_ok()
     });
     let mut tried: Vec<_> = tried.collect();
-    // The CPUs are known only after Hairpin's first run, so Hairpin is the first contestant of each case.
+    // Hairpin is first in each case, since the CPUs are known only after its first run.
     tried.sort_by_key(|contestant| contestant.program != Program::Hairpin);
     tried
 }

@@ -1,6 +1,6 @@
-"""Reads a saved run back with readers that share no code with Hairpin: DuckDB and the HdrHistogram of Python.
+"""Reads a saved run with readers that share no code with Hairpin: DuckDB and Python's HdrHistogram.
 
-usage: readers.py RUN_FOLDER. Prints what was read, or every fault and exits with 1.
+usage: readers.py RUN_FOLDER. Prints a summary, or all faults and exits with 1.
 """
 
 import json
@@ -12,12 +12,12 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 LONGEST_NS = 3_600_000_000_000
-# Three significant digits: a bucket is at most 1/1024 of its value wide, and its upper end is what is reported.
+# Three significant digits: a bucket's width is at most 1/1024 of its value, and the reported value is its upper end.
 HISTOGRAM_ERROR = 0.002
 
 
 def measured_rounds(folder):
-    """The flows of the measured rounds of rounds.jsonl, each with its round and case, in order."""
+    """Yields the flows of all measured rounds in rounds.jsonl, each with the round's number and its case."""
     for line in (folder / "rounds.jsonl").read_text().splitlines():
         record = json.loads(line)
         outcome = record["outcome"]
@@ -27,7 +27,7 @@ def measured_rounds(folder):
 
 
 def samples_faults(folder, number, flow):
-    """Compares the raw samples of one round with what its record says of them."""
+    """Compares the raw samples of a flow with the flow's record in rounds.jsonl."""
     name = flow["samples_file"]
     path = str(folder / name)
     place = f"round {number}, flow {flow['id']} ({name})"
@@ -42,7 +42,7 @@ def samples_faults(folder, number, flow):
     lacking = {"label", "sequence", "due_ns", "sent_ns", "received_ns", "fate"} - columns
     if lacking:
         return [f"{place}: no column {', '.join(sorted(lacking))}"]
-    # The warm-up stands first; sequence numbers count it too.
+    # The warm-up is first, and has sequence numbers too.
     warm_up = rows - flow["ledger"]["sent"]
     if warm_up < 0:
         return []
@@ -52,7 +52,7 @@ def samples_faults(folder, number, flow):
     faults = []
     if read != samples:
         faults.append(f"{place}: {read} answered messages, {samples} samples in rounds.jsonl")
-    # Between neighbours of the rank lies any sensible definition of the percentile.
+    # All definitions of a percentile give a value between the neighbours of the rank.
     for share, figure in ((0.5, "p50"), (0.9, "p90")):
         around = [max(share - 1 / max(read, 1), 0), min(share + 1 / max(read, 1), 1)]
         query = f"select quantile_disc(received_ns - due_ns, {around}) {answered}"
@@ -64,7 +64,7 @@ def samples_faults(folder, number, flow):
 
 
 def logged_total(path):
-    """Samples in all histograms of an HdrHistogram log, and how many histograms there are."""
+    """Returns the number of samples in an HdrHistogram log, and the number of its histograms."""
     reader = HistogramLogReader(str(path), HdrHistogram(1, LONGEST_NS, 3))
     total = count = 0
     while (histogram := reader.get_next_interval_histogram()) is not None:

@@ -1,4 +1,4 @@
-//! Reads a saved run with other programs: the raw samples with DuckDB, the histogram log with Python's HdrHistogram.
+//! Reads a saved run with other software: the raw samples with DuckDB, the histogram log with Python's HdrHistogram.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// The reader, which shares no code with the writer.
+/// The reader, which shares no code with Hairpin.
 const SCRIPT: &str = include_str!("readers.py");
 
-/// Packages of the reader, with fixed versions so that results are comparable.
+/// Python packages of the reader, with fixed versions for comparable results.
 const PACKAGES: &[&str] =
     &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0", "pandas==3.1.1", "jsonschema==4.26.0"];
 
-/// Returns the Python of an environment with the reader's packages below `target`. Creates the environment if missing.
+/// Returns the Python of a virtual environment with the reader's packages, which is created below `target` if missing.
 pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
     let folder = target.join("readers");
     let python = folder.join("bin/python");
@@ -24,10 +24,10 @@ pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
     }
     let mut make = Command::new("python3");
     make.args(["-m", "venv", "--clear"]).arg(&folder);
-    process::run(&mut make, Duration::from_mins(2))?.succeeded().context("python3 -m venv")?;
+    process::run(&mut make, Duration::from_mins(2))?.succeeded().context("python3 -m venv failed")?;
     let mut install = Command::new(&python);
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES);
-    process::run(&mut install, Duration::from_mins(5))?.succeeded().context("pip install")?;
+    process::run(&mut install, Duration::from_mins(5))?.succeeded().context("pip install failed")?;
     if has_readers(&python) { Ok(python) } else { bail!("the readers were installed but cannot be imported") }
 }
 

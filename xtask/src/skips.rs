@@ -1,4 +1,4 @@
-//! The list of allowed skips. A skip has a reason, and on the test machine only listed skips pass.
+//! The list of allowed skips. Every skip has a reason, and `cargo xtask ci` accepts only listed skips.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ impl AllowedSkips {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let table: toml::Table = text.parse().context("it is not TOML")?;
+        let table: toml::Table = text.parse().context("the file is not TOML")?;
         if let Some(key) = table.keys().find(|key| *key != "skip") {
             bail!("unknown table `{key}` (hint: each entry is a [[skip]])");
         }
@@ -48,14 +48,14 @@ impl AllowedSkips {
         Ok(Self(entries.collect::<Result<_>>()?))
     }
 
-    /// Describes the skips that are not in the list.
+    /// Returns the descriptions of the skips that are not in the list.
     pub(crate) fn not_listed(&self, skips: &[Skip]) -> Vec<String> {
         let strangers = skips.iter().filter(|skip| {
             !self.0.iter().any(|allowed| allowed.what == skip.what && skip.reason.contains(&allowed.reason))
         });
         strangers
             .map(|Skip { what, reason }| {
-                format!("{what} was skipped: {reason} (hint: if it must be, list it in {LIST})")
+                format!("{what} was skipped: {reason} (hint: if this is intended, add it to {LIST})")
             })
             .collect()
     }
@@ -72,7 +72,7 @@ pub(crate) fn of(run: &Value) -> Vec<Skip> {
         .collect()
 }
 
-/// Parses the skips in a file written by tests: one per line, with a tab between name and reason.
+/// Parses a list of skips written by tests: one per line, with a tab between name and reason.
 pub(crate) fn listed(text: &str) -> Vec<Skip> {
     let skip = |line: &str| {
         let (what, reason) = line.split_once('\t').unwrap_or((line, ""));
@@ -87,7 +87,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_skip_passes_only_by_its_name_and_its_reason() {
+    fn a_skip_passes_only_with_a_listed_name_and_reason() {
         let list = "[[skip]]\nwhat = \"memory\"\nreason = \"one process\"\nwhy = \"in-process\"\n";
         let allowed = AllowedSkips::parse(list).unwrap();
         let run = json!({"skipped": [
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_could_not_run_fails_unless_it_is_listed() {
+    fn a_skipped_test_is_a_fault_unless_it_is_listed() {
         let skips = listed("hairpin link_run::a\tno ping (hint: install it)\nhairpin links::b\trefused\n");
         let faults = AllowedSkips::default().not_listed(&skips);
         assert_eq!(faults.len(), 2);

@@ -1,4 +1,4 @@
-//! Runs the release binary as users do: the survey, and a round trip over every transport.
+//! Runs the release binary as users do (survey, round trip over all transports, small writes), and `own-transport`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,13 +13,14 @@ use crate::skips::{self, AllowedSkips, Skip};
 
 const MAX_REPORT_BYTES: usize = 1_500_000;
 
-/// Time limit of a survey; `overhead` prints how long it takes.
+/// Time limit of a survey; `overhead` prints its duration.
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// Runs the survey into `folder` and checks the result. Returns the run's folder and a line for the summary.
 pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<(PathBuf, String)> {
-    let ran =
-        process::run(Command::new(binary).arg("--out").arg(folder), LIMIT)?.succeeded().context("the survey")?;
+    let ran = process::run(Command::new(binary).arg("--out").arg(folder), LIMIT)?
+        .succeeded()
+        .context("the survey failed")?;
     let run_folder = run_folder(folder)?;
     let run = read_run(&run_folder)?;
     let mut faults = survey_faults(&run);
@@ -50,7 +51,7 @@ pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Re
 pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let mut command = Command::new(binary);
     command.args(["round-trip", "--transport", "all", "--count", "200", "--rounds", "2", "--json", "--out"]);
-    let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("the round trip")?;
+    let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("the round trip failed")?;
     let run = ran.json()?;
     let mut faults = contract::faults(&run);
     faults.extend(schema::faults(&run));
@@ -69,14 +70,14 @@ pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips)
     let mut command = Command::new(binary);
     command.args(["small-writes", "--transport", "tcp", "--remedy", "default,nodelay,one-write"]);
     command.args(["--exchanges", "5", "--rounds", "3", "--json", "--out"]);
-    let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("small writes")?;
+    let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("small writes failed")?;
     let run = ran.json()?;
     let mut faults = contract::faults(&run);
     faults.extend(schema::faults(&run));
     faults.extend(contract::not_as_asked(&run, 5, 3));
     faults.extend(allowed.not_listed(&skips::of(&run)));
     if !contract::list(&run, "findings").iter().any(|finding| finding["code"] == "nagle-meets-delayed-ack") {
-        faults.push("findings: nagle-meets-delayed-ack is not among them".to_owned());
+        faults.push("findings: nagle-meets-delayed-ack is missing".to_owned());
     }
     if faults.is_empty() {
         Ok(format!("{} cases, {:.1} s", contract::list(&run, "cases").len(), ran.wall.as_secs_f64()))
@@ -85,19 +86,21 @@ pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips)
     }
 }
 
-/// Runs the example program that adds a transport, in `folder`. Returns a line for the summary.
+/// Runs in `folder` the example program that adds a transport. Returns a line for the summary.
 pub(crate) fn own_transport(root: &Path, folder: &Path) -> Result<String> {
     let [program] = process::build_release(root, [("own-transport", "own-transport")])?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let ran = process::run(Command::new(program).current_dir(folder), LIMIT)?.succeeded().context("own-transport")?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let ran = process::run(Command::new(program).current_dir(folder), LIMIT)?
+        .succeeded()
+        .context("own-transport failed")?;
     let is_printed = |name: &str| ran.stdout.lines().any(|line| line.split_whitespace().next() == Some(name));
     match ["framed", "tcp"].into_iter().find(|name| !is_printed(name)) {
-        None => Ok(format!("framed beside tcp, {:.1} s", ran.wall.as_secs_f64())),
+        None => Ok(format!("framed and tcp, {:.1} s", ran.wall.as_secs_f64())),
         Some(name) => bail!("no row of {name} in:\n{}", ran.stdout),
     }
 }
 
-/// Returns the folder with run.json: `out`, or the only folder in it that contains one.
+/// Returns the folder with run.json: `out`, or the only subfolder of `out` with run.json.
 pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
     if out.join("run.json").is_file() {
         return Ok(out.to_path_buf());
@@ -125,10 +128,10 @@ fn survey_faults(run: &Value) -> Vec<String> {
         faults.push(format!("state: {} is not complete", run["state"]));
     }
     if contract::list(run, "findings").is_empty() {
-        faults.push("findings: a survey always has some".to_owned());
+        faults.push("findings: is empty".to_owned());
     }
     if !contract::list(run, "comparisons").iter().any(|comparison| comparison["role"] == "a-a") {
-        faults.push("comparisons: no A/A pair among them".to_owned());
+        faults.push("comparisons: the A/A pair is missing".to_owned());
     }
     faults
 }
@@ -139,12 +142,12 @@ fn report_faults(html: &str) -> Vec<String> {
         faults.push(format!("report.html: {} bytes, the limit is {MAX_REPORT_BYTES}", html.len()));
     }
     if !html.contains("<svg") && !html.contains("<canvas") {
-        faults.push("report.html: no chart in it".to_owned());
+        faults.push("report.html: no chart".to_owned());
     }
     faults
 }
 
-/// Reports URLs that the page would load from elsewhere. Links (`<a href=`), namespaces and plain text load nothing.
+/// Reports URLs that the page would load from other hosts. Links (`<a href=`), namespaces and plain text load nothing.
 fn outside_loads(html: &str) -> Vec<String> {
     const LOADS: &[&str] = &["src=", "srcset=", "href=", "url(", "@import", "fetch(", "import(", "import", "data="];
     let mut faults = Vec::new();
@@ -168,19 +171,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_survey_that_lacks_something_is_found() {
+    fn an_incomplete_survey_is_reported() {
         assert_eq!(survey_faults(&example()), [""; 0]);
         for (pointer, value, expected) in [
             ("/state", json!("running"), "state: \"running\" is not complete"),
-            ("/findings", json!([]), "findings: a survey always has some"),
-            ("/comparisons/0/role", json!("neighbours"), "comparisons: no A/A pair among them"),
+            ("/findings", json!([]), "findings: is empty"),
+            ("/comparisons/0/role", json!("neighbours"), "comparisons: the A/A pair is missing"),
         ] {
             assert_eq!(survey_faults(&with(pointer, value)), [expected]);
         }
     }
 
     #[test]
-    fn what_a_page_loads_is_found_and_its_text_is_not() {
+    fn loaded_urls_are_reported_and_urls_in_text_are_not() {
         for bad in [
             "<script src=\"https://a.example/x.js\">",
             "<img src=http://a.example/x.png>",
@@ -202,9 +205,9 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_is_too_large_or_without_a_chart_is_found() {
+    fn a_report_that_is_too_large_or_has_no_chart_is_reported() {
         assert_eq!(report_faults("<svg></svg>"), [""; 0]);
-        assert_eq!(report_faults("<p>"), ["report.html: no chart in it"]);
+        assert_eq!(report_faults("<p>"), ["report.html: no chart"]);
         let large = format!("<svg>{}</svg>", "x".repeat(MAX_REPORT_BYTES));
         assert!(report_faults(&large)[0].contains("the limit is"));
     }

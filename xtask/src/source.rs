@@ -23,7 +23,8 @@ pub(crate) fn files(root: &Path, extensions: &[&str]) -> Result<Vec<Source>> {
         for entry in entries {
             let entry = entry.with_context(|| format!("cannot list {}", folder.display()))?;
             let name = entry.file_name();
-            let kind = entry.file_type().with_context(|| format!("cannot look at {}", entry.path().display()))?;
+            let kind =
+                entry.file_type().with_context(|| format!("cannot read the type of {}", entry.path().display()))?;
             if kind.is_dir() && !IGNORED_FOLDERS.iter().any(|skipped| name == *skipped) {
                 folders.push(entry.path());
             } else if kind.is_file() && has_extension(&entry.path(), extensions) {
@@ -60,7 +61,7 @@ pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = us
     })
 }
 
-/// Blanks out comments in Rust code, and quoted literals too if requested. Byte offsets and line ends stay the same.
+/// Blanks out comments in Rust code, and with `literals_too` also quoted literals. Keeps byte offsets and line ends.
 pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
     let mut code = String::with_capacity(text.len());
     for token in tokenize(text, FrontmatterAllowed::No) {
@@ -76,12 +77,12 @@ pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
     code
 }
 
-/// Replaces a text by as many spaces, with the same line ends.
+/// Returns as many spaces as `text` has bytes, with the same line ends.
 fn blank(text: &str) -> impl Iterator<Item = char> {
     text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' })
 }
 
-/// Blanks out comments and test-only items in Rust code, and literals too if requested.
+/// Blanks out comments and test-only items in Rust code, and with `literals_too` also quoted literals.
 pub(crate) fn production(text: &str, literals_too: bool) -> String {
     const FOR_TESTS: &str = "#[cfg(test)]";
     let mut visible = without_comments(text, true);

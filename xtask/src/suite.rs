@@ -1,5 +1,5 @@
-//! Runs the tests for continuous integration: README's command, then the targets that this command omits. Tests that
-//! cannot run are listed in a file; a listed test that is not in `allowed-skips.toml` is a fault.
+//! Runs the tests for continuous integration: README's command, then the targets that README's command omits. Tests
+//! that cannot run write their names to a file; each must be in `allowed-skips.toml`.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::{process, readers};
 
 const MARK: &str = "# the tests";
 
-/// Environment variable with the number of cases per property; `.cargo/config.toml` sets a smaller number.
+/// Environment variable with the number of cases per property test; `.cargo/config.toml` sets a smaller number.
 const CASES: &str = "PROPTEST_CASES";
 const MIN_CASES: u32 = 1000;
 
-/// Feature with which tests check documents against their schemas. README's command omits it to save build time.
+/// Feature that makes tests check documents against their schemas. README's command omits it to save build time.
 pub(crate) const SCHEMA: &str = "hairpin-testing/schema";
 
-/// Targets that README's command omits: a name, and the arguments of `cargo test`.
+/// Targets that README's command omits, each with a name and the arguments of `cargo test`.
 const OTHERS: [(&str, &str); 2] = [
     ("lab", "--features hairpin-testing/schema -p hairpin --test lab"),
     ("coverage", "--release -p hairpin-analysis --test coverage"),
@@ -40,7 +40,7 @@ pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> R
     run(&mut command, &scratch.join("skips"), "", allowed)
 }
 
-/// Runs the other targets, which need much time or rare programs. `python3` is the readers' if possible.
+/// Runs the other targets, which need much time or rare programs. Puts the readers' `python3` on the path if possible.
 pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
     let python = readers::environment(target).ok();
     let mut lines = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &Allow
         if let Some(folder) = python.as_deref().and_then(Path::parent) {
             let others = std::env::var_os("PATH").unwrap_or_default();
             let all = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&others));
-            command.env("PATH", std::env::join_paths(all).context("the path of the readers")?);
+            command.env("PATH", std::env::join_paths(all).context("cannot add the readers to PATH")?);
         }
         let line = run(&mut command, &scratch.join(format!("skips-{name}")), "", allowed);
         lines.push(format!("{name}: {}", line.with_context(|| name.to_owned())?));
@@ -58,16 +58,16 @@ pub(crate) fn others(root: &Path, target: &Path, scratch: &Path, allowed: &Allow
     Ok(lines.join("; "))
 }
 
-/// Fails unless the arguments of `cargo test` select a test: cargo succeeds if a filter matches no test.
+/// Fails if the arguments of `cargo test` select no test, since cargo succeeds without tests.
 pub(crate) fn check_selection(mut command: Command) -> Result<()> {
     let output = command.arg("--list").output().context("cannot start cargo")?;
     if !String::from_utf8_lossy(&output.stdout).contains(": test\n") {
-        bail!("no test is selected by {command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("{command:?} selects no test: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }
 
-/// Runs `cargo test` with `list` as the file for skips, whose names get the prefix. Returns a line for the summary.
+/// Runs `cargo test` with `list` as the file for skips. Adds the prefix to their names. Returns a line for the summary.
 pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &AllowedSkips) -> Result<String> {
     let given = std::env::var(CASES).ok().and_then(|given| given.parse().ok()).unwrap_or(MIN_CASES);
     command.env(CASES, given.max(MIN_CASES).to_string());
@@ -79,7 +79,7 @@ pub(crate) fn run(command: &mut Command, list: &Path, prefix: &str, allowed: &Al
         faults.extend(parse_failed(&line).map(str::to_owned));
     }
     let status = child.wait().context("cannot wait for cargo")?;
-    // The file does not exist if there was no skip.
+    // Without skips the file does not exist.
     let mut skipped = skips::listed(&std::fs::read_to_string(list).unwrap_or_default());
     skipped.iter_mut().for_each(|Skip { what, .. }| what.insert_str(0, prefix));
     if !faults.is_empty() {
@@ -100,7 +100,7 @@ fn parse_failed(line: &str) -> Option<&str> {
 pub(crate) fn command(readme: &str) -> Result<Vec<String>> {
     let mut marked = readme.lines().filter(|line| line.ends_with(MARK));
     let (Some(line), None) = (marked.next(), marked.next()) else {
-        bail!("README.md does not have exactly one line that ends in `{MARK}`: its test command");
+        bail!("README.md does not have exactly one line that ends in `{MARK}` (the test command)");
     };
     let mut words = line.trim_end_matches(MARK).split_whitespace().map(str::to_owned);
     if words.next().as_deref() != Some("cargo") {
@@ -118,14 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_that_failed_are_named() {
+    fn the_names_of_failed_tests_are_parsed() {
         assert_eq!(parse_failed("test driver::a_load ... FAILED"), Some("driver::a_load"));
         assert_eq!(parse_failed("test driver::a_load ... ok"), None);
         assert_eq!(parse_failed("test result: FAILED. 1 passed; 1 failed"), None);
     }
 
     #[test]
-    fn the_command_is_that_of_the_readme() {
+    fn the_test_command_is_read_from_the_readme() {
         let readme = "    cargo run\n    cargo test --workspace --locked    # the tests\n";
         assert_eq!(command(readme).unwrap(), ["test", "--workspace", "--locked"]);
         let why = |readme: &str| command(readme).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Starts a process and waits for it with `wait4`, which reports its resource usage, unlike `std`.
-#![expect(unsafe_code, reason = "std's wait does not tell what the child used, wait4 does")]
+//! Runs a process and waits for it with `wait4`, which, unlike `std`, reports the resource usage.
+#![expect(unsafe_code, reason = "unlike std's wait, wait4 reports the child's resource usage")]
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,15 +13,14 @@ pub(crate) struct Used {
     pub(crate) peak_resident_bytes: u64,
 }
 
-/// Runs a program to its end. The program must limit its own time, and its output must not be piped.
+/// Runs a program to its end, without a time limit. The program's output must not be piped.
 pub(crate) fn run(command: &mut Command) -> Result<Used> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    let id = libc::pid_t::try_from(child.id()).context("a process number out of range")?;
+    let id = libc::pid_t::try_from(child.id()).context("the pid is out of range")?;
     let mut status = 0;
-    // SAFETY: all zeroes is a valid rusage; both pointers are to live variables; the child is ours, and dropping
-    // `child` does not wait for it.
+    // SAFETY: all zeroes is a valid rusage; both pointers are to live variables; nothing else waits for the child.
     let (answer, used) = unsafe {
         let mut used: libc::rusage = std::mem::zeroed();
         (libc::wait4(id, &raw mut status, 0, &raw mut used), used)

@@ -1,8 +1,8 @@
-//! `cargo xtask tidy`: checks conventions that neither rustfmt, clippy nor cargo-deny checks.
+//! `cargo xtask tidy`: checks conventions that rustfmt, clippy and cargo-deny do not check.
 //!
 //! Files have at most 600 lines and no trailing spaces, begin with their purpose, and contain no unfinished work and no
-//! paths of one machine. Tests cannot pass or be skipped unnoticed. Crates have no import cycles. Code does not
-//! recognise transports by name or errors by text. Linux-only code is in folders `linux`. deny.toml restricts crates.
+//! machine-specific paths. Tests cannot pass or be skipped unnoticed. Crates have no import cycles. Code does not
+//! recognise transports by name or errors by text. Linux-only code is in `linux` folders. deny.toml restricts crates.
 
 mod circles;
 mod error_texts;
@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::source::{self, Source};
 
-/// Extensions of checked files. All others (pictures, snapshots, licences) are ignored.
+/// Extensions of checked files. All other files (pictures, snapshots, licences) are ignored.
 const EXTENSIONS: [&str; 8] = ["rs", "toml", "md", "html", "css", "js", "py", "sh"];
 
 /// A rule. Returns the faults of one file, each with a line number (from 1) and a description.
@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     }
 }
 
-/// Reports trailing spaces and tabs, which git finds.
+/// Reports the trailing spaces and tabs that git finds.
 fn spaces(root: &Path) -> Result<Vec<String>> {
     const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
     let mut git = Command::new("git");
@@ -74,7 +74,7 @@ fn unrestricted(sources: &[Source]) -> Vec<String> {
     crates
         .filter(|name| !["hairpin", "hairpin-testing"].contains(name))
         .filter(|name| !deny.contains(&format!("{{ crate = \"{name}\", wrappers = [")))
-        .map(|name| format!("deny.toml does not say which crates may use {name}"))
+        .map(|name| format!("deny.toml does not list the crates that may use {name}"))
         .collect()
 }
 
@@ -95,24 +95,24 @@ mod tests {
         Source { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// The lines of a Rust file with that text in which a rule finds a fault.
+    /// Returns the lines of `text` in which a rule finds a fault.
     pub(super) fn lines(rule: fn(&Source) -> Vec<(usize, String)>, text: &str) -> Vec<usize> {
         rule(&source("a.rs", text)).into_iter().map(|(line, _)| line).collect()
     }
 
     #[test]
-    fn a_rule_is_run_on_the_files_that_it_is_for() {
+    fn a_rule_runs_only_on_files_with_its_extensions() {
         assert_eq!(faults_of(&source("a/b.rs", "fn f() {}\n")).len(), 1);
         assert_eq!(faults_of(&source("a/b.rs", "//! What it is for.\nfn f() {}\n")), [""; 0]);
         assert_eq!(faults_of(&source("a.md", "fn f() {}\n")), [""; 0]);
     }
 
     #[test]
-    fn a_crate_that_deny_toml_does_not_restrict_is_found() {
+    fn a_crate_that_deny_toml_does_not_restrict_is_reported() {
         let files =
             ["hairpin", "hairpin-a", "hairpin-b"].map(|name| source(&format!("crates/{name}/Cargo.toml"), ""));
         let deny = source("deny.toml", "{ crate = \"hairpin-a\", wrappers = [] }");
         let faults = unrestricted(&files.into_iter().chain([deny]).collect::<Vec<_>>());
-        assert_eq!(faults, ["deny.toml does not say which crates may use hairpin-b"]);
+        assert_eq!(faults, ["deny.toml does not list the crates that may use hairpin-b"]);
     }
 }

@@ -1,5 +1,5 @@
-//! The bare loops measure on every transport: they end, verify or count their messages, and print what `fidelity` and
-//! `rates` read.
+//! Tests that the bare loops measure every transport, verify or count their messages, and print the figures that
+//! `fidelity` and `rates` read.
 
 use std::process::{Command, Output};
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 fn bare_loop(arguments: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_bare-loop");
-    Command::new(program).args(arguments.split_whitespace()).output().expect("it was built with this test")
+    Command::new(program).args(arguments.split_whitespace()).output().expect("the program was built with this test")
 }
 
-/// The first CPU that this process may use.
+/// Returns the first CPU that this process may use.
 fn a_cpu() -> String {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let list =
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("Linux tells it").trim();
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("Linux lists it").trim();
     list.split([',', '-']).next().expect("at least one CPU").to_owned()
 }
 
@@ -37,9 +37,9 @@ fn every_transport_is_measured() {
 }
 
 #[test]
-fn every_case_counts_what_its_calls_carry() {
+fn every_case_counts_the_messages_of_its_calls() {
     let cpu = a_cpu();
-    // With the maximum of one receive call, in messages.
+    // Each case has the maximum number of messages per receive call.
     for (case, most) in [
         ("--transport tcp --read-size 640", 10.0),
         ("--transport tcp --nodelay on --batch 64 --congestion reno", 1024.0),
@@ -61,14 +61,14 @@ fn every_case_counts_what_its_calls_carry() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused() {
+fn invalid_command_lines_are_refused() {
     for (arguments, expected) in [
         ("--transport tpc", "invalid value 'tpc' for '--transport"),
         ("--transport tcp --cpus 100000,100000", "cannot measure tcp"),
         ("rates --transport tpc", "invalid value 'tpc' for '--transport"),
         ("rates --transport tcp --cpus 100000,100000", "cannot measure tcp"),
         ("rates --transport tcp --congestion none-such", "cannot measure tcp"),
-        ("rates --transport pipe --cpus 0,1 --waiting spin", "--waiting spin is for sockets, not for pipe"),
+        ("rates --transport pipe --cpus 0,1 --waiting spin", "--waiting spin needs a socket, not pipe"),
     ] {
         let output = bare_loop(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments}");

@@ -111,34 +111,34 @@ fn figure(value: f64) -> Value {
 fn faults_of_one_way_loads_are_reported_with_their_place() {
     let runs = [one_way::message_rate(), support::bulk::run(), one_way::offered_load()].map(|run| parsed(&run));
     for (which, name, value, expected) in [
-        (0, "offered_per_s", json!(5.0), "offered_per_s: is there although nothing was offered"),
-        (0, "delivered_per_s", figure(5.0), "delivered_per_s: is there although nothing was offered"),
-        (1, "fairness", figure(0.0), "fairness: is no share"),
-        (1, "fairness", figure(1.5), "fairness: is no share"),
-        (2, "offered_per_s", json!(5.0), "offered_per_s: is not that of the load"),
-        (2, "delivered_share", figure(1.5), "delivered_share: is no share"),
-        (2, "pacing/share_below_half", figure(-0.1), "pacing.share_below_half: is no share"),
+        (0, "offered_per_s", json!(5.0), "offered_per_s: is present although the load has no"),
+        (0, "delivered_per_s", figure(5.0), "delivered_per_s: is present although the load has no"),
+        (1, "fairness", figure(0.0), "fairness: is not a share"),
+        (1, "fairness", figure(1.5), "fairness: is not a share"),
+        (2, "offered_per_s", json!(5.0), "offered_per_s: differs from the rate of the load"),
+        (2, "delivered_share", figure(1.5), "delivered_share: is not a share"),
+        (2, "pacing/share_below_half", figure(-0.1), "pacing.share_below_half: is not a share"),
         (2, "ledger/lost", json!({"link": 5}), "ledger: does not close"),
     ] {
         let (pointer, expected) = (format!("flows/0/{name}"), format!("flows[0].{expected}"));
         assert_broken(&runs[which], 0, (&pointer, Some(value), &expected));
     }
     let copy = changed(&runs[0], "/cases/0/received_per_s", Some(figure(7.0)));
-    assert_eq!(contract::faults(&copy), ["cases[0].received_per_s: is not that of the only flow"]);
+    assert_eq!(contract::faults(&copy), ["cases[0].received_per_s: differs from the value of the only flow"]);
 }
 
 #[test]
 fn faults_of_cases_under_load_are_reported_with_their_place() {
     let run = parsed(&under_load::congestion());
-    let no_flow = "flows[1]: is not a probe with answers or a load without";
+    let no_flow = "flows[1]: is neither a round-trip probe nor a one-way load";
     for (pointer, value, expected) in [
         ("flows/1/role", json!("measured"), no_flow),
-        ("flows/1/id", json!("probe"), "flows: have an identity twice"),
-        ("ends/1/flow", json!("other"), "ends[1].flow: is no flow of the case"),
+        ("flows/1/id", json!("probe"), "flows: have a duplicate id"),
+        ("ends/1/flow", json!("other"), "ends[1].flow: is not a flow of the case"),
         ("flows/1/direction", json!("round-trip"), no_flow),
-        ("phases/idle/load/goodput_bytes_per_s", figure(7.0), "phases.idle.load.goodput_bytes_per_s: is there"),
+        ("phases/idle/load/goodput_bytes_per_s", figure(7.0), "phases.idle.load.goodput_bytes_per_s: is present"),
         ("phases/loaded/queue_bytes/max", json!(50.0), "phases.loaded.queue_bytes.max: is less than p50"),
-        ("phases/loaded/probe/latency_ns/p50", figure(7.0), "phases.loaded.probe.latency_ns: is not that of"),
+        ("phases/loaded/probe/latency_ns/p50", figure(7.0), "phases.loaded.probe.latency_ns: differs from"),
         ("phases/recovering/probe/ledger/sent", json!(401), "phases.recovering.probe.ledger: does not close"),
         ("responsiveness_rpm/draft", json!(""), "responsiveness_rpm.draft: is empty"),
     ] {

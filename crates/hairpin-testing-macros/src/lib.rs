@@ -2,8 +2,8 @@
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// Registers a function with the harness. `#[ignore = "child of TEST"]` marks a function that only another test starts,
-/// in a separate process.
+/// Registers a test function with the harness. `#[ignore = "child of TEST"]` marks a function that only the test TEST
+/// starts, in a separate process.
 #[proc_macro_attribute]
 pub fn test(_: TokenStream, function: TokenStream) -> TokenStream {
     let tokens: Vec<TokenTree> = function.into_iter().collect();

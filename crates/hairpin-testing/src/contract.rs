@@ -1,4 +1,4 @@
-//! The contract of a run's JSON: properties beyond the [`schema`](crate::schema) on which scripts may rely.
+//! The contract of a run's JSON: properties on which scripts may rely, beyond the [`schema`](crate::schema).
 
 mod checks;
 mod one_way;
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub use checks::list;
 use checks::{Faults, latency_faults, samples_fit, sum};
 
-/// Names of texts that are never empty.
+/// Names of string fields that are never empty.
 const NON_EMPTY: &str = "advice code cpu_model draft headline kernel link name reason transport version writes";
 
 /// Returns all faults of a run against the contract, each with its place in the object.
@@ -28,38 +28,38 @@ pub fn faults(run: &Value) -> Vec<String> {
         let lists = ["cases", "least", "most"].into_iter().flat_map(|name| list(statement, name));
         let one = ["case", "default", "best", "unbatched"].map(|name| &statement[name]);
         let mut ids = one.into_iter().filter(|id| !id.is_null()).chain(lists);
-        faults.unless(ids.all(known), &format!("answer.statements[{number}]"), "names a case that is not there");
+        faults.unless(ids.all(known), &format!("answer.statements[{number}]"), "names an unknown case");
     }
     for (number, pair) in list(answer, "pairs").iter().enumerate() {
         let names_cases = known(&pair["a"]) && known(&pair["b"]);
-        faults.unless(names_cases, &format!("answer.pairs[{number}]"), "names a case that is not there");
+        faults.unless(names_cases, &format!("answer.pairs[{number}]"), "names an unknown case");
     }
     for (number, knee) in list(answer, "knees").iter().enumerate() {
         let place = format!("answer.knees[{number}]");
         let ids = list(knee, "cases");
         let are_known = ids.len() > 1 && ids.iter().all(known);
-        faults.unless(are_known, &format!("{place}.cases"), "are not cases of the run, two or more");
+        faults.unless(are_known, &format!("{place}.cases"), "are not two or more cases of the run");
         let [delivered, not] = ["delivered_per_s", "not_delivered_per_s"].map(|name| knee[name].as_f64());
         let rises = delivered.zip(not).is_none_or(|(delivered, not)| delivered < not);
         faults.unless(rises, &format!("{place}.not_delivered_per_s"), "is not above the rate that was delivered");
         let fits = knee["why_not"].is_null() == not.is_none();
-        faults.unless(fits, &format!("{place}.why_not"), "does not fit the rate that was not delivered");
+        faults.unless(fits, &format!("{place}.why_not"), "does not agree with `not_delivered_per_s`");
     }
     for (number, comparison) in list(run, "comparisons").iter().enumerate() {
         let fits = (comparison["figure"] == "p50") != comparison["difference_ns"].is_null();
-        faults.unless(fits, &format!("comparisons[{number}].difference_ns"), "does not fit the figure");
+        faults.unless(fits, &format!("comparisons[{number}].difference_ns"), "does not agree with `figure`");
     }
     for (number, case) in list(run, "cases").iter().enumerate() {
         case_faults(&mut faults, &format!("cases[{number}]"), case, list(run, "hosts"));
     }
     for (number, finding) in list(run, "findings").iter().enumerate() {
         let all = list(finding, "cases").iter().all(known);
-        faults.unless(all, &format!("findings[{number}].cases"), "names a case that the run does not have");
+        faults.unless(all, &format!("findings[{number}].cases"), "names an unknown case");
     }
     faults.0
 }
 
-/// Checks all texts, figures and ledgers in a value.
+/// Checks all strings, figures and ledgers in a value.
 fn every_value(faults: &mut Faults, place: &str, value: &Value) {
     for (number, item) in value.as_array().into_iter().flatten().enumerate() {
         every_value(faults, &format!("{place}[{number}]"), item);
@@ -72,7 +72,7 @@ fn every_value(faults: &mut Faults, place: &str, value: &Value) {
         let count = |name: &str| i128::from(value[name].as_i64().unwrap_or(0));
         let rest = count("sent") - count("received") - sum(&value["lost"]) - count("late");
         let unexplained = count("unexplained");
-        let what = format!("does not close: {rest} are left, not {unexplained}");
+        let what = format!("does not close: {rest} messages are missing, not {unexplained}");
         faults.unless(rest == unexplained, place, &what);
     }
     for (name, field) in fields {
@@ -84,11 +84,11 @@ fn every_value(faults: &mut Faults, place: &str, value: &Value) {
 
 fn figure_faults(faults: &mut Faults, place: &str, figure: &Value) {
     let has_reason = figure["why"].is_null() || figure["low"].is_null();
-    faults.unless(has_reason, place, "has an interval, and a reason why it has none");
+    faults.unless(has_reason, place, "has both an interval and a reason for a missing interval");
     let bound = |name: &str, none: f64| figure[name].as_f64().unwrap_or(none);
     let interval = bound("low", f64::NEG_INFINITY)..=bound("high", f64::INFINITY);
     let holds = figure["value"].as_f64().is_some_and(|value| interval.contains(&value));
-    faults.unless(holds, place, "its interval does not hold its value");
+    faults.unless(holds, place, "its interval does not contain its value");
 }
 
 fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value]) {
@@ -103,8 +103,8 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value
     let same = flows.len() == asked.len() && !flows.is_empty() && flows.iter().all(is_asked);
     faults.unless(same, &format!("{place}.flows"), "are not the flows of the case");
     let is_repeated = |flow: &&Value| flows.iter().filter(|other| other["id"] == flow["id"]).count() > 1;
-    faults.unless(!flows.iter().any(|flow| is_repeated(&flow)), &format!("{place}.flows"), "have an identity twice");
-    // Figures are from the rounds in one state of the machine, but samples are counted over all rounds.
+    faults.unless(!flows.iter().any(|flow| is_repeated(&flow)), &format!("{place}.flows"), "have a duplicate id");
+    // Figures cover only the rounds in one state of the machine; `samples` counts all rounds.
     let one_state = list(summary, "other_states").is_empty();
     for (number, flow) in flows.iter().enumerate() {
         flow_faults(faults, &format!("{place}.flows[{number}]"), flow, one_state);
@@ -113,7 +113,7 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value
     if let [flow] = flows {
         for name in ["latency_ns", "rate_per_s", "ledger"].into_iter().chain(one_way::names(flow)) {
             let equal = summary.get(name).is_some_and(|value| *value == flow[name]);
-            faults.unless(equal, &format!("{place}.{name}"), "is not that of the only flow");
+            faults.unless(equal, &format!("{place}.{name}"), "differs from the value of the only flow");
         }
     }
     faults.unless(!list(summary, "ends").is_empty(), &format!("{place}.ends"), "is empty");
@@ -122,16 +122,16 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value
         let known = hosts.iter().any(|host| host["role"] == end["host"]);
         faults.unless(known, &format!("{place}.host"), "is not listed in `hosts`");
         let known = flows.iter().any(|flow| flow["id"] == end["flow"]);
-        faults.unless(known, &format!("{place}.flow"), "is no flow of the case");
+        faults.unless(known, &format!("{place}.flow"), "is not a flow of the case");
     }
     let packets = &summary["path"]["relay"]["packets"];
     let count = |name: &str| i128::from(packets[name].as_u64().unwrap_or(0));
     let rest = count("in") + count("duplicated") - count("out") - count("inside") - sum(&packets["dropped"]);
-    let what = format!("does not close: {rest} are left");
+    let what = format!("does not close: {rest} packets are missing");
     faults.unless(rest == 0, &format!("{place}.path.relay.packets"), &what);
 }
 
-/// Checks the results of a flow. In one state of the machine, figures with enough samples must be present.
+/// Checks the results of a flow. With `one_state`, all figures with enough samples must be present.
 fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) {
     let samples = flow["samples"].as_u64().unwrap_or(0);
     // A one-way load stamps only some of its messages.
@@ -147,24 +147,24 @@ fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) 
     samples_fit(faults, &format!("{place}.ledger"), &flow["ledger"], (samples, under_load::has_phases(flow)));
 }
 
-/// Returns the deviations of a round trip from the requested `--count` and `--rounds`. Loss is not a deviation: the
-/// ledger records it, and unreliable transports may lose messages.
+/// Returns the deviations of a round-trip run from the requested `--count` and `--rounds`. Lost messages are not a
+/// deviation: unreliable transports may lose messages, and the ledger counts them.
 pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
     let mut faults = Faults::default();
     for (number, summary) in list(run, "cases").iter().enumerate() {
         let place = format!("cases[{number}] ({})", summary["case"]["flows"][0]["transport"].as_str().unwrap_or("?"));
         let done = summary["rounds"].as_u64();
-        faults.unless(done == Some(rounds), &place, &format!("{rounds} rounds were asked, not {done:?}"));
+        faults.unless(done == Some(rounds), &place, &format!("{rounds} rounds were requested, not {done:?}"));
         let sent = summary["ledger"]["sent"].as_u64();
         let asked = count * rounds;
-        faults.unless(sent == Some(asked), &place, &format!("{asked} messages were asked, not {sent:?}"));
+        faults.unless(sent == Some(asked), &place, &format!("{asked} messages were requested, not {sent:?}"));
         faults.unless(summary["valid"] == true, &place, &format!("not valid: {}", summary["why_invalid"]));
-        faults.unless(summary["ledger"]["unexplained"] == 0, &place, "its ledger does not close to zero");
+        faults.unless(summary["ledger"]["unexplained"] == 0, &place, "its ledger has unexplained messages");
     }
     faults.0
 }
 
-/// Returns a run that keeps the contract, for tests.
+/// Returns an example run without faults, for tests.
 ///
 /// # Panics
 /// The file is not JSON.

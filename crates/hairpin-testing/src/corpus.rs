@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Environment variable that makes [`replay`] rewrite the valid inputs; any value does.
+/// If this environment variable is set, to any value, [`replay`] rewrites the valid inputs.
 pub const WRITE: &str = "HAIRPIN_FUZZ_WRITE";
 
 /// Prefix of the names of valid inputs. All other inputs were found by a fuzzer.
 const VALID: &str = "valid-";
 
-/// Passes every input of the corpus `fuzz/corpus/TARGET` to `parse`, which returns whether it accepts the input. Also
-/// passes the inputs in `valid`, which the current encoders created.
+/// Passes every input of the corpus `fuzz/corpus/TARGET` to `parse`, which returns whether it accepts the input; also
+/// the inputs in `valid`, which the current encoders created.
 ///
 /// # Panics
 /// `parse` panics or does not accept a valid input, or the corpus is missing, is empty, or lacks a valid input.

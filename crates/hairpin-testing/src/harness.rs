@@ -1,8 +1,8 @@
 //! Harness for test binaries with tests that some machines cannot run.
 //!
-//! In libtest, tests are ignored at compile time. Here a test can decide at run time: [`skip!`](crate::skip) ends it as
-//! ignored, with a reason. `#[macro_use] extern crate hairpin_testing` replaces `#[test]` in the whole binary, whose
-//! `main` calls [`run_tests`]. The command line and the output are the same as with libtest.
+//! In libtest, tests are ignored at compile time. Here a test can decide at run time: [`skip!`](crate::skip) ends the
+//! test as ignored, with a reason. `#[macro_use] extern crate hairpin_testing` replaces `#[test]` in the whole
+//! binary; `main` calls [`run_tests`]. The command line and the output are the same as with libtest.
 
 use std::any::Any;
 use std::panic::resume_unwind;
@@ -15,11 +15,11 @@ use crate::skips;
 
 #[derive(Debug)]
 pub struct Test {
-    /// Path of the function, with crate and modules.
+    /// Path of the test function, with crate and modules.
     pub path: &'static str,
     pub package: &'static str,
     pub run: fn(),
-    /// Whether only another test starts this one, in a separate process: `BINARY --ignored --exact NAME`.
+    /// Whether only another test starts this test, in a separate process: `BINARY --ignored --exact NAME`.
     pub is_child: bool,
 }
 
@@ -31,7 +31,7 @@ impl Test {
     }
 }
 
-/// Runs a test. Adds it to the list of skips if it cannot run here.
+/// Runs a test, and adds a skipped test to the list of skips.
 fn run(package: &str, name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completion, Failed> {
     let outcome = outcome(name, test)?;
     if let Completion::Ignored { reason: Some(reason) } = &outcome {
@@ -40,7 +40,7 @@ fn run(package: &str, name: &str, test: impl FnOnce() + Send + 'static) -> Resul
     Ok(outcome)
 }
 
-/// Runs a test in its own thread, since the test may pin the thread or move it to another namespace.
+/// Runs a test in its own thread, since the test may pin the thread or move the thread to another namespace.
 fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completion, Failed> {
     let thread = thread::Builder::new().name(name.to_owned());
     let payload = match thread.spawn(test).map_err(Failed::from)?.join() {
@@ -53,19 +53,19 @@ fn outcome(name: &str, test: impl FnOnce() + Send + 'static) -> Result<Completio
     }
 }
 
-/// The reason why a test cannot run here; the payload of an unwinding.
+/// The panic payload of a skipped test: the reason.
 struct Skipped(String);
 
 /// Ends the calling test as ignored.
 #[doc(hidden)]
 pub fn end_as_skipped(reason: String) -> ! {
-    // Unlike panic!, this does not call the panic hook, which would print a message.
+    // Unlike `panic!`, `resume_unwind` does not call the panic hook, which would print a message.
     resume_unwind(Box::new(Skipped(reason)))
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
-    text.unwrap_or("it panicked without a message").to_owned()
+    text.unwrap_or("the test panicked without a message").to_owned()
 }
 
 /// Runs the registered tests that the command line selects, `RUST_TEST_THREADS` at once.
@@ -73,7 +73,7 @@ pub fn run_tests() -> ExitCode {
     run_tests_and("", Vec::<(String, fn())>::new())
 }
 
-/// Like [`run_tests`], with further tests of the package, each with its name.
+/// Like [`run_tests`], with additional named tests of the package.
 pub fn run_tests_and<T: FnOnce() + Send + 'static>(package: &'static str, others: Vec<(String, T)>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
@@ -100,12 +100,12 @@ mod tests {
         assert!(matches!(outcome("a", || {}), Ok(Completion::Completed)));
         let ignored = outcome("a", || crate::skip!("no {}", "namespaces"));
         assert!(matches!(ignored, Ok(Completion::Ignored { reason: Some(reason) }) if reason == "no namespaces"));
-        let failed = outcome("a", || resume_unwind(Box::new("broken".to_owned()))).err().expect("it fails");
+        let failed = outcome("a", || resume_unwind(Box::new("broken".to_owned()))).err().expect("the test fails");
         assert_eq!(failed.message(), Some("broken"));
     }
 
     #[test]
-    fn a_result_that_is_an_error_ends_the_test() {
+    fn or_skip_ends_the_test_on_an_error() {
         let ignored = outcome("a", || {
             assert_eq!(crate::or_skip!(Ok::<u8, String>(1)), 1);
             let _: u8 = crate::or_skip!(Err::<u8, _>("refused"));

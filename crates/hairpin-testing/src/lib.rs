@@ -1,9 +1,9 @@
-//! For tests and chores only: a harness for tests that some machines cannot run, checks of the JSON against its
+//! For tests and xtask only: a harness for tests that some machines cannot run, checks of the JSON against its
 //! [`contract`] and its [`schema`], and the [`corpus`] of each fuzz target.
 //!
-//! A test that cannot run on this machine calls [`skip!`] or [`or_skip!`]. The harness ([`run_tests`]) then reports it
-//! as ignored, with the reason. If the environment variable [`LIST`] is set, the harness also appends a line to that
-//! file. `cargo xtask ci` sets the variable, and fails for every skip that is not in `xtask/allowed-skips.toml`.
+//! A test that cannot run on this machine calls [`skip!`] or [`or_skip!`]. The harness ([`run_tests`]) then reports
+//! the test as ignored, with the reason. If the environment variable [`LIST`] names a file, the harness also appends
+//! a line to the file. `cargo xtask ci` sets the variable, and fails if a skip is not in `xtask/allowed-skips.toml`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a skip is shown to the user who runs the tests")]
 
@@ -28,7 +28,7 @@ macro_rules! skip {
     ($($reason:tt)+) => { $crate::end_as_skipped(format!($($reason)+)) };
 }
 
-/// Returns the value of a `Result`. An error ends the test, with the error as the reason why it cannot run here.
+/// Returns the value of a `Result`. An error skips the test, with the error as the reason.
 #[macro_export]
 macro_rules! or_skip {
     ($result:expr) => {
@@ -62,7 +62,7 @@ pub fn works(command: &[&str]) -> Result<(), String> {
     if output.is_ok_and(|output| output.status.success()) {
         return Ok(());
     }
-    Err(format!("`{}` is missing or refused here", command.join(" ")))
+    Err(format!("`{}` is missing or fails on this machine", command.join(" ")))
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     fn programs_are_found_on_the_path() {
         assert!(program("sh").is_ok() && works(&["sh", "-c", "true"]).is_ok());
         assert!(program("no-such-program").unwrap_err().starts_with("no program no-such-program"));
-        assert_eq!(works(&["sh", "-c", "exit 1"]).unwrap_err(), "`sh -c exit 1` is missing or refused here");
+        assert_eq!(works(&["sh", "-c", "exit 1"]).unwrap_err(), "`sh -c exit 1` is missing or fails on this machine");
         assert!(works(&["no-such-program"]).is_err());
     }
 }

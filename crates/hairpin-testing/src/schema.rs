@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-/// Whether documents are checked completely. Otherwise only the name and the version of their schema are checked.
+/// Whether documents are checked completely. Otherwise only the schema's name and version are checked.
 pub const IS_CHECKED: bool = cfg!(feature = "schema");
 
-/// Returns all faults of a document against the schema that it names, each with its place.
+/// Checks a document against the schema that the document names. Returns all faults, each with its place.
 ///
 /// # Panics
-/// The file in docs/schemas is not a schema.
+/// The file in docs/schemas is not a valid schema.
 pub fn faults(document: &Value) -> Vec<String> {
     let name = document["schema"].as_str().and_then(|name| name.strip_prefix("hairpin:")).unwrap_or_default();
     let path = format!("{}/../../docs/schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));
     match std::fs::read_to_string(path) {
         Ok(schema) => breaks(&serde_json::from_str(&schema).expect("docs/schemas has JSON"), document),
-        Err(_) => vec![format!("/schema: {} is no schema", document["schema"])],
+        Err(_) => vec![format!("/schema: {} is not a schema", document["schema"])],
     }
 }
 
@@ -38,8 +38,8 @@ mod tests {
 
     #[test]
     fn a_document_must_name_a_schema_and_its_version() {
-        assert_eq!(faults(&json!({})), ["/schema: null is no schema"]);
-        assert_eq!(faults(&json!({"schema": "hairpin:nothing"})), ["/schema: \"hairpin:nothing\" is no schema"]);
+        assert_eq!(faults(&json!({})), ["/schema: null is not a schema"]);
+        assert_eq!(faults(&json!({"schema": "hairpin:nothing"})), ["/schema: \"hairpin:nothing\" is not a schema"]);
         let runs = |version: u64| {
             faults(&json!({"schema": "hairpin:runs", "version": version, "folder": "a", "runs": [], "skipped": []}))
         };

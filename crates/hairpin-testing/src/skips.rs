@@ -1,4 +1,4 @@
-//! The list of tests that could not run.
+//! The list of skipped tests.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Environment variable with the path of the list, relative to the workspace.
 pub const LIST: &str = "HAIRPIN_SKIPS";
 
-/// Adds a test, or a part of a test, that could not run to the list, if there is one.
+/// Adds a skipped test, or a skipped part of a test, to the list if the environment variable [`LIST`] is set.
 pub(crate) fn note(package: &str, name: &str, reason: &str) -> Result<(), String> {
     let list = std::env::var_os(LIST).filter(|path| !path.is_empty());
     list.map_or(Ok(()), |list| append(Path::new(&list), package, name, reason))
@@ -17,7 +17,7 @@ fn append(list: &Path, package: &str, name: &str, reason: &str) -> Result<(), St
     let list: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(list);
     let reason = reason.replace('\n', " ");
     let file = OpenOptions::new().create(true).append(true).open(&list);
-    // A single call, so that the lines of concurrent tests do not mix.
+    // A single write, so that the lines of concurrent tests do not mix.
     let written = file.and_then(|mut file| file.write_all(format!("{package} {name}\t{reason}\n").as_bytes()));
     written.map_err(|error| format!("cannot list a skip in {}: {error}", list.display()))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 #[cfg(target_os = "linux")]
 use crate::system::messages::Messages;
 
-/// Memory for [`crate::Wire::receive_batch`], allocated once. It is divided into slots of equal size; each system call
+/// Memory for [`crate::Wire::receive_batch`], allocated once and divided into slots of equal size. Each system call
 /// that returns one piece (a message, or bytes of a stream) fills one slot.
 pub struct Batch {
     pub(crate) area: Box<[u8]>,
@@ -25,7 +25,7 @@ pub(crate) struct Run {
     pub(crate) length: usize,
     /// Size of a piece; at least 1.
     pub(crate) piece: usize,
-    /// If there is one piece: its length before it was truncated to its slot.
+    /// If the run is one piece: the length before truncation to the slot.
     #[cfg(target_os = "linux")]
     pub(crate) full_length: usize,
 }
@@ -49,8 +49,8 @@ impl Batch {
     const MIN_AREA_BYTES: usize = 64 * 1024;
 
     /// Allocates `slots` slots, 1 to [`Batch::MAX_MESSAGES`], of `size` bytes each. A byte stream needs one slot: the
-    /// received bytes are one piece. UDP with the option `gso` also needs one: a receive returns all messages of a
-    /// packet that the kernel joined, each as a piece, regardless of the number and size of the slots.
+    /// received bytes are one piece. UDP with the option `gso` also needs one slot: a receive returns all messages
+    /// that the kernel joined, each as a piece.
     pub fn new(slots: usize, size: usize) -> Self {
         let (slots, size) = (slots.clamp(1, Self::MAX_MESSAGES), size.max(1));
         Self {
@@ -69,7 +69,7 @@ impl Batch {
         self.runs[..self.filled].iter().flat_map(|run| self.area[run.start..][..run.length].chunks(run.piece))
     }
 
-    /// Calls `receive` for each slot until it returns `None` or fails. Fails only without pieces.
+    /// Calls `receive` for each slot until `receive` returns `None` or fails. Fails only if no piece was received.
     pub(crate) fn fill<E>(
         &mut self,
         mut receive: impl FnMut(&mut [u8]) -> Result<Option<usize>, E>,
@@ -95,7 +95,7 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// Sends messages one by one until one is not sent completely. Returns the number of bytes sent.
+/// Sends messages one by one until a message is not sent completely. Returns the number of bytes sent.
 pub(crate) fn send_each<E>(
     messages: &[u8],
     size: usize,

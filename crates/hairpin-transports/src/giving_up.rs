@@ -1,12 +1,12 @@
-//! A flag that ends all waits, for a user who does not want to wait for the end of the round.
+//! A flag that ends all waits, for users who interrupt a round.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Applies to the whole process, and is never reset.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// Ends the waits of all wires, connects and accepts as if they had timed out: current ones within half a second, later
-/// ones at once. Async-signal-safe.
+/// Ends all waits of wires, connects and accepts as if they had timed out: current waits within half a second, later
+/// waits at once. Async-signal-safe.
 pub fn give_up() {
     GIVEN_UP.store(true, Ordering::Relaxed);
 }

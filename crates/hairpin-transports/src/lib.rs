@@ -1,4 +1,4 @@
-//! Transports behind one interface, one file each, and their system calls.
+//! The transports, one file each, with a common interface, and their system calls.
 //!
 //! To add a transport, add a file in `transports/` and a line in [`transports::ALL`], or call [`register`] in a
 //! program.

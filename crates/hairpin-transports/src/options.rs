@@ -7,7 +7,7 @@ use hairpin_model::options::OptionName;
 #[cfg(target_os = "linux")]
 pub(crate) use crate::linux::options::{apply, effective, switch};
 
-/// Whether the kernel uses the requested value. The kernel doubles buffer sizes (socket(7)), so 4096 is met by 8192.
+/// Whether the kernel uses the requested value. The kernel doubles buffer sizes (socket(7)), so 8192 meets 4096.
 pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
     match name {
         OptionName::Sndbuf | OptionName::Rcvbuf => {
@@ -47,8 +47,8 @@ impl Family {
 pub(crate) enum Moment {
     /// Before the socket is bound or connected, since buffer sizes determine the window in the first packets (tcp(7)).
     Opened,
-    /// After the socket is connected. A listener passes on only some options to accepted sockets. `TCP_QUICKACK` set to
-    /// off earlier would delay the last packet of the handshake and then be on again. `UDP_GRO` could join hellos.
+    /// After the socket is connected. Accepted sockets inherit only some options of the listener. `TCP_QUICKACK` set
+    /// to off before would delay the last packet of the handshake and then be on again. `UDP_GRO` could join hellos.
     Connected,
 }
 
@@ -59,7 +59,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_buffer_is_met_by_its_double_and_by_nothing_else(asked in 1_u64..1 << 40, effective in 0_u64..1 << 41) {
+        fn only_the_doubled_buffer_size_meets_the_request(asked in 1_u64..1 << 40, effective in 0_u64..1 << 41) {
             let met = |effective: u64| is_met(OptionName::Sndbuf, &asked.to_string(), &effective.to_string());
             prop_assert!(met(2 * asked));
             prop_assert_eq!(met(effective), effective == 2 * asked);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn other_options_are_met_by_the_same_word() {
+    fn other_options_are_met_only_by_the_same_value() {
         assert!(is_met(OptionName::Nodelay, "on", "on"));
         assert!(!is_met(OptionName::Nodelay, "on", "off"));
         assert!(!is_met(OptionName::Congestion, "cubic", "bbr"));

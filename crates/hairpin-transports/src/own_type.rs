@@ -2,7 +2,7 @@
 //!
 //! On x86 the kernel overwrites the return stack buffer at a context switch (arch/x86/entry/entry_64.S), so that the
 //! CPU mispredicts the returns of all functions called before. Each function call between a loop and its blocking
-//! system call then costs several nanoseconds per message. A loop compiled for the wire's own type inlines them.
+//! system call then costs several nanoseconds per message. A loop for the wire's own type inlines these calls.
 
 use crate::wire::Wire;
 

@@ -10,7 +10,7 @@ use crate::system::random;
 /// The parameters with which an end opens.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Socket options. Those that the card does not list are refused.
+    /// Socket options. Options that the card does not list are refused.
     pub options: Options,
     pub waiting: Waiting,
     /// Time-out of accept, connect, send and receive; see [`Setup::opening_timeout`].
@@ -28,7 +28,7 @@ pub struct Setup {
 }
 
 /// 16 random bytes that only the two ends of a round know. A connection or datagram flow begins with a hello that
-/// contains them; a server ignores others. Pipes, shared memory and kernel-answered transports have no hello.
+/// contains the cookie. Pipes, shared memory and kernel-answered transports have no hello.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cookie(pub [u8; 16]);
 
@@ -46,7 +46,7 @@ impl Cookie {
 const MIN_OPENING_TIMEOUT_ACROSS_A_LINK: Duration = Duration::from_secs(10);
 
 impl Setup {
-    /// Both ends on this host, at any port, without options and with the cookie of zeros.
+    /// Both ends are on this host, at any port, with default options and an all-zero cookie.
     pub fn new(waiting: Waiting, timeout: Duration, largest_message: usize) -> Self {
         let (options, binding) = (Options::default(), Binding::default());
         Self { options, waiting, timeout, largest_message, port: 0, cookie: Cookie::default(), server: None, binding }
@@ -58,7 +58,7 @@ impl Setup {
     }
 }
 
-/// Addresses of the server of a link.
+/// The server's addresses on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerAddresses {
     pub v4: Ipv4Addr,

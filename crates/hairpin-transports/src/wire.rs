@@ -15,7 +15,7 @@ use crate::batch::{self, Batch};
 pub use crate::linux::descriptors::{Descriptors, PassedSocket};
 pub use crate::setup::{Cookie, ServerAddresses, Setup};
 
-/// A means to carry bytes between two ends.
+/// A mechanism that carries bytes between two ends.
 pub trait Transport: Sync {
     /// Name and properties of the transport.
     fn card(&self) -> Card;
@@ -23,10 +23,10 @@ pub trait Transport: Sync {
     /// Checks whether the transport can run on this machine.
     ///
     /// # Errors
-    /// The reason why it cannot, and a hint.
+    /// The reason why the transport cannot run, and a hint.
     fn can_run(&self) -> Result<Receipt, WhyNot>;
 
-    /// Opens the server; clients can then connect to its address.
+    /// Opens a server. Clients can then connect to its address.
     ///
     /// A transport that the kernel answers has no server and returns an error.
     ///
@@ -63,66 +63,69 @@ impl PassedSocket {
     }
 }
 
-/// A server that clients can connect to. Dropping this closes all connections that were not accepted.
+/// A server that clients can connect to. Dropping the listener closes all connections that were not accepted.
 pub trait Listener: Send {
     /// Returns the address to connect to: one printable word, valid for processes of the same user on this machine
-    /// while this end exists. The address has no file that would have to be removed.
+    /// while the listener exists. No file remains to be removed.
     fn address(&self) -> String;
 
-    /// Sets the number of expected clients (default 1). A datagram listener that expects several needs another socket
-    /// at its address before the first client is welcomed.
+    /// Sets the number of expected clients (default 1). A datagram listener that expects several clients opens
+    /// another socket at its address before it welcomes the first client.
     fn expect(&mut self, _clients: u32) {}
 
     /// Waits for the next client, up to [`Setup::opening_timeout`]. Calls `is_abandoned` a few times per second, and
-    /// returns when that returns true. Failed and incomplete connections leave the listener unchanged.
+    /// stops when `is_abandoned` returns true. Failed and incomplete connections leave the listener unchanged.
     ///
     /// # Errors
     /// [`TransportError::TimedOut`] if no client connected in time, [`TransportError::Abandoned`],
-    /// [`TransportError::Unsupported`] for a second client if the transport has one per listener.
+    /// [`TransportError::Unsupported`] for a second client if the transport accepts only one per listener.
     fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError>;
 }
 
-/// An established connection, or datagram flow, between two ends. Its wires stay open when it is dropped.
+/// An established connection, or datagram flow, between two ends. When the connection is dropped, its wires stay
+/// open.
 pub trait Connection: Send {
     /// Opens the next wire to the other end.
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] for a second wire if a connection carries one.
+    /// [`TransportError::Unsupported`] for a second wire if a connection carries only one.
     fn open(&mut self) -> Result<Box<dyn Wire>, TransportError>;
 
     /// Waits for the next wire that the other end opens, up to [`Setup::opening_timeout`].
     ///
     /// # Errors
-    /// [`TransportError::Unsupported`] for a second wire if a connection carries one, [`TransportError::TimedOut`].
+    /// [`TransportError::Unsupported`] for a second wire if a connection carries only one,
+    /// [`TransportError::TimedOut`].
     fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError>;
 }
 
-/// One open channel of a connection, for messages or bytes. Dropping the wire closes it. After the other end has
-/// received the data sent before, its calls return [`WireError::Closed`].
+/// One open channel of a connection, for messages or bytes. Dropping the wire closes it: the other end receives the
+/// data already sent, then [`WireError::Closed`].
 pub trait Wire: Send {
     /// Sends one whole message. Waits for room as [`Setup::waiting`] specifies. The time-out restarts after partial
     /// progress.
     ///
-    /// # Errors [`WireError::TimedOut`] if there was no room in time. With boundaries nothing was sent; a stream may
-    /// have sent a part and is then unusable. [`WireError::Closed`] if the other end has closed.
+    /// # Errors
+    /// [`WireError::TimedOut`] if there was no room in time: a message was not sent, but a stream may have sent a part
+    /// of it and is then unusable. [`WireError::Closed`] if the other end has closed.
     fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
 
-    /// Waits for data as [`Setup::waiting`] specifies, and receives one message if the transport keeps boundaries, else
-    /// at least one byte. With [`Waiting::Block`](hairpin_model::case::Waiting::Block) a receive that has to wait makes
-    /// exactly one system call. A message longer than the buffer is truncated, as by recv(2).
+    /// Waits for data as [`Setup::waiting`] specifies. Receives one message if the transport keeps boundaries, else
+    /// at least one byte. With [`Waiting::Block`](hairpin_model::case::Waiting::Block) a receive that has to wait
+    /// makes exactly one system call. A message longer than the buffer is truncated, as by recv(2).
     ///
     /// # Errors
     /// [`WireError::TimedOut`] if nothing arrived in time, [`WireError::Closed`] if the other end has closed.
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError>;
 
-    /// Receives available data without waiting; `None` if there is none.
+    /// Receives available data without waiting; `None` if no data is available.
     ///
     /// # Errors
     /// As [`Wire::receive`], without the time-out.
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError>;
 
-    /// Sends as many bytes as there is room for, without waiting. Returns their number, 0 if there is no room. With
-    /// boundaries a message is sent completely or not at all. Wires only used by closed loops need not implement this.
+    /// Sends as many bytes as there is room for, without waiting. Returns their number, 0 if there is no room. If the
+    /// transport keeps boundaries, a message is sent completely or not at all. Closed loops do not call this.
     ///
     /// # Errors
     /// As [`Wire::send`], without the time-out.
@@ -132,7 +135,7 @@ pub trait Wire: Send {
     }
 
     /// Like [`Wire::try_send`], for contiguous messages of `size` bytes each: one system call for up to
-    /// [`Batch::MAX_MESSAGES`] of them if the transport has such a call. Without boundaries it is a single send.
+    /// [`Batch::MAX_MESSAGES`] messages if the transport has such a call. A byte stream makes a single send.
     ///
     /// # Errors
     /// As [`Wire::try_send`]. An error after the first message is returned by the next call.
@@ -140,8 +143,8 @@ pub trait Wire: Send {
         batch::send_each(messages, size, |message| self.try_send(message))
     }
 
-    /// Receives as many available pieces as fit `into`, without waiting. Returns their number, 0 if there are none. A
-    /// piece is a message if the transport keeps boundaries, else the bytes of one receive.
+    /// Receives as many available pieces as fit into the batch, without waiting. Returns their number. A piece is a
+    /// message if the transport keeps boundaries, else the bytes of one receive.
     ///
     /// # Errors
     /// As [`Wire::try_receive`]. An error after the first piece is returned by the next call.
@@ -149,10 +152,10 @@ pub trait Wire: Send {
         into.fill(|slot| self.try_receive(slot))
     }
 
-    /// Like [`Wire::send_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block) waits
-    /// in the system call until it has sent all messages, like sendmmsg(2). A timer interrupts the call after at most
-    /// 50 ms; it then returns the bytes sent so far. Other wires do not wait. Transports without a batch call send one
-    /// message.
+    /// Like [`Wire::send_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block)
+    /// waits in the system call until it has sent all messages, like sendmmsg(2). A timer interrupts the call after
+    /// at most 50 ms; the call then returns the number of bytes sent so far. Other wires do not wait. Transports
+    /// without a batch call send one message.
     ///
     /// # Errors
     /// As [`Wire::send_batch`].
@@ -160,12 +163,12 @@ pub trait Wire: Send {
         self.send_batch(messages, size)
     }
 
-    /// Sends the same bytes up to `times` times, with one call each like [`Wire::send_batch_waiting`] if `waits`, else
-    /// like [`Wire::send_batch`]. Stops after a call that does not send all bytes. Compared to separate calls through
-    /// `dyn Wire`, this saves several percent of the time of a small send.
+    /// Sends the same bytes up to `times` times: each time calls [`Wire::send_batch_waiting`] if `waits`, else
+    /// [`Wire::send_batch`]. Stops after a call that does not send all bytes. This saves several percent of the time of
+    /// a small send, compared to separate calls through `dyn Wire`.
     ///
     /// # Errors
-    /// As [`Wire::try_send`]. An error after the first send is returned by the next call of this.
+    /// As [`Wire::try_send`]. An error after the first send is returned by the next call.
     fn send_repeatedly(&mut self, bytes: &[u8], times: u64, waits: bool) -> Result<Repeated, WireError> {
         let size = bytes.len();
         Repeated::send(size, times, || {
@@ -174,8 +177,8 @@ pub trait Wire: Send {
     }
 
     /// Like [`Wire::receive_batch`], but a wire opened with [`Waiting::Block`](hairpin_model::case::Waiting::Block)
-    /// waits in the system call for data, and then receives all available data; after at most 50 ms it returns 0. Other
-    /// wires do not wait. A transport without a call for several messages receives one.
+    /// waits in the system call for data, and then receives all available data. Returns 0 after at most 50 ms without
+    /// data. Other wires do not wait. A transport without a call for several messages receives one message.
     ///
     /// # Errors
     /// As [`Wire::receive_batch`].
@@ -192,8 +195,8 @@ pub trait Wire: Send {
     }
 
     /// Sends the bytes `from..to` of the file with one sendfile(2) call. Returns the number of bytes sent. With
-    /// `may_wait` it waits like [`Wire::send_batch_waiting`], else not at all. Without `may_wait`, a wire opened with
-    /// [`Waiting::Block`](hairpin_model::case::Waiting::Block) makes four more calls (fcntl).
+    /// `may_wait`, waits like [`Wire::send_batch_waiting`]. Without `may_wait`, does not wait, and a wire opened with
+    /// [`Waiting::Block`](hairpin_model::case::Waiting::Block) makes four more system calls (fcntl).
     ///
     /// # Errors
     /// As [`Wire::try_send`] and [`Wire::load_file`]; of kind `InvalidInput` if the range is outside of the file.
@@ -201,8 +204,8 @@ pub trait Wire: Send {
         Err(no_files("send a file"))
     }
 
-    /// Number of calls to [`Wire::send_batch`] whose memory the kernel may still read: changing that memory before they
-    /// are complete changes the bytes that arrive. Always 0 without the option `zerocopy`.
+    /// Number of calls to [`Wire::send_batch`] whose memory the kernel may still read. Changing this memory now would
+    /// change the bytes that the other end receives. Always 0 without the option `zerocopy`.
     ///
     /// # Errors
     /// [`WireError::System`] if the system call fails.
@@ -210,7 +213,7 @@ pub trait Wire: Send {
         Ok(0)
     }
 
-    /// The descriptors to poll for this wire in a [`crate::WireSet`]; `None` if it has none.
+    /// The descriptors to poll for this wire in a [`crate::WireSet`]; `None` if the wire has no descriptors.
     #[cfg(target_os = "linux")]
     fn descriptors(&self) -> Option<Descriptors<'_>> {
         None
@@ -218,7 +221,7 @@ pub trait Wire: Send {
 
     /// Waits until there is data to receive, or `at_most` has passed. Returns whether there is data.
     ///
-    /// Spinning wires spin here too. Only the open loop uses this, since it must send on time even if nothing arrives.
+    /// Spinning wires also spin in this call. Only the open loop uses it, to send on time even if nothing arrives.
     ///
     /// # Errors
     /// [`WireError::System`] if the system call fails.
@@ -230,18 +233,19 @@ pub trait Wire: Send {
     fn effective(&self) -> Vec<Fact>;
 
     /// System calls of this end on the wire since it was connected: every attempt to send or receive, even without a
-    /// result, every `poll` and every [`Stream::set`]. `None` if there are none per message or not counted.
+    /// result, every `poll` and every [`Stream::set`]. `None` if the wire makes no calls per message or does not
+    /// count them.
     ///
     /// Calls that only observe are not counted: reading counters ([`Wire::effective`], [`Stream::segments`]) and all
-    /// calls for [`KernelStamps`]. Calls that set the timer for blocking calls are not counted either; they are made
-    /// when the wire opens, when another thread uses it, and for the first [`Wire::send_batch_waiting`] or
-    /// [`Wire::receive_batch_waiting`], but never per message.
+    /// calls for [`KernelStamps`]. Calls that set the timer for blocking calls are not counted either: the wire makes
+    /// them when it opens, when it moves to another thread, and for the first [`Wire::send_batch_waiting`] or
+    /// [`Wire::receive_batch_waiting`], but not per message.
     fn system_calls(&self) -> Option<u64> {
         None
     }
 
-    /// Announces that this end will send no more, if the other end would otherwise only notice when the wire closes.
-    /// Data in flight to this end can still be received.
+    /// Tells the other end that this end will send no more, on transports that otherwise report this only when the
+    /// wire closes. Data in flight to this end can still be received.
     fn farewell(&mut self) {}
 
     /// The operations for small writes; `None` if the wire is not a byte stream.
@@ -249,7 +253,7 @@ pub trait Wire: Send {
         None
     }
 
-    /// The wire for a downcast in [`over_own_type`](crate::over_own_type); `None` if no type of its own is used there.
+    /// The wire for a downcast in [`over_own_type`](crate::over_own_type); `None` for types without a downcast there.
     fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
     }
@@ -269,7 +273,7 @@ fn no_files(operation: &'static str) -> WireError {
 pub struct Repeated {
     /// Number of calls that sent all bytes.
     pub whole: u64,
-    /// Bytes sent by the last call, if it did not send all.
+    /// Bytes sent by the last call, if this call did not send all bytes.
     pub rest: usize,
 }
 
@@ -300,7 +304,7 @@ pub trait Stream {
     /// segment. A Unix socket ignores the flag.
     ///
     /// # Errors
-    /// As [`Wire::send`]; [`WireError::System`] if there is no such flag.
+    /// As [`Wire::send`]; [`WireError::System`] if the transport has no such flag.
     fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError>;
 
     /// Sends all parts with one gathering call (`sendmsg` or `writev`) for up to 1024 parts. Bytes that the kernel does
@@ -337,17 +341,17 @@ pub struct Segments {
 }
 
 /// The kernel's time stamps of one wire (`SO_TIMESTAMPING`, Documentation/networking/timestamping.rst), which need no
-/// privilege. The kernel merges writes into segments: a stamp has the number of a segment's last byte.
+/// privilege. The kernel merges writes into segments: each stamp gives the number of a segment's last byte.
 ///
-/// Stamps wait in the socket's error queue and occupy its receive buffer; if the buffer is full, they are lost. So the
-/// caller takes them every few writes.
+/// Stamps wait in the socket's error queue and occupy its receive buffer; if the buffer is full, new stamps are lost.
+/// So the caller takes the stamps every few writes.
 ///
-/// Stamps also affect when TCP acknowledges: a read that empties the receive buffer may acknowledge at once, but a read
-/// that leaves stamps there does not (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). Stamps in the buffer would cause the very
-/// stall that they should explain, so [`KernelStamps::receive`] removes them first.
+/// Stamps also affect when TCP acknowledges: a read that empties the receive buffer may acknowledge at once, but a
+/// read that leaves stamps in the buffer does not (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). Stamps in the buffer would
+/// cause the very stall that they should explain, so [`KernelStamps::receive`] removes them first.
 pub trait KernelStamps {
-    /// Requests stamps of all data sent and received from now on; the next byte has number 0. Acknowledgments are only
-    /// stamped with `acknowledged`.
+    /// Requests stamps of all data sent and received from now on; the next byte has number 0. Acknowledgments are
+    /// stamped only if `acknowledged`.
     ///
     /// # Errors
     /// [`WireError::System`] if the kernel refuses.
@@ -362,7 +366,7 @@ pub trait KernelStamps {
     /// Like [`Wire::receive`], with the time at which the kernel received the last segment: CLOCK_REALTIME, in ns.
     ///
     /// First removes the stamps from the queue; [`KernelStamps::take`] returns them later. Stamps of acknowledgments
-    /// arrive together with data, so a wire that requests them first waits for data with `poll`.
+    /// arrive together with data, so a wire that requests such stamps first waits for data with `poll`.
     ///
     /// # Errors
     /// As [`Wire::receive`].
@@ -387,13 +391,13 @@ pub enum TransportError {
     System {
         /// The attempted operation, for instance `bind`.
         operation: &'static str,
-        /// Its object, for instance `127.0.0.1:7777`.
+        /// The object of the operation, for instance `127.0.0.1:7777`.
         object: String,
         source: std::io::Error,
-        /// How to fix it; empty if unknown.
+        /// How to fix the problem; empty if unknown.
         hint: String,
     },
-    /// An option was refused by the kernel.
+    /// The kernel refused an option.
     Option {
         name: OptionName,
         asked: String,
@@ -449,7 +453,7 @@ pub enum Unsupported {
     SecondConnection,
     BoundSocket,
     AcceptedSocket,
-    /// A server on a datagram socket that is already connected.
+    /// A datagram socket that is already connected to a client.
     ConfirmedSocket,
 }
 
@@ -521,14 +525,14 @@ impl TransportError {
 /// Why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// No data arrived, or there was no room, within the time-out.
+    /// Within the time-out, no data arrived, or there was no room to send.
     #[error("timed out: {operation} made no progress for {} ms", .after.as_millis())]
     TimedOut {
         /// `send` or `receive`.
         operation: &'static str,
         after: Duration,
     },
-    /// The other end has closed or ended.
+    /// The other end has closed the wire, or its process has ended.
     #[error("the other end closed the connection or has ended")]
     Closed,
     /// The kernel had no memory for the message, or a device's queue was full (`ENOBUFS`, send(2)). The message is

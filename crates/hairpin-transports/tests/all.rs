@@ -1,4 +1,4 @@
-//! The integration tests in one binary: linking one for each file takes longer than running them.
+//! All integration tests in one binary: linking a binary per file would take longer than running the tests.
 
 #[macro_use]
 extern crate hairpin_testing;

@@ -1,4 +1,4 @@
-//! Sending and receiving allocate nothing on any transport and with any waiting: an allocation would be measured.
+//! Sends and receives do not allocate, on any transport with any waiting: allocations would distort the measurement.
 
 use std::io::IoSlice;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn receive_whole(wire: &mut dyn Wire, into: &mut [u8; SIZE]) {
     }
 }
 
-/// The ways to send a whole message; a transport that is not a byte stream only has the first.
+/// The ways to send a whole message. Transports that are not byte streams replace unsupported ways by `send`.
 const SENDS: &[fn(&mut dyn Wire, &[u8; SIZE])] = &[
     |wire, message| wire.send(message).expect("send"),
     |wire, message| match wire.stream() {
@@ -39,7 +39,7 @@ const SENDS: &[fn(&mut dyn Wire, &[u8; SIZE])] = &[
     },
     |wire, message| {
         let (first, last) = message.split_at(SIZE / 2);
-        // A pipe cannot announce more.
+        // A pipe does not support `send_more`.
         let is_announced = wire.stream().is_some_and(|stream| stream.send_more(first).is_ok());
         wire.send(if is_announced { last } else { message }).expect("send");
     },
@@ -69,7 +69,7 @@ fn client(wire: &mut dyn Wire) -> u64 {
         SENDS[place % SENDS.len()](wire, &message);
         place += 1;
         receive_whole(wire, &mut message);
-        // The open loop's calls, when nothing was received.
+        // The open loop's calls when nothing has arrived.
         assert_eq!(wire.try_receive(&mut message).expect("try_receive"), None);
         wire.wait(Duration::ZERO).expect("wait");
         assert_eq!(wire.receive_batch(&mut batch).expect("receive_batch"), 0);
@@ -89,7 +89,8 @@ fn echo(wire: &mut dyn Wire) -> u64 {
     allocations_of(|| (0..COUNTED).for_each(|_| exchange()))
 }
 
-/// Allocations of the client, and of the server if there is one.
+/// Returns the allocations of the client, and of the server unless the kernel answers.
+/// Returns the allocations of the client, and of the server unless the kernel answers.
 fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let has_nagle = transport.card().options.contains(&OptionName::Nodelay);
     let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("a valid option");
@@ -104,18 +105,18 @@ fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
         let server = scope.spawn(move || {
             let mut server = listener.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("accept");
             let allocations = echo(&mut *server);
-            // Kept open until the client has received its last answer.
+            // Keeps the wire open until the client has received the last answer.
             (server, allocations)
         });
         let mut wire = transport.connect(&address, &setup).and_then(|mut one| one.open()).expect("connect");
         let allocations = client(&mut *wire);
-        (allocations, Some(server.join().expect("the echo ends well").1))
+        (allocations, Some(server.join().expect("the echo does not panic").1))
     })
 }
 
 #[test]
 fn sending_and_receiving_allocate_nothing() {
-    assert!(allocations_of(|| drop(std::hint::black_box(vec![0_u8; 10]))) > 0, "the counter counts");
+    assert!(allocations_of(|| drop(std::hint::black_box(vec![0_u8; 10]))) > 0, "the counter counts allocations");
     for transport in ALL.iter().filter(|transport| transport.can_run().is_ok()) {
         let card = transport.card();
         for waiting in card.waitings {

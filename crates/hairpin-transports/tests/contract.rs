@@ -1,6 +1,6 @@
-//! One contract for all: every transport fulfils its card, with every waiting on it.
+//! The contract of all transports: each has the properties on its card, with every waiting on the card.
 //!
-//! No durations are asserted. Time-outs are short only if the check expects a time-out.
+//! No check asserts a duration. Time-outs are short only if the check expects a time-out.
 
 mod batches;
 mod closing;
@@ -35,38 +35,38 @@ type Check = fn(&Subject) -> Checked;
 /// Transports for tests only.
 const DOUBLES: &[&dyn Transport] = &[&SeveralStreams];
 
-/// Whether a check is for a transport.
+/// Whether a check applies to a transport.
 type IsFor = fn(&Subject) -> bool;
 
 const ALL_OF_THEM: IsFor = |_| true;
 
-/// The checks: name, which transports it is for, and function.
+/// The checks: name, transports to check, and function.
 const CHECKS: &[(&str, IsFor, Check)] = &[
     ("every byte arrives as it was sent", ALL_OF_THEM, delivery::integrity),
     ("order and boundaries are as on the card", Subject::has_server, delivery::order_and_boundaries),
     ("two messages in flight each way", Subject::has_server, delivery::both_ways_at_once),
     ("wait and try_receive", ALL_OF_THEM, delivery::wait_and_try),
-    ("a buffer that is too small cuts a message off", Subject::has_server, delivery::short_buffer),
-    ("the largest message is what the kernel takes", ALL_OF_THEM, delivery::largest),
+    ("a small buffer truncates a message", Subject::has_server, delivery::short_buffer),
+    ("the largest message on the card arrives", ALL_OF_THEM, delivery::largest),
     ("a receiver that does not read", Subject::is_reliable, pressure::back_pressure),
-    ("answers that nobody reads", |subject| !subject.card.reliable, pressure::overflow),
+    ("messages that overflow a receive buffer", |subject| !subject.card.reliable, pressure::overflow),
     ("batches arrive as they were sent", Subject::has_server, batches::delivered),
     ("the system calls of batches are counted", Subject::has_server, batches::counted),
-    ("batches that may wait move by one call each", Subject::has_server, waiting_batches::moved),
+    ("batches that may wait take one call each", Subject::has_server, waiting_batches::moved),
     ("a receive of a batch waits in the call", Subject::has_server, waiting_batches::receiver_sleeps),
     ("a send of a batch waits in the call", Subject::is_reliable, waiting_batches::sender_sleeps),
     ("a batch is one packet with UDP's offload", Subject::has_server, offloads::joined),
-    ("messages of a packet are taken one by one", Subject::has_server, offloads::one_by_one),
+    ("messages of a packet are received one by one", Subject::has_server, offloads::one_by_one),
     ("sends without a copy are counted and lose nothing", Subject::has_server, offloads::without_copy),
-    ("sends without a copy that nobody receives", Subject::has_server, offloads::without_copy_full),
-    ("sends without a copy beside kernel time stamps", Subject::has_server, offloads::without_copy_stamped),
+    ("sends without a copy fill a wire", Subject::has_server, offloads::without_copy_full),
+    ("sends without a copy together with time stamps", Subject::has_server, offloads::without_copy_stamped),
     ("bytes of a file arrive as they were sent", Subject::has_server, files::sent),
     ("bytes of a file to a receiver that does not read", |subject| subject.card.sends_files, files::full),
     ("sends that do not wait fill a wire and lose nothing", Subject::is_reliable, batches::full),
-    ("sends that are repeated arrive as often as is counted", Subject::is_reliable, batches::repeated),
+    ("repeated sends arrive as often as they are counted", Subject::is_reliable, batches::repeated),
     ("batches before a close", Subject::has_server, batches::closed),
-    ("a set tells which wires can be received from", Subject::has_server, sets::tell),
-    ("a set tells which wires have room", Subject::is_reliable, sets::room),
+    ("a set reports the wires with data to receive", Subject::has_server, sets::tell),
+    ("a set reports the wires with room", Subject::is_reliable, sets::room),
     ("a clean close", Subject::has_server, closing::clean_close),
     ("a close while the other end receives", Subject::has_server, closing::gone_while_receiving),
     ("a close while the other end sends", Subject::has_server, closing::gone_while_sending),
@@ -90,20 +90,20 @@ const CHECKS: &[(&str, IsFor, Check)] = &[
     ("a connection that is handed over", ALL_OF_THEM, connections::handed_connection),
     ("a port that is occupied", Subject::has_server, opening::occupied_port),
     ("a server across a link, or a clear refusal", ALL_OF_THEM, links::server_end),
-    ("a farewell leaves the way back open", Subject::has_server, links::farewell),
+    ("a farewell leaves the other direction open", Subject::has_server, links::farewell),
     (
-        "a hello that a message has overtaken",
+        "a repeated hello after the first message",
         |subject| subject.is_network() && !subject.is_stream(),
         links::overtaken_hello,
     ),
-    ("strangers before the client", |subject| subject.is_network() && subject.is_stream(), links::strangers),
+    ("other clients before the client", |subject| subject.is_network() && subject.is_stream(), links::strangers),
     ("options are granted and read back", ALL_OF_THEM, options::granted),
     ("options are refused", ALL_OF_THEM, options::refused),
     ("counters", ALL_OF_THEM, options::counters),
-    ("byte streams, and only they, offer a stream", ALL_OF_THEM, streams::offered),
+    ("only byte streams offer a stream", ALL_OF_THEM, streams::offered),
     ("bytes sent in parts arrive whole and in order", Subject::is_stream, streams::in_parts),
     ("sends in parts to a receiver that does not read", Subject::is_stream, streams::full),
-    ("sends in parts to an end that is gone", Subject::is_stream, streams::gone),
+    ("sends in parts to an end that has closed", Subject::is_stream, streams::gone),
     ("switches take effect at once", Subject::is_stream, streams::switches),
     ("system calls are counted", Subject::is_stream, streams::counted),
     ("segments are counted", Subject::is_stream, streams::segments),
@@ -111,18 +111,14 @@ const CHECKS: &[(&str, IsFor, Check)] = &[
     ("TCP offers kernel time stamps", ALL_OF_THEM, stamps::offered),
     ("each segment is stamped by its last byte", stamps::can_stamp, stamps::by_segment),
     ("Nagle's algorithm shows in the stamps", stamps::can_stamp, stamps::nagle),
-    ("what is received is stamped", stamps::can_stamp, stamps::received),
-    (
-        "stamps of acknowledgments are left out where they are not wanted",
-        stamps::can_stamp,
-        stamps::without_acknowledgments,
-    ),
-    ("stamps are not in the way of an acknowledgment", stamps::can_stamp, stamps::out_of_the_way),
+    ("received data are stamped", stamps::can_stamp, stamps::received),
+    ("acknowledgments are stamped only on request", stamps::can_stamp, stamps::without_acknowledgments),
+    ("stamps do not delay an acknowledgment", stamps::can_stamp, stamps::out_of_the_way),
     ("stamps do not end a wait", stamps::can_stamp, stamps::waiting),
     ("stamps with a receiver that does not read", stamps::can_stamp, stamps::full),
 ];
 
-/// Checks that need an unused address. Concurrent checks could open the same port or descriptor.
+/// Checks that need an unused address, which a concurrent check could open.
 const ALONE: &[&str] = &[
     "a close before accept",
     "time-outs of accept and connect",
@@ -145,7 +141,7 @@ fn addresses(card: &Card) -> &'static RwLock<()> {
     }
 }
 
-/// One test per transport: it fulfils its card.
+/// Returns one test per transport, which checks the contract.
 pub(crate) fn tests() -> Vec<(String, impl FnOnce() + Send + 'static)> {
     let transports = ALL.iter().chain(DOUBLES).copied();
     transports
@@ -195,14 +191,14 @@ fn transports_report_a_detail_or_a_hint() {
     }
 }
 
-/// Not a test of its own: the contract starts this binary with this one test name as the server process.
+/// Not a test: the contract starts this binary with only this test as the server process.
 #[test]
 #[ignore = "child of the contract of each transport, which starts it as the server"]
 fn child_server() {
     other_process::server_end();
 }
 
-/// In a network namespace whose sockets only have memory for the completions of a few sends.
+/// Runs in a network namespace whose sockets have memory for the completions of only a few sends.
 #[test]
 fn sends_without_a_copy_survive_a_lack_of_memory_for_completions() {
     if !kernel::ZEROCOPY.exists() {
@@ -224,7 +220,7 @@ fn sends_without_a_copy_survive_a_lack_of_memory_for_completions() {
     assert!(answer.status.success() && said.contains("1 passed"), "{said}{why}");
 }
 
-/// Not a test of its own.
+/// Not a test: runs in the network namespace.
 #[test]
 #[ignore = "child of sends_without_a_copy_survive_a_lack_of_memory_for_completions"]
 fn child_short_of_memory() {

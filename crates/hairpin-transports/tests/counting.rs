@@ -1,4 +1,4 @@
-//! The system allocator, counting per thread; tests of other crates use this file too.
+//! An allocator that counts allocations per thread. Tests of other crates include this file too.
 
 #![allow(unsafe_code, reason = "a counting allocator is unsafe by its trait")]
 
@@ -11,17 +11,17 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: every call goes to the system allocator unchanged; counting allocates nothing, because a thread-local `Cell`
-// with a constant initial value needs no memory of its own.
+// SAFETY: every call goes to the system allocator unchanged; counting does not allocate, because a thread-local `Cell`
+// with a constant initial value needs no heap memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -1,5 +1,5 @@
-//! A transport whose connections carry several wires, a test double for that part of the interface. Each wire is a Unix
-//! socket pair, which the connection hands to the other end in this process.
+//! A test transport whose connections carry several wires. Each wire is a Unix socket pair; the connection passes one
+//! socket to the other end, which is in the same process.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,7 +16,7 @@ const NAME: &str = "several-streams";
 const LOOK: Duration = Duration::from_millis(10);
 
 fn inner() -> &'static dyn Transport {
-    find("unix-stream").expect("it is built")
+    find("unix-stream").expect("a built-in transport")
 }
 
 type Listening = (Setup, Sender<End>);
@@ -58,7 +58,7 @@ impl Transport for SeveralStreams {
             operation: "connect to",
             object: address.to_owned(),
             source: std::io::ErrorKind::ConnectionRefused.into(),
-            hint: "nobody listens there".to_owned(),
+            hint: "nothing listens at this address".to_owned(),
         };
         let number = address.strip_prefix("several:").and_then(|number| number.parse::<u64>().ok());
         let listeners = listeners();
@@ -70,7 +70,7 @@ impl Transport for SeveralStreams {
     }
 }
 
-/// Refuses the same setups as the socket pairs.
+/// Refuses the setups that the socket pairs refuse.
 fn check(setup: &Setup) -> Result<(), TransportError> {
     inner().listen(setup).map(drop).map_err(|error| match error {
         TransportError::NoSuchOption { name, .. } => TransportError::NoSuchOption { transport: NAME, name },
@@ -115,7 +115,7 @@ impl Connection for End {
         let mut pair = inner().listen(&self.peer)?;
         let own = inner().connect(&pair.address(), &self.own)?.open()?;
         let theirs = pair.accept(&mut || false)?.accept_wire()?;
-        // Where the other end is gone, so is its wire.
+        // If the other end has closed, its wire is not needed.
         drop(self.opened.send(theirs));
         Ok(own)
     }

@@ -1,4 +1,4 @@
-//! Writes the figures of each round as short lines that a test can replay.
+//! Writes one short line of figures per round, for a test that replays them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// The recorded cases: a short path and a long one, on one CPU and on two.
+/// The recorded cases: a transport with a long path and one with a short path, on one CPU and on two.
 const TRANSPORTS: &[&str] = &["tcp", "pipe"];
 const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu"];
 
-/// Writes a line for each measured round of `count` runs.
+/// Writes a line per measured round of `count` runs.
 pub(super) fn write(to: &Path, runs: &Path, count: usize) -> Result<()> {
     let mut text = String::from(
         "# Rounds of `hairpin round-trip`, by `cargo xtask coverage --record`. Each line: number of the run; case (tcp on one\n\

@@ -1,8 +1,8 @@
-//! `cargo xtask diagnose`: checks that an injected cause is named first, and that an absent cause is not.
+//! `cargo xtask diagnose`: checks that Hairpin names an injected cause first, and never an absent cause.
 //!
-//! The trials ([`trials::ALL`]) run many times in turn, and the cause that each run names first is counted. The
-//! confusion table has a row for each trial and a column for each cause. Causes that explain less than 1 % are not
-//! counted; findings about the run or the machine are not causes.
+//! Runs the trials ([`trials::ALL`]) many times in turn, and counts which cause each run names first. The confusion
+//! table has a row per trial and a column per cause. Causes that explain less than 1 % are not counted; findings about
+//! the run or the machine are not causes.
 
 mod trials;
 
@@ -23,12 +23,12 @@ use crate::process;
 const LIMIT: Duration = Duration::from_mins(2);
 const PROVE_LIMIT: Duration = Duration::from_mins(6);
 const MIN_SHARE: f64 = 0.01;
-/// Minimum share of runs in which the injected cause is named first, over all injections and for each; and maximum
-/// share of runs of each decoy in which the imitated cause is named first.
+/// Minimum share of runs that name the injected cause first, over all injections and for each injection; and maximum
+/// share of a decoy's runs that name the imitated cause first.
 const MIN_POOLED: f64 = 0.95;
 const MIN_EACH: f64 = 17.0 / 20.0;
 const MAX_MISTAKEN: f64 = 1.0 / 20.0;
-/// Minimum share of runs in which the counter-experiment of an injection confirms it.
+/// Minimum share of an injection's runs in which the counter-experiment confirms the cause.
 const MIN_CONFIRMED: f64 = 0.95;
 /// The column of runs that name no cause.
 const NOTHING: &str = "nothing";
@@ -38,16 +38,19 @@ type Named = BTreeMap<String, usize>;
 
 struct First {
     code: String,
-    /// Whether its counter-experiment confirmed the cause.
+    /// Whether the counter-experiment confirmed the cause.
     is_confirmed: bool,
 }
 
-/// Runs the trials whose cause contains `only`, and prints the table. Returns whether all limits hold. `prove` also
-/// runs the counter-experiments of injections.
+/// Runs the trials whose cause contains `only`, and prints the table. Returns whether all limits hold. With `prove`,
+/// also runs the counter-experiments of injections.
 pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>, prove: bool) -> Result<bool> {
     let chosen: Vec<&Trial> = ALL.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
     if chosen.is_empty() {
-        bail!("no trial of `{}` (hint: the list is xtask/src/diagnose/trials.rs)", only.unwrap_or_default());
+        bail!(
+            "no trial for cause `{}` (hint: the list is in xtask/src/diagnose/trials.rs)",
+            only.unwrap_or_default()
+        );
     }
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let scratch = process::scratch("diagnose")?;
@@ -93,14 +96,14 @@ fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial, prove: bool) -> Re
     let limit = if prove { PROVE_LIMIT } else { LIMIT };
     let about = || format!("hairpin {}", trial.arguments);
     let ran = process::run(&mut command, limit).with_context(about)?;
-    // A run with failed rounds is reported too.
+    // A run with failed rounds also has a report.
     let told = if matches!(ran.code, Some(0 | 3)) { ran.json() } else { ran.succeeded()?.json() };
     let first = told.as_ref().map(named_first);
     process::remove(&out)?;
     first.map_err(|why| anyhow::anyhow!("{why:#}")).with_context(about)
 }
 
-/// Runs the program in a new network namespace whose loopback device has that queue discipline.
+/// Returns a command that runs the program in a new network namespace whose loopback device has this queue discipline.
 fn behind(queue: &str, hairpin: &Path) -> Command {
     let script = format!("ip link set lo up && tc qdisc add dev lo root {queue} && exec \"$@\"");
     let mut command = Command::new("unshare");
@@ -108,7 +111,7 @@ fn behind(queue: &str, hairpin: &Path) -> Command {
     command
 }
 
-/// The program in a control group of its own with that CPU quota, by whichever version has the controller. Needs root.
+/// Returns a command that runs the program in a new control group (version 1 or 2) with this CPU quota. Needs root.
 fn with_quota(percent: u32, hairpin: &Path) -> Command {
     let script = include_str!("with_quota.sh");
     let mut command = Command::new("sh");
@@ -125,14 +128,14 @@ fn named_first(told: &Value) -> Option<First> {
     Some(First { code: first["code"].as_str()?.to_owned(), is_confirmed })
 }
 
-/// Returns the table: a row for each trial, and columns for each cause (with the letter of its row) and for no cause.
+/// Returns the table: a row per trial, a column per cause (with the cause's letter), and a column for no cause.
 fn table(results: &[(&Trial, Named)]) -> String {
     let mut causes: Vec<&str> = ALL.iter().map(|trial| trial.cause).collect();
     causes.dedup();
     let letter = |place: usize| char::from(b'A' + u8::try_from(place).expect("fewer causes than letters"));
     let columns: Vec<&str> = causes.iter().copied().chain([NOTHING]).collect();
     let header: String = (0..causes.len()).map(|place| format!("{:>4}", letter(place))).collect();
-    let mut text = format!("{:36}{header}   -   (rows: what is there; columns: what is named first)\n", "");
+    let mut text = format!("{:36}{header}   -   (rows: trials; columns: cause named first)\n", "");
     for (trial, named) in results {
         let place = causes.iter().position(|cause| *cause == trial.cause).unwrap_or(0);
         let kind = if trial.kind == TrialKind::Injection { "injected" } else { "decoy" };
@@ -145,7 +148,7 @@ fn table(results: &[(&Trial, Named)]) -> String {
     text
 }
 
-/// Returns a line for each limit with its result, and whether all limits hold.
+/// Returns a line per limit with the result, and whether all limits hold.
 fn judge_all(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
     let of_kind = |kind: TrialKind| results.iter().filter(move |(trial, _)| trial.kind == kind);
     let right = |(trial, named): &(&Trial, Named)| named.get(trial.cause).copied().unwrap_or(0);
@@ -170,7 +173,7 @@ fn judge_all(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
         let count = right(result);
         judge(
             count as f64 <= MAX_MISTAKEN * runs as f64,
-            format!("its decoy called {} in {count} of {runs}", result.0.cause),
+            format!("decoy: {} named first in {count} of {runs}", result.0.cause),
         );
     }
     (lines.join("\n"), holds)
@@ -185,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// The findings that name a cause, from docs/catalog.md.
+    /// Returns the findings about causes in docs/catalog.md.
     fn causes_of_the_catalog() -> BTreeSet<String> {
         let catalog = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/catalog.md");
         let text = std::fs::read_to_string(catalog).unwrap();
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn every_finding_that_names_a_cause_has_an_injection_and_a_decoy_and_no_other_has() {
+    fn exactly_the_findings_about_causes_have_an_injection_and_a_decoy() {
         let causes = causes_of_the_catalog();
         assert!(causes.len() > 5, "{causes:?}");
         for kind in [TrialKind::Injection, TrialKind::Decoy] {
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_cause_is_the_one_that_counts() {
+    fn the_first_finding_about_a_cause_counts() {
         let finding = |code: &str, about: &str, share: f64| json!({"code": code, "about": about, "share": share});
         let told = |findings: &[Value]| json!({ "findings": findings });
         let noisy = finding("noisy-machine", "run", 0.9);
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn one_injection_too_few_or_one_decoy_too_many_is_missed() {
+    fn one_run_beyond_a_limit_misses_the_limit() {
         let trial = |kind| Trial { cause: "echo-stalled", kind, arguments: "round-trip", place: Place::Here };
         let (injected, decoy) = (trial(TrialKind::Injection), trial(TrialKind::Decoy));
         let named =
@@ -232,9 +235,9 @@ mod tests {
             judge_all(&results, 20).1
         };
         assert!(holds(19, 1));
-        assert!(!holds(18, 1), "90 % of all");
+        assert!(!holds(18, 1), "90 % of all injections");
         assert!(!holds(19, 2));
-        // One of ten injections may fail more often than all of them on average.
+        // One of ten injections may fail more often than the average.
         let many = |weak: usize| {
             let mut results: Vec<(&Trial, Named)> = (0..9).map(|_| (&injected, named(20))).collect();
             results.push((&injected, named(weak)));
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_in_quotes_keeps_its_blanks() {
+    fn an_argument_in_quotes_keeps_its_spaces() {
         let trial = Trial {
             cause: "a",
             kind: TrialKind::Decoy,
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_row_for_each_trial_with_its_counts() {
+    fn the_table_has_a_row_with_counts_for_each_trial() {
         let trial =
             Trial { cause: "cold-start", kind: TrialKind::Injection, arguments: "round-trip", place: Place::Here };
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);

@@ -1,6 +1,6 @@
-//! The injections and their decoys, one line each.
+//! The injections and decoys, one line each.
 
-/// A setting whose cause is known.
+/// A command whose latency or loss has a known cause.
 pub(crate) struct Trial {
     /// Finding code of the injected cause, or of the cause that the decoy imitates.
     pub(crate) cause: &'static str,
@@ -13,11 +13,11 @@ pub(crate) struct Trial {
 /// Where a trial runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
-    /// As this program.
+    /// In the environment of this program.
     Here,
-    /// In a network namespace of its own whose loopback has this queue discipline (tc(8)).
+    /// In a new network namespace whose loopback device has this queue discipline (tc(8)).
     BehindQueue(&'static str),
-    /// In a control group of its own with this CPU quota, in percent of one CPU.
+    /// In a new control group with this CPU quota, in percent of one CPU.
     WithQuota(u32),
 }
 
@@ -33,9 +33,9 @@ impl Trial {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrialKind {
-    /// The setting provokes the cause, which must be named first.
+    /// The command provokes the cause, which must be named first.
     Injection,
-    /// The setting has similar symptoms but another cause: the imitated cause must not be named first.
+    /// The command shows similar symptoms with another cause: the imitated cause must not be named first.
     Decoy,
 }
 

@@ -1,4 +1,4 @@
-# sh -c SCRIPT sh PERCENT PROGRAM ARGUMENT...: runs a program in a control group that may use this percentage of a CPU.
+# sh -c SCRIPT sh PERCENT PROGRAM ARGUMENT...: runs a program in a control group with a quota of PERCENT of a CPU.
 set -eu
 percent=$1
 shift

@@ -1,4 +1,4 @@
-//! A build of Hairpin and its command line: an older build may have other names for flags and values, or lack some.
+//! A build of Hairpin and its command line. An older build may lack some flags, or have other names for values.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::combination::{Combination, LIMIT, WARM_UP};
 use crate::process;
 
-/// Values of knobs that were renamed, each with the current name first.
+/// Renamed values of flags: for each value its names, the current name first.
 const RENAMED: &[&[&str]] =
     &[&["same-cpu", "together"], &["cross-cpu", "apart"], &["unpinned", "free"], &["block", "blocking"]];
 
@@ -73,7 +73,7 @@ impl Build {
         names.iter().copied().find(|name| self.knows(name)).unwrap_or(value)
     }
 
-    /// Returns the arguments of one round. They set all knobs of this build: defaults may differ.
+    /// Returns the arguments of one round. Sets all flags that this build has, since defaults of builds may differ.
     fn arguments(&self, combination: Combination, number: usize) -> Vec<String> {
         let Combination { transport, waiting, placement } = combination;
         let ends = match &self.to {
@@ -99,10 +99,10 @@ impl Build {
             ("--timeout", "2s".to_owned()),
             ("--keep-samples", "100000".to_owned()),
         ];
-        let knobs = way.into_iter().chain(ends).chain(rest);
-        let known = knobs.filter(|(flag, _)| NEEDED.contains(flag) || self.knows(flag));
-        let knobs = known.flat_map(|(flag, value)| [flag.to_owned(), value]);
-        ["round-trip".to_owned()].into_iter().chain(knobs).chain(["--json".to_owned()]).collect()
+        let flags = way.into_iter().chain(ends).chain(rest);
+        let known = flags.filter(|(flag, _)| NEEDED.contains(flag) || self.knows(flag));
+        let words = known.flat_map(|(flag, value)| [flag.to_owned(), value]);
+        ["round-trip".to_owned()].into_iter().chain(words).chain(["--json".to_owned()]).collect()
     }
 
     /// Runs one round of a case.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_build_gets_its_own_names() {
+    fn an_older_build_gets_old_names() {
         let case = Combination { transport: "pipe", waiting: "block", placement: "cross-cpu" };
         let old = build("--placement <WHERE> together (one CPU), apart, free\n--waiting <HOW> block, poll\n--seed");
         let old = old.arguments(case, 3).join(" ");
@@ -145,24 +145,24 @@ mod tests {
     }
 
     #[test]
-    fn a_client_of_another_host_is_placed_by_its_own_cpu() {
+    fn a_client_of_a_server_on_another_host_is_pinned() {
         let case = Combination { transport: "tcp", waiting: "block", placement: "same-cpu" };
         let to = To { enter: Vec::new(), ticket: "ticket".into(), cpu: 3 };
         let build = build("--to --cpu --placement same-cpu pinned --ends --cpu-idle --size").to(to);
         let words = build.arguments(case, 0).join(" ");
         assert!(words.contains("--waiting block --placement pinned --cpu 3 --to @ticket --count 4000"), "{words}");
-        assert!(!words.contains("--ends") && !words.contains("--cpu-idle"), "they are of one host: {words}");
+        assert!(!words.contains("--ends") && !words.contains("--cpu-idle"), "these flags are for one host: {words}");
     }
 
     #[test]
-    fn a_word_is_known_as_a_whole() {
+    fn only_whole_words_are_known() {
         let build = build("set apart, --count-all (same-cpu)");
         assert!(build.knows("apart") && build.knows("same-cpu") && build.knows("--count-all"));
         assert!(!build.knows("--count") && !build.knows("cpu"));
     }
 
     #[test]
-    fn another_program_than_hairpin_is_refused() {
+    fn a_program_that_is_not_hairpin_is_refused() {
         let scratch = std::env::temp_dir();
         let why = Build::probe(Path::new("/bin/true"), &scratch).unwrap_err().to_string();
         assert!(why.contains("has no --transport in `round-trip --help`"), "{why}");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn hairpins_own_figures_are_read() {
+    fn the_p50_of_a_run_is_read() {
         assert!((p50_ns(&example()).unwrap() - 10.0).abs() < 1e-12);
         assert!(p50_ns(&with("/cases", json!([]))).unwrap_err().to_string().contains("0 cases instead of one"));
         assert!(p50_ns(&with("/cases/0/latency_ns/p50", json!(null))).is_err());

@@ -1,4 +1,4 @@
-//! The measured cases, with the number of messages in a round and the rule of each.
+//! The measured cases, each with the number of messages per round and its rule.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::judge::Rule;
 
-/// A case, as arguments of the command line.
+/// A case, as command-line arguments.
 #[derive(Clone, Copy)]
 pub(super) struct Combination {
     pub(super) transport: &'static str,
@@ -22,7 +22,7 @@ const BETWEEN_HOSTS: &[&str] = &["tcp", "udp"];
 /// Waiting and placement of the cases. Both programs refuse to spin on one CPU.
 const MODES: &[(&str, &str)] = &[("block", "same-cpu"), ("block", "cross-cpu"), ("spin", "cross-cpu")];
 
-/// Messages in a round, which take a fraction of a second, so that the rounds of a case are close in time.
+/// Messages per round. They take a fraction of a second, so that the rounds of a case are close in time.
 const COUNT: u64 = 4_000;
 const COUNT_OF_SPINNING_SHM: u64 = 200_000;
 pub(super) const WARM_UP: u64 = 500;
@@ -47,7 +47,7 @@ impl Combination {
         if (self.transport, self.waiting) == ("shm", "spin") { COUNT_OF_SPINNING_SHM } else { COUNT }
     }
 
-    /// How close Hairpin must be to the bare loop.
+    /// Returns how close Hairpin must be to the bare loop.
     pub(super) fn rule(self) -> Rule {
         match (self.transport, self.waiting, self.placement) {
             (_, "block", "cross-cpu") => Rule::WithinSpread,
@@ -56,7 +56,7 @@ impl Combination {
         }
     }
 
-    /// How close Hairpin must be to another build.
+    /// Returns how close Hairpin must be to another build.
     pub(super) fn rule_against(self) -> Rule {
         match (self.waiting, self.placement) {
             ("block", "cross-cpu") => Rule::NotAboveSpread,
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_has_its_rule() {
+    fn every_case_has_a_rule() {
         let all = Combination::all(&[], false).unwrap();
         assert_eq!(all.len(), 15);
         assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::WithinSpread).count(), 5);

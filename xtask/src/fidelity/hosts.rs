@@ -1,6 +1,6 @@
-//! Two hosts for the client and the server: two network namespaces with a veth pair between them.
+//! Two hosts for the client and the server: two network namespaces, connected by a veth pair.
 //!
-//! A sleeping process keeps each namespace alive. The kernel kills these processes with the thread that started them,
+//! A sleeping process keeps each namespace alive. The kernel kills this process when the thread that started it ends,
 //! so that nothing remains even if this program is killed.
 
 use std::fs;
@@ -13,14 +13,14 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process;
 
-/// Addresses for documentation (RFC 5737).
+/// Addresses in a range for documentation (RFC 5737).
 const CLIENT: &str = "192.0.2.2";
 pub(super) const SERVER: &str = "192.0.2.3";
 
-/// Command prefix with which a program is killed when the thread that started it ends.
+/// Command prefix: the kernel kills the program when the thread that started it ends.
 const KILLED_WITH_PARENT: [&str; 3] = ["setpriv", "--pdeathsig", "KILL"];
 
-/// Creates the veth pair. `$0` is the process that keeps the server's namespace.
+/// Creates the veth pair. `$0` is the pid of a process in the server's namespace.
 const CREATE_VETH: &str = "ip link add eth0 type veth peer name eth0 netns \"$0\"";
 /// Sets the address `$0` of a host.
 const SET_ADDRESS: &str = "ip address add \"$0/24\" dev eth0 && ip link set lo up && ip link set eth0 up";
@@ -28,7 +28,7 @@ const SET_ADDRESS: &str = "ip address add \"$0/24\" dev eth0 && ip link set lo u
 /// Time limit for a process to become ready.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A process that ends when dropped.
+/// A process. Dropping it kills the process.
 struct Held(Child);
 
 impl Drop for Held {
@@ -49,15 +49,15 @@ impl Held {
     fn until(mut self, what: &str, is_ready: impl Fn(u32) -> bool) -> Result<Self> {
         let began = Instant::now();
         while !is_ready(self.0.id()) {
-            ensure!(self.0.try_wait()?.is_none(), "it ended before {what}");
-            ensure!(began.elapsed() < LIMIT, "no success within {} s: {what}", LIMIT.as_secs());
+            ensure!(self.0.try_wait()?.is_none(), "the process ended before {what}");
+            ensure!(began.elapsed() < LIMIT, "not within {} s: {what}", LIMIT.as_secs());
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(self)
     }
 }
 
-/// Both hosts. Dropping this removes them.
+/// Both hosts. Dropping the value removes the hosts.
 pub(super) struct Hosts {
     client: Held,
     server: Held,
@@ -78,7 +78,7 @@ impl Hosts {
             words.extend(["sh", "-c", script, word].map(str::to_owned));
             process::run(Command::new(&words[0]).args(&words[1..]), LIMIT)?
                 .succeeded()
-                .context("cannot make a veth pair")
+                .context("cannot create a veth pair")
         };
         cable(&hosts.client, CREATE_VETH, &hosts.server.0.id().to_string())?;
         cable(&hosts.client, SET_ADDRESS, CLIENT)?;
@@ -96,10 +96,10 @@ impl Hosts {
         format!("/proc/{}/ns/net", self.server.0.id())
     }
 
-    /// Starts `hairpin serve` on the server's host. Its rounds run on `cpu`, and its keys are below `scratch`.
+    /// Starts `hairpin serve` on the server's host. Its rounds run on `cpu`, and its key is stored below `scratch`.
     pub(super) fn serve(&self, hairpin: &Path, cpu: u64, scratch: &Path) -> Result<Served> {
         let ticket = scratch.join("ticket");
-        let printed = fs::File::create(&ticket).with_context(|| format!("cannot make {}", ticket.display()))?;
+        let printed = fs::File::create(&ticket).with_context(|| format!("cannot create {}", ticket.display()))?;
         let words = enter(&self.server);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg(hairpin).args([
@@ -116,19 +116,19 @@ impl Hosts {
     }
 }
 
-/// A server. Dropping this ends it.
+/// A server. Dropping it ends the server.
 pub(super) struct Served {
     _held: Held,
     pub(super) ticket: PathBuf,
 }
 
-/// Starts a sleeping process in the namespaces that the `unshare` arguments create.
+/// Starts a sleeping process in a new namespace, with the command `unshare`.
 fn namespace(unshare: &[&str]) -> Result<Held> {
     let sleeps = Held::start(
         Command::new(unshare[0]).args(&unshare[1..]).args(KILLED_WITH_PARENT).args(["sleep", "infinity"]),
     )?;
     let is_there = |id| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n");
-    sleeps.until("a network namespace was made", is_there)
+    sleeps.until("a network namespace was created", is_there)
 }
 
 fn enter(host: &Held) -> Vec<String> {

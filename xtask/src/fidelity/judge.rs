@@ -1,8 +1,8 @@
-//! The rules of fidelity, applied to numbers. The base is the reference: a bare loop, or another build.
+//! The rules of fidelity. The base is the reference: a bare loop, or another build.
 
 use crate::figures::{median, median_interval, quantile};
 
-/// The p50 of the two runs of the base and of Hairpin's run in one interleaved round.
+/// An interleaved round: the p50 of two runs of the base, and of one run of Hairpin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     /// First and second run of the base.
@@ -22,9 +22,9 @@ impl Round {
 pub(super) enum Rule {
     /// Within this share of the base, or within the resolution of the clock.
     Within(f64),
-    /// Within the base's own variation: 95 % of the ratios of its two runs to each other.
+    /// Within the base's own variation: the central 95 % of the ratios between its two runs.
     WithinSpread,
-    /// The whole interval of the ratio is below one plus this share.
+    /// The ratio's whole interval is below one plus this share.
     Below(f64),
     /// The ratio is not above the base's own variation.
     NotAboveSpread,
@@ -48,12 +48,12 @@ pub(super) struct Judged {
     pub(super) ratio: f64,
     /// 95 % interval of the median ratio.
     pub(super) interval: (f64, f64),
-    /// 2.5 % and 97.5 % quantiles of the ratio of the base to itself.
+    /// 2.5 % and 97.5 % quantiles of the ratio between the base's two runs.
     pub(super) base_spread: (f64, f64),
     pub(super) verdict: Verdict,
 }
 
-/// Judges the rounds of a case. Without rounds no rule holds.
+/// Judges the rounds of a case. Without rounds, no rule holds.
 pub(super) fn judge(rounds: &[Round], rule: Rule) -> Judged {
     let ratios: Vec<f64> = rounds.iter().map(Round::ratio).collect();
     let base: Vec<f64> = rounds.iter().flat_map(|round| [round.base_ns.0, round.base_ns.1]).collect();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn three_percent_is_the_limit_both_ways() {
+    fn three_percent_is_the_limit_in_both_directions() {
         let quiet = [(10_000.0, 10_000.0); 21];
         for (hairpin_ns, expected) in [
             (10_299.0, Verdict::Holds),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_spread_of_the_base_is_the_limit_and_that_of_an_old_build_an_upper_limit_only() {
+    fn the_spread_of_the_bare_loop_limits_both_sides_and_the_spread_of_a_build_only_one() {
         use Verdict::{Broken, Holds};
         let wide: Vec<_> = (0..20).map(|number| (50_000.0 + f64::from(number) * 500.0, 55_000.0)).collect();
         for (hairpin_ns, within, not_above) in [
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_build_is_no_worse_where_the_whole_interval_stays_below_the_limit() {
+    fn a_build_is_not_slower_if_the_whole_interval_is_below_the_limit() {
         let quiet = [(10_000.0, 10_000.0); 21];
         assert_eq!(verdict(&quiet, 10_199.0, Rule::Below(0.02)), Verdict::Holds);
         assert_eq!(verdict(&quiet, 10_200.0, Rule::Below(0.02)), Verdict::Broken);
-        assert_eq!(verdict(&quiet, 5_000.0, Rule::Below(0.02)), Verdict::Holds, "a faster build is no worse");
-        // The median is 1, and a third of the rounds have 1.05: more rounds are needed.
+        assert_eq!(verdict(&quiet, 5_000.0, Rule::Below(0.02)), Verdict::Holds, "a faster build");
+        // The median ratio is 1, but a third of the rounds have a ratio of 1.05: more rounds are needed.
         let mut unsure = rounds(&quiet, 10_000.0);
         unsure.iter_mut().step_by(3).for_each(|round| round.hairpin_ns = 10_500.0);
         let judged = judge(&unsure, Rule::Below(0.02));

@@ -16,7 +16,7 @@ use crate::cpus;
 pub(super) struct TwoHosts {
     hosts: Hosts,
     served: Served,
-    /// CPU of a client that does not share the server's CPU, and CPU of the server.
+    /// The client's CPU for placement cross-cpu, and the server's CPU.
     cpus: (u64, u64),
 }
 
@@ -29,7 +29,7 @@ impl TwoHosts {
         Ok(Self { hosts, served, cpus })
     }
 
-    /// Prepares Hairpin and the bare loop for a case. Runs Hairpin once outside the rounds, to check its CPUs.
+    /// Prepares Hairpin and the bare loop for a case. Runs Hairpin once before the rounds, to check its CPUs.
     pub(super) fn contestants(
         &self,
         hairpin: &Build,
@@ -54,7 +54,7 @@ impl TwoHosts {
     }
 }
 
-/// Returns the CPU of the client on its host, and the CPU of the server on the other host.
+/// Returns the client's CPU on its host, and the server's CPU on the other host.
 fn cpus_used(run: &Value) -> Result<(u64, u64)> {
     let of = |role: &str| {
         let host = contract::list(run, "hosts").iter().find(|host| host["role"] == role);

@@ -1,4 +1,4 @@
-//! The compared cases, with the arguments of each contestant and the bounds.
+//! The compared cases, with the contestants' arguments and the bounds.
 
 use anyhow::{Result, bail};
 
@@ -9,7 +9,7 @@ pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) question: &'static str,
     pub(super) unit: Unit,
-    /// Hairpin first.
+    /// The contestants, Hairpin first.
     pub(super) contestants: &'static [Contestant],
     pub(super) bounds: &'static [Bound],
 }
@@ -22,7 +22,7 @@ pub(super) enum Unit {
     Bytes,
 }
 
-/// Size of a message in bytes, if messages are counted.
+/// Size of a message in bytes, for [`Unit::Messages`].
 pub(super) const MESSAGE_BYTES: f64 = 64.0;
 
 impl Unit {
@@ -34,7 +34,7 @@ impl Unit {
     }
 }
 
-/// Bound of the ratio of Hairpin's rate to the rate of another contestant.
+/// Bound on the ratio of Hairpin's rate to the rate of another contestant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// Name of the other contestant.
@@ -42,11 +42,11 @@ pub(super) struct Bound {
     pub(super) rule: Rule,
 }
 
-/// Minimum of the ratio.
+/// Minimum of the ratio's median over rounds, or of its interval too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
     Median(f64),
-    /// Minimum of the lower end of the interval, and minimum of the median.
+    /// Minimum of the interval's lower bound, and minimum of the median.
     LowerAndMedian(f64, f64),
 }
 
@@ -83,7 +83,7 @@ const UDP_ONE_CALL: &str = "message-rate --transport udp --size 64 --batch 1";
 const CASES: &[Case] = &[
     Case {
         name: "tcp",
-        question: "TCP, one write a message of 64 B",
+        question: "TCP, one write per message of 64 B",
         unit: Unit::Messages,
         contestants: &[
             hairpin("message-rate --transport tcp --size 64 --batch 1 --option congestion=cubic"),
@@ -95,7 +95,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "tcp-nodelay",
-        question: "TCP with TCP_NODELAY, one write a message of 64 B",
+        question: "TCP with TCP_NODELAY, one write per message of 64 B",
         unit: Unit::Messages,
         contestants: &[
             hairpin("message-rate --transport tcp --size 64 --batch 1 --option congestion=cubic,nodelay=on"),
@@ -117,14 +117,14 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "udp",
-        question: "UDP, one call a datagram of 64 B",
+        question: "UDP, one call per datagram of 64 B",
         unit: Unit::Messages,
         contestants: &[hairpin(UDP_ONE_CALL), bare("--transport udp"), sockperf(""), iperf3("-u -b 0 -l 64")],
         bounds: &[TO_BARE, TO_SOCKPERF, TO_IPERF3],
     },
     Case {
         name: "udp-sendmmsg",
-        // A sleeping receiver must be woken every few datagrams, which costs the sender more time than its calls.
+        // Waking a sleeping receiver every few datagrams would cost the sender more time than its calls.
         question: "UDP, 64 datagrams of 64 B in one sendmmsg or recvmmsg, busy-polling",
         unit: Unit::Messages,
         contestants: &[
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bound_is_to_a_contestant_and_hairpin_is_first() {
+    fn bounds_name_contestants_and_hairpin_is_first() {
         let cases = all(&[]).unwrap();
         assert_eq!(cases.len(), 9);
         for case in cases {

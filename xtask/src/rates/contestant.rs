@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_the_project_need_no_package() {
+    fn the_projects_own_programs_need_no_package() {
         assert_eq!(Program::BareLoop.missing(), None);
         assert_eq!(Program::Hairpin.missing(), None);
     }

@@ -1,14 +1,14 @@
-//! The counters of a network namespace. They show how much its sockets received, independent of the programs' reports.
+//! The counters of a network namespace, which show how much its sockets received, independent of the programs' reports.
 
 use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-/// Size of IPv4 and TCP headers with time stamps. On loopback a packet of several segments is counted once.
+/// Size of IPv4 and TCP headers with time stamps. The loopback device counts a packet of several segments once.
 const HEADERS_BYTES: u64 = 20 + 20 + 12;
 
-/// Totals received until a point in time.
+/// Totals up to a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
     at: Instant,
@@ -34,7 +34,7 @@ impl Received {
         Ok(Self { at, datagrams, stream_bytes: bytes.saturating_sub(headers) })
     }
 
-    /// Returns the datagrams per second and the bytes of streams per second since `before`.
+    /// Returns the datagrams per second and the stream bytes per second since `before`.
     pub(super) fn per_s_since(&self, before: &Self) -> (f64, f64) {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
@@ -42,7 +42,7 @@ impl Received {
     }
 }
 
-/// Reads a counter from a file in which each group has a line of names and then a line of values.
+/// Parses a counter. Each group in `text` has a line of names and then a line of values.
 fn counter(text: &str, group: &str, name: &str) -> Result<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(found, _)| *found == group);
     let (names, values) = (lines.next().unwrap_or_default().1, lines.next().unwrap_or_default().1);
@@ -60,7 +60,7 @@ mod tests {
                         UdpLite: 9\n";
 
     #[test]
-    fn counters_are_read_by_their_names() {
+    fn counters_are_found_by_name() {
         assert_eq!(counter(SNMP, "Udp", "NoPorts").unwrap(), 3);
         assert_eq!(counter(SNMP, "UdpLite", "InDatagrams").unwrap(), 9);
         for (group, name) in [("Udp", "InErrors"), ("Tcp", "InSegs")] {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_not_bytes_of_a_stream() {
+    fn headers_are_not_counted_as_stream_bytes() {
         let start = Instant::now();
         let before = Received::parse(start, SNMP, "IpExt: InOctets\nIpExt: 10000\n").unwrap();
         assert_eq!((before.datagrams, before.stream_bytes), (70, 10_000 - 100 * 52));

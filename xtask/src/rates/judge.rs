@@ -1,4 +1,4 @@
-//! Judges the bounds, and prints the table of a case.
+//! Checks the bounds, and prints the table of a case.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::figures::{median, median_interval};
 /// Rate of each contestant in one round, by name.
 pub(super) type Round = BTreeMap<&'static str, f64>;
 
-/// The ratio of one contestant's rate to another's.
+/// The ratio of a contestant's rate to the rate of another contestant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ratio {
     /// Median over rounds.
@@ -22,19 +22,19 @@ struct Ratio {
 enum Verdict {
     Holds,
     Broken,
-    /// One of the two contestants did not run.
+    /// A contestant did not run.
     NotMeasured,
 }
 
 const HAIRPIN: &str = "hairpin";
 const BARE: &str = "bare loop";
 
-/// Prints the table of a case: the median of each contestant, and the ratios of Hairpin and of the bare loop to that
-/// contestant. Returns whether all bounds hold.
+/// Prints the table of a case: each contestant's median rate, and the ratios of Hairpin's and the bare loop's rates to
+/// this rate. Returns whether all bounds hold.
 pub(super) fn print(case: &Case, rounds: &[Round]) -> bool {
     println!(
         "{:25} {:>10} {:>9} {:>15} {:>9} {:>15}  verdict",
-        "contestant", "median", "hairpin/", "its interval", "bare/", "its interval"
+        "contestant", "median", "hairpin/", "interval", "bare/", "interval"
     );
     let mut all_hold = true;
     for contestant in case.contestants {
@@ -55,7 +55,7 @@ pub(super) fn print(case: &Case, rounds: &[Round]) -> bool {
     all_hold
 }
 
-/// Returns the ratio of the rates of `of` to the rates of `to` in the rounds in which both ran.
+/// Returns the ratio of contestant `of` to contestant `to`, over the rounds in which both ran.
 fn ratio(rounds: &[Round], of: &str, to: &str) -> Option<Ratio> {
     let ratios: Vec<f64> = rounds.iter().filter_map(|round| Some(round.get(of)? / round.get(to)?)).collect();
     (!ratios.is_empty()).then(|| Ratio { median: median(&ratios), interval: median_interval(&ratios) })
@@ -111,11 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn against_a_peer_the_interval_and_the_median_have_limits() {
+    fn the_interval_and_the_median_are_compared_with_their_limits() {
         let rule = Rule::LowerAndMedian(0.97, 1.0);
         assert_eq!(verdict(&[101.0; 9], rule), Verdict::Holds);
         assert_eq!(verdict(&[99.0; 9], rule), Verdict::Broken, "the median is below 1");
-        // With nine rounds the interval is from the second to the eighth.
+        // With nine rounds, the interval is from the second smallest to the second largest ratio.
         let one_slow = [50.0, 98.0, 101.0, 101.0, 101.0, 101.0, 101.0, 101.0, 101.0];
         assert_eq!(verdict(&one_slow, rule), Verdict::Holds);
         let two_slow = [50.0, 96.0, 101.0, 101.0, 101.0, 101.0, 101.0, 101.0, 101.0];
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_is_that_of_each_round() {
+    fn the_ratio_is_the_median_of_the_rounds_ratios() {
         let mut measured = rounds(&[100.0, 50.0, 20.0], 100.0);
         measured[1].insert("sockperf", 50.0);
         measured[2].insert("sockperf", 20.0);

@@ -1,5 +1,5 @@
-//! A network namespace for all contestants: no other traffic changes its counters, and all TCP connections in it have
-//! the same congestion control, even in programs that cannot choose one.
+//! A network namespace for all contestants. No other traffic changes its counters, and all its TCP connections have the
+//! same congestion control, even in programs that cannot choose one.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,17 +10,17 @@ use anyhow::{Context, Result};
 /// The congestion control of every case.
 pub(super) const CONGESTION: &str = "cubic";
 
-/// Flag with the folder of the built programs. It is set when this program runs inside the namespace.
+/// Flag with the folder of the built programs, for runs of this program inside the namespace.
 const INSIDE_FLAG: &str = "--inside-namespace";
 
-/// Brings the loopback device up, and sets the congestion control in its routes: the namespace's default could only be
-/// one that unprivileged users may choose.
+/// Brings the loopback device up, and sets the congestion control in its routes: a namespace's default is limited to
+/// the congestion controls that unprivileged users may choose.
 const SET_UP: &str = "ip link set lo up && \
     for to in 127.0.0.0/8 127.0.0.1; do \
         ip route replace local $to dev lo table local proto kernel scope host src 127.0.0.1 congctl \"$0\" || exit; \
     done && exec \"$@\"";
 
-/// Runs this program again in a new namespace. Returns whether it succeeded.
+/// Runs this program again in a new namespace. Returns whether that run succeeded.
 pub(super) fn run_this_inside(programs: &Path) -> Result<bool> {
     let this = std::env::current_exe().context("cannot find the path of this executable")?;
     let mut command = Command::new("unshare");

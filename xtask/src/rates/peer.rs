@@ -1,5 +1,5 @@
 //! Runs server and client of another program on two CPUs, and reads the namespace's counters. Both processes end after
-//! the measurement, or with this program.
+//! the measurement, or when this program ends.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::counters::Received;
 use super::namespace::CONGESTION;
 
-/// Ports of the servers. No other program runs in the namespace, so they are free.
+/// Ports of the servers, which are free: no other program runs in the namespace.
 pub(super) const SOCKPERF_PORT: u16 = 11111;
 pub(super) const IPERF3_PORT: u16 = 5201;
 
@@ -20,7 +20,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Minimum arrivals in a polling interval if traffic flows, in messages of 64 B: a greeting is less.
+/// Minimum arrivals per polling interval while traffic flows, in messages of 64 B. A handshake is smaller.
 const MIN_ARRIVALS_PER_POLL: f64 = 64.0;
 
 /// Duration of the traffic before the measurement.
@@ -42,7 +42,7 @@ pub(super) fn sockperf<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Comm
     Commands { server: split(&server), client: [split(&client), words.map(str::to_owned).collect()].concat() }
 }
 
-/// Returns the commands of iperf3, whose server ends with its client. UDP has no congestion control.
+/// Returns the commands of iperf3. The server ends with the client. UDP has no congestion control.
 pub(super) fn iperf3<'a>(words: impl Iterator<Item = &'a str> + Clone) -> Commands {
     let is_udp = words.clone().any(|word| word == "-u");
     let congestion = if is_udp { String::new() } else { format!("-C {CONGESTION}") };
@@ -55,7 +55,7 @@ fn split(words: &str) -> Vec<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Runs server and client. Returns datagrams and stream bytes received per second in `time`, after a warm-up.
+/// Runs server and client. After a warm-up of `WARM_UP`, returns the datagrams and stream bytes per second over `time`.
 pub(super) fn rates(
     commands: &Commands,
     port: u16,
@@ -64,7 +64,7 @@ pub(super) fn rates(
     time: Duration,
 ) -> Result<(f64, f64)> {
     let mut server = Process::start(&commands.server, cpus.1)?;
-    // iperf3 also uses a TCP connection.
+    // iperf3 also uses a TCP connection for UDP.
     let listens_on_tcp = !is_udp || commands.server[0] == "iperf3";
     server.wait_until(|| listens(port, listens_on_tcp), "listen")?;
     let mut client = Process::start(&commands.client, cpus.0)?;
@@ -85,7 +85,7 @@ pub(super) fn rates(
     Ok(after.per_s_since(&before))
 }
 
-/// Whether a listening TCP socket, or any UDP socket, of this namespace has the port.
+/// Whether a listening TCP socket, or any UDP socket, has the port in this namespace.
 fn listens(port: u16, tcp: bool) -> Result<bool> {
     let (names, state) = if tcp { (["tcp", "tcp6"], "0A") } else { (["udp", "udp6"], "07") };
     for name in names {
@@ -98,7 +98,7 @@ fn listens(port: u16, tcp: bool) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a table of sockets has a row with this local port in this state.
+/// Whether a table of sockets has a row with this local port and state.
 fn has_port(table: &str, port: u16, state: &str) -> bool {
     let ending = format!(":{port:04X}");
     table.lines().any(|line| {
@@ -107,14 +107,14 @@ fn has_port(table: &str, port: u16, state: &str) -> bool {
     })
 }
 
-/// A process. Dropping this kills it.
+/// A process. Dropping it kills the process.
 struct Process {
     name: String,
     child: Child,
 }
 
 impl Process {
-    /// Starts a process on one CPU. The kernel kills it when this program ends.
+    /// Starts a process on one CPU. The kernel kills the process when this program ends.
     fn start(words: &[String], cpu: u64) -> Result<Self> {
         let name = words.join(" ");
         let mut command = Command::new("setpriv");
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peers_are_asked_for_the_same() {
+    fn sockperf_and_iperf3_get_equal_parameters() {
         let tcp = sockperf("--tcp --tcp-avoid-nodelay".split(' '));
         assert_eq!(tcp.server.join(" "), "sockperf server -i 127.0.0.1 -p 11111 --tcp");
         let client = "sockperf throughput -i 127.0.0.1 -p 11111 -m 64 -t 60 --tcp --tcp-avoid-nodelay";
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_early_is_named_and_one_that_lives_is_ended() {
+    fn a_process_that_ends_early_is_named_and_a_dropped_process_is_killed() {
         let mut ended = Process::start(&split("false"), 0).unwrap();
         let why = ended.wait_until(|| Ok(false), "listen").unwrap_err().to_string();
         assert_eq!(why, "`false` ended early: exit status: 1");

@@ -25,12 +25,12 @@ pub(super) struct Place {
     hairpin: PathBuf,
     bare_loop: PathBuf,
     out: PathBuf,
-    /// CPUs of sender and receiver: those of Hairpin's last run; before the first run, the first two allowed ones.
+    /// CPUs of sender and receiver in Hairpin's last run; before the first run, the first two allowed CPUs.
     cpus: (u64, u64),
 }
 
 impl Place {
-    /// Uses the built programs in `programs`, and saves runs of Hairpin below `scratch`.
+    /// Uses the programs in the folder `programs`, and saves runs of Hairpin below `scratch`.
     pub(super) fn new(programs: &Path, scratch: &Path) -> Result<Self> {
         Ok(Self {
             hairpin: programs.join("hairpin"),
@@ -40,7 +40,7 @@ impl Place {
         })
     }
 
-    /// Runs a contestant. Returns messages or bytes per second, as counted by the receiver.
+    /// Runs a contestant. Returns the messages or bytes per second at the receiver.
     pub(super) fn rate(&mut self, case: &Case, contestant: &Contestant) -> Result<f64> {
         let words = contestant.arguments.split_whitespace();
         let (commands, port) = match contestant.program {
@@ -97,12 +97,12 @@ fn rate_of(run: &Value, unit: Unit) -> Result<f64> {
     };
     let rate = case[name]["value"].as_f64().with_context(|| format!("the case has no {name}"))?;
     if case["valid"] != true {
-        bail!("Hairpin marked the round as not valid: {}", case["why_invalid"]);
+        bail!("Hairpin's round is not valid: {}", case["why_invalid"]);
     }
     Ok(rate)
 }
 
-/// Returns the CPUs of client and server, which are sender and receiver.
+/// Returns the CPUs of the client (the sender) and the server (the receiver).
 fn cpus_of(run: &Value) -> Result<(u64, u64)> {
     let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
     let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
@@ -116,7 +116,7 @@ mod tests {
     use hairpin_testing::contract::{example, with};
     use serde_json::json;
 
-    /// A run as `message-rate` and `bulk` print it.
+    /// Returns a run with the rates that `message-rate` and `bulk` print.
     fn run() -> Value {
         let mut run = example();
         run["cases"][0]["received_per_s"] = json!({"value": 3.5e6, "low": 3.4e6, "high": null});
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn hairpins_rates_are_read() {
+    fn the_rates_of_a_run_are_read() {
         assert_eq!(rate_of(&run(), Unit::Messages).unwrap(), 3.5e6);
         assert_eq!(rate_of(&run(), Unit::Bytes).unwrap(), 9e9);
         assert_eq!(rate_of(&example(), Unit::Messages).unwrap_err().to_string(), "the case has no received_per_s");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_is_not_valid_is_no_rate() {
+    fn an_invalid_round_is_refused() {
         let mut run = run();
         run["cases"][0]["valid"] = json!(false);
         run["cases"][0]["why_invalid"] = json!(["a counter moved"]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_those_of_hairpin() {
+    fn the_cpus_of_a_run_are_read() {
         assert_eq!(cpus_of(&example()).unwrap(), (0, 1));
         assert!(cpus_of(&with("/hosts/0/environment/cpus_used", json!([3]))).is_err());
     }

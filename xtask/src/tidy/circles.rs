@@ -1,7 +1,7 @@
-//! The rule that imports between the files of a crate have no cycles, so that the files are in layers.
+//! The rule that imports between the files of a crate have no cycles, so that the files form layers.
 //!
-//! An import is a `use` or a path that begins with `crate`, `super`, `self` or a child module; tests and re-exports do
-//! not count.
+//! An import is a `use` or a path that begins with `crate`, `super`, `self` or a child module, except in tests and
+//! re-exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(super) fn circles(sources: &[Source]) -> Vec<String> {
         let circles = rings(&imports.collect());
         circles
             .into_iter()
-            .map(move |ring| format!("{folder}: a circle of imports: {}", ring.join(", ")))
+            .map(move |ring| format!("{folder}: an import cycle: {}", ring.join(", ")))
             .collect::<Vec<_>>()
     };
     crates.into_iter().flat_map(of_crate).collect()
@@ -99,7 +99,7 @@ fn expand(before: &[String], tree: &str, paths: &mut Vec<Module>) {
     }
 }
 
-/// Returns the deepest known module on a path that is written in `module`; `None` if the path leads out of the crate.
+/// Returns the deepest known module on a path in the code of `module`; `None` if the path leaves the crate.
 fn resolve(path: &Module, module: &Module, known: &BTreeSet<Module>) -> Option<Module> {
     let ups = path.iter().take_while(|part| *part == "super").count();
     let below = |name: &String| known.contains(&[&module[..], std::slice::from_ref(name)].concat());
@@ -116,7 +116,7 @@ fn resolve(path: &Module, module: &Module, known: &BTreeSet<Module>) -> Option<M
     places.filter(|place| *place != ["linux"]).find(|place| known.contains(place))
 }
 
-/// Returns a list for each cycle with the modules that import each other, as paths with `/`.
+/// Returns the cycles, each as a list of modules, written with `/`.
 fn rings(imports: &Imports) -> Vec<Vec<String>> {
     let reached: Imports = imports.keys().map(|module| (module.clone(), reach(module, imports))).collect();
     let mut rings: BTreeSet<Vec<String>> = BTreeSet::new();
@@ -157,27 +157,27 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_over_several_files_and_whatever_the_path_looks_like() {
+    fn cycles_over_several_files_and_with_all_kinds_of_paths_are_reported() {
         let circle = [
             ("lib.rs", "mod a;\nmod b;\npub use a::A;\n"),
             ("a/mod.rs", "mod inner;\nuse crate::{b::{self, B}, x as y};\n"),
             ("a/inner.rs", "fn f() { super::super::b::g() }\n"),
             ("b.rs", "use std::fmt;\nfn g() -> crate::a::inner::T { todo }\n"),
         ];
-        assert_eq!(found(&circle), ["crates/c: a circle of imports: a/inner, b"]);
+        assert_eq!(found(&circle), ["crates/c: an import cycle: a/inner, b"]);
         let shown = [
             ("lib.rs", "mod linux;\nmod b;\npub use linux::a;\n"),
             ("linux/mod.rs", "pub mod a;\n"),
             ("linux/a.rs", "use crate::b::B;\n"),
             ("b.rs", "use crate::a::A;\n"),
         ];
-        assert_eq!(found(&shown), ["crates/c: a circle of imports: b, linux/a"]);
+        assert_eq!(found(&shown), ["crates/c: an import cycle: b, linux/a"]);
         let parent = [("a/mod.rs", "mod inner;\nuse inner::T;\n"), ("a/inner.rs", "use super::Shared;\n")];
-        assert_eq!(found(&parent), ["crates/c: a circle of imports: a, a/inner"]);
+        assert_eq!(found(&parent), ["crates/c: an import cycle: a, a/inner"]);
     }
 
     #[test]
-    fn tests_reexports_visibilities_and_comments_are_no_imports() {
+    fn tests_reexports_visibilities_and_comments_are_not_imports() {
         let none = [
             ("lib.rs", "mod a;\nmod b;\n"),
             ("a/mod.rs", "pub(crate) mod inner;\npub use inner::T;\npub(crate) use inner::U;\n"),

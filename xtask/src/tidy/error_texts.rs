@@ -2,7 +2,7 @@
 
 use crate::source::{self, Source};
 
-/// Methods that search a text, or split it.
+/// Methods that search or split a text.
 const SEARCH_METHODS: &[&str] = &[
     "contains",
     "ends_with",
@@ -32,7 +32,7 @@ const TEXTS: &[&str] = &[
     ".hint()",
 ];
 
-/// Argument, without spaces, with which a text is split at its hint: that text is an error's.
+/// Argument, without spaces, of a call that splits the hint off an error's text.
 const HINT: &str = "\"(hint:\"";
 
 pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
@@ -41,7 +41,7 @@ pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
         return Vec::new();
     }
     let code = source::production(&source.text, false);
-    // Removes spaces and line ends, as chains of calls may be broken anywhere. Keeps the offset of each character.
+    // Removes spaces and line ends, since chains of calls may have line breaks anywhere. Keeps each character's offset.
     let (places, letters): (Vec<usize>, Vec<char>) =
         code.char_indices().filter(|(_, letter)| letter.is_ascii_graphic()).unzip();
     let dense: String = letters.into_iter().collect();
@@ -56,7 +56,7 @@ pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
         .map(|at| source::line_of(&code, places[at]))
         .collect();
     lines.sort_unstable();
-    let what = "the text of an error is matched (hint: give the error a kind, or its cause and its hint apart)";
+    let what = "code examines an error's text (hint: give the error a kind, or separate fields for cause and hint)";
     lines.into_iter().map(|line| (line, what.to_owned())).collect()
 }
 
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_into_the_text_of_an_error_is_named() {
+    fn code_that_examines_an_errors_text_is_reported() {
         for look in [
             "error.to_string().contains(\"refused\")",
             "error\n    .to_string()\n    .starts_with(\"refused\")",
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_tests_and_other_texts_are_left_alone() {
+    fn kinds_tests_and_other_texts_are_ignored() {
         let test = "#[cfg(test)]\nmod tests {\n    fn f() { assert!(error.to_string().contains(\"a\")); }\n}\n";
         assert!(lines("crates/a/src/b.rs", test).is_empty());
         assert!(lines("crates/a/tests/b.rs", "fn f() { error.to_string().contains(\"a\"); }").is_empty());

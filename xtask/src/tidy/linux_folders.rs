@@ -2,25 +2,22 @@
 
 use crate::source::{self, Source};
 
-/// Paths in code that only exist on Linux (or Unix).
+/// Rust paths that exist only on Linux (or Unix).
 const PATHS: &[&str] = &["libc", "rustix", "std::os", "os::fd", "os::linux", "os::unix"];
-/// Prefixes of file names that only exist on Linux.
+/// Prefixes of file names that exist only on Linux.
 const FILES: &[&str] = &["/proc/", "/sys/"];
 
 /// Code only for tests.
 const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
 
-/// Files outside of these folders that may have Linux-only code, and why.
+/// Files outside of these folders that may have Linux-only code, each with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    (
-        "crates/hairpin-transports/src/transports/icmp.rs",
-        "its wire is a socket with its own header, and provides the descriptor",
-    ),
+    ("crates/hairpin-transports/src/transports/icmp.rs", "implements a port over a socket, with its descriptor"),
     (
         "crates/hairpin-transports/src/transports/mptcp.rs",
-        "it distinguishes the errors with which the kernel refuses its protocol",
+        "distinguishes the kernel's errors for an unsupported protocol",
     ),
-    ("crates/hairpin-transports/src/transports/shm.rs", "it holds a memory file, and refuses as a socket does"),
+    ("crates/hairpin-transports/src/transports/shm.rs", "has a memory file, and returns the errors of a socket"),
 ];
 
 /// Reports Linux-only code outside of the folders, and exceptions that are no longer needed.
@@ -36,7 +33,7 @@ fn check(sources: &[Source], exceptions: &[(&str, &str)]) -> Vec<String> {
     let is_needed =
         |path: &str| excepted.iter().any(|source| source.path == path && !self::faults(source).is_empty());
     faults.extend(exceptions.iter().filter(|(path, _)| !is_needed(path)).map(|(path, _)| {
-        format!("{path}: nothing in it is for Linux only (hint: remove the exception from xtask/src/tidy/linux_folders.rs)")
+        format!("{path}: no Linux-only code (hint: remove the exception from xtask/src/tidy/linux_folders.rs)")
     }));
     faults
 }
@@ -71,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_linux_has_is_found_outside_the_folders() {
+    fn linux_only_code_outside_the_folders_is_reported() {
         for (text, what) in [
             ("use std::os::fd::AsFd;", "std::os"),
             ("use std::{io, os::unix::fs::symlink};", "os::unix"),
@@ -90,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folders_tests_comments_and_longer_names_may_have_it() {
+    fn linux_folders_tests_comments_and_longer_names_are_ignored() {
         let text = "fn f() { libc::getpid(); }\n";
         for path in [
             "crates/a/src/linux/b.rs",
@@ -113,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_holds_for_its_file_and_only_as_long_as_it_is_needed() {
+    fn an_exception_is_for_one_file_and_reported_if_not_needed() {
         let exceptions = [("crates/a/src/b.rs", "why")];
         assert_eq!(found("crates/a/src/b.rs", "use libc::EPERM;", &exceptions), [""; 0]);
         let remove = "(hint: remove the exception from xtask/src/tidy/linux_folders.rs)";
-        let unneeded = format!("crates/a/src/b.rs: nothing in it is for Linux only {remove}");
+        let unneeded = format!("crates/a/src/b.rs: no Linux-only code {remove}");
         assert_eq!(found("crates/a/src/b.rs", "fn f() {}", &exceptions), std::slice::from_ref(&unneeded));
         let other = found("crates/a/src/c.rs", "use libc::EPERM;", &exceptions);
-        assert_eq!((other.len(), &other[1]), (2, &unneeded), "its file is gone, and another has it");
+        assert_eq!((other.len(), &other[1]), (2, &unneeded), "the exception is for another file");
     }
 }

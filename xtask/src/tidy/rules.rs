@@ -5,13 +5,13 @@ use crate::source::Source;
 /// Faults of one file: line number from 1, and a description.
 type Faults = Vec<(usize, String)>;
 
-/// Words of unfinished work, in halves, so that this file does not contain them.
+/// Marks of unfinished work, in halves, so that this file does not contain any.
 const UNFINISHED: &[(&str, &str)] = &[("TO", "DO"), ("FIX", "ME"), ("XX", "X")];
 
 /// Prefixes of paths that depend on the machine.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/ho", "me/"), ("/ro", "ot/"), ("/wo", "rk/"), ("/Us", "ers/")];
 
-/// Hosts of package registries: a build must not depend on which registry or mirror is reachable.
+/// Hosts of package registries, since builds must not depend on a particular registry or mirror.
 const REGISTRIES: &[(&str, &str)] = &[
     ("index.crat", "es.io"),
     ("static.crat", "es.io"),
@@ -26,7 +26,7 @@ const REGISTRIES: &[(&str, &str)] = &[
 pub(super) fn unfinished(source: &Source) -> Faults {
     found(source, UNFINISHED, |word, before| {
         let inside_name = before.is_some_and(|before| before.is_alphanumeric() || before == '_');
-        (!inside_name).then(|| format!("`{word}` (hint: finish it, or open an issue)"))
+        (!inside_name).then(|| format!("`{word}` (hint: finish the work, or open an issue)"))
     })
 }
 
@@ -34,7 +34,7 @@ pub(super) fn unfinished(source: &Source) -> Faults {
 pub(super) fn machine_paths(source: &Source) -> Faults {
     found(source, MACHINE_PATHS, |path, before| {
         let starts = before.is_none_or(|before| before.is_whitespace() || "\"'`(=:[<".contains(before));
-        starts.then(|| format!("a path of one machine (`{path}`)"))
+        starts.then(|| format!("a machine-specific path (`{path}`)"))
     })
 }
 
@@ -43,7 +43,7 @@ pub(super) fn registry_hosts(source: &Source) -> Faults {
     found(source, REGISTRIES, |host, _| Some(format!("the host of a package registry (`{host}`)")))
 }
 
-/// Finds words (given in halves). `fault` gets the preceding character.
+/// Finds words given in halves. `fault` gets each word and the character before it.
 fn found(source: &Source, halves: &[(&str, &str)], fault: impl Fn(&str, Option<char>) -> Option<String>) -> Faults {
     let mut faults = Faults::new();
     for (number, line) in (1..).zip(source.text.lines()) {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_say_what_it_is_for_is_found() {
+    fn a_file_without_its_purpose_is_reported() {
         assert_eq!(lines(module_docs, "//! What it is for.\nfn f() {}\n"), [0; 0]);
         assert_eq!(lines(module_docs, "\n// A comment.\n"), [2]);
         assert_eq!(lines(module_docs, "//!\n"), [1]);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_found() {
+    fn a_long_file_is_reported() {
         assert_eq!(lines(length, &"x\n".repeat(MAX_LINES)), [0; 0]);
         assert_eq!(lines(length, &"x\n".repeat(MAX_LINES + 1)), [MAX_LINES + 1]);
     }

@@ -1,39 +1,35 @@
-//! The rule that code reads a transport's card: other production code contains no transport names.
+//! The rule that production code uses a transport's card instead of its name: only the transports' files contain names.
 
 use crate::source::{self, Source};
 
-/// Folder of the transports, each in a file with its name.
+/// Folder of the transports; each file is named after its transport.
 const TRANSPORTS: &str = "crates/hairpin-transports/src/transports/";
 
 /// Code only for tests.
 const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
 
-/// Files that may contain names of transports, the allowed names (empty: all), and the reason.
+/// Files that may contain transport names, with the allowed names (empty: all) and the reason.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
-    (
-        "crates/hairpin-model/src/upgrade/earlier_cards.rs",
-        &[],
-        "runs that were saved without cards get those of the transports of that time",
-    ),
+    ("crates/hairpin-model/src/upgrade/earlier_cards.rs", &[], "the cards of runs that were saved without cards"),
     (
         "crates/hairpin-engine/src/linux/links/guest.rs",
         &["tcp", "tcp6", "udp", "udp6"],
-        "they are files of /proc/net",
+        "names of files in /proc/net",
     ),
-    ("crates/hairpin-engine/src/linux/cgroup.rs", &["memory"], "it is a controller of control groups"),
-    ("crates/hairpin-report/src/html/facts.rs", &["memory"], "it is the machine's"),
+    ("crates/hairpin-engine/src/linux/cgroup.rs", &["memory"], "name of a control group controller"),
+    ("crates/hairpin-report/src/html/facts.rs", &["memory"], "the machine's memory"),
 ];
 
 const OWN_LIST: &str = "const TRANSPORTS: &[&str] = &[";
 const EXPERIMENTS: &str = "crates/hairpin-experiments/src/experiments/";
 
-/// Reports literals outside of the transports' files that are a transport's name or the common prefix of several names.
+/// Reports string literals in other files that are a transport's name or a prefix of several names.
 pub(super) fn transport_names(sources: &[Source]) -> Vec<String> {
     let names = names(sources);
     sources.iter().filter(|source| is_production(&source.path)).flat_map(|source| faults(source, &names)).collect()
 }
 
-/// Returns the names by file (`unix_stream.rs` is `unix-stream`), for IPv6 too, and the parts before a hyphen.
+/// Returns the transports' names by their files (`unix_stream.rs`), with `6` for IPv6, and the parts before a hyphen.
 fn names(sources: &[Source]) -> Vec<String> {
     let files = sources.iter().filter_map(|source| source.path.strip_prefix(TRANSPORTS)?.strip_suffix(".rs"));
     files
@@ -65,7 +61,7 @@ fn faults(source: &Source, names: &[String]) -> Vec<String> {
             }
             let line = source::line_of(&code, at);
             faults.push(format!(
-                "{}:{line}: \"{name}\" names a transport (hint: ask its card; a run keeps the cards)",
+                "{}:{line}: \"{name}\" is a transport's name (hint: use the card; saved runs contain the cards)",
                 source.path
             ));
         }
@@ -90,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_transports_name_outside_its_file_is_named() {
+    fn a_transports_name_in_other_code_is_reported() {
         let text = "//! Not \"tcp\".\nfn f(name: &str) -> bool {\n    name == \"tcp\"\n}\n";
-        let hint = "(hint: ask its card; a run keeps the cards)";
+        let hint = "(hint: use the card; saved runs contain the cards)";
         assert_eq!(
             found("crates/a/src/b.rs", text),
-            [format!("crates/a/src/b.rs:3: \"tcp\" names a transport {hint}")]
+            [format!("crates/a/src/b.rs:3: \"tcp\" is a transport's name {hint}")]
         );
         for word in ["tcp6", "shm", "unix-stream", "unix-", "unix"] {
             let compared = format!("fn f(name: &str) -> bool {{ name.starts_with(\"{word}\") }}");
@@ -104,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_tests_and_lists_of_an_experiment_may_have_it() {
+    fn prose_tests_and_lists_of_an_experiment_are_ignored() {
         let test = "#[cfg(test)]\nmod tests {\n    const NAME: &str = \"tcp\";\n}\n";
         for (path, text) in [
             ("crates/a/src/b.rs", test),

@@ -1,4 +1,4 @@
-//! Rules that every test is compiled and run, and that no test returns early as passed.
+//! Rules that every test is compiled and run, and that no test passes by returning early.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use crate::suite;
 /// Faults of one file: line number from 1, and a description.
 type Faults = Vec<(usize, String)>;
 
-/// Languages of code blocks in documentation other than Rust. Doctests are disabled except in [`COMPILED`].
+/// Languages of code blocks in documentation. Not Rust, since doctests are disabled except in [`COMPILED`].
 const LANGUAGES: &[&str] = &["text", "json", "toml", "sh"];
 
-/// The crate whose examples in documentation are compiled.
+/// The crate whose documentation examples are compiled.
 const COMPILED: &str = "crates/hairpin/src/";
 
-/// Reports tests that return early. They should assert, or call `skip!`, which CI rejects unless the skip is listed.
+/// Reports tests that return early. Tests should assert, or call `skip!`: CI rejects skips that are not listed.
 pub(super) fn returns(source: &Source) -> Faults {
     let blank = source::without_comments(&source.text, true);
     let mut faults = Faults::new();
@@ -22,7 +22,7 @@ pub(super) fn returns(source: &Source) -> Faults {
         let Some(body) = body_after(&blank, at) else { continue };
         let text = &blank[body.clone()];
         faults.extend(source::words(text, "return").map(|found| {
-            let what = "a test returns early (hint: `hairpin_testing::skip!` where it cannot run here)";
+            let what = "a test returns early (hint: call `hairpin_testing::skip!` if it cannot run here)";
             (source::line_of(&blank, body.start + found), what.to_owned())
         }));
     }
@@ -44,7 +44,7 @@ fn body_after(blank: &str, at: usize) -> Option<std::ops::Range<usize>> {
     None
 }
 
-/// Reports ignored tests, unless another test starts them in a separate process, which their names must state.
+/// Reports ignored tests, except tests that another test starts in a separate process; these have the prefix `child_`.
 pub(super) fn ignored(source: &Source) -> Faults {
     let blank = source::without_comments(&source.text, true);
     let mut faults = Faults::new();
@@ -57,7 +57,7 @@ pub(super) fn ignored(source: &Source) -> Faults {
         let reason = reason.trim_start_matches([' ', '=']).trim_start_matches('"');
         if !(is_child && reason.starts_with("child of ")) {
             let what = format!(
-                "`{name}` is ignored (hint: `hairpin_testing::skip!` where it cannot run here, or a `child_{name}` that is \
+                "`{name}` is ignored (hint: call `hairpin_testing::skip!` if it cannot run here, or name it `child_{name}` with \
                  #[ignore = \"child of TEST\"])"
             );
             faults.push((source::line_of(&blank, at), what));
@@ -66,7 +66,7 @@ pub(super) fn ignored(source: &Source) -> Faults {
     faults
 }
 
-/// Reports examples in documentation that are never compiled.
+/// Reports documentation examples that are never compiled.
 pub(super) fn doctests(source: &Source) -> Faults {
     if source.path.starts_with(COMPILED) {
         return Faults::new();
@@ -83,7 +83,7 @@ pub(super) fn doctests(source: &Source) -> Faults {
     opening.map(|(number, _)| (number, what.clone())).collect()
 }
 
-/// Reports Rust files that are not part of a target, since their tests would never run.
+/// Reports Rust files that are not part of a target: their tests would never run.
 pub(super) fn orphans(sources: &[Source]) -> Vec<String> {
     let roots: BTreeSet<String> = manifests(sources).flat_map(|manifest| roots_of(&manifest, sources)).collect();
     let files = sources.iter().filter(|source| source.path.ends_with(".rs") && !roots.contains(&source.path));
@@ -100,7 +100,7 @@ pub(super) fn orphans(sources: &[Source]) -> Vec<String> {
             source::words(&code, &format!("mod {name}")).any(|at| code[at + 4 + name.len()..].starts_with(';'))
         })
     });
-    let hint = "hint: declare it with `mod` in the target's main file";
+    let hint = "hint: declare the module in the target's main file";
     orphans.map(|file| format!("{}: never compiled ({hint})", file.path)).collect()
 }
 
@@ -117,7 +117,7 @@ fn manifests(sources: &[Source]) -> impl Iterator<Item = Manifest> {
     })
 }
 
-/// Returns the main files of a package's targets, found as by cargo.
+/// Returns the main files of a package's targets, by cargo's rules.
 fn roots_of(manifest: &Manifest, sources: &[Source]) -> Vec<String> {
     let own = sources.iter().filter_map(|source| source.path.strip_prefix(&manifest.folder));
     let finds_tests = manifest.table["package"].get("autotests").and_then(toml::Value::as_bool).unwrap_or(true);
@@ -149,7 +149,7 @@ pub(super) fn targets_without_tests(sources: &[Source]) -> Vec<String> {
             });
         for path in untested.filter_map(|target| target.get("path")?.as_str()) {
             let path = format!("{}{path}", manifest.folder);
-            // If a program has its own folder, all of its files are in that folder.
+            // All files of a program with its own folder are in the folder.
             let own = if path.contains("/src/bin/") { path.trim_end_matches("main.rs") } else { &path };
             let holds =
                 sources.iter().filter(|source| source.path.starts_with(own) && source.text.contains("#[test]"));
@@ -209,10 +209,10 @@ mod tests {
                 source("x/tests/support/deep.rs", ""),
             ])
         };
-        let told = "x/tests/c.rs: never compiled (hint: declare it with `mod` in the target's main file)";
+        let told = "x/tests/c.rs: never compiled (hint: declare the module in the target's main file)";
         assert_eq!(orphans(&named, ""), [told]);
         assert_eq!(orphans(&named, "mod c;\n"), [""; 0]);
-        assert_eq!(orphans(package, ""), [""; 0], "cargo finds it");
+        assert_eq!(orphans(package, ""), [""; 0], "cargo finds the target");
     }
 
     #[test]

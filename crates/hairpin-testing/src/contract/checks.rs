@@ -1,8 +1,8 @@
-//! Faults against the contract, and checks that several parts of the contract share.
+//! The list of contract faults, and checks shared by several parts of the contract.
 
 use serde_json::{Map, Value};
 
-/// Figures of a latency in ascending order, and the number of samples that each needs.
+/// Latency figures in ascending order, each with the minimum number of samples.
 const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
 
 /// Collects faults, each with its place in the object.
@@ -17,17 +17,17 @@ impl Faults {
     }
 }
 
-/// Returns the list with that name; empty if there is none.
+/// Returns the list with that name; empty if `value` has no such list.
 pub fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the sum of the counts of all causes.
+/// Returns the sum of the counts in an object.
 pub(super) fn sum(causes: &Value) -> i128 {
     causes.as_object().into_iter().flat_map(Map::values).filter_map(Value::as_u64).map(i128::from).sum()
 }
 
-/// Checks that figures have enough samples and are in ascending order. With `one_state` `None`, any may be missing.
+/// Checks that figures have enough samples and ascend. If `one_state` is `None`, any figure may be missing.
 pub(super) fn latency_faults(
     faults: &mut Faults,
     place: &str,
@@ -41,10 +41,10 @@ pub(super) fn latency_faults(
         // Each state of the machine has at least one round, and thus at least one sample.
         let is_needed = samples >= needs && one_state.is_some_and(|one| one || needs <= 1);
         let Some(value) = latency[name]["value"].as_f64() else {
-            faults.unless(!is_needed, &place, "is null although there are samples enough");
+            faults.unless(!is_needed, &place, "is null although it has enough samples");
             continue;
         };
-        let what = format!("is shown, but {samples} samples do not suffice ({needs})");
+        let what = format!("has {samples} samples but needs {needs}");
         faults.unless(samples >= needs || name == "mean", &place, &what);
         if name != "mean" {
             faults.unless(value >= smaller.1, &place, &format!("is less than {}", smaller.0));
@@ -53,7 +53,7 @@ pub(super) fn latency_faults(
     }
 }
 
-/// Checks that a ledger agrees with the number of samples. With `in_part`, only some of its messages have samples.
+/// Checks that a ledger agrees with the number of samples. With `in_part`, only some messages have samples.
 pub(super) fn samples_fit(faults: &mut Faults, place: &str, ledger: &Value, (samples, in_part): (u64, bool)) {
     let [received, late] = ["received", "late"].map(|name| ledger[name].as_u64().unwrap_or(0));
     // If messages of the warm-up were lost, the ledger includes the warm-up.

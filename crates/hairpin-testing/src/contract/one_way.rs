@@ -1,10 +1,10 @@
-//! The contract of loads without answers.
+//! The contract of one-way loads.
 
 use serde_json::Value;
 
 use super::checks::Faults;
 
-/// Figures of a one-way load, in the flow and in a case with one flow.
+/// Figures of a one-way load. A case with one flow has these fields too.
 const FIGURES: &[&str] = &[
     "received_per_s",
     "sent_per_s",
@@ -15,12 +15,12 @@ const FIGURES: &[&str] = &[
 ];
 const OF_BOTH_ENDS: &[&str] =
     &["system_calls_per_message", "context_switches_per_message", "cpu_seconds_per_million", "cpu_seconds_per_gb"];
-/// Fields of one-way loads that are offered at a rate.
+/// Fields of loads that send at a fixed rate.
 const OF_AN_OPEN_LOOP: &[&str] = &["offered_per_s", "delivered_share", "pacing"];
 /// Figures from 0 to 1.
 const SHARES: &[&str] = &["/fairness", "/delivered_share", "/pacing/share_below_half"];
 
-/// Returns the fields that a flow, or a case with one flow, has in addition to latencies and ledger.
+/// Returns the fields of a one-way flow, or of a case with only this flow, in addition to latencies and ledger.
 pub(super) fn names(flow: &Value) -> Vec<&'static str> {
     if is_one_way(flow) { [FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat() } else { Vec::new() }
 }
@@ -30,7 +30,7 @@ pub(super) fn is_one_way(flow: &Value) -> bool {
     ["messages", "stream", "offered"].iter().any(|kind| flow["load"]["kind"] == *kind)
 }
 
-/// Checks that a flow has only the figures of its kind of load.
+/// Checks that a flow has no figures of other kinds of load.
 pub(super) fn flow_faults(faults: &mut Faults, place: &str, flow: &Value) {
     let mut refuse = |names: &[&str], what: &str| {
         for name in names {
@@ -38,18 +38,18 @@ pub(super) fn flow_faults(faults: &mut Faults, place: &str, flow: &Value) {
         }
     };
     if !is_one_way(flow) {
-        return refuse(&[FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat(), "is there although the flow has answers");
+        return refuse(&[FIGURES, OF_BOTH_ENDS, OF_AN_OPEN_LOOP].concat(), "is present, but the flow has answers");
     }
     if flow["load"]["kind"] == "offered" {
         let asked = flow["load"]["offered_per_s"] == flow["offered_per_s"];
-        faults.unless(asked, &format!("{place}.offered_per_s"), "is not that of the load");
+        faults.unless(asked, &format!("{place}.offered_per_s"), "differs from the rate of the load");
     } else {
-        refuse(&[OF_AN_OPEN_LOOP, &["delivered_per_s"]].concat(), "is there although nothing was offered at a rate");
+        refuse(&[OF_AN_OPEN_LOOP, &["delivered_per_s"]].concat(), "is present although the load has no fixed rate");
     }
     for pointer in SHARES {
         let share = flow.pointer(&format!("{pointer}/value")).and_then(Value::as_f64);
         let least = if *pointer == "/fairness" { f64::MIN_POSITIVE } else { 0.0 };
         let fits = share.is_none_or(|share| (least..=1.0).contains(&share));
-        faults.unless(fits, &format!("{place}{}", pointer.replace('/', ".")), "is no share");
+        faults.unless(fits, &format!("{place}{}", pointer.replace('/', ".")), "is not a share");
     }
 }

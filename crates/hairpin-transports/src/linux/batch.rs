@@ -24,7 +24,7 @@ impl Batch {
         self.slots
     }
 
-    /// Receives one message per slot with one system call, see [`Messages::receive`]. Then filter them with
+    /// Receives one message per slot with one system call, see [`Messages::receive`]. The caller filters them by
     /// [`Batch::keep`].
     pub(crate) fn receive_messages(
         &mut self,
@@ -42,7 +42,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Receives a packet of one or more messages, see [`receive_joined`]. Then filter the pieces with [`Batch::keep`].
+    /// Receives a packet of one or more messages, see [`receive_joined`]. The caller then filters them with
+    /// [`Batch::keep`].
     pub(crate) fn receive_joined(&mut self, from: BorrowedFd<'_>, may_block: bool) -> io::Result<()> {
         self.filled = 0;
         let (length, piece) = receive_joined(from, &mut self.area, may_block)?;
@@ -51,14 +52,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Removes the pieces that are not messages. `is_message` gets the received part of a piece and its full length,
-    /// which may be larger. Returns the number of pieces kept.
+    /// Removes the pieces that are not messages. `is_message` gets the received part of a piece, and the piece's full
+    /// length, which may be larger. Returns the number of pieces kept.
     pub(crate) fn keep(&mut self, mut is_message: impl FnMut(&[u8], usize) -> bool) -> usize {
         let mut kept = 0;
         for run in &mut self.runs[..self.filled] {
             let Run { start, length, piece, full_length } = *run;
             let several = length > piece;
-            // Moves each kept piece to the end of the previous one. An empty datagram is a piece too.
+            // Moves each kept piece to the end of the previous kept piece. An empty datagram is a piece too.
             let mut end = start;
             for from in (start..start + length.max(1)).step_by(piece) {
                 let to = (from + piece).min(start + length);

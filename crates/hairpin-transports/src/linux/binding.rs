@@ -11,15 +11,15 @@ use crate::system::sockopt::{self, SockOpt};
 use crate::wire::TransportError;
 use crate::wires::failed;
 
-/// linux/in.h; the lower 16 bits are the first port, the upper 16 the last (ip(7)). Also works on IPv6 sockets.
+/// `IP_LOCAL_PORT_RANGE` (linux/in.h): first port in the lower 16 bits, last in the upper 16 (ip(7)). IPv6 sockets too.
 const LOCAL_PORT_RANGE: SockOpt = SockOpt(libc::IPPROTO_IP, 51);
 /// `SO_BINDTOIFINDEX` (asm-generic/socket.h).
 const BIND_TO_INTERFACE: SockOpt = SockOpt(libc::SOL_SOCKET, 62);
 /// Defers the choice of the port to connect, so that connections to other addresses can use the same port (ip(7)).
 const NO_PORT: SockOpt = SockOpt(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
 
-/// The ports that the kernel may choose. It ignores bounds outside of them (`inet_sk_get_local_port_range` in
-/// net/ipv4/inet_connection_sock.c).
+/// The ports that the kernel may choose. The kernel ignores an `IP_LOCAL_PORT_RANGE` outside of these
+/// (`inet_sk_get_local_port_range` in net/ipv4/inet_connection_sock.c).
 const SYSTEM_PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// Binds the socket to the interface, the ports and the address that the binding specifies.
@@ -54,7 +54,7 @@ fn check_ports(first: u16, last: u16) -> Result<(), TransportError> {
     if lowest <= first && last <= highest {
         return Ok(());
     }
-    let cause = format!("the kernel only chooses from {lowest} to {highest}");
+    let cause = format!("the kernel chooses only ports from {lowest} to {highest}");
     let hint = "give ports within net.ipv4.ip_local_port_range, or change that range with sysctl(8)";
     Err(bind_error(&format!("the ports {first}-{last}"), io::Error::new(io::ErrorKind::InvalidInput, cause), hint))
 }
@@ -83,7 +83,7 @@ mod tests {
     fn a_socket_gets_the_address_and_a_port_of_the_range() {
         let free = [(); 2].map(|()| UdpSocket::bind("127.0.0.9:0").unwrap().local_addr().unwrap().port());
         let (_, why) = (check_ports(free[0], free[0]).unwrap(), check_ports(1, 9).unwrap_err().to_string());
-        assert!(why.starts_with("cannot bind the client to the ports 1-9: the kernel only chooses from "), "{why}");
+        assert!(why.starts_with("cannot bind the client to the ports 1-9: the kernel chooses only ports "), "{why}");
         let ports = [free[0].min(free[1]), free[0].max(free[1])];
         let address = IpAddr::from([127, 0, 0, 9]);
         let binding = Binding { address: Some(address), ports: Some(ports), interface: None };

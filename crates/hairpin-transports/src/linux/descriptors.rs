@@ -1,4 +1,4 @@
-//! Descriptors of wires, sockets passed to listeners, and the process's limit of open descriptors.
+//! Descriptors of wires, sockets passed to listeners, and the process's limit on open descriptors.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use crate::system::process::{Limits, descriptor_limits, set_descriptor_limits};
 use crate::wire::TransportError;
 use crate::wires::ip_header::IpHeader;
 
-/// Allows this process to have `count` open descriptors: raises a lower soft limit (`RLIMIT_NOFILE`, setrlimit(2)).
+/// Raises the soft limit on open descriptors to `count` if it is lower (`RLIMIT_NOFILE`, setrlimit(2)).
 ///
 /// # Errors
 /// [`TransportError::System`] with both limits if the hard limit is lower.
@@ -20,7 +20,7 @@ pub fn allow(count: u64) -> Result<(), TransportError> {
     }
 }
 
-/// Returns the limits that allow `count` descriptors; `None` if the current ones suffice.
+/// Returns the limits that allow `count` descriptors; `None` if the current limits suffice.
 fn raised_limits(limits: Limits, count: u64) -> Result<Option<Limits>, TransportError> {
     if count <= limits.soft {
         return Ok(None);
@@ -37,15 +37,15 @@ fn allow_error(count: u64, source: io::Error, hint: &str) -> TransportError {
     TransportError::System { operation: "allow", object, source, hint: hint.to_owned() }
 }
 
-/// A socket that another part of the program opened, for [`crate::Transport::listen_on`], which takes ownership.
+/// An open socket for [`crate::Transport::listen_on`], which takes ownership.
 #[derive(Debug)]
 pub enum PassedSocket {
-    /// A socket bound to an address. A stream socket may already listen, and other processes may have it open too.
+    /// A socket bound to an address. A stream socket may already listen, and other processes may also have it open.
     Bound(OwnedFd),
     /// A connection accepted from a listening socket. The hello has not been read yet.
     Accepted(OwnedFd),
-    /// A datagram socket connected to a client that has confirmed its hello, in a packet with that header, before the
-    /// welcome.
+    /// A datagram socket connected to a client that has confirmed its hello but has no welcome yet; the confirmation's
+    /// header.
     Confirmed(OwnedFd, Option<IpHeader>),
 }
 
@@ -76,9 +76,9 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_gets_the_allowed_limit() {
+    fn the_kernel_limit_is_raised() {
         let before = descriptor_limits().unwrap();
-        // More than the concurrent tests use.
+        // Enough for the tests that run at the same time.
         let lower = Limits { soft: before.hard.min(900), ..before };
         set_descriptor_limits(lower).unwrap();
         allow(lower.soft - 1).unwrap();

@@ -1,4 +1,4 @@
-//! The parts that need Linux: system calls, descriptors and `/proc`.
+//! Linux-only code: system calls, descriptors and `/proc`.
 
 mod batch;
 pub(crate) mod binding;

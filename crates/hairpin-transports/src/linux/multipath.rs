@@ -1,7 +1,7 @@
 //! A listener for Multipath TCP (RFC 8684) that shares the port of a TCP listener.
 //!
-//! A Multipath TCP socket also accepts TCP connections, but does not save their SYN (net/mptcp/sockopt.c). So a TCP
-//! and an MPTCP socket share the port with `SO_REUSEPORT`, and a BPF program chooses one by the options in the SYN.
+//! A Multipath TCP socket also accepts TCP connections, but does not save the SYN (net/mptcp/sockopt.c). So a TCP and
+//! an MPTCP socket share the port with `SO_REUSEPORT`, and a BPF program selects the socket by the options in the SYN.
 
 use std::io;
 use std::net::TcpListener;
@@ -14,17 +14,17 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::bpf::{jump, statement};
 use crate::system::sockopt;
 
-/// Offset at which a BPF program accesses the IP header (`SKF_NET_OFF`, linux/filter.h).
+/// Offset of the IP header for a BPF program (`SKF_NET_OFF`, linux/filter.h).
 const IP_HEADER: u32 = -0x10_0000_i32 as u32;
 /// Offset in the TCP header of the byte whose upper half is the header length in 32-bit words.
 const TCP_LENGTH_OFFSET: u32 = 12;
-/// Kind and length of the options MP_CAPABLE (version 1) and MP_JOIN in a SYN. Linux writes them as the last option
+/// Kind and length of the options MP_CAPABLE (version 1) and MP_JOIN in a SYN. Linux writes these options last
 /// (`tcp_options_write` in net/ipv4/tcp_output.c).
 const MP_CAPABLE: u32 = 0x1e04;
 const MP_JOIN: u32 = 0x1e0c;
 
-/// Opens a listener at the address of `tcp`. It accepts the connections that ask for Multipath TCP; `tcp` accepts the
-/// others. `tcp` must already listen, and must have been bound with `SO_REUSEPORT`.
+/// Opens a listener at the address of `tcp` for the connections that request Multipath TCP; `tcp` accepts the other
+/// connections. `tcp` must already listen, and must have been bound with `SO_REUSEPORT`.
 ///
 /// # Errors
 /// The kernel does not support Multipath TCP, or does not allow the BPF program.
@@ -41,7 +41,7 @@ pub fn beside(tcp: &TcpListener, backlog: i32) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Returns the BPF program that returns 1 (the MPTCP socket) if the SYN asks for Multipath TCP over IPv4, else 0.
+/// Returns a BPF program: its result is 1 (the MPTCP socket) if the SYN requests Multipath TCP over IPv4, else 0.
 fn choose_by_syn() -> [sock_filter; 15] {
     [
         // Length of the IP header.
@@ -49,7 +49,7 @@ fn choose_by_syn() -> [sock_filter; 15] {
         statement(BPF_ALU | BPF_AND | BPF_K, 0x0f),
         statement(BPF_ALU | BPF_LSH | BPF_K, 2),
         statement(BPF_MISC | BPF_TAX, 0),
-        // Add the length of the TCP header: X is the end of both.
+        // Add the length of the TCP header: X is the end of both headers.
         statement(BPF_LD | BPF_B | BPF_IND, IP_HEADER + TCP_LENGTH_OFFSET),
         statement(BPF_ALU | BPF_AND | BPF_K, 0xf0),
         statement(BPF_ALU | BPF_RSH | BPF_K, 2),

@@ -10,8 +10,8 @@ use crate::options::{Family, Moment};
 use crate::system::sockopt::{self, SockOpt};
 use crate::wire::TransportError;
 
-/// Sets every option in the order of [`OptionName::ALL`]. The order matters: setting the type of service also sets the
-/// priority (ip(7)), so the priority comes after it.
+/// Sets the options in the order of [`OptionName::ALL`]. The order matters: setting the type of service also sets the
+/// priority (ip(7)), so the priority is set after the type of service.
 pub(crate) fn apply(
     on: BorrowedFd<'_>,
     family: Family,

@@ -1,4 +1,4 @@
-//! IP headers of packets received at the port of a server for many rounds.
+//! IP headers of packets received by a server that serves many rounds at one port.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -7,10 +7,10 @@ use std::os::fd::AsFd;
 use crate::system::received;
 pub use crate::wires::ip_header::IpHeader;
 
-/// Makes the kernel save the SYN of new connections, for the process that gets the connection.
+/// Makes the kernel save the SYN of new connections.
 ///
 /// # Errors
-/// The kernel does not support this.
+/// The kernel does not support `TCP_SAVE_SYN`.
 pub fn keep(listener: &TcpListener) -> io::Result<()> {
     received::save_syn(listener.as_fd())
 }

@@ -1,8 +1,8 @@
 //! Waits for many wires at once (epoll(7)).
 //!
-//! The cost of a wait grows with the number of ready wires only, and a wait does not allocate. Wires without a
-//! descriptor (memory, shared memory) are always reported as ready; without progress since the last wait, a wait pauses
-//! first.
+//! The cost of a wait depends only on the number of ready wires, and a wait does not allocate. Wires without a
+//! descriptor (memory, shared memory) are always reported as ready; if such wires made no progress since the last wait,
+//! the next wait pauses first.
 
 use std::io;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Interest {
     }
 }
 
-/// A wire that is ready. A failed wire is ready for everything that was asked; the next call on it returns the error.
+/// A wire that is ready. A failed wire is ready for reading and writing; the next call on the wire returns the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The token that the wire was added with.
@@ -52,11 +52,11 @@ pub struct WireSet {
     system_calls: u64,
 }
 
-/// Waits without progress, for wires without a descriptor, that only yield the CPU; later ones sleep.
+/// Waits without progress, for wires without a descriptor, that only yield the CPU. Later waits sleep.
 const MAX_YIELDS: u32 = 200;
 /// Longest sleep before wires without a descriptor are checked again.
 const MAX_SLEEP: Duration = Duration::from_micros(50);
-/// Maximum events per wait, so that the caller soon waits again. The next wait returns the other events first.
+/// Maximum events per wait. The next wait returns the remaining events first.
 const MAX_EVENTS: usize = 64;
 
 impl WireSet {
@@ -106,8 +106,8 @@ impl WireSet {
         if !has_one_descriptor(wire) && interest.writes() { self.epoll.remove(on.writable) } else { Ok(()) }
     }
 
-    /// Waits until a wire is ready, a signal arrives, or `at_most` (rounded up to ms) has passed. Replaces the content
-    /// of `ready` by the ready wires; a wire may be listed twice.
+    /// Waits until a wire is ready, a signal arrives, or `at_most` (rounded up to ms) has passed. Writes the ready
+    /// wires to `ready`; a wire may be listed twice.
     ///
     /// # Errors
     /// The system call failed.
@@ -117,7 +117,7 @@ impl WireSet {
         self.system_calls += 1;
         match self.epoll.wait(at_most_ms) {
             Ok(events) => ready.extend(events.map(|event| Ready {
-                // It was a `usize` when the wire was added.
+                // The token was a `usize` when the wire was added.
                 token: event.token as usize,
                 readable: event.readable,
                 writable: event.writable,
@@ -139,8 +139,8 @@ impl WireSet {
         self.waits_without_progress = 0;
     }
 
-    /// Pauses if there are wires without a descriptor and there was no progress since the last wait. Returns how long
-    /// to wait for the other wires, in ms.
+    /// Pauses if the set has wires without a descriptor that made no progress since the last wait. Returns how long to
+    /// wait for the other wires, in ms.
     fn pause(&mut self, at_most: Duration) -> i32 {
         if self.without_descriptor.is_empty() {
             return i32::try_from(at_most.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! Two named pipes, one each way (fifo(7)).
+//! Two named pipes, one per direction (fifo(7)).
 
 use hairpin_model::{Receipt, WhyNot};
 

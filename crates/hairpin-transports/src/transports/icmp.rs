@@ -1,4 +1,4 @@
-//! ICMP echo over IPv4 (RFC 792). The other end's kernel answers, so there is no server.
+//! ICMP echo over IPv4 (RFC 792). The other host's kernel answers, so this transport has no server.
 //!
 //! Uses an unprivileged ping socket if the system allows it, else a raw socket. For a raw socket this file computes the
 //! checksum and filters the replies by identifier.
@@ -33,7 +33,7 @@ const OPTIONS: &[OptionName] =
 
 /// An ICMP echo header: type, code, checksum, identifier, sequence number (RFC 792).
 const HEADER_BYTES: usize = 8;
-/// Size of an IPv4 header without options. Echo replies only have options if the request had some, which ours has not.
+/// Size of an IPv4 header without options. A reply has options only if the request has some.
 const IP_HEADER_BYTES: usize = 20;
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
@@ -96,7 +96,7 @@ impl Transport for Icmp {
     }
 }
 
-const HINT: &str = "have net.ipv4.ping_group_range include your group, or run with CAP_NET_RAW";
+const HINT: &str = "include your group in net.ipv4.ping_group_range, or run with CAP_NET_RAW";
 
 /// Opens a ping socket or, if the system does not allow one, a raw socket. Returns whether the socket is raw.
 fn open() -> io::Result<(Socket, bool)> {
@@ -107,20 +107,19 @@ fn open() -> io::Result<(Socket, bool)> {
     }
 }
 
-/// Makes the kernel drop all ICMP packets but echo replies on a raw socket (raw(7), `ICMP_FILTER`).
+/// Makes the kernel drop all ICMP packets except echo replies on a raw socket (raw(7), `ICMP_FILTER`).
 ///
-/// On the loopback device a raw socket would also receive its own requests and the replies to other processes. If the
-/// buffer is full, Linux counts these as dropped before it applies the filter, so `socket.drops` would count foreign
-/// packets. A bound socket only receives packets to its address, and the loopback device has all addresses of
-/// 127.0.0.0/8, so each wire binds to a different address there.
+/// On the loopback device, a raw socket would also receive its own requests and the replies to other processes. If the
+/// buffer is full, Linux counts such packets as dropped before it applies the filter, so `socket.drops` would count
+/// foreign packets. A bound socket receives only packets to its address, and the loopback device has all addresses of
+/// 127.0.0.0/8, so each wire binds to a different loopback address.
 fn receive_replies_only(socket: &Socket, to: Ipv4Addr, number: u32) -> io::Result<()> {
     let unwanted = !(1_u32 << ECHO_REPLY);
     sockopt::set(socket.as_fd(), sockopt::ICMP_FILTER, unwanted.cast_signed())?;
     if to.is_loopback() { socket.bind(&SocketAddrV4::new(source_address(number, to), 0).into()) } else { Ok(()) }
 }
 
-/// Returns the address in 127.0.0.0/8 for a wire of that number; never `to`, the network address or the broadcast
-/// address.
+/// Returns the address in 127.0.0.0/8 for a wire number; never `to`, the network address or the broadcast address.
 fn source_address(number: u32, to: Ipv4Addr) -> Ipv4Addr {
     const HOST_BITS: u32 = 0x00ff_ffff;
     const NETWORK: u32 = 127 << 24;
@@ -129,11 +128,11 @@ fn source_address(number: u32, to: Ipv4Addr) -> Ipv4Addr {
         .filter(|host| *host != 0 && *host != HOST_BITS)
         .map(|host| Ipv4Addr::from(NETWORK | host))
         .find(|address| *address != to)
-        .expect("of four neighbouring numbers at most three are excluded")
+        .expect("at most three of four consecutive numbers are excluded")
 }
 
-/// Returns a number for a wire's address, and an identifier for its requests. Each process has four numbers; there are
-/// at most 2^22 processes (proc(5), `pid_max`). Wires of a process that share an address differ in the identifier.
+/// Returns a number for a wire's address, and an identifier for its requests. Each process uses four numbers; pids are
+/// below 2^22 (proc(5), `pid_max`). Wires of one process that share an address have different identifiers.
 fn new_number_and_identifier() -> (u32, u16) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let (pid, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -145,7 +144,7 @@ fn new_number_and_identifier() -> (u32, u16) {
 struct IcmpPort {
     socket: Socket,
     is_raw: bool,
-    /// Whether to verify checksums: a link may damage replies, and a raw socket receives them unchecked.
+    /// Whether to verify checksums: a link may damage replies, and a raw socket receives replies unchecked.
     is_checked: bool,
     /// Identifies the requests of a raw socket. For a ping socket the kernel sets the identifier.
     identifier: u16,
@@ -226,14 +225,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_checksum_is_that_of_the_rfc() {
+    fn the_checksum_matches_the_example_of_the_rfc() {
         // The example of RFC 1071, section 3: the sum is ddf2.
         assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03], &[0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
     }
 
     proptest! {
         #[test]
-        fn every_number_has_an_address_of_its_own_on_the_loopback_device(number: u32, host in 0_u32..1 << 24) {
+        fn every_number_has_a_valid_loopback_address(number: u32, host in 0_u32..1 << 24) {
             let to = Ipv4Addr::from(127 << 24 | host);
             let own = source_address(number, to);
             prop_assert!(own.is_loopback() && own != to);

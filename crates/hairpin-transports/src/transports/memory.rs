@@ -1,4 +1,5 @@
-//! One queue per direction inside one process: a baseline, and a test double. It makes system calls only to block and wake threads.
+//! One queue per direction inside one process: a baseline and a test double. Makes system calls only to block and to
+//! wake threads.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -62,7 +63,7 @@ impl Transport for Memory {
     }
 }
 
-/// Listeners by the number in their address. Connecting removes the listener.
+/// Listeners, by the number in their address. A connect removes the listener.
 static LISTENERS: Mutex<BTreeMap<u64, Arc<Pair>>> = Mutex::new(BTreeMap::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -72,7 +73,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 struct MemoryListener {
     number: u64,
-    /// The server's wire; `None` once a client was accepted. Dropping it closes the pair.
+    /// The server's wire; `None` once a client was accepted. Dropping the wire closes the pair.
     wire: Option<MemoryWire>,
 }
 
@@ -106,13 +107,13 @@ const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
 struct Pair {
-    /// The client's receive queue, and the server's.
+    /// The receive queues of the client and of the server.
     queues: [Queue; 2],
     connected: Mutex<bool>,
     wake: Condvar,
 }
 
-/// A queue with one sender and one receiver, of which at most one has to wait.
+/// A queue with one sender and one receiver; at most one of the two waits.
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
@@ -124,13 +125,13 @@ struct State {
     first: usize,
     used: usize,
     closed: bool,
-    /// Whether an end sleeps; only then is the system call that wakes it made.
+    /// Whether an end sleeps. Only then the other end makes the system call to wake it.
     asleep: bool,
 }
 
 impl Queue {
     fn new(largest_message: usize) -> Self {
-        /// Memory of a queue, unless two messages need more.
+        /// Memory per queue in bytes, unless two messages need more.
         const QUEUE_BYTES: usize = 1 << 20;
         let count = (QUEUE_BYTES / largest_message).clamp(2, 256);
         let slots = (0..count).map(|_| Vec::with_capacity(largest_message)).collect();
@@ -147,7 +148,7 @@ impl Queue {
     ) -> Option<T> {
         match waiting {
             Waiting::Spin => loop {
-                // The lock is only held for a few instructions, so a retry does not take long.
+                // The lock is held for a few instructions only, so a retry is short.
                 for _ in 0..TRIES_PER_CLOCK_READ {
                     if let Ok(mut state) = self.state.try_lock()
                         && let Some(outcome) = step(&mut state)
@@ -182,7 +183,7 @@ impl Queue {
     }
 }
 
-/// Checks of a spinning end between two clock reads.
+/// Attempts of a spinning end between two clock reads.
 const TRIES_PER_CLOCK_READ: u32 = 1024;
 
 impl State {

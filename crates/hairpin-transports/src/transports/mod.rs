@@ -28,7 +28,7 @@ use hairpin_model::Card;
 
 use crate::wire::Transport;
 
-/// The built-in transports, in the order of the ladder: the shortest path first.
+/// The built-in transports, the shortest path first.
 #[cfg(target_os = "linux")]
 pub const ALL: &[&dyn Transport] = &[
     &memory::Memory,
@@ -50,20 +50,20 @@ pub const ALL: &[&dyn Transport] = &[
 #[cfg(not(target_os = "linux"))]
 pub const ALL: &[&dyn Transport] = &[&memory::Memory];
 
-/// The transports of other crates. The list is the same at both ends of a round, which are processes of one program.
+/// The transports of other crates. Both ends of a round have the same list, since they run the same program.
 static OWN: OnceLock<&[&dyn Transport]> = OnceLock::new();
 
-/// Adds transports of other crates to those of this process, before the first round.
+/// Adds transports of other crates, before the first round.
 ///
 /// # Panics
-/// Two transports have the same name, one of `own` is the reference, or other transports were added before.
+/// Two transports have the same name, a transport in `own` is the reference, or other transports were added before.
 pub fn register(own: &'static [&'static dyn Transport]) {
     assert_eq!(find_invalid(own), None, "a registered transport needs a new name and must not be the reference");
     let names = |list: &[&dyn Transport]| list.iter().map(|transport| transport.card().name).collect::<Vec<_>>();
     assert_eq!(names(OWN.get_or_init(|| own)), names(own), "other transports are already registered");
 }
 
-/// Returns the name of the first transport that cannot be added to the built-in ones.
+/// Returns the name of the first transport that cannot be registered.
 fn find_invalid(own: &[&dyn Transport]) -> Option<&'static str> {
     let names: Vec<&str> = ALL.iter().chain(own).map(|transport| transport.card().name).collect();
     let is_invalid = |card: &Card| card.is_reference || names.iter().filter(|name| **name == card.name).count() > 1;
@@ -75,7 +75,7 @@ pub fn own() -> &'static [&'static dyn Transport] {
     OWN.get().copied().unwrap_or_default()
 }
 
-/// All transports of this process, the built-in ones first.
+/// All transports of this process, the built-in transports first.
 pub fn all() -> impl Iterator<Item = &'static dyn Transport> {
     ALL.iter().chain(own()).copied()
 }
@@ -102,7 +102,7 @@ mod tests {
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().replace('_', "-"))
             .filter(|stem| stem != "mod")
             .collect();
-        // One file has a protocol over both IP versions.
+        // One file implements a protocol over both IP versions.
         let listed: BTreeSet<String> =
             ALL.iter().map(|transport| transport.card().name.trim_end_matches('6').to_owned()).collect();
         assert_eq!(files, listed);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn own_transports_have_names_of_their_own_and_are_not_the_reference() {
+    fn registered_transports_need_new_names_and_must_not_be_the_reference() {
         let double = |card| crate::wires::unix::UnixSocket { card, ..unix_stream::UNIX_STREAM };
         let named = |name| double(Card { name, ..unix_stream::UNIX_STREAM.card });
         let (one, other) = (named("one"), named("other"));
@@ -136,9 +136,9 @@ mod tests {
         assert_eq!(find_invalid(&[&reference]), Some("one"));
     }
 
-    /// Runs that were saved without cards use `earlier_cards`.
+    /// Old runs, which were saved without cards, use `earlier_cards`.
     #[test]
-    fn the_cards_of_earlier_runs_are_those_of_their_transports() {
+    fn the_cards_of_old_runs_match_the_transports() {
         let cards: SavedCards =
             ALL.iter().map(|transport| (transport.card().name, transport.card().saved())).collect();
         assert_eq!(cards, earlier_cards());

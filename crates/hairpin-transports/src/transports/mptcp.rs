@@ -1,7 +1,7 @@
-//! Multipath TCP over IPv4, through the loopback device (RFC 8684): one subflow, as there is one path.
+//! Multipath TCP over IPv4, through the loopback device (RFC 8684): one path, and so one subflow.
 //!
-//! A closed end does not reset the connection when more data arrives, so the other end notices the close only when it
-//! receives. An unknown congestion control is refused only after the socket has connected.
+//! A closed end does not reset the connection when more data arrives, so the other end notices the close only in a
+//! receive. The kernel refuses an unknown congestion control only after the socket has connected.
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Card, RoughRoundTrip, WhyNot};
@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::tcp::{TCP, Tcp};
 
-/// All but `TCP_QUICKACK`, which the kernel neither sets nor reads here (net/mptcp/sockopt.c).
+/// TCP's options without `quickack`, `zerocopy` and `pacing-rate`. The kernel has no `TCP_QUICKACK` for MPTCP sockets.
 const OPTIONS: &[OptionName] = &[
     OptionName::Nodelay,
     OptionName::Cork,
@@ -29,7 +29,7 @@ pub(super) const MPTCP: Tcp = Tcp {
         name: "mptcp",
         summary: "Multipath TCP over IPv4, through the loopback device",
         rough_round_trip: RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 },
-        // TCP with one more layer, over a path without an alternative: not worth the survey's time.
+        // With one path, this is TCP with an additional layer: not worth the survey's time.
         in_survey: false,
         is_reference: false,
         options: OPTIONS,
@@ -43,8 +43,8 @@ pub(super) const MPTCP: Tcp = Tcp {
     ..TCP
 };
 
-/// Why the kernel opens no such socket: it was built without the protocol, or the protocol is disabled
-/// (net/mptcp/protocol.c, `mptcp_init_sock`).
+/// Why the kernel opens no MPTCP socket: it was built without MPTCP, or MPTCP is disabled (net/mptcp/protocol.c,
+/// `mptcp_init_sock`).
 fn why_not(error: &std::io::Error) -> WhyNot {
     let (reason, hint) = match error.raw_os_error() {
         Some(libc::ENOPROTOOPT) => ("Multipath TCP is disabled", "run sysctl net.mptcp.enabled=1"),

@@ -1,4 +1,4 @@
-//! Two anonymous pipes, one each way (pipe(7)).
+//! Two anonymous pipes, one per direction (pipe(7)).
 
 use hairpin_model::{Card, Receipt, RoughRoundTrip, WhyNot};
 
@@ -7,7 +7,7 @@ use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::pipe::{PipeListener, connect};
 use crate::wires::{check, failed};
 
-/// `pipe`, `fifo`.
+/// `pipe` or `fifo`.
 pub(super) struct Pipe {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,

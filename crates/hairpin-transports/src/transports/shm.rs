@@ -34,7 +34,7 @@ impl Transport for Shm {
             max_message_bytes: 16 << 20,
             cpu_only: true,
             rough_round_trip: RoughRoundTrip { blocking_ns: 4_500, spinning_ns: 140 },
-            // There is no descriptor to `poll`.
+            // Shared memory has no descriptor to `poll`.
             waitings: &[Waiting::Block, Waiting::Spin],
             ..Card::LOCAL
         }
@@ -105,14 +105,14 @@ const CONNECTED: u32 = 2;
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-/// One end of the shared memory. Dropping this notifies the other end.
+/// One end of the shared memory. Dropping it notifies the other end.
 struct RingEnd {
     map: Map,
     layout: Layout,
     own: usize,
-    /// Process of the other end, once known, which may be killed at any time; `None` if it is this process.
+    /// The other end's process, to detect its death; `None` if the other end is unknown or in this process.
     peer: Option<Process>,
-    /// Whether the other end sleeps while it waits, so that it must be woken.
+    /// Whether the other end sleeps while it waits, and so must be woken.
     peer_blocks: bool,
 }
 
@@ -124,7 +124,7 @@ impl RingEnd {
         Self { map, layout, own, peer: None, peer_blocks: false }
     }
 
-    /// Connects as the client; `None` if another client has connected.
+    /// Connects as the client; `None` if another client has already connected.
     fn connect(map: Map, layout: Layout, setup: &Setup) -> Option<Self> {
         map.word(Layout::HELLO).compare_exchange(NO_CLIENT, CONNECTING, Relaxed, Relaxed).ok()?;
         let mut ends = Self::new(map, layout, CLIENT, setup);
@@ -175,7 +175,7 @@ impl RingEnd {
 impl Drop for RingEnd {
     fn drop(&mut self) {
         self.map.word(Layout::ABOUT[self.own] + Layout::CLOSED).store(1, Release);
-        // As in `ShmWire::wake`: a sleeper sees the close, or this end sees the sleeper's word.
+        // As in `ShmWire::wake`: the other end sees the close before it sleeps, or this end wakes it.
         fence(SeqCst);
         // The other end may sleep as the consumer of one ring or as the producer of the other.
         for asleep in [Layout::CONSUMER_ASLEEP, Layout::PRODUCER_ASLEEP] {
@@ -216,15 +216,15 @@ struct ShmWire {
     rings: Rings,
     waiting: Waiting,
     timeout: Duration,
-    /// Interrupts sleeps, so that the deadline can be checked; `None` if this end spins.
+    /// Interrupts sleeps, so that this end can check its deadline; `None` if this end spins.
     alarm: Option<Alarm>,
-    /// Sleeps that timed out although the end was ready: lost wake-ups, or a wake-up at the same time.
+    /// Sleeps that ended without a wake-up although data or room was available: lost or simultaneous wake-ups.
     late_wakes: u64,
 }
 
-/// Attempts of a spinning end between two clock reads; they take some microseconds.
+/// Attempts of a spinning end between two clock reads; together they take some microseconds.
 const TRIES_PER_CLOCK_READ: u32 = 4096;
-/// Clock reads between two system calls that check the other process; they take some milliseconds.
+/// Clock reads between two system calls that check the other process; together they take some milliseconds.
 const READS_PER_CHECK: u32 = 1024;
 /// Longest sleep with a timer before checking that the other process is alive.
 const MAX_SLEEP: Duration = Duration::from_millis(200);
@@ -247,7 +247,7 @@ impl ShmWire {
         Ok(Self { ends, rings, waiting: setup.waiting, timeout: setup.timeout, alarm, late_wakes: 0 })
     }
 
-    /// Refuses messages that do not fit a slot, and all messages once the other end has closed.
+    /// Refuses messages that do not fit into a slot, and all messages once the other end has closed.
     #[inline]
     fn check(&self, message: &[u8]) -> Result<(), WireError> {
         if message.len() > self.ends.layout.message_bytes() {
@@ -267,7 +267,7 @@ impl ShmWire {
         self.rings.has_room(&self.ends.map)
     }
 
-    /// Receives the next message; `None` if there is none.
+    /// Receives the next message; `None` if no message is available.
     #[inline]
     fn pop(&mut self, into: &mut [u8]) -> Option<usize> {
         let bytes = self.rings.pop(&self.ends.map, into)?;
@@ -278,7 +278,7 @@ impl ShmWire {
     /// Wakes the other end if it has announced that it sleeps.
     ///
     /// A sleeper sets the word `asleep`, then checks the ring once more. The other end changes the ring, then reads the
-    /// word. With fences between the steps, at least one end sees the other's change: no wake-up is lost.
+    /// word. With fences between these steps, at least one end sees the other end's change, so no wake-up is lost.
     #[inline]
     fn wake(&self, asleep: usize) {
         if self.ends.peer_blocks {
@@ -359,8 +359,8 @@ impl ShmWire {
         }
     }
 
-    /// Sleeps once, until woken, interrupted or `at_most` has passed. `None` sets no timer, which would cost time in
-    /// each round trip; the alarm interrupts the sleep periodically instead.
+    /// Sleeps once, until woken, interrupted or `at_most` has passed. With `None`, no timer is set, since a timer would
+    /// cost time in each round trip; the alarm interrupts the sleep periodically instead.
     fn sleep_once(&mut self, asleep: usize, at_most: Option<Duration>) -> Result<Awake, WireError> {
         let system = |source| WireError::System { operation: "futex wait", source };
         if let (None, Some(alarm)) = (at_most, &mut self.alarm) {
@@ -373,8 +373,8 @@ impl ShmWire {
         self.ends.map.word(asleep).store(0, Relaxed);
     }
 
-    /// Ends a wait at its time-out. Also checks whether the other end has died, since the time-out may be shorter
-    /// than the interval of these checks.
+    /// Ends a wait at its time-out. Also checks whether the other end has ended, since the time-out may be shorter than
+    /// the interval of these checks.
     #[cold]
     fn on_time_out(&mut self, is_ready: impl Fn(&mut Self) -> bool) -> WaitOutcome {
         let gone = self.ends.peer_is_gone();

@@ -19,7 +19,7 @@ pub(super) struct Tcp {
     pub(super) card: Card,
     pub(super) family: Family,
     pub(super) protocol: Protocol,
-    /// Whether the kernel opens such a socket.
+    /// Checks whether the kernel supports the protocol.
     pub(super) can_open: fn() -> Result<(), WhyNot>,
 }
 
@@ -87,7 +87,7 @@ impl Tcp {
     }
 }
 
-/// A new socket bound to the address and port of the setup's server.
+/// Returns a new socket, bound to the server's address and port.
 fn bound(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let address = SocketAddr::new(server_end(kind.family, setup), setup.port);
     let socket = kind.open(setup)?;
@@ -104,7 +104,7 @@ impl Transport for Tcp {
         self.card.clone()
     }
 
-    /// Whether a listener can be opened here, and its congestion control.
+    /// Checks whether a socket can be bound. The receipt names its congestion control.
     fn can_run(&self) -> Result<Receipt, WhyNot> {
         (self.can_open)()?;
         let socket = bound(&self.kind(), &minimal_setup()).map_err(|error| no_loopback(self.family, &error))?;

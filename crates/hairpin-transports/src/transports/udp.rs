@@ -26,7 +26,7 @@ pub(super) const UDP: Udp = Udp {
     name: "udp",
     summary: "UDP over IPv4, through the loopback device",
     family: Family::V4,
-    // The maximum length of IPv4, 65535 bytes, less 20 bytes of its header and 8 of UDP's (RFC 791, RFC 768).
+    // The maximum IPv4 packet, 65535 bytes, minus the IPv4 header (20 bytes) and the UDP header (8; RFC 791, RFC 768).
     max_message_bytes: 65_507,
 };
 
@@ -35,7 +35,7 @@ pub(super) const UDP6: Udp = Udp {
     name: "udp6",
     summary: "UDP over IPv6, through the loopback device",
     family: Family::V6,
-    // The length in an IPv6 header does not include the header itself (RFC 8200): 65535 bytes less 8 of UDP's.
+    // The maximum IPv6 payload, 65535 bytes (RFC 8200, without the IPv6 header), minus the UDP header (8 bytes).
     max_message_bytes: 65_527,
 };
 

@@ -1,5 +1,4 @@
-//! A Unix domain datagram socket (unix(7)). It is connectionless, but ordered and reliable, since senders wait for
-//! room.
+//! A Unix domain datagram socket (unix(7)): connectionless, but ordered and reliable, since senders wait for room.
 
 use hairpin_model::{Card, RoughRoundTrip};
 use socket2::Type;

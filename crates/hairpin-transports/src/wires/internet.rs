@@ -1,4 +1,4 @@
-//! Shared parts of TCP, UDP and ICMP: addresses as text, and errors about ports and loopback devices.
+//! Shared code of TCP, UDP and ICMP: addresses as text, and errors about ports and the loopback device.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -30,9 +30,9 @@ pub(crate) fn parse(address: &str, at: IpAddr) -> Result<SocketAddr, TransportEr
 /// Returns the error of a failed bind.
 pub(crate) fn cannot_bind(address: SocketAddr, source: io::Error) -> TransportError {
     let hint = match source.kind() {
-        io::ErrorKind::AddrInUse => "the port is occupied: choose another, or 0 for any that is free",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege: choose a higher one, or 0 for any",
-        io::ErrorKind::AddrNotAvailable => "no device of this network namespace has the address",
+        io::ErrorKind::AddrInUse => "the port is occupied: choose another, or 0 for any free port",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege: choose another, or 0 for any",
+        io::ErrorKind::AddrNotAvailable => "no interface in this network namespace has the address",
         _ => "",
     };
     failed("bind", &address.to_string(), source, hint)

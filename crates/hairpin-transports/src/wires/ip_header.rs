@@ -1,8 +1,8 @@
-//! The fields of a packet's IP header that depend on its path.
+//! The fields of an IP header that depend on the path.
 
 use hairpin_model::{Fact, fact_names};
 
-/// The fields of an IP header that routers may change.
+/// The fields that routers may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
     /// Time to live of IPv4, hop limit of IPv6. Each router subtracts one.

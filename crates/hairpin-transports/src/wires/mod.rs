@@ -1,4 +1,4 @@
-//! Shared parts of the transports: deadlines, errors, and the checks before anything is opened.
+//! Shared code of the transports: deadlines, errors, and checks of setups.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod internet;
@@ -18,7 +18,7 @@ use crate::giving_up::has_given_up;
 pub(crate) use crate::linux::wires::{descriptor, hello, pipe, port, socket, unix};
 use crate::wire::{Setup, TransportError, Unsupported, WireError};
 
-/// Refuses a setup that the card does not support, before anything is opened.
+/// Refuses a setup that the card does not support.
 ///
 /// # Errors
 /// [`TransportError::NoSuchOption`] or [`TransportError::Impossible`].
@@ -72,7 +72,7 @@ pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
     failed("connect to", address, source, "use the address that the server printed")
 }
 
-/// Interval at which a wait for a client checks whether it was abandoned.
+/// Interval at which a wait for a client calls `is_abandoned`.
 pub(crate) const ABANDON_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns how long to wait for a client, at most [`ABANDON_POLL_INTERVAL`]; `None` once the deadline has passed.
@@ -91,15 +91,15 @@ pub(crate) fn second_connection(transport: &'static str) -> TransportError {
     TransportError::Unsupported { transport, what: Unsupported::SecondConnection }
 }
 
-/// A time-out, and the start of its clock.
+/// A time-out and its start time.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     timeout: Duration,
     started: Option<Instant>,
 }
 
-/// Longest wait before a deadline is checked again: a signal interrupts only one thread, and the other threads must
-/// also notice [`give_up`](crate::giving_up::give_up).
+/// Longest wait before a deadline is checked again, so that threads without a signal also notice
+/// [`give_up`](crate::giving_up::give_up).
 pub(crate) const MAX_SLICE: Duration = Duration::from_millis(500);
 
 /// Returns how long one call may wait: at most [`MAX_SLICE`], and 0 after [`give_up`](crate::giving_up::give_up).
@@ -108,8 +108,8 @@ pub(crate) fn slice(left: Duration) -> Duration {
 }
 
 impl Deadline {
-    /// Creates a time-out whose clock starts at the first check, so that a call that need not wait does not read the
-    /// clock. The time before the first check is not counted. Use this only to detect a dead peer.
+    /// Creates a time-out whose clock starts at the first check, so that a call without a wait does not read the clock.
+    /// The time before the first check is not counted, so use this only to detect a dead peer.
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { timeout, started: None }
     }
@@ -161,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_need_not_wait_reads_no_clock() {
+    fn the_clock_starts_at_the_first_check() {
         let mut deadline = Deadline::new(HOUR);
         assert_eq!((deadline.running(), deadline.started), (None, None));
-        assert!(deadline.left().is_some() && deadline.running().is_some(), "the first check starts it");
+        assert!(deadline.left().is_some() && deadline.running().is_some(), "the first check starts the clock");
     }
 }

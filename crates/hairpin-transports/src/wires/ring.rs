@@ -1,14 +1,14 @@
-//! Two rings in a shared memory area: the layout, and one end's view of them.
+//! Two rings in shared memory: the layout, and the view of each end.
 //!
-//! Each ring has one producer and one consumer. A slot starts with a word that identifies its message; the consumer
-//! watches this word, and the payload follows in the same cache line, so a small message moves exactly one cache line.
-//! A second word reports how many messages the slot's producer has received from the other ring. Two rules minimize the
+//! Each ring has one producer and one consumer. A slot starts with a word that identifies the message; the consumer
+//! watches this word. The payload follows in the same cache line, so a small message moves exactly one cache line. A
+//! second word reports how many messages the slot's producer has received from the other ring. Two rules reduce the
 //! cache lines that move between the CPUs:
 //!
-//! - the producer reads the consumer's position only when its own copy of it shows that the ring may be full;
-//! - when a received message reports that all sent messages were received, the producer restarts at the first slot; it
-//!   sets `RESTART` in the next message to announce this. A ping-pong therefore stays in the same two slots in each
-//!   direction, which takes 107 ns instead of 134 ns for a walk through all 256 slots.
+//! - the producer reads the consumer's position only when its copy of the position shows that the ring may be full;
+//! - when a received message reports that all sent messages were received, the producer restarts at the first slot, and
+//!   announces this with `RESTART` in the next message. A ping-pong therefore uses only two slots per direction, and
+//!   takes 107 ns; with all 256 slots it would take 134 ns.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -20,15 +20,15 @@ pub(crate) struct Layout {
     pub(crate) slot_count: usize,
 }
 
-/// Size of a ring in bytes, unless two messages need more: small enough for a second-level cache.
+/// Size of a ring in bytes, unless two messages need more. Fits into a second-level cache.
 const RING_BYTES: usize = 1 << 20;
 const MAX_SLOTS: usize = 256;
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Size of a slot's two header words. The first contains the number of the message (its lower 32 bits, from 1) in the
-/// upper half, and the length in the lower half.
+/// Size of a slot's two header words. The upper half of the first word is the message's number (lower 32 bits, from 1),
+/// the lower half its length.
 const SLOT_HEADER_BYTES: usize = 16;
-/// Offset of a slot's second word: the number of messages that its producer has received from the other ring.
+/// Offset of a slot's second word: the number of messages that the slot's producer has received from the other ring.
 const RECEIVED: usize = 8;
 /// Flag in a slot's first word: the next message is in the first slot.
 const RESTART: u32 = 1 << 31;
@@ -40,18 +40,18 @@ impl Layout {
     const SLOT_COUNT: usize = 16;
     /// Offset of the futex word that states whether a client has connected.
     pub(crate) const HELLO: usize = 24;
-    /// Offsets of the words that describe each end: its process, whether it sleeps, whether it has closed.
+    /// Offsets of the words that describe each end: its process, whether it waits by sleeping, whether it has closed.
     pub(crate) const ABOUT: [usize; 2] = [256, 384];
     pub(crate) const PID: usize = 0;
     pub(crate) const BLOCKS: usize = 4;
     pub(crate) const CLOSED: usize = 8;
     /// Offsets of the words of the two rings, by consumer.
     pub(crate) const RINGS: [usize; 2] = [512, 1024];
-    /// Offsets of a ring's words, each in a separate pair of cache lines: CPUs fetch adjacent lines in pairs.
+    /// Offsets of a ring's words. Each is in a separate pair of cache lines, since CPUs fetch adjacent lines in pairs.
     const POSITION: usize = 0;
     pub(crate) const CONSUMER_ASLEEP: usize = 128;
     pub(crate) const PRODUCER_ASLEEP: usize = 256;
-    /// Offset of the first slot. The client's ring comes first.
+    /// Offset of the first slot. The ring that the client consumes is first.
     pub(crate) const SLOTS: usize = 4096;
 
     /// Returns the layout of rings for messages of up to `largest` bytes.
@@ -102,11 +102,11 @@ pub(crate) struct Rings {
     pub(crate) layout: Layout,
     incoming: Cursor,
     outgoing: Cursor,
-    /// Position up to which the outgoing ring has room. Beyond it the consumer's position must be read first.
+    /// Position up to which the outgoing ring is known to have room.
     limit: u64,
-    /// Position after the last message with `RESTART`, and that message's slot, which is free once it was received.
+    /// Position after the last message with `RESTART`, and the slot of this message.
     restarted: (u64, usize),
-    /// Whether the last received message reported that all sent messages were received, and none was sent since.
+    /// Whether all sent messages are known to be received.
     all_received: bool,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Rings {
 struct Cursor {
     /// Offset of the ring's words.
     words: usize,
-    /// Start of the first slot, start of the current one, and end of the last.
+    /// Start of the first slot, start of the current slot, and end of the last slot.
     first: usize,
     slot: usize,
     end: usize,
@@ -129,8 +129,8 @@ impl Cursor {
         Self { words: Layout::RINGS[consumer], first, slot: first, end, position: 0 }
     }
 
-    /// Returns the upper half of the first word that the current slot has once it contains the current message. An old
-    /// message in the slot could have the same value only after 2^32 messages.
+    /// Returns the number of the current message, which the upper half of the slot's first word contains once the
+    /// message is there. An old message in the slot could have the same number only after 2^32 messages.
     #[inline]
     fn number(&self) -> u32 {
         self.position as u32 + 1
@@ -179,7 +179,7 @@ impl Rings {
         (header >> 32) as u32 == self.incoming.number()
     }
 
-    /// Copies the next message to `into`. Returns its length; `None` if there is none.
+    /// Copies the next message to `into`. Returns its length; `None` if no message is available.
     #[inline]
     pub(crate) fn pop(&mut self, map: &Map, into: &mut [u8]) -> Option<usize> {
         let slot = self.incoming.slot;
@@ -187,7 +187,7 @@ impl Rings {
         if (header >> 32) as u32 != self.incoming.number() {
             return None;
         }
-        // The other process wrote the length, which is untrusted: at most one slot is read.
+        // The length is untrusted, since the other process wrote it: reads at most one slot.
         let length = header as u32 & !RESTART;
         let bytes = (length as usize).min(self.layout.message_bytes()).min(into.len());
         map.copy_out(slot + SLOT_HEADER_BYTES, &mut into[..bytes]);
@@ -200,22 +200,22 @@ impl Rings {
         Some(bytes)
     }
 
-    /// Whether there is room for another message.
+    /// Whether the outgoing ring has room for another message.
     #[inline]
     pub(crate) fn has_room(&mut self, map: &Map) -> bool {
         self.outgoing.position < self.limit || self.update_limit(map)
     }
 
-    /// Reads the consumer's position. Returns whether there is room.
+    /// Reads the consumer's position. Returns whether the outgoing ring has room.
     fn update_limit(&mut self, map: &Map) -> bool {
         let received = map.long_word(self.outgoing.words + Layout::POSITION).load(Acquire);
-        // The other process wrote the position, which is untrusted: impossible values are ignored.
+        // The position is untrusted, since the other process wrote it: ignores impossible values.
         if received <= self.outgoing.position {
             let (after, slot) = self.restarted;
             let room = if received >= after {
                 self.layout.slot_count
             } else {
-                // The slots before the one with the `RESTART` message are free.
+                // The slots before the `RESTART` message are free.
                 1 + (slot - self.outgoing.first) / self.layout.slot_bytes
             };
             self.limit = self.limit.max(received + room as u64);
@@ -223,7 +223,7 @@ impl Rings {
         self.outgoing.position < self.limit
     }
 
-    /// Writes a message, which must fit, into the next slot. There must be room.
+    /// Writes a message into the next slot. The message must fit, and the ring must have room.
     #[inline]
     pub(crate) fn push(&mut self, map: &Map, message: &[u8]) {
         let slot = self.outgoing.slot;
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_pong_stays_in_two_slots_and_a_stream_uses_them_all() {
+    fn a_ping_pong_stays_in_two_slots_and_a_stream_uses_all_slots() {
         let layout = Layout::for_messages_of(4);
         assert_eq!((layout.slot_bytes, layout.slot_count), (64, 256));
         let map = map_of(layout);

@@ -1,4 +1,4 @@
-//! Sends and receives of one message or several that never wait.
+//! Sends and receives of one or several messages without waiting.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::ensure;
 const SIZE: usize = 100;
 const COUNT: usize = 50;
 
-/// Batches of different messages, the last one shorter.
+/// All messages of a batch arrive; the last is shorter.
 pub(crate) fn delivered(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let messages = random_bytes(1, SIZE * COUNT - 30);
@@ -19,7 +19,7 @@ pub(crate) fn delivered(subject: &Subject) -> Checked {
     while sent < messages.len() {
         let taken = client.send_batch(&messages[sent..], SIZE).map_err(text)?;
         let is_whole = taken % SIZE == 0 || sent + taken == messages.len();
-        ensure!(!subject.card.boundaries || is_whole, "{taken} bytes are no whole messages");
+        ensure!(!subject.card.boundaries || is_whole, "{taken} bytes are not whole messages");
         pieces.extend(subject.pieces_of(&mut *server, taken, SIZE)?);
         sent += taken;
     }
@@ -35,7 +35,7 @@ pub(crate) fn delivered(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Each is one call, whether it moves something or not.
+/// Each batch is one system call, even if it moves no data.
 pub(crate) fn counted(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     if client.descriptors().is_none() {
@@ -47,31 +47,31 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
     let mut batch = subject.room(SIZE);
     for (turn, count) in [1, 5, 20].into_iter().enumerate() {
         let sent = client.send_batch(&random_bytes(1, SIZE * count), SIZE).map_err(text)?;
-        ensure!(sent == SIZE * count, "of {count} messages {sent} bytes are taken");
+        ensure!(sent == SIZE * count, "{sent} bytes of {count} messages are accepted");
         ensure!(calls(&*client)? == turn as u64 + 1, "{} batches are {} calls", turn + 1, calls(&*client)?);
         let mut missing = sent;
         while missing > 0 {
-            ensure!(server.wait(LONG).map_err(text)?, "{missing} bytes never came");
+            ensure!(server.wait(LONG).map_err(text)?, "{missing} bytes never arrived");
             let before = calls(&*server)?;
             server.receive_batch(&mut batch).map_err(text)?;
             missing -= batch.pieces().map(<[u8]>::len).sum::<usize>();
             ensure!(calls(&*server)? == before + 1, "a receive is {} calls", calls(&*server)? - before);
         }
         let before = calls(&*server)?;
-        ensure!(server.receive_batch(&mut batch).map_err(text)? == 0, "something is left");
+        ensure!(server.receive_batch(&mut batch).map_err(text)? == 0, "unexpected data are left");
         ensure!(calls(&*server)? == before + 1, "a receive of nothing is {} calls", calls(&*server)? - before);
     }
     Ok(())
 }
 
-/// Everything sent without waiting until there is no room arrives, and nothing else; then there is room again.
+/// Fills the wire with sends that do not wait. All accepted bytes arrive, and then the wire has room again.
 pub(crate) fn full(subject: &Subject) -> Checked {
     const LARGE: usize = 5000;
     let (mut client, mut server) = subject.pair(&subject.setup(LARGE, LONG))?;
     for seed in 0..2 {
         let messages = random_bytes(seed, 3 * LARGE);
         let mut sent = Vec::new();
-        // TCP makes more room by itself once its segments have arrived.
+        // TCP makes more room once its segments have arrived.
         fill(3, |so_far| {
             let from = so_far % messages.len();
             let whole = (from / LARGE + 1) * LARGE;
@@ -79,35 +79,35 @@ pub(crate) fn full(subject: &Subject) -> Checked {
                 0 => client.try_send(&messages[from..whole]).map_err(text)?,
                 _ => client.send_batch(&messages[from..], LARGE).map_err(text)?,
             };
-            ensure!(!subject.card.boundaries || taken % LARGE == 0, "{taken} bytes are no whole messages");
+            ensure!(!subject.card.boundaries || taken % LARGE == 0, "{taken} bytes are not whole messages");
             sent.extend_from_slice(&messages[from..from + taken]);
             Ok(taken)
         })?;
-        ensure!(!sent.is_empty(), "nothing is taken");
+        ensure!(!sent.is_empty(), "no bytes are accepted");
         let pieces = subject.pieces_of(&mut *server, sent.len(), LARGE)?;
-        ensure!(pieces.concat() == sent, "of {} bytes some changed or arrived in another order", sent.len());
+        ensure!(pieces.concat() == sent, "some of {} bytes changed or arrived in another order", sent.len());
     }
     Ok(())
 }
 
-/// The same bytes sent a number of times, and then until there is no room: all that is counted arrives.
+/// Sends the same bytes a few times, and then until the wire is full. All counted bytes arrive.
 pub(crate) fn repeated(subject: &Subject) -> Checked {
     const LARGE: usize = 5000;
     let (mut client, mut server) = subject.pair(&subject.setup(LARGE, LONG))?;
     let bytes = random_bytes(4, LARGE);
     for (times, most) in [(1, 1), (3, 3), (u64::MAX, 80_000)] {
         let Repeated { whole, rest } = client.send_repeatedly(&bytes, times, false).map_err(text)?;
-        ensure!(whole <= most, "{whole} times are taken without a reader");
-        ensure!(times > most || (whole, rest) == (times, 0), "of {times} times {whole} are taken, and {rest} bytes");
-        ensure!(rest < LARGE && (rest == 0 || !subject.card.boundaries), "{rest} bytes of a message are taken");
+        ensure!(whole <= most, "{whole} sends are accepted without a reader");
+        ensure!(times > most || (whole, rest) == (times, 0), "{whole} of {times} are sent, and {rest} bytes");
+        ensure!(rest < LARGE && (rest == 0 || !subject.card.boundaries), "{rest} bytes of a message are accepted");
         let expected = [bytes.repeat(whole as usize), bytes[..rest].to_vec()].concat();
         let pieces = subject.pieces_of(&mut *server, expected.len(), LARGE)?;
-        ensure!(pieces.concat() == expected, "of {} bytes some changed or arrived in another order", expected.len());
+        ensure!(pieces.concat() == expected, "some of {} bytes changed or arrived in another order", expected.len());
     }
     Ok(())
 }
 
-/// Everything sent before the other end closed is received, then the close is reported.
+/// Receives everything that the other end sent before it closed, and then the close.
 pub(crate) fn closed(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let messages = random_bytes(3, 5 * SIZE);
@@ -120,11 +120,11 @@ pub(crate) fn closed(subject: &Subject) -> Checked {
             end => break end,
         }
     };
-    ensure!(is_closed(&end), "after the close it answers {}", shown(&end));
-    ensure!(came == messages, "{} of {} bytes arrived before the close, or others", came.len(), messages.len());
+    ensure!(is_closed(&end), "after the close, receive_batch answers {}", shown(&end));
+    ensure!(came == messages, "{} of {} bytes arrived, or some bytes changed", came.len(), messages.len());
     let answer = server.receive_batch(&mut batch);
-    ensure!(is_closed(&answer), "after the first report it answers {}", shown(&answer));
-    // The first may still be taken; after that the system knows.
+    ensure!(is_closed(&answer), "after the first report, receive_batch answers {}", shown(&answer));
+    // The first send may still be accepted; later sends report the close.
     let mut answers = (0..3).map(|_| server.try_send(&messages[..SIZE]));
     let last = answers.next_back().ok_or("no answer")?;
     ensure!(is_closed(&last), "try_send after the close answers {}", shown(&last));

@@ -1,4 +1,4 @@
-//! When one end closes, the other receives what was sent before, and then the close.
+//! When one end closes, the other end receives the data sent before, and then the close.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -12,11 +12,11 @@ use super::ends::{Checked, LONG, SHORT, Subject, is_closed, is_timed_out, random
 use crate::ensure;
 
 pub(crate) fn clean_close(subject: &Subject) -> Checked {
-    // Data that Nagle's algorithm still holds when an end closes with unread bytes is not sent.
+    // If an end closes with unread bytes, data held by Nagle's algorithm is not sent.
     let nodelay = if subject.card.options.contains(&OptionName::Nodelay) { "nodelay=on" } else { "" };
     let options = Options::parse(nodelay).map_err(text)?;
     let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
-    // One message to the client stays unread, as when a run is stopped in the middle.
+    // One message to the client stays unread, as in a run that is interrupted.
     server.send(&random_bytes(9, 100)).map_err(text)?;
     for seed in 0..3 {
         client.send(&random_bytes(seed, 100)).map_err(text)?;
@@ -44,15 +44,15 @@ pub(crate) fn gone_while_receiving(subject: &Subject) -> Checked {
     let (begin, begun) = mpsc::channel();
     std::thread::scope(|scope| {
         let receiver = scope.spawn(move || {
-            begin.send(()).expect("the check waits for it");
+            begin.send(()).expect("the check waits for the start");
             server.receive(&mut [0; 100])
         });
         begun.recv().map_err(text)?;
-        // Most likely it is inside the call by now; the result must not depend on it.
+        // The receiver is probably inside the call by now; the result must not depend on this.
         std::thread::sleep(SHORT);
         drop(client);
         let answer = receiver.join().map_err(|_| "the receiver panicked")?;
-        ensure!(is_closed(&answer), "it answers {}", shown(&answer));
+        ensure!(is_closed(&answer), "receive answers {}", shown(&answer));
         Ok(())
     })
 }
@@ -71,25 +71,25 @@ pub(crate) fn gone_while_sending(subject: &Subject) -> Checked {
     };
     std::thread::scope(|scope| {
         let sender = scope.spawn(move || send_until_refused(server));
-        // A socket that is closed before anything arrives is closed in order: the kernel keeps one of MPTCP for 60 s,
-        // and takes what the other end sends.
+        // A socket without unread data closes in order: the kernel then keeps an MPTCP socket for 60 s, and accepts
+        // data from the other end.
         while sent.load(Ordering::Relaxed) < 2 && !sender.is_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(SHORT);
         drop(client);
         let error = sender.join().map_err(|_| "the sender panicked")?;
-        ensure!(matches!(error, WireError::Closed), "it answers {error}");
+        ensure!(matches!(error, WireError::Closed), "send answers {error}");
         Ok(())
     })
 }
 
-/// A client that is never accepted does not wait for ever.
+/// A client that is never accepted does not wait forever.
 pub(crate) fn gone_before_accept(subject: &Subject) -> Checked {
     let listener = subject.transport.listen(&subject.setup(100, SHORT)).map_err(text)?;
     let Ok(mut client) = subject.connect(&listener.address(), &subject.setup(100, SHORT)) else {
         // A datagram hello gets no answer.
-        ensure!(subject.card.name.ends_with("datagram") || !subject.card.reliable, "connect needs accept");
+        ensure!(subject.card.name.ends_with("datagram") || !subject.card.reliable, "connect fails before accept");
         return Ok(());
     };
     drop(listener);
@@ -101,6 +101,6 @@ pub(crate) fn gone_before_accept(subject: &Subject) -> Checked {
             break answer;
         }
     };
-    ensure!(is_closed(&answer), "it answers {}", shown(&answer));
+    ensure!(is_closed(&answer), "receive answers {}", shown(&answer));
     Ok(())
 }

@@ -10,13 +10,13 @@ use socket2::{Domain, Socket, Type};
 use super::ends::{Checked, LONG, Subject, text};
 use crate::ensure;
 
-/// Whether the answer is that this transport does not support it.
+/// Whether the answer is that this transport does not support the operation.
 fn lacks<T>(subject: &Subject, answer: &Result<T, TransportError>, wanted: Unsupported) -> bool {
     matches!(answer, Err(TransportError::Unsupported { transport, what })
         if *transport == subject.card.name && *what == wanted)
 }
 
-/// Exchanges one message on each of several pairs, while all of them are open.
+/// Exchanges one message on each pair, while all pairs are open.
 fn all_exchange(subject: &Subject, clients: &mut [Box<dyn Wire>], servers: &mut [Box<dyn Wire>]) -> Checked {
     for (number, client) in (0_u8..).zip(clients.iter_mut()) {
         client.send(&[number; 5]).map_err(text)?;
@@ -28,7 +28,7 @@ fn all_exchange(subject: &Subject, clients: &mut [Box<dyn Wire>], servers: &mut 
     }
     for (number, client) in (0_u8..).zip(clients.iter_mut()) {
         let answer = subject.receive_whole(&mut **client, 5)?;
-        ensure!(answer == [number; 5], "client {number} was answered {answer:?}");
+        ensure!(answer == [number; 5], "client {number} received {answer:?}");
     }
     Ok(())
 }
@@ -44,7 +44,7 @@ pub(crate) fn second_client(subject: &Subject) -> Checked {
         return several_datagram_flows(subject);
     }
     if subject.has_several_connections() {
-        // Both send their hello before either is accepted.
+        // Both clients send their hello before the listener accepts one of them.
         for _ in 0..2 {
             clients.push(subject.connect(&address, &setup).map_err(text)?);
         }
@@ -59,7 +59,7 @@ pub(crate) fn second_client(subject: &Subject) -> Checked {
     all_exchange(subject, &mut clients, &mut servers)
 }
 
-/// Datagram flows to one address, each with its own socket; after the last one nothing listens.
+/// Datagram flows to one address, each with its own socket. After the last flow the listener has no socket.
 fn several_datagram_flows(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let mut listener = subject.transport.listen(&setup).map_err(text)?;
@@ -96,7 +96,7 @@ pub(crate) fn second_wire(subject: &Subject) -> Checked {
         for _ in 0..3 {
             clients.push(client.open().map_err(text)?);
         }
-        // Either end can open wires.
+        // Both ends can open wires.
         servers.push(server.open().map_err(text)?);
         clients.push(client.accept_wire().map_err(text)?);
         for _ in 0..3 {
@@ -105,7 +105,7 @@ pub(crate) fn second_wire(subject: &Subject) -> Checked {
         clients.swap(1, 4);
     } else {
         ensure!(lacks(subject, &client.open(), Unsupported::SecondWire), "a second open is not refused as such");
-        ensure!(lacks(subject, &server.accept_wire(), Unsupported::SecondWire), "nor a second accept_wire");
+        ensure!(lacks(subject, &server.accept_wire(), Unsupported::SecondWire), "a second accept_wire succeeds");
     }
     // Wires outlive their connection.
     drop((client, server, listener));
@@ -122,14 +122,14 @@ pub(crate) fn abandoned(subject: &Subject) -> Checked {
             asked += 1;
             asked == asked_most
         });
-        ensure!(matches!(answer, Err(TransportError::Abandoned)), "abandoned, it answers {:?}", answer.err());
-        ensure!(asked == asked_most, "asked {asked} times, not {asked_most}");
+        ensure!(matches!(answer, Err(TransportError::Abandoned)), "an abandoned accept answers {:?}", answer.err());
+        ensure!(asked == asked_most, "is_abandoned was called {asked} times, not {asked_most}");
     }
     let (mut client, mut server) = pair_at(subject, &mut *listener, &setup)?;
     subject.exchange(&mut *client, Some(&mut *server), b"after all")
 }
 
-/// A bound socket of this transport's kind, and one of another kind.
+/// Returns a bound socket of this transport's kind, and a socket of another kind.
 fn bound(subject: &Subject) -> Option<(OwnedFd, OwnedFd)> {
     let at = if subject.card.name.ends_with('6') { "[::1]:0" } else { "127.0.0.1:0" };
     let (stream, datagram) = (TcpListener::bind(at).ok()?.into(), UdpSocket::bind(at).ok()?.into());
@@ -160,14 +160,14 @@ pub(crate) fn handed_port(subject: &Subject) -> Checked {
     let answer = subject.transport.listen_on(PassedSocket::Bound(other), &setup).map(drop);
     ensure!(matches!(answer, Err(TransportError::System { .. })), "a socket of another kind answers {answer:?}");
     let port = Socket::from(socket.try_clone().map_err(text)?).local_addr().map_err(text)?;
-    let port = port.as_socket().ok_or("it has no port")?.to_string();
+    let port = port.as_socket().ok_or("the socket has no port")?.to_string();
     let mut listener = subject.transport.listen_on(PassedSocket::Bound(socket), &setup).map_err(text)?;
-    ensure!(listener.address() == port, "it listens at {}, not {port}", listener.address());
+    ensure!(listener.address() == port, "the server listens at {}, not {port}", listener.address());
     let (mut client, mut server) = pair_at(subject, &mut *listener, &setup)?;
     subject.exchange(&mut *client, Some(&mut *server), b"at a port of another")
 }
 
-/// A new client of the listener and its server. A datagram client waits for its welcome.
+/// Connects a new client to the listener. A datagram client waits for the welcome.
 fn pair_at(subject: &Subject, listener: &mut dyn Listener, setup: &Setup) -> Result<super::ends::Pair, String> {
     let address = listener.address();
     std::thread::scope(|scope| {
@@ -177,7 +177,7 @@ fn pair_at(subject: &Subject, listener: &mut dyn Listener, setup: &Setup) -> Res
     })
 }
 
-/// One port that stays open, with each connection handed to a server of its own.
+/// A port stays open, and each of its connections is passed to a separate server.
 pub(crate) fn handed_connection(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let streams = bound(subject).filter(|_| !subject.card.boundaries);
@@ -188,7 +188,7 @@ pub(crate) fn handed_connection(subject: &Subject) -> Checked {
         return Ok(());
     };
     let port = Socket::from(socket);
-    let address = port.local_addr().map_err(text)?.as_socket().ok_or("it has no port")?;
+    let address = port.local_addr().map_err(text)?.as_socket().ok_or("the socket has no port")?;
     let (mut clients, mut servers) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         clients.push(subject.connect(&address.to_string(), &setup).map_err(text)?);
@@ -205,6 +205,6 @@ pub(crate) fn handed_connection(subject: &Subject) -> Checked {
     drop(stranger);
     let mut listener = subject.transport.listen_on(PassedSocket::Accepted(accepted.into()), &setup).map_err(text)?;
     let answer = listener.accept(&mut || false).map(drop);
-    ensure!(matches!(answer, Err(TransportError::System { .. })), "without a hello it answers {answer:?}");
+    ensure!(matches!(answer, Err(TransportError::System { .. })), "without a hello, accept answers {answer:?}");
     Ok(())
 }

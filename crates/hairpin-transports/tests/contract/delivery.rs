@@ -15,7 +15,7 @@ const SIZES: &[usize] = &[
 pub(crate) fn integrity(subject: &Subject) -> Checked {
     let limit = usize::try_from(subject.card.max_message_bytes).map_err(text)?;
     let mut sizes: Vec<usize> = SIZES.iter().copied().filter(|size| *size <= limit).collect();
-    // A few MiB if messages can be that large, else the maximum.
+    // About 3 MiB, or the maximum if it is smaller.
     sizes.push(limit.min((3 << 20) + 7));
     let largest = sizes[sizes.len() - 1];
     let (mut client, server) = subject.client(&subject.setup(largest, LONG))?;
@@ -27,7 +27,7 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
                     let message = subject.receive_whole(&mut *server, size)?;
                     server.send(&message).map_err(text)?;
                 }
-                // Kept until the client has received everything.
+                // Keeps the wire open until the client has received everything.
                 Ok::<_, String>(server)
             })
         });
@@ -38,7 +38,7 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
             Some(echo) => drop(echo.join().map_err(|_| "the echo panicked")??),
             None => return Ok(()),
         }
-        // Each would be a lost wake-up; one may coincide with the end of a sleep.
+        // Late wake-ups are lost wake-ups, except that one may coincide with the end of a sleep.
         let late = fact::number(&client.effective(), fact_names::SHM_LATE_WAKES).unwrap_or(0.0);
         ensure!(late as u64 <= 1, "{late} late wake-ups");
         Ok(())
@@ -46,7 +46,7 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn order_and_boundaries(subject: &Subject) -> Checked {
-    // Few and small enough for every default buffer, so that even unreliable transports lose nothing.
+    // The messages fit into every default buffer, so that even unreliable transports lose none.
     let messages: Vec<Vec<u8>> = (0..60_u64).map(|seed| random_bytes(seed, 8 + (seed as usize * 37) % 200)).collect();
     let (mut client, mut server) = subject.pair(&subject.setup(256, LONG))?;
     std::thread::scope(|scope| {
@@ -83,7 +83,7 @@ pub(crate) fn both_ways_at_once(subject: &Subject) -> Checked {
         for (wire, sent) in [(&mut client, [1, 3]), (&mut server, [0, 2])] {
             for which in sent {
                 let came = subject.receive_whole(&mut **wire, 100)?;
-                ensure!(came == messages[which], "round {round}: message {which} came changed or out of order");
+                ensure!(came == messages[which], "round {round}: message {which} changed or arrived out of order");
             }
         }
     }
@@ -101,10 +101,10 @@ pub(crate) fn wait_and_try(subject: &Subject) -> Checked {
         if let Some(server) = &mut server {
             ensure!(server.wait(LONG).map_err(text)?, "the server never became ready");
             let bytes = server.try_receive(&mut into).map_err(text)?;
-            ensure!(bytes == Some(24) && into[..24] == message, "ready, and then {bytes:?} bytes");
+            ensure!(bytes == Some(24) && into[..24] == message, "the server is ready, but received {bytes:?} bytes");
             server.send(&message).map_err(text)?;
         }
-        // Something that is not our message may end the first wait.
+        // Packets other than our message may end the first wait.
         let mut bytes = None;
         for _ in 0..100 {
             ensure!(client.wait(LONG).map_err(text)?, "the client never became ready");
@@ -113,7 +113,7 @@ pub(crate) fn wait_and_try(subject: &Subject) -> Checked {
                 break;
             }
         }
-        ensure!(bytes == Some(24) && into[..24] == message, "ready, and then {bytes:?} bytes");
+        ensure!(bytes == Some(24) && into[..24] == message, "the client is ready, but received {bytes:?} bytes");
     }
     Ok(())
 }
@@ -124,14 +124,14 @@ pub(crate) fn short_buffer(subject: &Subject) -> Checked {
     client.send(&random_bytes(2, 10)).map_err(text)?;
     let mut into = [0; 10];
     let first = server.receive(&mut into).map_err(text)?;
-    ensure!(first == 10 && into == random_bytes(1, 10)[..], "{first} bytes, or others");
+    ensure!(first == 10 && into == random_bytes(1, 10)[..], "{first} bytes arrived, or the bytes changed");
     let second = server.receive(&mut into).map_err(text)?;
     let expected = if subject.card.boundaries { random_bytes(2, 10) } else { random_bytes(1, 64)[10..20].to_vec() };
     ensure!(into[..second] == expected, "wrong bytes after a truncated message");
     Ok(())
 }
 
-/// One byte more than the limit must be refused, whether the packet format or this crate sets it.
+/// A message of the maximum size arrives; unreliable transports refuse one byte more.
 pub(crate) fn largest(subject: &Subject) -> Checked {
     let limit = usize::try_from(subject.card.max_message_bytes).map_err(text)?;
     if !subject.card.boundaries || limit > 1 << 20 {
@@ -141,7 +141,7 @@ pub(crate) fn largest(subject: &Subject) -> Checked {
     subject.exchange(&mut *client, server.as_deref_mut(), &random_bytes(3, limit))?;
     if !subject.card.reliable {
         let answer = client.send(&random_bytes(4, limit + 1));
-        ensure!(answer.is_err(), "one byte more than the card says: {}", shown(&answer));
+        ensure!(answer.is_err(), "one byte more than on the card: {}", shown(&answer));
     }
     Ok(())
 }

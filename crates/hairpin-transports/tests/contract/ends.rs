@@ -8,7 +8,7 @@ use hairpin_transports::{Batch, Cookie, Listener, Setup, Transport, TransportErr
 /// The cookie of every pair.
 pub(crate) const COOKIE: Cookie = Cookie([7; 16]);
 
-/// `Err` says why a check failed.
+/// The result of a check; `Err` is the reason for a failure.
 pub(crate) type Checked = Result<(), String>;
 
 /// Fails a check unless the condition holds.
@@ -21,7 +21,7 @@ macro_rules! ensure {
     };
 }
 
-/// Long enough never to end a wait, however busy the machine is.
+/// Longer than any wait, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// For checks that expect a time-out.
 pub(crate) const SHORT: Duration = Duration::from_millis(30);
@@ -38,26 +38,26 @@ pub(crate) struct Subject {
 /// The client and the server.
 pub(crate) type Pair = (Box<dyn Wire>, Box<dyn Wire>);
 
-/// The client, and the server if there is one.
+/// The client, and the server unless the kernel answers.
 pub(crate) type NearAndMaybeFar = (Box<dyn Wire>, Option<Box<dyn Wire>>);
 
 impl Subject {
-    /// Whether its server is ours, and not the kernel.
+    /// Whether Hairpin's server answers, and not the kernel.
     pub(crate) fn has_server(&self) -> bool {
         self.card.answered_by == AnsweredBy::Server
     }
 
-    /// Whether it loses nothing, to a server of ours.
+    /// Whether the transport has a server and loses no messages.
     pub(crate) fn is_reliable(&self) -> bool {
         self.has_server() && self.card.reliable
     }
 
-    /// A stream of system calls: not with a shared address space or mapping, nor with boundaries.
+    /// Whether the transport is a byte stream.
     pub(crate) fn is_stream(&self) -> bool {
         !self.card.boundaries
     }
 
-    /// Whether its server can be on another host.
+    /// Whether the server can be on another host.
     pub(crate) fn is_network(&self) -> bool {
         self.has_server() && self.card.reach == Reach::Network
     }
@@ -68,7 +68,7 @@ impl Subject {
             || self.has_datagram_flows()
     }
 
-    /// Whether its connections are datagram flows, whose number the server must expect.
+    /// Whether connections are datagram flows: the listener must know their number in advance.
     pub(crate) fn has_datagram_flows(&self) -> bool {
         matches!(self.card.name, "udp" | "udp6")
     }
@@ -78,22 +78,22 @@ impl Subject {
         self.card.name == "several-streams"
     }
 
-    /// A minimal setup for messages of up to `largest` bytes.
+    /// Returns a minimal setup for messages of up to `largest` bytes.
     pub(crate) fn setup(&self, largest: usize, timeout: Duration) -> Setup {
         Setup { cookie: COOKIE, ..Setup::new(self.waiting, timeout, largest) }
     }
 
-    /// The client's first wire.
+    /// Connects a client, and returns its first wire.
     pub(crate) fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         self.transport.connect(address, setup)?.open()
     }
 
-    /// Both ends with the same setup.
+    /// Connects two ends with the same setup.
     pub(crate) fn pair(&self, setup: &Setup) -> Result<Pair, String> {
         self.unlike_pair(setup, setup)
     }
 
-    /// Both ends, each with its own setup.
+    /// Connects two ends, each with its own setup.
     pub(crate) fn unlike_pair(&self, client: &Setup, server: &Setup) -> Result<Pair, String> {
         // A short time-out is meant for the wires; a busy machine may need longer to open them.
         let is_short = client.timeout == SHORT || server.timeout == SHORT;
@@ -114,14 +114,14 @@ impl Subject {
             let connected = self.connect(&address, client);
             let accepted = accepted.join().expect("accept does not panic");
             match (connected, accepted) {
-                // The later of the two errors says least about the cause.
+                // If accept times out, the client's error does not show the cause.
                 (_, Err(error @ TransportError::TimedOut { .. })) => Err(error),
                 (connected, accepted) => Ok((connected?, accepted?)),
             }
         })
     }
 
-    /// The only end if the kernel answers, else the client of a pair, with its server.
+    /// Returns a connected client, and the server unless the kernel answers.
     pub(crate) fn client(&self, setup: &Setup) -> Result<NearAndMaybeFar, String> {
         if !self.has_server() {
             return self.connect("127.0.0.1", setup).map(|wire| (wire, None)).map_err(text);
@@ -137,22 +137,22 @@ impl Subject {
             let bytes = wire.receive(&mut message[filled..]).map_err(text)?;
             ensure!(bytes > 0, "received 0 bytes");
             filled += bytes;
-            ensure!(!self.card.boundaries || filled == size, "of a message of {size} bytes {filled} arrived");
+            ensure!(!self.card.boundaries || filled == size, "{filled} bytes of a message of {size} bytes arrived");
         }
         Ok(message)
     }
 
-    /// Room for many messages of this size.
+    /// Returns room for many messages of this size.
     pub(crate) fn room(&self, size: usize) -> Batch {
         if self.card.boundaries { Batch::new(Batch::MAX_MESSAGES, size) } else { Batch::new(1, 64 * size) }
     }
 
-    /// Takes pieces until there are `bytes` bytes, and no more.
+    /// Receives pieces of `bytes` bytes in total. Fails if more data arrive.
     pub(crate) fn pieces_of(&self, wire: &mut dyn Wire, bytes: usize, size: usize) -> Result<Vec<Vec<u8>>, String> {
         let (mut pieces, mut batch) = (Vec::new(), self.room(size));
         let mut missing = bytes;
         while missing > 0 {
-            ensure!(wire.wait(LONG).map_err(text)?, "{missing} bytes never came");
+            ensure!(wire.wait(LONG).map_err(text)?, "{missing} bytes never arrived");
             let count = wire.receive_batch(&mut batch).map_err(text)?;
             ensure!(count == batch.pieces().count(), "{count} pieces, but {} in the batch", batch.pieces().count());
             for piece in batch.pieces() {
@@ -161,13 +161,13 @@ impl Subject {
                 pieces.push(piece.to_vec());
             }
         }
-        ensure!(wire.receive_batch(&mut batch).map_err(text)? == 0, "something is left");
-        ensure!(batch.pieces().count() == 0, "pieces of the previous call are still there");
+        ensure!(wire.receive_batch(&mut batch).map_err(text)? == 0, "unexpected data are left");
+        ensure!(batch.pieces().count() == 0, "the batch still has pieces of the previous call");
         Ok(pieces)
     }
 
-    /// Sends different messages of [`FILLING`] bytes until the wire is full, which must be a time-out. All of them
-    /// must arrive. Returns their number.
+    /// Sends different messages of [`FILLING`] bytes until a send times out. All accepted messages must arrive. Returns
+    /// their number.
     pub(crate) fn fill_and_empty(
         &self,
         (client, server): (&mut dyn Wire, &mut dyn Wire),
@@ -182,7 +182,7 @@ impl Subject {
             ensure!(accepted < 100_000, "400 MB are accepted without a reader");
         };
         ensure!(is_timed_out(&refusal), "a full wire answers {}", shown(&refusal));
-        ensure!(accepted > 0, "not one message is accepted");
+        ensure!(accepted > 0, "no message is accepted");
         for seed in 0..accepted {
             let message = self.receive_whole(server, FILLING)?;
             ensure!(message == random_bytes(seed, FILLING), "message {seed} of {accepted} changed");
@@ -211,20 +211,20 @@ impl Subject {
     }
 }
 
-/// The server's first wire; the listener is dropped.
+/// Accepts a client, and returns the server's first wire. Drops the listener.
 pub(crate) fn accept(mut listener: Box<dyn Listener>) -> Result<Box<dyn Wire>, TransportError> {
     listener.accept(&mut || false)?.accept_wire()
 }
 
-/// Calls `send`, with the number of bytes taken so far, until it takes none `in_vain_most` times in a row. Returns
-/// the bytes taken.
-pub(crate) fn fill(in_vain_most: u32, mut send: impl FnMut(usize) -> Result<usize, String>) -> Result<usize, String> {
-    let (mut sent, mut in_vain) = (0, 0);
-    while in_vain < in_vain_most {
+/// Calls `send`, with the number of bytes sent so far, until it sends no bytes `max_misses` times in a row. Returns
+/// the number of bytes sent.
+pub(crate) fn fill(max_misses: u32, mut send: impl FnMut(usize) -> Result<usize, String>) -> Result<usize, String> {
+    let (mut sent, mut misses) = (0, 0);
+    while misses < max_misses {
         let taken = send(sent)?;
-        in_vain = if taken == 0 { in_vain + 1 } else { 0 };
+        misses = if taken == 0 { misses + 1 } else { 0 };
         sent += taken;
-        ensure!(sent < 400_000_000, "400 MB are taken without a reader");
+        ensure!(sent < 400_000_000, "400 MB are accepted without a reader");
     }
     Ok(sent)
 }
@@ -237,7 +237,7 @@ pub(crate) fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Bytes without a pattern, different for every seed (xorshift64*, Vigna 2016).
+/// Returns pseudo-random bytes that depend on the seed (xorshift64*, Vigna 2016).
 pub(crate) fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -259,7 +259,7 @@ pub(crate) fn is_timed_out<T>(answer: &Result<T, WireError>) -> bool {
     matches!(answer, Err(WireError::TimedOut { .. }))
 }
 
-/// An answer as text for a failed check.
+/// Formats an answer for the message of a failed check.
 pub(crate) fn shown<T: std::fmt::Debug, E: std::fmt::Debug>(answer: &Result<T, E>) -> String {
     format!("{answer:?}")
 }

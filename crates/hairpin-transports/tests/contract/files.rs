@@ -15,7 +15,7 @@ fn is_of_kind<T>(answer: &Result<T, WireError>, kind: ErrorKind) -> bool {
     matches!(answer, Err(WireError::System { source, .. }) if source.kind() == kind)
 }
 
-/// System calls of one send: a socket gets `may_wait` through its descriptor.
+/// Returns the number of system calls per send: a socket of a blocking wire needs four more to send without waiting.
 fn calls_of_a_send(subject: &Subject, wire: &dyn Wire, may_wait: bool) -> u64 {
     let is_socket = wire.descriptors().is_some() && !subject.card.options.is_empty();
     if is_socket && subject.waiting == Waiting::Block && !may_wait { 5 } else { 1 }
@@ -33,7 +33,7 @@ pub(crate) fn sent(subject: &Subject) -> Checked {
         return Ok(());
     }
     let none = client.send_file(0, 1, false);
-    ensure!(is_of_kind(&none, ErrorKind::InvalidInput), "before a file is loaded it answers {}", shown(&none));
+    ensure!(is_of_kind(&none, ErrorKind::InvalidInput), "without a loaded file, send_file answers {}", shown(&none));
     client.load_file(&random_bytes(2, 10)).map_err(text)?;
     client.load_file(&content).map_err(text)?;
     for (from, to) in [(2, 1), (0, content.len() + 1), (usize::MAX, usize::MAX)] {
@@ -44,14 +44,14 @@ pub(crate) fn sent(subject: &Subject) -> Checked {
         for (from, to) in [(0, 100), (4000, 4200), (49_990, 50_000), (7, 30_007)] {
             let before = calls(&*client);
             let taken = client.send_file(from, to, may_wait).map_err(text)?;
-            ensure!(taken == to - from, "of {} bytes {taken} are taken", to - from);
+            ensure!(taken == to - from, "{taken} of {} bytes are accepted", to - from);
             let made = calls(&*client) - before;
             ensure!(made == calls_of_a_send(subject, &*client, may_wait), "a send is {made} calls");
             let came = subject.receive_whole(&mut *server, taken)?;
             ensure!(came == content[from..to], "bytes {from} to {to} changed");
         }
     }
-    // Other calls still work: a receive waits for data.
+    // Other calls still work, and a receive still waits for data.
     subject.exchange(&mut *client, Some(&mut *server), &content[..100])?;
     if subject.waiting == Waiting::Block {
         let (named, name) = channel();
@@ -60,23 +60,23 @@ pub(crate) fn sent(subject: &Subject) -> Checked {
             let sleeps = has_slept(&name)?;
             server.send(&content[..100]).map_err(text)?;
             let came = receiver.join().map_err(|_| "the receiver panicked")??;
-            ensure!(sleeps && came == content[..100], "a receive sleeps: {sleeps}; or its bytes changed");
+            ensure!(sleeps && came == content[..100], "a receive sleeps: {sleeps}, or its bytes changed");
             Ok(())
         })?;
     }
     drop(server);
     if subject.card.name == "mptcp" {
-        // It does not tell a sender that there is no receiver any more.
+        // MPTCP does not tell a sender that the receiver has closed.
         let end = client.receive(&mut [0; 8]);
         ensure!(is_closed(&end), "receive answers {}", shown(&end));
     }
     let answers = (0..100).map(|_| client.send_file(0, 50_000, true));
     let last = answers.last().ok_or("no answer")?;
-    ensure!(is_closed(&last), "without a receiver it answers {}", shown(&last));
+    ensure!(is_closed(&last), "without a receiver, send_file answers {}", shown(&last));
     Ok(())
 }
 
-/// Bytes without room are not taken, whether a send may wait or not; all bytes taken arrive.
+/// A full wire accepts no bytes, whether a send may wait or not. All accepted bytes arrive.
 pub(crate) fn full(subject: &Subject) -> Checked {
     let content = random_bytes(3, 300_000);
     for may_wait in [true, false] {
@@ -91,14 +91,14 @@ pub(crate) fn full(subject: &Subject) -> Checked {
             awake += u32::from(taken == 0 && sleeps_so_far() == sleeps_before);
             Ok(taken)
         })?;
-        ensure!(sent > 0, "nothing is taken");
+        ensure!(sent > 0, "no bytes are accepted");
         let waits = may_wait && subject.waiting == Waiting::Block;
-        ensure!(waits != (awake > 0), "of the sends that found no room {awake} did not sleep");
+        ensure!(waits != (awake > 0), "{awake} sends without room did not sleep");
         let came = subject.pieces_of(&mut *server, sent, 1 << 14)?.concat();
         let is_whole = came.chunks(content.len()).all(|part| *part == content[..part.len()]);
-        ensure!(is_whole, "of {sent} bytes some changed");
+        ensure!(is_whole, "some of {sent} bytes changed");
         let again = client.send_file(0, 100, may_wait).map_err(text)?;
-        ensure!(again == 100, "an emptied wire takes {again} of 100 bytes");
+        ensure!(again == 100, "an emptied wire accepts {again} of 100 bytes");
     }
     Ok(())
 }

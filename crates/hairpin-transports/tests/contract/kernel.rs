@@ -1,5 +1,4 @@
-//! Features that some kernels and emulators lack, tried on a socket: without them a check is skipped, and listed as
-//! such.
+//! Probes for features that some kernels and emulators lack. Checks of missing features are skipped.
 
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
@@ -11,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// The level of Multipath TCP's options (linux/mptcp.h).
 const SOL_MPTCP: i32 = 284;
 
-/// A socket option, and whether the kernel has it, once tried.
+/// A socket option, and whether the kernel supports the option (after the first probe).
 pub(crate) struct Feature {
     name: &'static str,
     tried: fn() -> bool,
@@ -35,7 +34,7 @@ impl Feature {
         Self { name, tried, exists: OnceLock::new() }
     }
 
-    /// Whether the kernel has it. A missing one is listed once.
+    /// Whether the kernel supports the option. A missing option is reported once.
     pub(crate) fn exists(&self) -> bool {
         *self.exists.get_or_init(|| {
             let exists = (self.tried)();
@@ -48,7 +47,7 @@ impl Feature {
     }
 }
 
-/// Whether the kernel has the option.
+/// Whether the kernel supports the option.
 pub(crate) fn has_option(name: OptionName) -> bool {
     match name {
         OptionName::BusyPoll => BUSY_POLL.exists(),
@@ -59,7 +58,7 @@ pub(crate) fn has_option(name: OptionName) -> bool {
     }
 }
 
-/// Whether MSG_ZEROCOPY may pin more memory than RLIMIT_MEMLOCK; listed once if not.
+/// Whether MSG_ZEROCOPY may pin more memory than RLIMIT_MEMLOCK. If not, this is reported once.
 pub(crate) fn may_pin_memory() -> bool {
     static MAY: OnceLock<bool> = OnceLock::new();
     *MAY.get_or_init(|| {
@@ -72,12 +71,12 @@ pub(crate) fn may_pin_memory() -> bool {
     })
 }
 
-/// Whether every congestion control may be chosen (CAP_NET_ADMIN).
+/// Whether this process may choose any congestion control (CAP_NET_ADMIN).
 pub(crate) fn may_administer_networks() -> bool {
     has_capability(12)
 }
 
-/// By its number in capability.h (capabilities(7)).
+/// Whether this process has the capability with that number in linux/capability.h (capabilities(7)).
 fn has_capability(number: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -89,7 +88,7 @@ fn socket(protocol: i32) -> Socket {
     Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::from(protocol))).expect("a socket")
 }
 
-/// Whether the kernel accepts 0 as its value.
+/// Whether the kernel knows the option when it is set to 0.
 #[expect(unsafe_code, reason = "options that the standard library does not have")]
 fn is_set(option: i32) -> bool {
     let (socket, off) = (socket(IPPROTO_TCP), 0_i32);
@@ -98,7 +97,7 @@ fn is_set(option: i32) -> bool {
     answer == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOPROTOOPT)
 }
 
-/// Number of bytes that the kernel returns. qemu returns four for an unknown option.
+/// Returns the number of bytes of the option's value. For an unknown option, qemu returns four bytes.
 #[expect(unsafe_code, reason = "options that the standard library does not have")]
 fn read_bytes(level: i32, option: i32) -> usize {
     let protocol = if level == SOL_MPTCP { IPPROTO_MPTCP } else { IPPROTO_TCP };

@@ -1,4 +1,4 @@
-//! Transports with a server across a link, for which another address of this host is used.
+//! Transports with a server across a link. Another address of this host replaces the other host.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -26,44 +26,44 @@ pub(crate) fn server_end(subject: &Subject) -> Checked {
         }
         return Ok(());
     }
-    // Linux's loopback device has one IPv6 address: only IPv4 can distinguish the two ends there.
+    // The loopback device has one IPv6 address, so only the IPv4 addresses of the ends differ.
     let elsewhere = ["127.0.0.1", "127.0.0.1:7777", "[fd00::1]:7777"];
     for address in elsewhere {
         let error = subject.connect(address, &Setup { timeout: SHORT, ..setup.clone() }).err();
         let told = error.map(text).unwrap_or_default();
-        ensure!(told.contains("not an address of the form"), "{address} is taken for the server: `{told}`");
+        ensure!(told.contains("not an address of the form"), "{address} is accepted as the server: `{told}`");
     }
     if subject.card.answered_by == AnsweredBy::Kernel {
         let mut client = subject.connect("127.0.0.2", &setup).map_err(text)?;
         return subject.exchange(&mut *client, None, b"across");
     }
     let address = subject.transport.listen(&setup).map_err(text)?.address();
-    ensure!(address.starts_with("127.0.0.2:") || address.starts_with("[::1]:"), "it listens at {address}");
+    ensure!(address.starts_with("127.0.0.2:") || address.starts_with("[::1]:"), "the server listens at {address}");
     let (mut client, mut server) = subject.pair(&setup)?;
     subject.exchange(&mut *client, Some(&mut *server), b"across")
 }
 
-/// The farewell only does something if nothing else tells the other end.
+/// A datagram farewell reports the end to the server; other farewells have no effect.
 pub(crate) fn farewell(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     server.send(b"on its way").map_err(text)?;
     client.farewell();
     if subject.card.boundaries && subject.card.reach == Reach::Network {
         let heard = server.receive(&mut [0; 100]);
-        ensure!(is_closed(&heard), "the server hears {}", shown(&heard));
+        ensure!(is_closed(&heard), "the server receives {}", shown(&heard));
     }
     let answer = subject.receive_whole(&mut *client, 10)?;
     ensure!(answer == b"on its way", "{answer:?} came back");
     Ok(())
 }
 
-/// First bytes of the hello and of the answers to it over datagrams.
+/// First bytes of the datagrams of the handshake.
 const HELLO: u8 = 4;
 const CHALLENGE: u8 = 5;
 const CONFIRM: u8 = 6;
 const WELCOME: u8 = 7;
 
-/// A repeated confirmation after the first message is not a message, and is welcomed again.
+/// A repeated confirmation after the first message is not a message, and is answered with another welcome.
 pub(crate) fn overtaken_hello(subject: &Subject) -> Checked {
     let (hello, setup) = (hello_of(subject)?, across(subject));
     let listener = subject.transport.listen(&setup).map_err(text)?;
@@ -76,7 +76,7 @@ pub(crate) fn overtaken_hello(subject: &Subject) -> Checked {
         let mut answer = [0; 100];
         let mut expect = |kind: u8| -> Result<Vec<u8>, String> {
             let length = client.recv(&mut answer).map_err(text)?;
-            ensure!((answer[0], length) == (kind, hello.len()), "{} of {length} bytes, not {kind}", answer[0]);
+            ensure!((answer[0], length) == (kind, hello.len()), "{} with {length} bytes, not {kind}", answer[0]);
             Ok(answer[..length].to_vec())
         };
         client.send(b"neither a hello nor a message").map_err(text)?;
@@ -102,7 +102,7 @@ pub(crate) fn overtaken_hello(subject: &Subject) -> Checked {
     })
 }
 
-/// Clients without the right hello are ignored and counted: silent, with other bytes, truncated or closed.
+/// Clients without the right hello (no bytes, other bytes, a truncated hello, closed) are ignored and counted.
 pub(crate) fn strangers(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let listener = subject.transport.listen(&setup).map_err(text)?;
@@ -130,7 +130,7 @@ fn hello_of(subject: &Subject) -> Result<Vec<u8>, String> {
     let server = UdpSocket::bind(any).map_err(text)?;
     server.set_read_timeout(Some(LONG)).map_err(text)?;
     let address = server.local_addr().map_err(text)?.to_string();
-    // It gets no welcome.
+    // This server sends no welcome.
     let opened = subject.connect(&address, &subject.setup(100, SHORT)).err();
     ensure!(matches!(opened, Some(TransportError::Unwelcome { sent: 1, answers: 0, .. })), "{opened:?}");
     let mut hello = [0; 100];

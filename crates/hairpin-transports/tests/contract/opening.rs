@@ -14,7 +14,7 @@ pub(crate) fn bad_addresses(subject: &Subject) -> Checked {
                      [::1]:0|256.1.1.1|127.0.0.1:99999|::1|\0|@\u{1f}äöü";
     for address in addresses.split('|').chain(own.iter().map(String::as_str)) {
         match subject.connect(address, &setup) {
-            Ok(_) => return Err(format!("`{address}` is taken for an address")),
+            Ok(_) => return Err(format!("`{address}` is accepted as an address")),
             Err(error) => ensure!(error.to_string().contains("(hint: "), "`{address}`: no hint in {error}"),
         }
     }
@@ -53,7 +53,7 @@ pub(crate) fn one_client(subject: &Subject) -> Checked {
         let mut client = subject.connect(&address, &setup).map_err(text)?;
         let mut server = accepted.join().map_err(|_| "accept panicked")??;
         let second = subject.connect(&address, &subject.setup(100, SHORT));
-        ensure!(second.is_err(), "a second client is let in");
+        ensure!(second.is_err(), "a second client can connect");
         subject.exchange(&mut *client, Some(&mut *server), b"undisturbed")
     })
 }
@@ -70,10 +70,10 @@ pub(crate) fn occupied_port(subject: &Subject) -> Checked {
         return Ok(());
     };
     match subject.transport.listen(&Setup { port, ..setup }) {
-        Ok(second) => Err(format!("two listen on port {port}: {}", second.address())),
+        Ok(second) => Err(format!("two listeners share port {port}: {}", second.address())),
         Err(error) => {
             let told = error.to_string();
-            ensure!(told.contains(&port.to_string()) && told.contains("occupied"), "not clear: {told}");
+            ensure!(told.contains(&port.to_string()) && told.contains("occupied"), "an unclear error: {told}");
             Ok(())
         }
     }

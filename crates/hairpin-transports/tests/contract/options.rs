@@ -1,4 +1,4 @@
-//! Options: requested and read back at both ends, and refused if unknown; and the counters.
+//! Options are set and read back at both ends, or refused if unknown. Counters have the right names and values.
 
 use hairpin_model::fact::{self};
 use hairpin_model::options::OptionName;
@@ -10,13 +10,13 @@ use super::ends::{Checked, LONG, SHORT, Subject, random_bytes, text};
 use super::kernel;
 use crate::ensure;
 
-/// Values that differ from the defaults, if there is a choice.
+/// Returns values to set, if possible other than the defaults.
 fn trials(name: OptionName) -> Vec<String> {
     let values: &[&str] = match name {
         OptionName::Nodelay | OptionName::Cork | OptionName::Quickack | OptionName::Gso | OptionName::Zerocopy => {
             &["on", "off"]
         }
-        // Below and above 32 bits, and so high that nothing waits for the pace.
+        // Rates below and above 32 bits, and so high that pacing delays nothing.
         OptionName::PacingRate => &["3000000000", "30000000000"],
         OptionName::Sndbuf | OptionName::Rcvbuf => &["16384", "65536"],
         OptionName::BusyPoll => &["50"],
@@ -47,7 +47,7 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
         for asked in trials(*name) {
             let setup = Setup { options: Options::default().with(*name, &asked), ..subject.setup(100, LONG) };
             let (client, server) = match subject.client(&setup) {
-                // Only a privileged process may raise it (socket(7)).
+                // Only a privileged process may increase this value (socket(7)).
                 Err(error) if *name == OptionName::BusyPoll && error.contains("not permitted") => continue,
                 ends => ends?,
             };
@@ -62,16 +62,16 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
             }
         }
     }
-    // By default: the kernel's default, which can be requested in the same words.
+    // Without a request, the kernel's default is in effect, and a setup can request this default as text.
     let (client, _far) = subject.client(&subject.setup(100, LONG))?;
     let facts = client.effective();
     for name in &options {
         let effective = word(&facts, *name).ok_or_else(|| format!("{name} is not read back"))?;
         let default = Options::parse(&format!("{name}={effective}"));
-        // The kernel's default for these is above the maximum that they accept.
+        // The kernel's defaults for these options are above the maximum that can be set.
         let special = matches!(name, OptionName::NotsentLowat | OptionName::PacingRate);
-        ensure!(special || default.is_ok(), "{name}={effective} cannot be asked for");
-        ensure!(*name != OptionName::Nodelay || effective == "off", "nodelay is {effective} without being asked");
+        ensure!(special || default.is_ok(), "{name}={effective} cannot be requested");
+        ensure!(*name != OptionName::Nodelay || effective == "off", "nodelay is {effective} without a request");
     }
     Ok(())
 }
@@ -90,13 +90,13 @@ pub(crate) fn refused(subject: &Subject) -> Checked {
                 Err(TransportError::NoSuchOption { transport, name: refused })
                     if *transport == subject.card.name && refused == name
             );
-            ensure!(is_refused, "{name} is not on the card, and answers {answer:?}");
+            ensure!(is_refused, "{name} is not on the card, but answers {answer:?}");
         }
     }
     if subject.card.options.contains(&OptionName::Congestion) {
         let options = Options::default().with(OptionName::Congestion, "no-such-one");
         let setup = Setup { options, ..subject.setup(100, SHORT) };
-        // Multipath TCP refuses it only after connecting.
+        // Multipath TCP refuses an unknown congestion control only after connecting.
         let listener = subject.transport.listen(&setup);
         let answer = listener.and_then(|listener| subject.connect(&listener.address(), &setup).map(drop));
         ensure!(matches!(answer, Err(TransportError::Option { .. })), "no-such-one answers {answer:?}");
@@ -133,7 +133,7 @@ pub(crate) fn counters(subject: &Subject) -> Checked {
     if !kernel::TCP_INFO.exists() {
         return text_address(&facts);
     }
-    // Without pacing there is no pacing rate.
+    // Without pacing, the kernel has no pacing rate.
     let expected = fact_names::ALL.concat().into_iter().filter(|name| name.starts_with("tcp_info."));
     for name in expected.filter(|name| *name != fact_names::PACING_RATE) {
         number(name).ok_or_else(|| format!("no {name}"))?;

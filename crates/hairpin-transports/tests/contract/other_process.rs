@@ -11,13 +11,13 @@ use hairpin_transports::{Setup, WireError, find};
 use super::ends::{COOKIE, Checked, LONG, SHORT, Subject, accept, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
-/// The parameters of the server process, and the text before its address.
+/// The environment variable for the server process's parameters, and the text before its address in the output.
 const ROLE: &str = "HAIRPIN_CONTRACT_FAR_END";
 const ADDRESS: &str = "listening at: ";
 
 /// The server process: echoes one message, and then stays silent until it is killed.
 pub(crate) fn server_end() {
-    let role = std::env::var(ROLE).expect("only the contract's checks start it");
+    let role = std::env::var(ROLE).expect("only the contract's checks start this process");
     let (transport, waiting) = role.split_once(' ').expect("a transport and a waiting");
     let waiting: Waiting = waiting.parse().expect("a waiting");
     let transport = find(transport).expect("a transport");
@@ -29,11 +29,11 @@ pub(crate) fn server_end() {
     let mut into = [0; 100];
     let bytes = server.receive(&mut into).expect("receive");
     server.send(&into[..bytes]).expect("send");
-    // If it is not killed, it ends by itself.
+    // Ends after the time-out if nothing kills this process.
     let _ = server.receive(&mut into);
 }
 
-/// A child that does not outlive its check.
+/// A child process, which is killed at the end of its check.
 struct Process(Child);
 
 impl Drop for Process {
@@ -56,21 +56,21 @@ fn start(subject: &Subject, folder: &Path) -> Result<(Process, String), String> 
     let child = Process(child);
     let mut lines = BufReader::new(output.ok_or("no output")?).lines();
     let address = lines.find_map(|line| line.ok()?.split_once(ADDRESS).map(|(_, address)| address.to_owned()));
-    Ok((child, address.ok_or("the server's process gave no address")?))
+    Ok((child, address.ok_or("the server process printed no address")?))
 }
 
 pub(crate) fn killed(subject: &Subject) -> Checked {
     let folder = Folder::new()?;
     let (mut process, address) = start(subject, &folder.0)?;
-    // Datagrams do not report it: the client finds out by its time-out, or by sending.
+    // Datagram receivers are not notified when the other end dies: receive times out, and only send fails.
     let tells = subject.card.reliable && subject.card.name != "unix-datagram";
     let setup = subject.setup(100, if tells { LONG } else { Duration::from_millis(500) });
     let mut client = subject.connect(&address, &setup).map_err(text)?;
     client.send(&random_bytes(5, 100)).map_err(text)?;
-    ensure!(client.wait(LONG).map_err(text)?, "no answer of the other process");
+    ensure!(client.wait(LONG).map_err(text)?, "the other process does not answer");
     ensure!(
         subject.receive_whole(&mut *client, 100)? == random_bytes(5, 100),
-        "the answer of another process changed"
+        "the answer of the other process changed"
     );
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| client.receive(&mut [0; 100]));
@@ -82,7 +82,7 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
         ensure!(is_closed || !tells && is_timed_out(&answer), "receive answers {}", shown(&answer));
         Ok(())
     })?;
-    // The first may still be accepted; after that the system knows.
+    // The first send may still be accepted; later sends report the close.
     let sends = [client.send(b"anybody there?"), client.send(b"anybody there?"), client.send(b"anybody there?")];
     ensure!(matches!(sends[2], Err(WireError::Closed)), "the third send answers {}", shown(&sends[2]));
     let left_behind = std::fs::read_dir(&folder.0).map_err(text)?.count();
@@ -90,7 +90,7 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// A folder for the server process, to check that it leaves no files.
+/// A folder for the server process's files, to check that none are left.
 struct Folder(std::path::PathBuf);
 
 impl Folder {

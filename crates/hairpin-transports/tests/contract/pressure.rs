@@ -7,7 +7,7 @@ use super::ends::{Checked, FILLING, LONG, SHORT, Subject, is_timed_out, random_b
 use super::kernel;
 use crate::ensure;
 
-/// On a reliable transport a full wire makes the sender time out, and everything accepted still arrives.
+/// On a reliable transport, sends on a full wire time out, and all accepted messages still arrive.
 pub(crate) fn back_pressure(subject: &Subject) -> Checked {
     let setups = [SHORT, LONG].map(|timeout| subject.setup(FILLING, timeout));
     let (mut client, mut server) = subject.unlike_pair(&setups[0], &setups[1])?;
@@ -15,22 +15,22 @@ pub(crate) fn back_pressure(subject: &Subject) -> Checked {
     if subject.card.boundaries {
         let nothing = server.try_receive(&mut [0; FILLING]).map_err(text)?;
         ensure!(nothing.is_none(), "the refused message arrived");
-        // There is room again.
+        // The wire has room again.
         let next = random_bytes(accepted, FILLING);
         client.send(&next).map_err(text)?;
-        ensure!(subject.receive_whole(&mut *server, FILLING)? == next, "then a message changed");
+        ensure!(subject.receive_whole(&mut *server, FILLING)? == next, "the message after the time-out changed");
     }
     Ok(())
 }
 
-/// On an unreliable transport the receiving socket counts the messages that it dropped.
+/// On an unreliable transport, the receiving socket counts dropped messages.
 pub(crate) fn overflow(subject: &Subject) -> Checked {
     let (mut client, server) = subject.client(&subject.setup(1000, SHORT))?;
     let sent = 2000;
     for seed in 0..sent {
         client.send(&random_bytes(seed, 1000)).map_err(text)?;
     }
-    // If the kernel answers, the answers overflow.
+    // If the kernel answers, the client's receive buffer overflows.
     let mut receiver: Box<dyn Wire> = match server {
         Some(server) => server,
         None => client,

@@ -27,13 +27,13 @@ pub(crate) fn tell(subject: &Subject) -> Checked {
     pairs[1].0.send(b"to the second").map_err(text)?;
     let one = tokens(&mut set, LONG)?;
     let expected = if is_told { vec![1] } else { vec![0, 1, 2] };
-    ensure!(one.iter().map(|one| one.token).eq(expected), "one was sent: {one:?}");
+    ensure!(one.iter().map(|one| one.token).eq(expected), "after one message: {one:?}");
     let mut batch = Batch::new(1, 100);
     for (token, (_, server)) in pairs.iter_mut().enumerate() {
         let count = server.receive_batch(&mut batch).map_err(text)?;
         ensure!(count == usize::from(token == 1), "wire {token} has {count} pieces");
     }
-    // A closed end is reported once more; a removed one is not.
+    // The set reports a closed wire, but not a removed wire.
     set.remove(2, &*pairs[2].1, Interest::Read).map_err(text)?;
     pairs[2].0.send(b"to nobody").map_err(text)?;
     let (client, mut server) = pairs.remove(0);
@@ -48,7 +48,7 @@ pub(crate) fn tell(subject: &Subject) -> Checked {
             answer => break answer,
         }
     };
-    ensure!(is_closed(&answer), "its wire answers {}", shown(&answer));
+    ensure!(is_closed(&answer), "the wire answers {}", shown(&answer));
     ensure!(set.system_calls() == 3, "3 waits are {} system calls", set.system_calls());
     Ok(())
 }

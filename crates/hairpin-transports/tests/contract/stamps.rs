@@ -1,5 +1,5 @@
-//! The kernel's time stamps of what TCP sends and receives. The checks assert their order in the queue, and the bytes
-//! that they name.
+//! The kernel's time stamps of TCP's sent and received data. The checks assert the stamps' order in the queue, and
+//! their byte numbers.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn stamps(wire: &mut dyn Wire) -> Result<&mut dyn KernelStamps, String> {
     wire.kernel_stamps().ok_or_else(|| "no kernel stamps".to_owned())
 }
 
-/// Both ends with these options, after an unstamped exchange, with stamps begun at the client.
+/// Connects two ends with these options, exchanges a message, and then starts stamps at the client.
 fn begun(subject: &Subject, options: &str) -> Result<Pair, String> {
     let options = Options::parse(options).map_err(text)?;
     let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
@@ -36,7 +36,7 @@ fn begun(subject: &Subject, options: &str) -> Result<Pair, String> {
     Ok((client, server))
 }
 
-/// Every stamp until the one that acknowledges `bytes`.
+/// Returns all stamps up to the acknowledgment of `bytes`.
 fn until_acknowledged(wire: &mut dyn Wire, bytes: u64) -> Result<Vec<RawStamp>, String> {
     let mut taken = Vec::new();
     for _ in 0..10_000 {
@@ -68,7 +68,7 @@ pub(crate) fn offered(subject: &Subject) -> Checked {
 
 pub(crate) fn by_segment(subject: &Subject) -> Checked {
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
-    // After a second begin the bytes count from 0 again.
+    // After a second `begin`, byte numbers start at 0 again.
     for _ in 0..2 {
         stamps(&mut *client)?.begin(true).map_err(text)?;
         for size in 1..=5 {
@@ -78,10 +78,13 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
         let taken = until_acknowledged(&mut *client, 15)?;
         let [scheduled, driver, acknowledged] =
             [StampKind::Scheduled, StampKind::Driver, StampKind::Acknowledged].map(|kind| ends(&taken, kind));
-        ensure!(scheduled == driver && driver == acknowledged, "segments are stamped unequally: {taken:?}");
-        // The kernel may merge writes here too if the device is busy.
-        ensure!(driver.is_sorted() && driver.last() == Some(&15), "the last segment ends the last write: {taken:?}");
-        ensure!(driver.iter().all(|end| [1, 3, 6, 10, 15].contains(end)), "a segment ends in a write: {taken:?}");
+        ensure!(scheduled == driver && driver == acknowledged, "some segments lack stamps: {taken:?}");
+        // The kernel may merge writes even with NODELAY if the device is busy.
+        ensure!(
+            driver.is_sorted() && driver.last() == Some(&15),
+            "the last write is not the last segment: {taken:?}"
+        );
+        ensure!(driver.iter().all(|end| [1, 3, 6, 10, 15].contains(end)), "a segment ends inside a write: {taken:?}");
         for end in driver {
             let places = [StampKind::Scheduled, StampKind::Driver, StampKind::Acknowledged]
                 .map(|kind| place(&taken, kind, end));
@@ -93,8 +96,8 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Three small writes: Nagle's algorithm holds the second until the first is acknowledged, and the third joins it. The
-/// server delays its ACK, so without Nagle the second is sent before the ACK, as NODELAY shows.
+/// Three small writes: Nagle's algorithm holds the second write until the ACK of the first, and adds the third to the
+/// same segment. The server delays its ACK, so with NODELAY the second write is sent before the ACK.
 pub(crate) fn nagle(subject: &Subject) -> Checked {
     let taken_with = |options: &str| {
         let (mut client, mut server) = begun(subject, options)?;
@@ -112,7 +115,7 @@ pub(crate) fn nagle(subject: &Subject) -> Checked {
         let sent = place(&held, StampKind::Driver, pair[1]);
         ensure!(acknowledged.is_some() && acknowledged < sent, "byte {} was not held: {held:?}", pair[1]);
     }
-    // On a machine that stalls between the writes, the ACK may come first here too.
+    // If the machine stalls between the writes, the ACK may come first even with NODELAY.
     for _ in 0..20 {
         let free = taken_with("quickack=off,nodelay=on")?;
         let segments = ends(&free, StampKind::Driver);
@@ -132,12 +135,12 @@ pub(crate) fn received(subject: &Subject) -> Checked {
     for sent in 1..1000 {
         client.send(&[4; 10]).map_err(text)?;
         let (bytes, received_ns) = stamps(&mut *server)?.receive(&mut into).map_err(text)?;
-        ensure!(bytes == 10 && into[..10] == [4; 10], "{bytes} bytes, or others");
+        ensure!(bytes == 10 && into[..10] == [4; 10], "{bytes} bytes arrived, or the bytes changed");
         let taken = until_acknowledged(&mut *client, 10 * sent)?;
         let Some(received_ns) = received_ns else { continue };
-        let left = place(&taken, StampKind::Driver, 10 * sent).ok_or("it never left")?;
+        let left = place(&taken, StampKind::Driver, 10 * sent).ok_or("no driver stamp")?;
         let left_ns = taken[left].realtime_ns;
-        ensure!(left_ns <= received_ns, "received at {received_ns}, before it left at {left_ns}");
+        ensure!(left_ns <= received_ns, "received at {received_ns}, before the send at {left_ns}");
         return Ok(());
     }
     Err("no received message has a stamp".to_owned())
@@ -155,8 +158,8 @@ pub(crate) fn without_acknowledgments(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// An end that reads a small segment, and is not known to answer, acknowledges it at once, unless stamps are left in
-/// its receive buffer (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). The segment brings the stamp of an ACK with it.
+/// A read of a small segment on a connection without answers acknowledges the segment at once, unless stamps are left
+/// in the receive buffer (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). The segment itself creates the stamp of an ACK.
 pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     let (mut taken, mut into) = (Vec::new(), [0; 10]);
@@ -164,13 +167,14 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
     for sent in 1..=40 {
         client.send(&[8; 10]).map_err(text)?;
         subject.receive_whole(&mut *server, 10)?;
-        // As if it had never answered: from here on it does not delay ACKs to send them with its answers.
+        // Makes the client forget that it answers: it no longer delays ACKs to send them with answers.
         stamps(&mut *client)?.take(&mut taken).map_err(text)?;
         client.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
         let bare = |wire: &mut dyn Wire| wire.stream().and_then(|stream| stream.segments()).map(|all| all.bare);
         let (bare_before, calls_before) = (bare(&mut *server), calls(&*client));
-        // Every other answer comes when the client sleeps in the call: its stamp was not there before. One that spins can
-        // see the answer before the kernel has made the stamp (`tcp_rcv_established`, net/ipv4/tcp_input.c).
+        // Every second answer arrives while the client sleeps in the call, so the answer's stamp was not in the queue
+        // before. A spinning client can see an answer before its stamp exists (`tcp_rcv_established`,
+        // net/ipv4/tcp_input.c).
         let is_late = sent % 2 == 0 && subject.waiting != Waiting::Spin;
         if !is_late {
             server.send(&[9; 10]).map_err(text)?;
@@ -190,7 +194,7 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
             sender.join().map_err(|_| "the sender panicked")??;
             received
         })?;
-        ensure!(bytes == 10 && into == [9; 10], "{bytes} bytes, or others");
+        ensure!(bytes == 10 && into == [9; 10], "{bytes} bytes arrived, or the bytes changed");
         let bare_after = bare(&mut *server);
         ensure!(
             bare_after > bare_before,
@@ -214,15 +218,15 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
     let answer = client.receive(&mut [0; 100]);
     ensure!(is_timed_out(&answer), "with stamps but no message, receive answers {}", shown(&answer));
     let made = calls(&*client) - before;
-    // A blocking call is interrupted a few times in the time-out, and a poll is woken by three stamps.
-    ensure!(subject.waiting == Waiting::Spin || made <= 10, "it waited with {made} calls");
-    ensure!(!client.wait(Duration::from_millis(3)).map_err(text)?, "wait says ready, but there are only stamps");
+    // The alarm interrupts a blocking call a few times during the time-out, and three stamps wake a poll.
+    ensure!(subject.waiting == Waiting::Spin || made <= 10, "the wait made {made} calls");
+    ensure!(!client.wait(Duration::from_millis(3)).map_err(text)?, "wait returns true, but only stamps arrived");
     let taken = until_acknowledged(&mut *client, 100)?;
     ensure!(ends(&taken, StampKind::Driver) == [100], "stamps were lost: {taken:?}");
     server.send(&[7; 100]).map_err(text)?;
     ensure!(subject.receive_whole(&mut *client, 100)? == [7; 100], "the answer changed");
     drop(server);
-    ensure!(client.wait(LONG).map_err(text)?, "there is news, and wait does not say so");
+    ensure!(client.wait(LONG).map_err(text)?, "wait does not report the close");
     Ok(())
 }
 
@@ -233,11 +237,11 @@ pub(crate) fn full(subject: &Subject) -> Checked {
     let mut taken = Vec::new();
     let accepted = subject.fill_and_empty((&mut *client, &mut *server), |client, message| {
         client.send(message)?;
-        client.kernel_stamps().expect("they have begun").take(&mut taken)
+        client.kernel_stamps().expect("stamps have begun").take(&mut taken)
     })?;
     let left = ends(&taken, StampKind::Driver);
-    ensure!(!left.is_empty() && left.is_sorted(), "the segments left in the order {left:?}");
-    ensure!(left.iter().all(|end| *end <= (accepted + 1) * FILLING as u64), "more left than was sent: {left:?}");
+    ensure!(!left.is_empty() && left.is_sorted(), "the segments were sent in the order {left:?}");
+    ensure!(left.iter().all(|end| *end <= (accepted + 1) * FILLING as u64), "stamps of unsent bytes: {left:?}");
     server.send(&[7; 100]).map_err(text)?;
     ensure!(subject.receive_whole(&mut *client, 100)? == [7; 100], "the answer changed");
     Ok(())

@@ -1,4 +1,4 @@
-//! Small writes to a byte stream: sends in parts, announcing more, switches, and exact counts of calls.
+//! Small writes to a byte stream: sends in parts, `MSG_MORE`, switches, and exact counts of system calls.
 
 use std::io::IoSlice;
 
@@ -11,14 +11,14 @@ use super::kernel;
 use super::options::word;
 use crate::ensure;
 
-/// One way to send bytes.
+/// A way to send bytes.
 type SendBy = fn(&mut dyn Stream, &[u8]) -> Result<(), WireError>;
 
 const SENDS: &[(&str, SendBy)] = &[
     ("more", |stream, bytes| stream.send_more(bytes)),
     ("one part", |stream, bytes| stream.send_vectored(&[IoSlice::new(bytes)])),
     ("parts", |stream, bytes| {
-        // Parts of 0 to 6 bytes; 4000 bytes need more parts than one call takes.
+        // Parts of 0 to 6 bytes. 4000 bytes have more parts than one call accepts.
         let (mut parts, mut rest) = (Vec::new(), bytes);
         while !rest.is_empty() {
             let (part, after) = rest.split_at((parts.len() % 7).min(rest.len()));
@@ -43,7 +43,7 @@ fn is_tcp(subject: &Subject) -> bool {
     subject.card.options.contains(&OptionName::Nodelay)
 }
 
-/// Whether the kernel counts its segments.
+/// Whether the kernel counts the transport's segments.
 pub(crate) fn has_segments(subject: &Subject) -> bool {
     is_tcp(subject) && kernel::TCP_INFO.exists()
 }
@@ -63,7 +63,7 @@ pub(crate) fn offered(subject: &Subject) -> Checked {
 
 pub(crate) fn in_parts(subject: &Subject) -> Checked {
     for (name, send_by) in sends(subject) {
-        // The last is larger than any default buffer.
+        // The last message is larger than any default buffer.
         for (seed, size) in [(1, 1), (2, 200), (3, 4000), (4, (3 << 20) + 7)] {
             let message = random_bytes(seed, size);
             let (mut client, mut server) = subject.pair(&subject.setup(size, LONG))?;
@@ -91,17 +91,17 @@ pub(crate) fn full(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn gone(subject: &Subject) -> Checked {
-    // More than a segment, so that it is sent even if more is announced.
+    // More than a segment, so that the kernel sends data even with `MSG_MORE`.
     let message = random_bytes(1, 100_000);
     for (name, send_by) in sends(subject) {
         let (mut client, server) = subject.pair(&subject.setup(message.len(), LONG))?;
         drop(server);
         if subject.card.name == "mptcp" {
-            // It does not tell a sender that there is no receiver any more.
+            // MPTCP does not tell a sender that the receiver has closed.
             let end = client.receive(&mut [0; 8]);
             ensure!(is_closed(&end), "receive answers {}", shown(&end));
         }
-        // The first may still be accepted; after that the system knows.
+        // The first send may still be accepted; later sends report the close.
         let mut accepted = 0;
         let answer = loop {
             match send_by(stream(&mut *client)?, &message) {
@@ -110,9 +110,9 @@ pub(crate) fn gone(subject: &Subject) -> Checked {
             }
             ensure!(accepted < 100, "{name}: 10 MB are accepted without a receiver");
         };
-        ensure!(is_closed(&answer), "{name}: it answers {}", shown(&answer));
+        ensure!(is_closed(&answer), "{name}: the send answers {}", shown(&answer));
         let again = send_by(stream(&mut *client)?, &message);
-        ensure!(is_closed(&again), "{name}: then it answers {}", shown(&again));
+        ensure!(is_closed(&again), "{name}: the next send answers {}", shown(&again));
     }
     Ok(())
 }
@@ -132,7 +132,7 @@ pub(crate) fn switches(subject: &Subject) -> Checked {
         }
     }
     let answer = stream(&mut *client)?.set(OptionName::Sndbuf, true);
-    ensure!(matches!(answer, Err(WireError::System { .. })), "a buffer is no switch: {}", shown(&answer));
+    ensure!(matches!(answer, Err(WireError::System { .. })), "a buffer size is not a switch: {}", shown(&answer));
     let more = stream(&mut *client)?.send_more(b"more");
     let refused =
         matches!(&more, Err(WireError::System { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP));
@@ -140,7 +140,7 @@ pub(crate) fn switches(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Calls are counted exactly, in a script without calls that may have to be repeated.
+/// Calls are counted exactly, in a sequence in which no call needs a retry.
 pub(crate) fn counted(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     let calls = |wire: &mut dyn Wire| wire.system_calls().ok_or("no count of system calls".to_owned());
@@ -153,7 +153,7 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
     ensure!(calls(&mut *client)? == expected, "10 sends are {} calls", calls(&mut *client)?);
     stream(&mut *client)?.send_vectored(&[IoSlice::new(&[1; 2]); 25]).map_err(text)?;
     expected += 1;
-    // One more than the kernel takes at once.
+    // One part more than the kernel accepts in one call.
     stream(&mut *client)?.send_vectored(&[IoSlice::new(&[1; 2]); 1025]).map_err(text)?;
     expected += 2;
     if is_tcp(subject) {
@@ -162,12 +162,11 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
             expected += 1;
         }
     }
-    // Neither counts as a call on the wire.
+    // `effective` and `segments` are not counted.
     let (_, _) = (client.effective(), stream(&mut *client)?.segments());
     ensure!(calls(&mut *client)? == expected, "the client made {expected} calls, not {}", calls(&mut *client)?);
 
-    // Everything has been sent; what is there can be received without sleeping, so every receive has the number of
-    // calls of its waiting.
+    // All data have been sent, so no receive sleeps, and the number of calls per receive depends only on the waiting.
     let (mut taken, mut receives) = (0, 0);
     while taken < 100 + 50 + 2050 {
         ensure!(server.wait(LONG).map_err(text)?, "nothing arrived");
@@ -179,13 +178,13 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
         ensure!(made == named, "receive {receives} is {made} calls");
     }
     let before = calls(&mut *server)?;
-    ensure!(server.try_receive(&mut [0; 8]).map_err(text)?.is_none(), "something is left");
+    ensure!(server.try_receive(&mut [0; 8]).map_err(text)?.is_none(), "unexpected data are left");
     let made = calls(&mut *server)? - before;
     ensure!(made == 1, "try_receive of nothing is {made} calls");
     Ok(())
 }
 
-/// Every segment counts as one with payload or as a pure ACK, at both ends.
+/// At both ends, every segment is counted, either as a segment with payload or as a pure ACK.
 pub(crate) fn segments(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     if !is_tcp(subject) {
@@ -204,15 +203,15 @@ pub(crate) fn segments(subject: &Subject) -> Checked {
         let after: Segments = counted(&mut **wire)?;
         let (with_payload, bare) = (after.with_payload - before.with_payload, after.bare - before.bare);
         ensure!(with_payload == 20, "10 exchanges are {with_payload} segments with payload");
-        ensure!(before.bare >= 2, "the handshake is {} bare segments", before.bare);
-        ensure!(bare <= 21, "10 exchanges are {bare} bare segments");
+        ensure!(before.bare >= 2, "the handshake is {} pure ACKs", before.bare);
+        ensure!(bare <= 21, "10 exchanges are {bare} pure ACKs");
     }
     Ok(())
 }
 
 /// A cork holds back a partial segment until it is released.
 pub(crate) fn cork(subject: &Subject) -> Checked {
-    // Nagle is off, so that only the cork can hold.
+    // Nagle is off, so that only the cork can hold data.
     let options = Options::default().with(OptionName::Nodelay, "on");
     let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
     let sent = |wire: &mut dyn Wire| stream(wire)?.segments().ok_or("no segments".to_owned());
@@ -223,10 +222,10 @@ pub(crate) fn cork(subject: &Subject) -> Checked {
     }
     stream(&mut *client)?.set(OptionName::Cork, false).map_err(text)?;
     ensure!(subject.receive_whole(&mut *server, 10)? == [5; 10], "corked bytes changed");
-    // On a machine that stalls for longer than 200 ms the kernel releases a cork by itself.
+    // If the machine stalls for more than 200 ms, the kernel sends corked data.
     let corked = sent(&mut *client)?.with_payload - before;
     ensure!((1..5).contains(&corked), "5 corked writes are {corked} segments");
-    // Few enough for the first congestion window.
+    // These segments fit into the initial congestion window.
     for _ in 0..5 {
         client.send(&[5; 2]).map_err(text)?;
     }

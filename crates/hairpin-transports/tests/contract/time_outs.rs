@@ -1,4 +1,4 @@
-//! Every state has a time-out, and nothing else ends a wait early.
+//! Every wait has a time-out, and signals do not end a wait early.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ pub(crate) fn opening(subject: &Subject) -> Checked {
             ensure!(after == SHORT, "another time-out was used: {after:?}");
         }
         Err(other) => return Err(format!("accept without a client answers {other}")),
-        Ok(_) => return Err("accept without a client gives a wire".to_owned()),
+        Ok(_) => return Err("accept without a client returns a wire".to_owned()),
     }
-    // The listener is closed, unless another check starts a process, which has all descriptors until it calls exec.
+    // The listener is closed, except in processes that other checks have started and that have not called exec yet.
     let deadline = Instant::now() + LONG;
     let answer = loop {
         let answer = subject.connect(&address, &setup);
@@ -30,7 +30,7 @@ pub(crate) fn opening(subject: &Subject) -> Checked {
         std::thread::sleep(SHORT);
     };
     match answer {
-        Ok(_) => Err(format!("connect without a listener at {address} gives a wire")),
+        Ok(_) => Err(format!("connect without a listener at {address} returns a wire")),
         Err(error) => {
             ensure!(error.to_string().contains("(hint: "), "connect without a listener gives no hint: {error}");
             Ok(())
@@ -45,20 +45,20 @@ pub(crate) fn receiving(subject: &Subject) -> Checked {
         let answer = client.receive(&mut into);
         ensure!(is_timed_out(&answer), "receive with a silent peer answers {}", shown(&answer));
         let answer = client.try_receive(&mut into).map_err(text)?;
-        ensure!(answer.is_none(), "try_receive with a silent peer takes {answer:?}");
+        ensure!(answer.is_none(), "try_receive with a silent peer returns {answer:?}");
         for at_most in [Duration::ZERO, Duration::from_micros(50), Duration::from_millis(3)] {
-            ensure!(!client.wait(at_most).map_err(text)?, "wait says ready, but nothing was sent");
+            ensure!(!client.wait(at_most).map_err(text)?, "wait returns true, but nothing was sent");
         }
     }
-    // One thread may open a wire and another use it; its time-outs move along.
+    // One thread may open a wire and another thread use it; the time-outs then work on the other thread.
     let (answer, mut client) =
         std::thread::spawn(move || (client.receive(&mut [0; 100]), client)).join().map_err(|_| "panicked")?;
-    ensure!(is_timed_out(&answer), "on another thread it answers {}", shown(&answer));
+    ensure!(is_timed_out(&answer), "on another thread, receive answers {}", shown(&answer));
     // A wire is still usable after a time-out.
     subject.exchange(&mut *client, server.as_deref_mut(), &random_bytes(1, 100))
 }
 
-/// `wait(at_most)` uses one timer: it sleeps once, and does not restart after a signal.
+/// `wait(at_most)` sleeps once, and does not restart its time-out after a signal.
 pub(crate) fn waiting(subject: &Subject) -> Checked {
     let (mut client, _far) = subject.client(&subject.setup(100, LONG))?;
     for (at_most_us, waits) in [(10, 21), (100, 21), (1_000, 21), (50_000, 5)] {
@@ -66,10 +66,10 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
         for _ in 0..waits {
             let before = sleeps_so_far();
             let ready = client.wait(Duration::from_micros(at_most_us)).map_err(text)?;
-            ensure!(!ready, "wait says ready, but nothing was sent");
+            ensure!(!ready, "wait returns true, but nothing was sent");
             sleeps.push(sleeps_so_far() - before);
         }
-        // The alarm of a blocking wire interrupts a few of them.
+        // The alarm of a blocking wire interrupts a few waits.
         sleeps.sort_unstable();
         let median = sleeps[waits / 2];
         ensure!(median <= 1, "a wait of {at_most_us} us without a message sleeps {median} times");
@@ -77,8 +77,8 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
     if subject.waiting == Waiting::Spin { Ok(()) } else { interrupted_wait(&mut *client) }
 }
 
-/// A wait that restarted after a signal would last `at_most` from the signal on. A stalled machine can look like that,
-/// but not in every one of a few tries.
+/// Checks that a signal does not restart the time-out: the wait must end before `TIMEOUT` has passed since the signal.
+/// Tries again in case the machine stalls.
 fn interrupted_wait(client: &mut dyn Wire) -> Checked {
     const TIMEOUT: Duration = Duration::from_millis(40);
     let target = signalling::this_thread();
@@ -94,9 +94,9 @@ fn interrupted_wait(client: &mut dyn Wire) -> Checked {
             let answer = client.wait(TIMEOUT).map_err(text);
             let (ended, sleeps) = (began.elapsed(), sleeps_so_far() - slept_before);
             answer.and_then(|ready| {
-                ensure!(!ready, "an interrupted wait says ready, but nothing was sent");
+                ensure!(!ready, "an interrupted wait returns true, but nothing was sent");
                 let signalled = signal.join().map_err(|_| "the signalling thread panicked")?;
-                // An interrupted wait slept again for the rest; one that was not interrupted proves nothing.
+                // An interrupted wait sleeps twice; a wait that was not interrupted proves nothing.
                 Ok(sleeps > 1 && ended < signalled + TIMEOUT)
             })
         })?;
@@ -110,11 +110,11 @@ fn interrupted_wait(client: &mut dyn Wire) -> Checked {
 /// Number of sleeps of the calling thread so far: its voluntary context switches.
 pub(crate) fn sleeps_so_far() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("Linux has it");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("a count");
     line.trim().parse().expect("a count")
 }
 
-/// A signal whose handler was installed without SA_RESTART interrupts system calls; a wire calls again.
+/// A signal whose handler was installed without SA_RESTART interrupts system calls; the wire repeats interrupted calls.
 pub(crate) fn signals(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.client(&subject.setup(100, LONG))?;
     let done = AtomicBool::new(false);
@@ -129,7 +129,7 @@ pub(crate) fn signals(subject: &Subject) -> Checked {
                 if round == 10
                     && let Some(server) = &mut server
                 {
-                    server.send(&random_bytes(1, 100)).expect("the client is there");
+                    server.send(&random_bytes(1, 100)).expect("the client is connected");
                 }
                 if done.load(SeqCst) {
                     break;
@@ -137,7 +137,7 @@ pub(crate) fn signals(subject: &Subject) -> Checked {
             }
         });
         let answer = if is_kernel {
-            // The answer is there at once, so here a wait without a message is interrupted.
+            // The kernel answers at once, so the signals interrupt a wait without a message.
             client.wait(SHORT).map_err(text).and_then(|_| subject.exchange(&mut *client, None, &message))
         } else {
             subject.receive_whole(&mut *client, 100).and_then(|came| {
@@ -159,13 +159,13 @@ mod signalling {
     pub(super) struct Thread(i32);
 
     pub(super) fn this_thread() -> Thread {
-        // SAFETY: takes nothing and cannot fail.
+        // SAFETY: has no arguments and cannot fail.
         Thread(unsafe { libc::gettid() })
     }
 
     extern "C" fn do_nothing(_: i32) {}
 
-    /// Sends it SIGUSR1, whose handler does nothing.
+    /// Sends SIGUSR1, with a handler that does nothing, to the thread.
     pub(super) fn interrupt(thread: Thread) {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| {

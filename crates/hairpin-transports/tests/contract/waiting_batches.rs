@@ -14,8 +14,8 @@ fn is_counted(wire: &dyn Wire) -> bool {
     wire.descriptors().is_some()
 }
 
-/// Messages arrive complete, in their pieces; each call that moves something is one system call, for one message or
-/// many.
+/// Messages arrive complete and with their boundaries. Each send and each receive is one system call, for one or many
+/// messages.
 pub(crate) fn moved(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let one_call = u64::from(is_counted(&*client));
@@ -24,7 +24,7 @@ pub(crate) fn moved(subject: &Subject) -> Checked {
         let messages = random_bytes(count as u64, SIZE * count - 30);
         let before = calls(&*client);
         let sent = client.send_batch_waiting(&messages, SIZE).map_err(text)?;
-        ensure!(sent == messages.len(), "of {} bytes {sent} are taken", messages.len());
+        ensure!(sent == messages.len(), "{sent} of {} bytes are accepted", messages.len());
         ensure!(calls(&*client) - before == one_call, "{count} messages are {} calls", calls(&*client) - before);
         let mut pieces: Vec<Vec<u8>> = Vec::new();
         while pieces.concat().len() < sent {
@@ -45,13 +45,13 @@ pub(crate) fn moved(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// Whether another thread is asleep, by its state in `/proc`.
+/// Whether another thread sleeps, according to its state in `/proc`.
 fn is_asleep(task: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{task}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
 }
 
-/// Waits until the thread whose name it receives sleeps. Returns whether it ever did.
+/// Receives the name of a thread, and waits until this thread sleeps. Returns false if the thread never sleeps.
 pub(crate) fn has_slept(task: &Receiver<String>) -> Result<bool, String> {
     let task = task.recv().map_err(text)?;
     let looks = LONG.as_millis() / 2;
@@ -66,8 +66,8 @@ pub(crate) fn tell_name(to: &Sender<String>) -> Checked {
     to.send(name.display().to_string()).map_err(text)
 }
 
-/// With `block` the receiver is asleep in its call when a message arrives; every call interrupted before that returns 0
-/// and is one system call. Otherwise a receive of nothing returns at once.
+/// With `block`, the receiver sleeps in the call until a message arrives; each call that is interrupted before returns
+/// 0 and is one system call. With other waitings, a receive without data returns at once.
 pub(crate) fn receiver_sleeps(subject: &Subject) -> Checked {
     let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
     let mut batch = subject.room(SIZE);
@@ -82,13 +82,13 @@ pub(crate) fn receiver_sleeps(subject: &Subject) -> Checked {
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| -> Result<(u64, u64), String> {
             tell_name(&named)?;
-            // Until an interruption has occurred, nothing is sent.
-            let (before, mut answers, mut in_vain) = (calls(&*server), 0, 0);
+            // The client sends only after a call was interrupted.
+            let (before, mut answers, mut was_interrupted) = (calls(&*server), 0, false);
             loop {
                 answers += 1;
                 match server.receive_batch_waiting(&mut batch).map_err(text)? {
-                    0 if in_vain == 0 => {
-                        in_vain = 1;
+                    0 if !was_interrupted => {
+                        was_interrupted = true;
                         tell_name(&named)?;
                     }
                     0 => {}
@@ -107,21 +107,21 @@ pub(crate) fn receiver_sleeps(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// With `block` the sender is asleep in its call when there is no room, and continues when there is.
+/// With `block`, the sender sleeps in the call while the wire is full, and continues when the wire has room.
 pub(crate) fn sender_sleeps(subject: &Subject) -> Checked {
     const LARGE: usize = 5000;
     let (mut client, mut server) = subject.pair(&subject.setup(LARGE, LONG))?;
     let messages = random_bytes(9, 8 * LARGE);
     let waits = subject.waiting == Waiting::Block && is_counted(&*client);
-    // Until a call takes nothing: with `block`, because it was interrupted; TCP makes more room by itself a few times.
+    // Fills the wire. With `block`, a call on a full wire is interrupted and sends nothing. TCP makes more room at first.
     let sent = fill(3, |sent| {
         let before = calls(&*client);
         let taken = client.send_batch_waiting(&messages[sent % messages.len()..], LARGE).map_err(text)?;
         ensure!(calls(&*client) - before <= 1, "a send is {} calls", calls(&*client) - before);
-        ensure!(!subject.card.boundaries || taken % LARGE == 0, "{taken} bytes are no whole messages");
+        ensure!(!subject.card.boundaries || taken % LARGE == 0, "{taken} bytes are not whole messages");
         Ok(taken)
     })?;
-    ensure!(sent > 0, "nothing is taken");
+    ensure!(sent > 0, "no bytes are accepted");
     let (named, name) = channel();
     let mut came = Vec::new();
     let more = std::thread::scope(|scope| {
@@ -147,6 +147,6 @@ pub(crate) fn sender_sleeps(subject: &Subject) -> Checked {
     let missing = (sent + more).checked_sub(came.len()).ok_or("more was received than sent")?;
     came.extend(subject.pieces_of(&mut *server, missing, LARGE)?.concat());
     let is_whole = came.chunks(messages.len()).all(|part| *part == messages[..part.len()]);
-    ensure!(is_whole, "of {} bytes some changed or arrived out of order", sent + more);
+    ensure!(is_whole, "some of {} bytes changed or arrived out of order", sent + more);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The calls that send or receive messages: one system call each, which returns the number of bytes moved.
+//! The send and receive calls of one-way traffic. Each makes one system call and returns the number of bytes.
 
 use std::io::{self, Error};
 
@@ -6,7 +6,7 @@ use libc::{c_int, c_void};
 
 use crate::options::RateOptions;
 
-/// One send or receive call. The loops are monomorphised, so that no function call is between the loop and the kernel.
+/// One send or receive call. The loops are monomorphised to inline it.
 pub(crate) trait Call {
     /// Makes the call. Returns the number of bytes, 0 at the end of a stream.
     fn call(&mut self) -> io::Result<u64>;
@@ -37,7 +37,7 @@ pub(crate) struct Read {
     buffer: Vec<u8>,
 }
 
-/// `recvmsg` into one buffer, with room for the control message of UDP_GRO (the size of the datagrams).
+/// `recvmsg` into one buffer, with room for UDP_GRO's control message (the size of the datagrams).
 pub(crate) struct ReceiveWithControl {
     socket: c_int,
     flags: c_int,
@@ -50,7 +50,7 @@ pub(crate) struct Many {
     socket: c_int,
     send: bool,
     flags: c_int,
-    /// The headers point into this vector and the next, whose memory does not move.
+    /// The headers point into this vector and into `_places`, which are not reallocated.
     _buffer: Vec<u8>,
     _places: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
@@ -94,7 +94,7 @@ impl Read {
 }
 
 impl ReceiveWithControl {
-    /// Has room for the largest packet that GRO creates.
+    /// Allocates a buffer for the largest packet that GRO creates.
     pub(crate) fn new(socket: c_int, asked: &RateOptions) -> Self {
         Self { socket, flags: receive_flags(asked), buffer: populated_buffer(1 << 16), control: [0; 8] }
     }
@@ -127,7 +127,7 @@ impl Call for Send {
     #[inline(always)]
     fn call(&mut self) -> io::Result<u64> {
         let (start, length): (*const c_void, _) = (self.buffer.as_ptr().cast(), self.buffer.len());
-        // SAFETY: pointer and length are those of the live buffer.
+        // SAFETY: pointer and length describe the live buffer.
         moved(unsafe { libc::send(self.socket, start, length, libc::MSG_NOSIGNAL) })
     }
 }
@@ -136,7 +136,7 @@ impl Call for Receive {
     #[inline(always)]
     fn call(&mut self) -> io::Result<u64> {
         let (start, length): (*mut c_void, _) = (self.buffer.as_mut_ptr().cast(), self.buffer.len());
-        // SAFETY: pointer and length are those of the live buffer.
+        // SAFETY: pointer and length describe the live buffer.
         moved(unsafe { libc::recv(self.socket, start, length, self.flags) })
     }
 }
@@ -144,7 +144,7 @@ impl Call for Receive {
 impl Call for Write {
     #[inline(always)]
     fn call(&mut self) -> io::Result<u64> {
-        // SAFETY: pointer and length are those of the live buffer.
+        // SAFETY: pointer and length describe the live buffer.
         moved(unsafe { libc::write(self.pipe, self.buffer.as_ptr().cast(), self.buffer.len()) })
     }
 }
@@ -152,7 +152,7 @@ impl Call for Write {
 impl Call for Read {
     #[inline(always)]
     fn call(&mut self) -> io::Result<u64> {
-        // SAFETY: pointer and length are those of the live buffer.
+        // SAFETY: pointer and length describe the live buffer.
         moved(unsafe { libc::read(self.pipe, self.buffer.as_mut_ptr().cast(), self.buffer.len()) })
     }
 }
@@ -178,7 +178,7 @@ impl Call for Many {
         #[expect(clippy::cast_possible_truncation, reason = "at most 1024 datagrams")]
         let count = self.headers.len() as libc::c_uint;
         let headers = self.headers.as_mut_ptr();
-        // SAFETY: pointer and count are those of the live headers, which point to live buffers; no time-out is given.
+        // SAFETY: pointer and count describe the live headers, which point to live buffers; no time-out is given.
         let answer = unsafe {
             if self.send {
                 libc::sendmmsg(self.socket, headers, count, self.flags as _)

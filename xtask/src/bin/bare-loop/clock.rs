@@ -1,4 +1,4 @@
-//! The clock of the bare loop: the time-stamp counter if there is one, and the cost of clock reads.
+//! The clock of the bare loop (the time-stamp counter on x86-64), and the cost of clock reads.
 
 use std::hint::black_box;
 
@@ -14,14 +14,14 @@ pub(crate) fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Reads CLOCK_MONOTONIC, as there is no time-stamp counter: a tick is a nanosecond.
+/// Reads CLOCK_MONOTONIC instead of a time-stamp counter: a tick is a nanosecond.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
     kernel_ns(CLOCK_MONOTONIC)
 }
 
-/// Returns the nanoseconds per tick, from two bracketed readings against CLOCK_MONOTONIC_RAW that are `over_ns` apart.
+/// Returns the nanoseconds per tick, from two comparisons with CLOCK_MONOTONIC_RAW, `over_ns` apart.
 pub(crate) fn ns_per_tick(over_ns: u64) -> f64 {
     let (ticks_before, ns_before) = read_bracketed();
     while kernel_ns(CLOCK_MONOTONIC_RAW) < ns_before + over_ns {
@@ -31,7 +31,7 @@ pub(crate) fn ns_per_tick(over_ns: u64) -> f64 {
     (ns_after - ns_before) as f64 / (ticks_after - ticks_before) as f64
 }
 
-/// Reads the counter and the kernel's clock (in ns) at the same time: the tightest of 50 attempts.
+/// Reads the counter and the kernel's clock (in ns) at nearly the same time: the closest of 50 attempts.
 fn read_bracketed() -> (u64, u64) {
     (0..50)
         .map(|_| {
@@ -42,11 +42,11 @@ fn read_bracketed() -> (u64, u64) {
         })
         .min()
         .map(|(_, middle, ns)| (middle, ns))
-        .expect("50 tries were made")
+        .expect("50 attempts")
 }
 
-/// Returns the smallest usual difference of two readings in ticks: the counter may advance in larger steps, and a
-/// reading takes time. It is the 10th percentile of the non-zero differences between 10 000 adjacent readings.
+/// Returns the resolution in ticks, since the counter may advance in larger steps and a reading takes time: the 10th
+/// percentile of the non-zero differences between 10 000 adjacent readings.
 pub(crate) fn resolution_ticks() -> u64 {
     let readings: Vec<u64> = (0..10_000).map(|_| ticks()).collect();
     let mut steps: Vec<u64> =
@@ -58,7 +58,7 @@ pub(crate) fn resolution_ticks() -> u64 {
 /// Name of a clock, and a function that reads it.
 type Read = (&'static str, fn() -> u64);
 
-/// Returns the median cost in ns of each kind of clock read on this machine, made back to back.
+/// Returns the median cost in ns of each kind of clock read on this machine, for back-to-back reads.
 pub(crate) fn costs() -> Vec<(&'static str, f64)> {
     #[cfg(target_arch = "x86_64")]
     let counters: &[Read] = &[("rdtsc", ticks), ("rdtscp", rdtscp), ("lfence_rdtsc", lfence_rdtsc)];
@@ -89,7 +89,7 @@ fn cost_ns(read: fn() -> u64) -> f64 {
 #[cfg(target_arch = "x86_64")]
 fn rdtscp() -> u64 {
     let mut cpu = 0;
-    // SAFETY: the pointer is to a live u32; RDTSCP exists on every x86-64 CPU that runs a current Linux.
+    // SAFETY: the pointer is to a live u32; all x86-64 CPUs since about 2008 have RDTSCP.
     unsafe { core::arch::x86_64::__rdtscp(&raw mut cpu) }
 }
 

@@ -1,4 +1,4 @@
-//! Work that Hairpin does in addition to the loop's system calls. Adding parts of it here (`--add`) shows their cost.
+//! Work that Hairpin does in addition to the loop's system calls. `--add` adds parts of this work to show their cost.
 
 use std::hint::black_box;
 use std::io;
@@ -7,28 +7,28 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::clock::ticks;
 use crate::wires::End;
 
-/// The additional work. Each end does the parts that apply to it.
+/// The additional work. Each end does the parts that apply to its loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extras {
-    /// Calls through a table of functions, as over `dyn Wire`.
+    /// Calls through a vtable, as over `dyn Wire`.
     pub(crate) dynamic: bool,
-    /// Ticks are converted to nanoseconds at each time stamp.
+    /// Converts ticks to nanoseconds at each time stamp.
     pub(crate) scaled: bool,
-    /// Each message is recorded in a row of five words instead of two.
+    /// Records each message in a row of five words instead of two.
     pub(crate) rows: bool,
-    /// Answers are compared as byte slices after the time stamp.
+    /// Compares answers as byte slices after the time stamp.
     pub(crate) verify: bool,
     /// A timer that interrupts calls every 500 ms.
     pub(crate) alarm: bool,
     /// The echo counts its service times by powers of two.
     pub(crate) histogram: bool,
-    /// Extra pages of memory touched after each receive.
+    /// Number of extra memory pages touched after each receive.
     pub(crate) pages: usize,
-    /// Memory fences after each receive.
+    /// Number of memory fences after each receive.
     pub(crate) fences: usize,
-    /// Calls of small functions through pointers after each receive, at most 16.
+    /// Number of small functions called through pointers after each receive, at most 16.
     pub(crate) calls: usize,
-    /// Ticks for which the client reads the clock between an answer and the next message.
+    /// Time in ticks during which the client reads the clock between an answer and the next message.
     pub(crate) pause_ticks: u64,
 }
 
@@ -39,7 +39,7 @@ impl Extras {
         for word in words.split_terminator(',') {
             let number = || {
                 let value = word.split_once('=').and_then(|(_, value)| value.parse::<u32>().ok());
-                value.ok_or_else(|| format!("--add takes a number after `{word}`"))
+                value.ok_or_else(|| format!("--add needs a number after `{word}`"))
             };
             match word.split('=').next().unwrap_or_default() {
                 "dynamic" => extras.dynamic = true,
@@ -52,7 +52,7 @@ impl Extras {
                 "fences" => extras.fences = number()? as usize,
                 "calls" => extras.calls = number()? as usize,
                 "pause" => extras.pause_ticks = u64::from(number()?),
-                _ => return Err(format!("--add does not know `{word}`")),
+                _ => return Err(format!("--add has no part `{word}`")),
             }
         }
         Ok(extras)
@@ -82,7 +82,7 @@ pub(crate) struct ExtraWork {
 
 const PAGE: usize = 4096;
 
-/// Functions that share no code.
+/// Functions at different addresses.
 const STEPS: [fn(u64) -> u64; 16] = [
     step::<0>, step::<1>, step::<2>, step::<3>, step::<4>, step::<5>, step::<6>, step::<7>, step::<8>, step::<9>,
     step::<10>, step::<11>, step::<12>, step::<13>, step::<14>, step::<15>,
@@ -94,7 +94,7 @@ fn step<const NUMBER: u64>(before: u64) -> u64 {
 }
 
 impl ExtraWork {
-    /// Allocates room for `count` rows, whose pages are already in memory.
+    /// Allocates room for `count` rows and populates the pages.
     pub(crate) fn new(extras: &Extras, count: usize) -> io::Result<Self> {
         if extras.alarm {
             start_alarm()?;
@@ -112,7 +112,7 @@ impl ExtraWork {
         })
     }
 
-    /// Returns a time stamp; also does Hairpin's conversion if requested.
+    /// Returns a time stamp; with `scaled`, also does Hairpin's conversion.
     #[inline(always)]
     pub(crate) fn stamp(&self) -> u64 {
         let now = ticks();
@@ -128,7 +128,7 @@ impl ExtraWork {
     pub(crate) fn received(&self) {
         let mut sum = 0_u8;
         for place in 0..self.extras.pages {
-            // A different cache line in each page, to spread over the cache's sets.
+            // Touches a different cache line in each page, to use different cache sets.
             sum = sum.wrapping_add(black_box(self.pages[place * PAGE + (place * 64) % PAGE]));
         }
         black_box(sum);
@@ -169,7 +169,7 @@ impl ExtraWork {
     }
 }
 
-/// Number of signals: the handler must have a visible effect.
+/// Number of signals, so that the handler has an effect.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn count_signal(_: i32) {
@@ -180,8 +180,7 @@ extern "C" fn count_signal(_: i32) {
 fn start_alarm() -> io::Result<()> {
     let half_a_second = libc::timespec { tv_sec: 0, tv_nsec: 500_000_000 };
     let times = libc::itimerspec { it_interval: half_a_second, it_value: half_a_second };
-    // SAFETY: all-zero structures are valid; the handler only counts; every pointer is to a live value. SA_RESTART
-    // restarts the interrupted call.
+    // SAFETY: all-zero structures are valid; the handler only counts; every pointer is to a live value.
     let answer = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = count_signal as extern "C" fn(i32) as usize;
@@ -204,10 +203,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_additional_work_is_parsed() {
+    fn additional_work_is_parsed() {
         let extras = Extras::parse("dynamic,pages=4,pause=100").unwrap();
         assert_eq!(extras, Extras { dynamic: true, pages: 4, pause_ticks: 100, ..Extras::default() });
-        assert_eq!(Extras::parse("pagse=4").unwrap_err(), "--add does not know `pagse=4`");
-        assert_eq!(Extras::parse("pages").unwrap_err(), "--add takes a number after `pages`");
+        assert_eq!(Extras::parse("pagse=4").unwrap_err(), "--add has no part `pagse=4`");
+        assert_eq!(Extras::parse("pages").unwrap_err(), "--add needs a number after `pages`");
     }
 }

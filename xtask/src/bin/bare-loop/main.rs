@@ -1,9 +1,9 @@
-//! Hand-written reference loops for Hairpin. They make the same system calls and clock reads in two processes (fork),
-//! and use no crate of the workspace. `cargo xtask fidelity` runs round trips, `cargo xtask rates` one-way traffic.
+//! Hand-written reference loops: they make Hairpin's system calls and clock reads in two processes (fork), and use no
+//! crate of the workspace. `cargo xtask fidelity` runs round trips, `cargo xtask rates` one-way traffic.
 //!
 //! A round trip prints one line of JSON: `{"p50_ns", "p99_ns", "min_ns", "mean_ns", "samples", "ns_per_tick",
 //! "resolution_ns"}`.
-#![expect(unsafe_code, reason = "it makes its system calls directly, without code of Hairpin")]
+#![expect(unsafe_code, reason = "makes system calls directly, without code of Hairpin")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(clippy::inline_always, reason = "the loop must only make system calls")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
@@ -62,7 +62,7 @@ fn measure(asked: &Options) -> std::io::Result<String> {
     Ok(figures(ticks, clock::ns_per_tick(50_000_000), clock::resolution_ticks()))
 }
 
-/// Measures with both ends. Returns the round-trip times in ticks, in order.
+/// Measures with both ends. Returns the round-trip times in ticks, in order of time.
 fn in_pair(asked: &Options, client: impl End + 'static, echo: impl End + 'static) -> std::io::Result<Vec<u64>> {
     if asked.extras.dynamic {
         let [client, echo]: [Box<dyn End>; 2] = std::hint::black_box([Box::new(client), Box::new(echo)]);

@@ -1,11 +1,11 @@
-//! One-way traffic of two processes on the requested CPUs: the sender's loop and the receiver's loop.
+//! One-way traffic between two processes on the requested CPUs: the sender's loop and the receiver's loop.
 //!
 //! Prints `{"received_per_s", "bytes_per_s", "sent_per_s", "received", "sent", "sender_calls", "receiver_calls"}`. The
-//! receiver counts between its first and last measured arrival.
+//! receiver counts from the first to the last measured arrival.
 //!
 //! The sender announces the end of the warm-up in shared memory. The measurement begins when the receiver has seen the
-//! announcement, which may be later if another process runs on its CPU. The sender continues until the receiver has
-//! seen the end. So both ends are at full rate at the begin and the end of the measurement, even if datagrams are lost.
+//! announcement, which may be later if another process runs on the receiver's CPU. The sender continues until the
+//! receiver has seen the end. So both ends run at full rate during the whole measurement, even if datagrams are lost.
 
 use std::io::{self, Error, ErrorKind};
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use crate::calls::{Call, Many, Read, Receive, ReceiveWithControl, Send, Write};
 use crate::options::RateOptions;
 use crate::system::{bind, close, connect_tcp, kernel_ns, pin, pipe, set, shared_page, socket, udp_pair, unix_pair};
 
-/// Counts of one end between two readings of its own clock.
+/// Counts of one end between two clock readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) bytes: u64,
@@ -36,10 +36,10 @@ const OVER: u32 = 2;
 /// Send calls between two clock reads.
 const CALLS_BETWEEN_CLOCK_READS: u32 = 32;
 
-/// SIGALRM ends a run that takes this much longer than requested.
+/// SIGALRM ends a run that exceeds the requested time by this much.
 const GRACE_S: u64 = 10;
 
-/// A separate cache line for each writer: the sender writes `phase`, the receiver `received`.
+/// A separate cache line per writer: the sender writes `phase`, the receiver writes `received`.
 #[repr(C, align(64))]
 struct CacheLine<T>(T);
 
@@ -58,7 +58,7 @@ struct Received {
     complete: AtomicU32,
 }
 
-/// Opens both ends and measures with the calls of the case.
+/// Opens both ends, and measures with the calls that the options select.
 pub(crate) fn measure(asked: &RateOptions) -> io::Result<String> {
     let (sender, receiver) = open(asked)?;
     let run = Run { asked, sender, receiver };
@@ -101,7 +101,7 @@ fn figures(size: usize, sent: Count, received: Count) -> String {
     )
 }
 
-/// Opens the descriptors of sender and receiver with the requested options.
+/// Opens descriptors for the sender and the receiver with the requested options.
 fn open(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
     match asked.transport.as_str() {
         "tcp" => tcp(asked),
@@ -136,8 +136,8 @@ fn udp(asked: &RateOptions) -> io::Result<(c_int, c_int)> {
     Ok((sender, receiver))
 }
 
-/// Forks the receiver, runs the sender, and waits for the receiver. Returns the counts of both. `close_sender` and
-/// `close_receiver` close the end that a process does not use, so that each process notices when the other has ended.
+/// Forks the receiver, runs the sender, and waits for the receiver. Returns the counts of both ends. Each process
+/// closes the end that it does not use (`close_sender`, `close_receiver`), to notice when the other process has ended.
 fn run(
     asked: &RateOptions,
     (mut sender, close_sender): (impl Call, impl FnOnce()),
@@ -185,7 +185,7 @@ fn send(asked: &RateOptions, sender: &mut impl Call, shared: &Shared) -> io::Res
         for _ in 0..CALLS_BETWEEN_CLOCK_READS {
             match sender.call() {
                 Ok(bytes) => count.bytes += bytes,
-                // A receiver that has seen everything exits.
+                // The receiver has seen the end and has exited.
                 Err(_) if received.complete.load(Acquire) == 1 => break,
                 Err(why) => return Err(why),
             }
@@ -209,7 +209,7 @@ fn send(asked: &RateOptions, sender: &mut impl Call, shared: &Shared) -> io::Res
     measured.ok_or_else(|| Error::new(ErrorKind::UnexpectedEof, "the receiver ended before the time was over"))
 }
 
-/// Receives until the measured time is over. Stores the counts between the first and the last arrival in that time.
+/// Receives until the measured time is over. Stores the counts from the first to the last arrival in the measured time.
 fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
     let mut receive_once = || match receiver.call() {
         Ok(0) => Err(Error::from_raw_os_error(libc::ECONNRESET)),
@@ -238,8 +238,7 @@ fn receive(receiver: &mut impl Call, shared: &Shared) -> io::Result<()> {
 /// Waits for the receiver, or kills it if the sender failed.
 fn end(child: libc::pid_t, wait: bool) -> io::Result<()> {
     let mut status = 0;
-    // SAFETY: the child is ours and has not been waited for, so its id is still its own; the pointer is to a live
-    // integer.
+    // SAFETY: the child has not been waited for, so its id is not reused; the pointer is to a live integer.
     unsafe {
         if !wait {
             libc::kill(child, libc::SIGKILL);
@@ -273,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rate_uses_its_ends_own_time() {
+    fn each_rate_uses_the_time_of_its_end() {
         let sent = Count { bytes: 640, calls: 10, elapsed_ns: 500_000_000 };
         let received = Count { bytes: 320, calls: 2, elapsed_ns: 1_000_000_000 };
         assert_eq!(

@@ -12,7 +12,7 @@ use crate::wires::ServerHost;
 pub(crate) struct Options {
     #[arg(long, value_parser = ["tcp", "udp", "unix-stream", "pipe", "shm"])]
     pub(crate) transport: String,
-    /// Block, or repeat the receive call
+    /// Block in the receive call, or repeat it (spin)
     #[arg(long = "waiting", action = Set, value_parser = spins, default_value = "block", value_name = "block|spin")]
     pub(crate) spin: bool,
     /// CPUs of client and echo
@@ -49,7 +49,7 @@ impl Options {
         Ok(asked)
     }
 
-    /// Whether the echo reads the clock. Like Hairpin, not for spinning shared memory: that would be too slow.
+    /// Whether the echo reads the clock. Like Hairpin, not for spinning shared memory, where this would be too slow.
     pub(crate) fn echo_stamps(&self) -> bool {
         self.echo_stamps.unwrap_or(self.transport != "shm" || !self.spin)
     }
@@ -67,7 +67,7 @@ pub(crate) struct RateOptions {
     #[arg(long, value_parser = Ranged::<usize>::new().range(1..=1 << 20), default_value = "64")]
     pub(crate) size: usize,
     /// Messages per send call: one buffer on a stream and with GSO, else one `sendmmsg`. A receive call receives up to
-    /// as many datagrams; on streams and with GRO up to `--read-size` bytes
+    /// this number of datagrams; on streams and with GRO, up to `--read-size` bytes
     #[arg(long, value_parser = Ranged::<usize>::new().range(1..=1024), default_value = "1")]
     pub(crate) batch: usize,
     /// The receiver repeats its call instead of blocking; sockets only
@@ -95,7 +95,7 @@ impl RateOptions {
     pub(crate) fn parse(words: &[String]) -> Result<Self, String> {
         let mut asked = Self::try_parse_from(words).map_err(|error| error.to_string())?;
         if asked.spin && asked.transport == "pipe" {
-            return Err("--waiting spin is for sockets, not for pipe".to_owned());
+            return Err("--waiting spin needs a socket, not pipe".to_owned());
         }
         if asked.spin && asked.cpus.0 == asked.cpus.1 {
             return Err("a spinning receiver on the sender's CPU only measures the scheduler's time slice".to_owned());
@@ -114,7 +114,7 @@ fn spins(value: &str) -> Result<bool, &'static str> {
     match value {
         "spin" => Ok(true),
         "block" => Ok(false),
-        _ => Err("it is spin or block"),
+        _ => Err("must be spin or block"),
     }
 }
 
@@ -122,13 +122,13 @@ fn is_on(value: &str) -> Result<bool, &'static str> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err("it is on or off"),
+        _ => Err("must be on or off"),
     }
 }
 
 fn cpus(value: &str) -> Result<(usize, usize), &'static str> {
     let two = value.split_once(',').and_then(|(one, other)| Some((one.parse().ok()?, other.parse().ok()?)));
-    two.ok_or("it is two numbers")
+    two.ok_or("must be two numbers")
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_is_read() {
+    fn a_command_line_is_parsed() {
         let parse = |line| Options::parse(&words(line)).unwrap();
         let asked = parse("--transport tcp --waiting spin --cpus 0,1 --count 7");
         assert_eq!((asked.spin, asked.cpus, asked.count, asked.echo_stamps()), (true, (0, 1), 7, true));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_of_rates_is_read() {
+    fn a_command_line_of_rates_is_parsed() {
         let parse = |line| RateOptions::parse(&words(line)).unwrap();
         let asked = parse("--transport udp --cpus 0,1 --batch 32 --gso on --duration-ms 7");
         assert_eq!((asked.cpus, asked.size, asked.batch, asked.gso, asked.duration_ms), ((0, 1), 64, 32, true, 7));
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused() {
+    fn invalid_command_lines_are_refused() {
         for (line, why) in [
             ("--transport tpc", "invalid value 'tpc' for '--transport"),
-            ("--transport tcp --cpus 1", "invalid value '1' for '--cpus <CLIENT,ECHO>': it is two numbers"),
+            ("--transport tcp --cpus 1", "invalid value '1' for '--cpus <CLIENT,ECHO>': must be two numbers"),
             ("--transport tcp --count", "a value is required for '--count"),
             ("--transport pipe --server-address 192.0.2.1", "pipe has no server on another host"),
             ("--transport tcp --server-address ::1", "'::1' for '--server-address <ADDRESS>': invalid IPv4"),
-            ("--transport tcp --waiting poll", "'poll' for '--waiting <block|spin>': it is spin or block"),
+            ("--transport tcp --waiting poll", "'poll' for '--waiting <block|spin>': must be spin or block"),
             ("--transport tcp --waiting spin --cpus 1,1", "one CPU"),
             ("--transport tcp --count 0", "0 is not in 1.."),
         ] {
@@ -175,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_cannot_be_measured_are_refused() {
+    fn invalid_command_lines_of_rates_are_refused() {
         for (line, why) in [
             ("--transport tpc", "invalid value 'tpc' for '--transport"),
-            ("--transport tcp --cpus 1", "invalid value '1' for '--cpus <SENDER,RECEIVER>': it is two numbers"),
+            ("--transport tcp --cpus 1", "invalid value '1' for '--cpus <SENDER,RECEIVER>': must be two numbers"),
             ("--transport tcp --size", "a value is required for '--size"),
-            ("--transport tcp --nodelay yes", "'yes' for '--nodelay <on|off>': it is on or off"),
+            ("--transport tcp --nodelay yes", "'yes' for '--nodelay <on|off>': must be on or off"),
             ("--transport tcp --gso on", "--gso is for udp, not for tcp"),
             ("--transport tcp --batch 0", "0 is not in 1..=1024"),
             ("--transport tcp --size 0", "0 is not in 1..=1048576"),

@@ -1,4 +1,4 @@
-//! Two processes on the requested CPUs: the client's loop and the echo's loop.
+//! Round trips between two processes on the requested CPUs: the client's loop and the echo's loop.
 
 use std::io::{self, Error};
 
@@ -10,7 +10,7 @@ use crate::wires::End;
 /// Time limit of both processes (SIGALRM); longer than any measurement.
 const MAX_S: u32 = 120;
 
-/// Forks the echo, runs the client, ends the echo. Returns round-trip times in ticks, in order.
+/// Forks the echo, runs the client, and ends the echo. Returns the round-trip times in ticks, in order of time.
 pub(crate) fn round_trips(asked: &Options, mut client: impl End, echo: impl End) -> io::Result<Vec<u64>> {
     // SAFETY: this process has one thread, so the child may call anything.
     let child = unsafe { libc::fork() };
@@ -22,7 +22,7 @@ pub(crate) fn round_trips(asked: &Options, mut client: impl End, echo: impl End)
     // SAFETY: plain integer; the default action of SIGALRM ends the process.
     unsafe { libc::alarm(MAX_S) };
     let measured = pin(asked.cpus.0).and_then(|()| measure(asked, &mut client));
-    // SAFETY: the child is ours and has not been waited for, so its id is still its own.
+    // SAFETY: the child has not been waited for, so its id is not reused.
     unsafe {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, std::ptr::null_mut(), 0);
@@ -32,7 +32,7 @@ pub(crate) fn round_trips(asked: &Options, mut client: impl End, echo: impl End)
 
 /// The reference loop: stamp, send, receive, stamp, store.
 fn measure(asked: &Options, client: &mut impl End) -> io::Result<Vec<u64>> {
-    // Filled with ones to avoid page faults in the loop: zeroes would be allocated lazily.
+    // Ones populate the pages, which avoids page faults in the loop; pages of zeros would be allocated lazily.
     let mut sent = vec![1_u64; asked.count];
     let mut received = vec![1_u64; asked.count];
     let mut carried = ExtraWork::new(&asked.extras, asked.count)?;
@@ -65,9 +65,9 @@ fn echo_for_ever(asked: &Options, mut echo: impl End) -> ! {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::alarm(MAX_S);
     }
-    pin(asked.cpus.1).expect("the echo's CPU is one that this process may use");
+    pin(asked.cpus.1).expect("this process may use the echo's CPU");
     let mut carried = ExtraWork::new(&asked.extras, 0).expect("the client has set the same alarm");
-    // The child must not unwind into the parent's code, so it never leaves this loop: the client ends it.
+    // The child must not return into the parent's code, so this loop never ends: the client kills the child.
     if asked.echo_stamps() {
         let mut held = 0_u64;
         loop {

@@ -1,4 +1,4 @@
-//! System calls with which both loops prepare: sockets, pipes, shared memory, pinning and the kernel's clock.
+//! System calls that prepare both loops: sockets, pipes, shared memory, pinning and the kernel's clock.
 
 use std::io::{self, Error};
 use std::net::Ipv4Addr;
@@ -16,27 +16,27 @@ pub(crate) fn socket(kind: c_int) -> io::Result<c_int> {
     checked(unsafe { libc::socket(libc::AF_INET, kind, 0) })
 }
 
-/// Opens a socket bound to a free port of that IP address. Returns the socket and its address.
+/// Opens a socket bound to a free port at the IP address. Returns the socket and its address.
 pub(crate) fn bind(kind: c_int, at: Ipv4Addr) -> io::Result<(c_int, libc::sockaddr_in)> {
     let socket = socket(kind)?;
     let address = internet_address(at);
-    // SAFETY: the pointer and the length are those of a live sockaddr_in.
+    // SAFETY: the pointer and the length describe a live sockaddr_in.
     checked(unsafe { libc::bind(socket, (&raw const address).cast(), ADDRESS_LENGTH) })?;
     Ok((socket, address_of(socket)?))
 }
 
-/// Connects a TCP socket to a bound socket. Returns the accepted socket, and closes the bound one.
+/// Connects a TCP socket to a bound socket. Returns the accepted socket, and closes the bound socket.
 pub(crate) fn connect_tcp(client: c_int, (listener, address): (c_int, libc::sockaddr_in)) -> io::Result<c_int> {
     // SAFETY: plain integers.
     checked(unsafe { libc::listen(listener, 1) })?;
     connect(client, &address)?;
-    // SAFETY: null pointers say that the peer's address is not wanted.
+    // SAFETY: null pointers are valid: the peer's address is not requested.
     let accepted = checked(unsafe { libc::accept(listener, null_mut(), null_mut()) })?;
     close(listener);
     Ok(accepted)
 }
 
-/// Opens a UDP socket and connects it and a bound socket to each other. Returns both, the new one first.
+/// Opens a UDP socket, and connects it and a bound socket to each other. Returns both sockets, the new socket first.
 pub(crate) fn udp_pair((server, address): (c_int, libc::sockaddr_in)) -> io::Result<(c_int, c_int)> {
     let client = socket(libc::SOCK_DGRAM)?;
     // The kernel chooses the local address by the route to the server.
@@ -47,7 +47,7 @@ pub(crate) fn udp_pair((server, address): (c_int, libc::sockaddr_in)) -> io::Res
 
 pub(crate) fn unix_pair() -> io::Result<(c_int, c_int)> {
     let mut pair = [0; 2];
-    // SAFETY: the pointer is to two live integers, as the call asks.
+    // SAFETY: the pointer is to two live integers.
     checked(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) })?;
     Ok((pair[0], pair[1]))
 }
@@ -55,7 +55,7 @@ pub(crate) fn unix_pair() -> io::Result<(c_int, c_int)> {
 /// Opens a pipe. Returns its read end and its write end.
 pub(crate) fn pipe() -> io::Result<(c_int, c_int)> {
     let mut pair = [0; 2];
-    // SAFETY: the pointer is to two live integers, as the call asks.
+    // SAFETY: the pointer is to two live integers.
     checked(unsafe { libc::pipe(pair.as_mut_ptr()) })?;
     Ok((pair[0], pair[1]))
 }
@@ -71,7 +71,7 @@ pub(crate) fn shared_page() -> io::Result<*mut c_void> {
     const PAGE: usize = 4096;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh anonymous mapping; nothing is overwritten.
+    // SAFETY: a new anonymous mapping; nothing is overwritten.
     let page = unsafe { libc::mmap(null_mut(), PAGE, protection, flags, -1, 0) };
     if page == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(page) }
 }
@@ -79,7 +79,7 @@ pub(crate) fn shared_page() -> io::Result<*mut c_void> {
 fn address_of(socket: c_int) -> io::Result<libc::sockaddr_in> {
     let mut address = internet_address(Ipv4Addr::UNSPECIFIED);
     let mut length = ADDRESS_LENGTH;
-    // SAFETY: the pointer and the length are those of a live sockaddr_in, and the length is a live variable.
+    // SAFETY: the pointer and the length describe a live sockaddr_in, and the length is a live variable.
     checked(unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut length) })?;
     Ok(address)
 }
@@ -97,7 +97,7 @@ fn internet_address(at: Ipv4Addr) -> libc::sockaddr_in {
 const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
 
 fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
-    // SAFETY: the pointer and the length are those of a live sockaddr_in.
+    // SAFETY: the pointer and the length describe a live sockaddr_in.
     checked(unsafe { libc::connect(socket, std::ptr::from_ref(address).cast(), ADDRESS_LENGTH) })?;
     Ok(())
 }
@@ -105,7 +105,7 @@ fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
 /// Sets a socket option to the bytes of a value.
 pub(crate) fn set(socket: c_int, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
     let length = libc::socklen_t::try_from(value.len()).map_err(|_| Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: the pointer and the length are those of a live slice.
+    // SAFETY: the pointer and the length describe a live slice.
     checked(unsafe { libc::setsockopt(socket, level, name, value.as_ptr().cast(), length) })?;
     Ok(())
 }
@@ -114,7 +114,7 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     if cpu >= usize::try_from(libc::CPU_SETSIZE).expect("1024") {
         return Err(Error::from_raw_os_error(libc::EINVAL));
     }
-    // SAFETY: an all-zero set is valid; the CPU is within it; pointer and length are those of the live set.
+    // SAFETY: an all-zero set is valid; the CPU is within it; pointer and length describe the live set.
     let answer = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);
@@ -126,7 +126,7 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
 /// Reads a kernel clock, in ns.
 pub(crate) fn kernel_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec; the clock is one that Linux has.
+    // SAFETY: the pointer is to a live timespec; Linux has the clock.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }

@@ -1,4 +1,4 @@
-//! Both ends of each transport, which one process opens before it forks: sockets, pipes and a shared page.
+//! Both ends of each transport: sockets, pipes and a shared page. One process opens both ends before it forks.
 
 use std::fs::File;
 use std::io::{self, Error};
@@ -12,8 +12,7 @@ use libc::{c_int, c_void};
 
 use crate::system::{bind, checked, connect_tcp, pipe, set, shared_page, socket, udp_pair, unix_pair};
 
-/// One end, which sends and receives messages of four bytes. The loops are monomorphised, so that no function call is
-/// between the loop and the kernel.
+/// One end, which sends and receives messages of four bytes. The loops are monomorphised to inline these calls.
 pub(crate) trait End {
     fn send(&mut self, message: u32);
     /// Waits for a message and returns it.
@@ -29,7 +28,7 @@ pub(crate) struct Socket {
 impl End for Socket {
     #[inline(always)]
     fn send(&mut self, message: u32) {
-        // SAFETY: the pointer and the length are those of a live u32.
+        // SAFETY: the pointer and the length describe a live u32.
         let sent = unsafe { libc::send(self.descriptor, (&raw const message).cast(), 4, libc::MSG_NOSIGNAL) };
         finish_unless(sent == 4, "send");
     }
@@ -38,7 +37,7 @@ impl End for Socket {
     fn receive(&mut self) -> u32 {
         let mut message = 0_u32;
         loop {
-            // SAFETY: the pointer and the length are those of a live u32.
+            // SAFETY: the pointer and the length describe a live u32.
             let taken = unsafe { libc::recv(self.descriptor, (&raw mut message).cast(), 4, self.flags) };
             if taken == 4 {
                 return message;
@@ -48,7 +47,7 @@ impl End for Socket {
     }
 }
 
-/// One pipe per direction, with O_NONBLOCK on the read end if it spins.
+/// One pipe per direction. A spinning end has O_NONBLOCK on its read end.
 pub(crate) struct Pipe {
     read: c_int,
     write: c_int,
@@ -57,7 +56,7 @@ pub(crate) struct Pipe {
 impl End for Pipe {
     #[inline(always)]
     fn send(&mut self, message: u32) {
-        // SAFETY: the pointer and the length are those of a live u32.
+        // SAFETY: the pointer and the length describe a live u32.
         let sent = unsafe { libc::write(self.write, (&raw const message).cast(), 4) };
         finish_unless(sent == 4, "write");
     }
@@ -66,7 +65,7 @@ impl End for Pipe {
     fn receive(&mut self) -> u32 {
         let mut message = 0_u32;
         loop {
-            // SAFETY: the pointer and the length are those of a live u32.
+            // SAFETY: the pointer and the length describe a live u32.
             let taken = unsafe { libc::read(self.read, (&raw mut message).cast(), 4) };
             if taken == 4 {
                 return message;
@@ -81,11 +80,11 @@ impl End for Pipe {
 pub(crate) struct CacheLine {
     sequence: AtomicU32,
     message: AtomicU32,
-    /// Whether the reader sleeps or is about to sleep, and must be woken. Hairpin makes no wake-up call otherwise.
+    /// Whether the reader sleeps or is about to sleep. Like Hairpin, the writer makes a wake-up call only then.
     asleep: AtomicU32,
 }
 
-/// An end with two cache lines, of which it writes one and watches the other.
+/// An end that writes one cache line and watches the other.
 pub(crate) struct SharedLines {
     mine: &'static CacheLine,
     theirs: &'static CacheLine,
@@ -126,7 +125,7 @@ impl End for SharedLines {
     }
 }
 
-/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters; without the PRIVATE flag, for two processes.
+/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters, without the PRIVATE flag.
 fn futex(word: &AtomicU32, operation: c_int, value: u32) {
     // SAFETY: the word lives in a mapping that is never unmapped; no time-out is given.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, null_mut::<c_void>()) };
@@ -137,7 +136,7 @@ fn futex(word: &AtomicU32, operation: c_int, value: u32) {
 pub(crate) struct ServerHost {
     #[arg(long = "server-address", default_value = "127.0.0.1")]
     pub(crate) address: Ipv4Addr,
-    /// File of the echo's network namespace, if it is not the client's.
+    /// File of the echo's network namespace (default: the client's namespace)
     #[arg(long = "server-namespace")]
     pub(crate) namespace: Option<PathBuf>,
 }
@@ -149,7 +148,7 @@ impl Default for ServerHost {
 }
 
 impl ServerHost {
-    /// Opens a socket on a free port, in the echo's namespace, in which it stays. Returns the socket and its address.
+    /// Opens a socket on a free port in the echo's namespace. Returns the socket and its address.
     fn bind(&self, kind: c_int) -> io::Result<(c_int, libc::sockaddr_in)> {
         let Some(namespace) = &self.namespace else { return bind(kind, self.address) };
         let [own, theirs] = [File::open("/proc/self/ns/net")?, File::open(namespace)?];
@@ -161,7 +160,7 @@ impl ServerHost {
 }
 
 fn enter(namespace: &File) -> io::Result<()> {
-    // SAFETY: plain integers; the descriptor is that of a live file.
+    // SAFETY: plain integers; the descriptor belongs to a live file.
     checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
     Ok(())
 }
@@ -206,8 +205,8 @@ pub(crate) fn pipes(spin: bool) -> io::Result<(Pipe, Pipe)> {
 /// Maps two cache lines that are shared with forked processes. Returns the client's end first.
 pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)> {
     let page = shared_page()?;
-    // Leaves unused lines between them, as the prefetcher fetches lines in pairs.
-    // SAFETY: the page is zeroed (a valid CacheLine), aligned, larger than 4 lines, and never unmapped.
+    // Leaves unused lines between the two, since the prefetcher fetches lines in pairs. SAFETY: the page is zeroed (a
+    // valid CacheLine), aligned, larger than 4 lines, and never unmapped.
     let (there, back) = unsafe { (&*page.cast::<CacheLine>(), &*page.cast::<CacheLine>().add(4)) };
     let end = |mine, theirs| SharedLines { mine, theirs, sent: 0, taken: 0, spin };
     Ok((end(there, back), end(back, there)))
@@ -217,7 +216,7 @@ fn would_block() -> bool {
     Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
-/// Panics if a call failed. The echo also gets here when the client has ended.
+/// Panics if a call failed, for instance because the other end has ended.
 #[inline(always)]
 fn finish_unless(fine: bool, call: &str) {
     if !fine {

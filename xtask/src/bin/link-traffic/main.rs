@@ -1,8 +1,8 @@
 //! Traffic for `cargo xtask links`: measures a link from outside, without code of Hairpin.
 //!
-//! The server uses the kernel's time stamps of datagrams at its interface, so the figures do not depend on the link's
-//! own clock or log, nor on the time that a program takes to wake up.
-#![expect(unsafe_code, reason = "the kernel's stamps come with recvmsg, which std does not have")]
+//! The server uses the kernel's time stamps of datagrams at its interface, so the figures depend neither on the link's
+//! own clock or log nor on the server's wake-up time.
+#![expect(unsafe_code, reason = "the kernel returns stamps with recvmsg, which std does not have")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(clippy::cast_precision_loss, reason = "nanoseconds and counts are far below 2^53")]
 
@@ -21,9 +21,9 @@ const USAGE: &str = "link-traffic far | paced COUNT GAP_US | flood KBIT_PER_S SE
 /// Port of the server, for UDP and TCP.
 const PORT: u16 = 7001;
 const ASK: &[u8] = b"figures?";
-/// Payload of a datagram that makes an IP packet of 1500 bytes.
+/// UDP payload of an IP packet of 1500 bytes.
 const FULL_BYTES: usize = 1472;
-/// IPv4 and UDP headers.
+/// Size of the IPv4 and UDP headers.
 const HEADER_BYTES: usize = 28;
 
 fn main() -> ExitCode {
@@ -66,13 +66,13 @@ fn far() -> io::Result<()> {
     }
 }
 
-/// Returns the delays of the received datagrams, and their rate as IP packets.
+/// Returns the delays of the received datagrams, and the rate of their IP packets, as JSON.
 fn figures(datagrams: &[(u64, u64, usize)]) -> String {
     let mut delays_ns: Vec<u64> =
         datagrams.iter().map(|(sent_ns, came_ns, _)| came_ns.saturating_sub(*sent_ns)).collect();
     delays_ns.sort_unstable();
     let at = |percent: usize| delays_ns.get(delays_ns.len() * percent / 100).copied().unwrap_or(0);
-    // The first datagram does not count: the time begins at its arrival.
+    // The first datagram is not counted, since the time begins at its arrival.
     let rate = match datagrams {
         [(_, first_ns, _), others @ .., (_, last_ns, last)] => {
             let bytes: usize =
@@ -89,7 +89,7 @@ fn figures(datagrams: &[(u64, u64, usize)]) -> String {
     )
 }
 
-/// Reads every connection to its end, and answers with the rate.
+/// Reads each connection to the end, and answers with the rate.
 fn serve_streams(listener: &TcpListener) {
     let one = |mut connection: TcpStream| -> io::Result<()> {
         let (mut buffer, mut bytes, began) = (vec![0; 1 << 20], 0_u64, Instant::now());
@@ -104,7 +104,7 @@ fn serve_streams(listener: &TcpListener) {
     };
     for connection in listener.incoming() {
         if let Err(why) = connection.and_then(one) {
-            eprintln!("link-traffic: a connection: {why}");
+            eprintln!("link-traffic: a connection failed: {why}");
         }
     }
 }
@@ -132,7 +132,7 @@ fn paced(count: u64, gap: Duration) -> io::Result<()> {
     ask(&socket)
 }
 
-/// Sends datagrams of full size in a burst every millisecond. The rate is that of the IP packets.
+/// Sends datagrams of full size in a burst every millisecond. `kbit_per_s` is the rate of the IP packets.
 fn flood(kbit_per_s: u64, seconds: u64) -> io::Result<()> {
     let socket = to_far()?;
     let (began, mut sent) = (Instant::now(), 0);
@@ -147,14 +147,14 @@ fn flood(kbit_per_s: u64, seconds: u64) -> io::Result<()> {
     ask(&socket)
 }
 
-/// Sends a datagram that begins with its own send time.
+/// Sends a datagram that begins with its send time.
 fn send(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
     let mut payload = [0; FULL_BYTES];
     payload[..8].copy_from_slice(&realtime_ns().to_le_bytes());
     socket.send(&payload[..bytes]).map(drop)
 }
 
-/// Asks the server for its figures until it answers, and prints them.
+/// Asks the server for its figures until the server answers, and prints them.
 fn ask(socket: &UdpSocket) -> io::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(500)))?;
     let mut answer = [0; 500];
@@ -165,7 +165,7 @@ fn ask(socket: &UdpSocket) -> io::Result<()> {
             return Ok(());
         }
     }
-    Err(io::Error::other("the far end does not answer"))
+    Err(io::Error::other("the server does not answer"))
 }
 
 /// Sends continuously over one TCP connection.

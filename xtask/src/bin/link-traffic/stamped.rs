@@ -21,7 +21,7 @@ fn in_ns(time: libc::timespec) -> u64 {
 pub(crate) fn stamp(socket: &UdpSocket) -> io::Result<()> {
     for (name, value) in [(libc::SO_TIMESTAMPNS, 1_i32), (libc::SO_RCVBUF, 4 << 20)] {
         let length = libc::socklen_t::try_from(size_of::<i32>()).expect("4");
-        // SAFETY: the pointer and the length are those of a live integer, which the kernel only reads.
+        // SAFETY: the pointer and the length describe a live integer, which the kernel only reads.
         let result = unsafe {
             libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const value).cast(), length)
         };
@@ -44,15 +44,15 @@ pub(crate) fn receive_stamped(socket: &UdpSocket, bytes: &mut [u8]) -> io::Resul
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of::<[u64; 16]>();
-    // SAFETY: every pointer of the message is to a live variable with the length that it states.
+    // SAFETY: every pointer in the message is to a live variable of the stated length.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
     let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-    // SAFETY: the kernel has filled the message and its control buffer, which is aligned for a header; the socket asked
-    // for stamps only, so a control message holds a timespec.
+    // SAFETY: the kernel has filled the message and its control buffer, which is aligned for a header; the socket
+    // requested only stamps, so a control message contains a timespec.
     let came = unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         if header.is_null() || (*header).cmsg_type != libc::SCM_TIMESTAMPNS {
-            return Err(io::Error::other("a datagram without a stamp"));
+            return Err(io::Error::other("a datagram has no time stamp"));
         }
         libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned()
     };

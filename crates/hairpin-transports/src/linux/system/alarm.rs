@@ -1,4 +1,4 @@
-//! A time-out for blocking system calls that needs no thread and adds no cost to the call.
+//! A time-out for blocking system calls, without a thread and without a cost per call.
 //!
 //! Pipes have no time-outs, and the time-out of a socket (`SO_RCVTIMEO`) sets a timer in every blocking call, which
 //! takes 2 to 5 % of a round trip on one CPU. A watchdog thread would cost about the same: in a process with several
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::process::thread_id;
 
-/// Interrupts the blocking calls of one thread periodically. Dropping this stops the interrupts.
+/// Interrupts the blocking calls of one thread periodically. Dropping the alarm stops the interrupts.
 pub(crate) struct Alarm {
     timer: libc::timer_t,
     thread: i32,
@@ -33,7 +33,7 @@ impl Alarm {
         Ok(Self { timer: start_timer(thread, period)?, thread, period })
     }
 
-    /// Interrupts the calling thread instead: the wire may have moved to another thread since the last call.
+    /// Moves the alarm to the calling thread: the wire may have moved to another thread since the last call.
     #[inline]
     pub(crate) fn follow(&mut self) -> io::Result<()> {
         if self.thread == thread_id() { Ok(()) } else { self.move_here() }
@@ -92,8 +92,7 @@ fn set_timer(timer: libc::timer_t, period: Duration) -> io::Result<()> {
     super::check(unsafe { libc::timer_settime(timer, 0, &raw const times, ptr::null_mut()) })
 }
 
-/// A real-time signal, since these have no predefined meaning; not one of the first few, which debuggers and language
-/// runtimes use.
+/// A real-time signal: these have no predefined meaning. The first few are used by debuggers and language runtimes.
 fn signal_number() -> i32 {
     libc::SIGRTMIN() + 11
 }
@@ -120,7 +119,7 @@ fn install_handler() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The kernel's interval, in ms.
+    /// The interval of the kernel timer, in ms.
     fn interval_ms(alarm: &Alarm) -> i64 {
         // SAFETY: an all-zero `itimerspec` is valid; the timer and the times live during the call.
         let times = unsafe {
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_period_becomes_shorter_and_a_short_one_stays() {
+    fn a_period_is_only_ever_shortened() {
         let mut alarm = Alarm::start(Duration::from_secs(20)).unwrap();
         assert_eq!(interval_ms(&alarm), 500);
         alarm.shorten(Duration::from_millis(50)).unwrap();

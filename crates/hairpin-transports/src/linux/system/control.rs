@@ -9,7 +9,7 @@ use socket2::SockAddrStorage;
 
 use super::{check, to_count};
 
-/// `recvmsg(2)` with control data. Writes the source address of a datagram, and the address's length, to `sender`.
+/// `recvmsg(2)` with control data. Writes the source address of a datagram and its length to `sender`.
 #[inline]
 pub(super) fn receive_with(
     from: BorrowedFd<'_>,
@@ -19,8 +19,8 @@ pub(super) fn receive_with(
     mut sender: Option<&mut (SockAddrStorage, libc::socklen_t)>,
 ) -> io::Result<usize> {
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: an all-zero `msghdr` is valid; the part is a live, exclusively borrowed slice, and so are the buffers for
-    // control data and the address. The kernel respects their lengths and reports how much it filled.
+    // SAFETY: an all-zero `msghdr` is valid; the part and the buffers for control data and the address are live and
+    // exclusively borrowed. The kernel respects their lengths and reports how much it filled.
     unsafe {
         let mut message: libc::msghdr = zeroed();
         if let Some((storage, _)) = sender.as_deref_mut() {
@@ -51,8 +51,8 @@ pub(super) fn socket_option(of: BorrowedFd<'_>, level: i32, name: i32) -> io::Re
     Ok(control)
 }
 
-/// Room for 140 bytes: three times of 16 bytes (`scm_timestamping`), and an extended error of 16 bytes with an address
-/// of 28 bytes, each with a header.
+/// Room for more than the largest control data: three time stamps of 16 bytes each (`scm_timestamping`), and an
+/// extended error of 16 bytes with an address of 28 bytes, each message with a header.
 const CONTROL_WORDS: usize = 32;
 
 /// Control data from recvmsg(2), aligned for the headers.
@@ -65,8 +65,8 @@ pub(super) struct Control {
 impl Control {
     pub(super) fn find<T: Plain>(&self, level: i32, kind: i32) -> Option<T> {
         // SAFETY: the header describes `room`, which is aligned for `cmsghdr` and which the kernel filled up to
-        // `filled`; the macros stay within. The control message is long enough for a `T`, as checked; any bytes are
-        // valid for a `T`, and the read may be unaligned.
+        // `filled`; the macros stay within it. The control message is long enough for a `T` (checked); any bytes are a
+        // valid `T`, and the read may be unaligned.
         unsafe {
             let mut message: libc::msghdr = zeroed();
             message.msg_control = self.room.as_ptr().cast_mut().cast();

@@ -17,14 +17,14 @@ pub(crate) const ERROR: i16 = libc::POLLERR;
 /// `read(2)`.
 #[inline]
 pub(crate) fn read(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
+    // SAFETY: the pointer and the length describe a live, exclusively borrowed slice.
     to_count(unsafe { libc::read(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
 }
 
 /// `write(2)`.
 #[inline]
 pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    // SAFETY: the pointer and the length describe a live slice, which the kernel only reads.
     to_count(unsafe { libc::write(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
 }
 
@@ -39,20 +39,20 @@ pub(crate) fn write_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::R
 }
 
 /// `sendfile(2)` of `bytes` bytes of a file from offset `from`, without moving the file's position. Blocks unless `to`
-/// has `O_NONBLOCK`: there is no flag for a single call.
+/// has `O_NONBLOCK`, since sendfile has no per-call flag.
 pub(crate) fn send_file(to: BorrowedFd<'_>, file: BorrowedFd<'_>, from: usize, bytes: usize) -> io::Result<usize> {
     let mut from = libc::off_t::try_from(from).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: both descriptors are live during the call, which writes the offset after the sent bytes into `from`.
+    // SAFETY: both descriptors are live during the call; the kernel writes the new offset to `from`.
     to_count(unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &raw mut from, bytes) })
 }
 
-/// Waits up to `at_most` until the descriptor is ready. Errors and hang-ups, which the next call reports, count too.
+/// Waits up to `at_most` until the descriptor is ready. Errors and hang-ups count too; the next call reports them.
 pub(crate) fn poll(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<bool> {
     poll_events(on, events, at_most).map(|events| events != 0)
 }
 
-/// `ppoll(2)` on one descriptor for up to `at_most`. Returns the events; 0 if none. The milliseconds of `poll` would be
-/// too coarse for an open loop.
+/// `ppoll(2)` on one descriptor for up to `at_most`. Returns the events; 0 if none. The resolution of `poll`, 1 ms,
+/// would be too coarse for an open loop.
 pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<i16> {
     let mut polled = libc::pollfd { fd: on.as_raw_fd(), events, revents: 0 };
     let at_most = timespec(at_most);
@@ -71,7 +71,7 @@ pub(crate) fn poll_all(on: &[BorrowedFd<'_>], events: i16, at_most: Duration) ->
     Ok(polled.iter().map(|polled| polled.revents != 0).collect())
 }
 
-/// Converts a duration for the kernel, limited to the maximum.
+/// Converts a duration, and limits it to the kernel's maximum.
 pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),

@@ -12,8 +12,8 @@ pub(crate) struct Epoll {
     events: Box<[libc::epoll_event]>,
 }
 
-/// The token of a descriptor, and whether the descriptor is readable and writable. An error or a hang-up makes it both;
-/// the next call on the descriptor reports it.
+/// A descriptor's token, and whether the descriptor is readable and writable. After an error or a hang-up, the
+/// descriptor is both readable and writable; the next call on the descriptor reports the error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) token: u64,

@@ -16,7 +16,7 @@ pub(crate) enum Awake {
     TimedOut,
 }
 
-/// Sleeps while `word` is `expected`, up to `at_most`. `None` sets no timer, whose set-up takes time.
+/// Sleeps while `word` is `expected`, up to `at_most`. With `None` no timer is set, which makes the call faster.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, at_most: Option<Duration>) -> io::Result<Awake> {
     let at_most = at_most.map(timespec);
     let at_most = at_most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -35,7 +35,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, at_most: Option<Duration>) -
     }
 }
 
-/// Wakes one sleeper, if there is one.
+/// Wakes one sleeper, if any.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: FUTEX_WAKE uses the address only as a key. It cannot fail for a mapped, aligned word.
     unsafe {

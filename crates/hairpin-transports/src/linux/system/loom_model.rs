@@ -21,11 +21,11 @@ pub(crate) mod map {
     struct Memory {
         words: BTreeMap<usize, Word>,
         long_words: BTreeMap<usize, AtomicU64>,
-        /// Copied bytes, by start offset.
+        /// Areas for copied bytes, by start offset.
         pieces: BTreeMap<usize, UnsafeCell<Vec<u8>>>,
     }
 
-    // SAFETY: loom runs its threads one at a time, and fails if accesses to a piece are not ordered.
+    // SAFETY: loom runs its threads one at a time, and reports unordered accesses to a piece.
     unsafe impl Sync for Memory {}
 
     /// A 32-bit word for futex waits.
@@ -77,7 +77,7 @@ pub(crate) mod map {
     }
 }
 
-/// Replaces [`super::futex`]. There are no time-outs: a lost wake-up is a deadlock, which loom reports.
+/// Replaces [`super::futex`]. Waits have no time-outs, so a lost wake-up is a deadlock, which loom reports.
 pub(crate) mod futex {
     use std::io;
     use std::sync::Arc;
@@ -97,7 +97,7 @@ pub(crate) mod futex {
         TimedOut,
     }
 
-    /// The sleeper on a word. The lock makes comparing and going to sleep one atomic step, as in the kernel (futex(2)).
+    /// The sleeper on a word. With the lock, comparison and sleep are one atomic step, as in the kernel (futex(2)).
     pub(super) type Queue = Mutex<Sleepers>;
 
     #[derive(Default)]
@@ -108,7 +108,7 @@ pub(crate) mod futex {
         spurious: usize,
     }
 
-    /// Maximum spurious wake-ups on each word; loom explores each sleep with and without one.
+    /// Maximum spurious wake-ups per word; loom explores each sleep with and without a spurious wake-up.
     const MAX_SPURIOUS: usize = 1;
 
     pub(crate) fn wait(word: &Word, expected: u32, _at_most: Option<Duration>) -> io::Result<Awake> {
@@ -121,7 +121,7 @@ pub(crate) mod futex {
             assert!(queue.sleeper.replace(Arc::clone(&woken)).is_none(), "two ends sleep on one word");
         }
         loop {
-            // May return once without a notification: loom explores both cases.
+            // May return without a notification once: loom explores both cases.
             woken.wait();
             let mut queue = word.queue.lock().unwrap();
             if queue.sleeper.is_none() {

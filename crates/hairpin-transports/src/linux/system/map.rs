@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// A shared mapping of a whole memory file.
 ///
 /// The other process may change the bytes at any time. Therefore words are only accessed as atomics, and other bytes
-/// are only copied; the words determine which end may copy when.
+/// are only copied; the words determine when each end may copy.
 pub(crate) struct Map {
     start: NonNull<u8>,
     length: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Map {
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Maps `length` bytes of `file` and populates all pages: page faults would be measured as latency.
+    /// Maps `length` bytes of `file` and populates all pages: later page faults would be measured as latency.
     pub(crate) fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
         // SAFETY: a new mapping at an address chosen by the kernel, which overlaps no other mapping.
@@ -68,18 +68,18 @@ impl Map {
     fn checked(&self, offset: usize, bytes: usize, align: usize) -> *mut u8 {
         assert!(offset.is_multiple_of(align), "the rings' layout keeps words aligned");
         assert!(bytes <= self.length && offset <= self.length - bytes, "the rings' layout stays inside the mapping");
-        // SAFETY: inside the mapping, as just checked. The mapping is page-aligned.
+        // SAFETY: inside the mapping, as checked above.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
 
-/// Copies bytes. The smallest sizes avoid a call to `memcpy`, which would cost more than the copy itself.
+/// Copies bytes. For 4 and 8 bytes this avoids a call to `memcpy`, which would cost more than the copy itself.
 ///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: as the caller guarantees; the arms of constant length copy the same bytes as the general one.
+    // SAFETY: guaranteed by the caller; all arms copy the same bytes.
     unsafe {
         match bytes {
             4 => std::ptr::copy_nonoverlapping(from, to, 4),
@@ -91,7 +91,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `new` mapped; no reference into it outlives `self`.
+        // SAFETY: exactly the range that `new` mapped; no reference into the range outlives `self`.
         unsafe {
             libc::munmap(self.start.as_ptr().cast(), self.length);
         }

@@ -1,5 +1,5 @@
-//! Several messages in one system call: sendmmsg(2) and recvmmsg(2), and UDP datagrams that pass the kernel as one
-//! packet (udp(7), `UDP_SEGMENT` and `UDP_GRO`).
+//! Several messages in one system call: sendmmsg(2), recvmmsg(2), and UDP segmentation and receive offload (udp(7),
+//! `UDP_SEGMENT` and `UDP_GRO`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,8 +11,8 @@ use super::to_count;
 /// Maximum messages that the kernel processes per call (`UIO_MAXIOV`, linux/uio.h).
 pub(crate) const MAX_MESSAGES: usize = libc::UIO_MAXIOV as usize;
 
-/// Headers that describe the messages of a call to the kernel. They are kept between calls, so that a call on the same
-/// memory as the last one need not write them again.
+/// Headers that describe messages to the kernel. If a call uses the same memory as the last call, it uses the same
+/// headers again.
 #[derive(Default)]
 pub(crate) struct Messages {
     /// One header per part, each with a pointer to the part.
@@ -37,7 +37,7 @@ impl Messages {
     ) -> io::Result<usize> {
         let count = self.describe(messages.as_ptr().cast_mut(), messages.len(), size);
         // SAFETY: `count` headers describe one part each, within the live slice `messages`, which the kernel only
-        // reads; there is no address and no control data. It writes the sent lengths into the headers.
+        // reads; there is no address and no control data. The kernel writes the sent lengths into the headers.
         let sent = to_count(unsafe {
             libc::sendmmsg(to.as_raw_fd(), self.headers.as_mut_ptr(), count, send_flags(may_block) as _)
         } as isize)?;
@@ -45,8 +45,8 @@ impl Messages {
     }
 
     /// `recvmmsg(2)` of the available messages, one per slot of `size` bytes. Returns their number; for their lengths
-    /// see [`Messages::length`]. With `may_block` waits for the first message (`MSG_WAITFORONE`). With `true_length`
-    /// lengths are those of the whole datagrams, even if they did not fit.
+    /// see [`Messages::length`]. With `may_block`, waits for the first message (`MSG_WAITFORONE`). With `true_length`,
+    /// the length of a truncated datagram is its full length.
     pub(crate) fn receive(
         &mut self,
         from: BorrowedFd<'_>,
@@ -58,8 +58,8 @@ impl Messages {
         let count = self.describe(slots.as_mut_ptr(), slots.len(), size);
         let flags = if may_block { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT }
             | if true_length { libc::MSG_TRUNC } else { 0 };
-        // SAFETY: `count` headers describe one part each, within the live, exclusively borrowed slice `slots`, and no
-        // two overlap; there is no address, no control data and no time-out.
+        // SAFETY: `count` headers describe one part each, within the live, exclusively borrowed slice `slots`, and the
+        // parts do not overlap; there is no address, no control data and no time-out.
         to_count(unsafe {
             libc::recvmmsg(from.as_raw_fd(), self.headers.as_mut_ptr(), count, flags as _, std::ptr::null_mut())
         } as isize)
@@ -103,8 +103,8 @@ impl Messages {
     }
 }
 
-/// `sendmsg(2)` of contiguous datagrams of `size` bytes (the last may be shorter) as one packet that the kernel or the
-/// device splits (`UDP_SEGMENT`). Returns the total number of bytes.
+/// `sendmsg(2)` of contiguous datagrams of `size` bytes (the last may be shorter) as one packet, which the kernel or
+/// the device splits into datagrams (`UDP_SEGMENT`). Returns the total number of bytes.
 pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_block: bool) -> io::Result<usize> {
     // Aligned for `cmsghdr`, and larger than `CMSG_SPACE(2)`.
     let mut control = [0_u64; 4];
@@ -127,7 +127,7 @@ pub(crate) fn send_segmented(to: BorrowedFd<'_>, bytes: &[u8], size: u16, may_bl
 }
 
 /// `recvmsg(2)` of one datagram, or of several that the kernel joined (`UDP_GRO`). Returns the number of bytes and the
-/// size of each datagram, at least 1; the last one may be shorter.
+/// size of each datagram, at least 1; the last datagram may be shorter.
 pub(crate) fn receive_joined(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, usize)> {
     let mut control = Control::default();
     let bytes = receive_with(from, into, &mut control, if may_block { 0 } else { libc::MSG_DONTWAIT }, None)?;

@@ -1,4 +1,4 @@
-//! System calls behind safe functions. `unsafe` is used only here in this crate.
+//! System calls behind safe functions. In this crate, only these modules use `unsafe`.
 #![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod alarm;
@@ -20,7 +20,7 @@ pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod timestamping;
 
-// The loom test runs the callers of these modules with models of them.
+// The loom test replaces these modules by models.
 #[cfg(all(test, loom))]
 pub(crate) use loom_model::{futex, map};
 

@@ -32,9 +32,9 @@ pub(crate) fn capacity_bytes(of: &impl AsRawFd) -> io::Result<usize> {
 
 /// Creates two named pipes. Their names are already removed when this returns.
 ///
-/// A name in the file system would remain after SIGKILL, so it exists only during the three system calls that create,
-/// open and remove it; during these the death of the client does not kill this process. All other code, including that
-/// of other processes, opens the descriptor through `/proc`, which needs no name.
+/// A name in the file system would remain after SIGKILL, so the name exists only during the three system calls that
+/// create, open and remove it; meanwhile the death of the client does not kill this process. All other code, also in
+/// other processes, opens the descriptor through `/proc`, which needs no name.
 pub(crate) fn two_fifos() -> io::Result<[Ends; 2]> {
     Ok([fifo()?, fifo()?])
 }
@@ -77,9 +77,9 @@ pub(crate) enum Access {
     Both,
 }
 
-/// Opens again the file that descriptor `number` of process `pid` refers to; close-on-exec.
+/// Opens the file behind descriptor `number` of process `pid` once more; close-on-exec.
 ///
-/// Allowed if this process may trace the other one (ptrace(2), `PTRACE_MODE_READ`): it has the same user.
+/// The kernel allows this if this process may trace the other (ptrace(2), `PTRACE_MODE_READ`): both have the same user.
 pub(crate) fn open_of_process(pid: u32, number: i32, access: Access) -> io::Result<OwnedFd> {
     let path = path_of(pid, number);
     let read = access != Access::Write;
@@ -93,7 +93,7 @@ pub(crate) fn open_of_process(pid: u32, number: i32, access: Access) -> io::Resu
     Ok(file.into())
 }
 
-/// Opens again the file that a descriptor of this process refers to, as another process would.
+/// Opens the file behind a descriptor of this process once more, as another process would.
 pub(crate) fn open_own(descriptor: &impl AsRawFd, access: Access) -> io::Result<OwnedFd> {
     open_of_process(std::process::id(), descriptor.as_raw_fd(), access)
 }
@@ -103,8 +103,8 @@ pub(crate) fn path_of(pid: u32, number: i32) -> String {
     format!("/proc/{pid}/fd/{number}")
 }
 
-/// Creates an anonymous memory file of `length` zero bytes. Its length is sealed, so that neither end can truncate it,
-/// which would kill the other with SIGBUS.
+/// Creates an anonymous memory file of `length` zero bytes. The length is sealed: if an end truncated the file,
+/// accesses by the other end would raise SIGBUS.
 pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
     // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
     let file =
@@ -117,7 +117,7 @@ pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Creates an anonymous memory file with this content, which is sealed against changes.
+/// Creates an anonymous memory file with this content, sealed against changes.
 pub(crate) fn memory_file_of(content: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
     let file =

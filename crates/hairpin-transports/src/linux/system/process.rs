@@ -1,4 +1,4 @@
-//! Whether another process is alive, the death signal and the descriptor limits of this one, and thread ids.
+//! Whether another process has ended; the death signal, descriptor limits and thread ids of this process.
 
 use std::cell::Cell;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::descriptor::{READABLE, owned, poll};
 
-/// Another process, to check whether it has ended.
+/// A handle to another process.
 pub(crate) struct Process {
     pid: i32,
     /// A pidfd, which cannot refer to a later process with the same pid (Linux 5.3).
@@ -50,7 +50,7 @@ pub(crate) fn with_deferred_death<T>(work: impl FnOnce() -> T) -> T {
     };
     let result = work();
     if signal != 0 {
-        // SAFETY: as above; `raise` takes a signal number, which the kernel returned.
+        // SAFETY: as above; `raise` takes the signal number that the kernel returned.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, signal);
             if libc::getppid() != parent {
@@ -61,7 +61,7 @@ pub(crate) fn with_deferred_death<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// This process's limits of open descriptors (`RLIMIT_NOFILE`).
+/// This process's limits on open descriptors (`RLIMIT_NOFILE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) soft: u64,
@@ -87,7 +87,7 @@ thread_local! {
     static THREAD_ID: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The kernel's id of this thread.
+/// Returns the kernel's id of the calling thread.
 #[inline(always)]
 pub(crate) fn thread_id() -> i32 {
     match THREAD_ID.get() {

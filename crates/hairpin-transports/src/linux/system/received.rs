@@ -1,5 +1,5 @@
-//! IP headers of received packets. The kernel reports them for datagrams (ip(7), ipv6(7)), for the SYN of a TCP
-//! connection (tcp(7), `TCP_SAVE_SYN`), and over IPv6 for the last packet of a TCP connection.
+//! IP headers of received packets. The kernel reports the headers of datagrams (ip(7), ipv6(7)), of the SYN of a TCP
+//! connection (tcp(7), `TCP_SAVE_SYN`), and over IPv6 of the last packet of a TCP connection.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -19,7 +19,7 @@ const HEADER_OPTIONS: [SockOpt; 4] = [
     SockOpt(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
     SockOpt(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
 ];
-/// More than the headers of a SYN: TCP and IPv4 headers have at most 60 bytes each, IPv6 headers 40 plus extensions.
+/// Room for the headers of a SYN: TCP and IPv4 headers have at most 60 bytes each, IPv6 headers 40 plus extensions.
 const MAX_SYN_BYTES: usize = 256;
 
 /// Makes the kernel save the SYN of new connections of a listening socket until [`syn_header`] reads it.
@@ -47,13 +47,13 @@ pub(crate) fn receive_from(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<
     let mut sender = (SockAddrStorage::zeroed(), 0);
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     let bytes = receive_with(from, into, &mut control, flags, Some(&mut sender))?;
-    // SAFETY: the kernel wrote an address of that length and of the socket's family.
+    // SAFETY: the kernel wrote an address of this length and of the socket's family.
     let sender = unsafe { SockAddr::new(sender.0, sender.1) };
     Ok((bytes, sender, header(&control)))
 }
 
 /// Returns the header of the last packet of a TCP connection over IPv6 with [`report_headers`] on
-/// (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c); `None` over IPv4, where the kernel does not keep it.
+/// (`IPV6_2292PKTOPTIONS`, net/ipv6/ipv6_sockglue.c); `None` over IPv4, where the kernel does not keep the header.
 pub(crate) fn last_packet_header(of: BorrowedFd<'_>) -> Option<IpHeader> {
     header(&socket_option(of, libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS).ok()?)
 }
@@ -83,7 +83,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// A socket whose packets have a TTL of 77, and DSCP 46 with ECN 1.
+    /// A socket whose packets have TTL 77, DSCP 46 and ECN 1.
     fn marked(address: &str, socket_type: Type) -> Socket {
         let is_v6 = address.starts_with('[');
         let socket = Socket::new(if is_v6 { Domain::IPV6 } else { Domain::IPV4 }, socket_type, None).unwrap();
@@ -103,8 +103,8 @@ mod tests {
             let server = UdpSocket::bind(address).unwrap();
             let client = marked(address, Type::DGRAM);
             let mut bytes = [0; 4];
-            for (tells, expected) in [(true, Some(IpHeader { ttl: 77, traffic_class: 0xb9 })), (false, None)] {
-                report_headers(server.as_fd(), tells);
+            for (reports, expected) in [(true, Some(IpHeader { ttl: 77, traffic_class: 0xb9 })), (false, None)] {
+                report_headers(server.as_fd(), reports);
                 client.send_to(b"hello", &server.local_addr().unwrap().into()).unwrap();
                 assert!(poll(server.as_fd(), READABLE, LONG).unwrap());
                 let (length, from, header) = receive_from(server.as_fd(), &mut bytes).unwrap();
@@ -127,7 +127,7 @@ mod tests {
                 listener.accept().unwrap().0
             };
             let one = marked(address, Type::STREAM);
-            assert_eq!(syn_header(accepted(&one).as_fd()), None, "not kept yet");
+            assert_eq!(syn_header(accepted(&one).as_fd()), None, "the SYN is not saved yet");
             save_syn(listener.as_fd()).unwrap();
             let other = marked(address, Type::STREAM);
             let accepted = accepted(&other);

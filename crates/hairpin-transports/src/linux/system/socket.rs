@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::to_count;
 
-/// `recv(2)`. With `true_length` (`MSG_TRUNC`, for datagrams only) returns the full length of a truncated datagram.
+/// `recv(2)`. With `true_length` (`MSG_TRUNC`, datagrams only), returns the full length even of a truncated datagram.
 #[inline]
 pub(crate) fn receive(
     from: BorrowedFd<'_>,
@@ -14,7 +14,7 @@ pub(crate) fn receive(
     true_length: bool,
 ) -> io::Result<usize> {
     let flags = if may_block { 0 } else { libc::MSG_DONTWAIT } | if true_length { libc::MSG_TRUNC } else { 0 };
-    // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
+    // SAFETY: the pointer and the length describe a live, exclusively borrowed slice.
     to_count(unsafe { libc::recv(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
 }
 
@@ -44,11 +44,11 @@ pub(crate) fn send_without_copy(to: BorrowedFd<'_>, bytes: &[u8], may_block: boo
 
 #[inline]
 fn send_with(to: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> io::Result<usize> {
-    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    // SAFETY: the pointer and the length describe a live slice, which the kernel only reads.
     to_count(unsafe { libc::send(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// `recvmsg(2)` into `header`, then `into`: strips a header without a copy.
+/// `recvmsg(2)` into `header` and then `into`: separates a header from the data without a copy.
 #[inline]
 pub(crate) fn receive_parted(
     from: BorrowedFd<'_>,

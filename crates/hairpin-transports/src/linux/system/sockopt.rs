@@ -75,7 +75,7 @@ pub(crate) fn get_text(on: impl AsFd, option: SockOpt) -> io::Result<String> {
 
 fn set_bytes(on: BorrowedFd<'_>, SockOpt(level, name): SockOpt, value: &[u8]) -> io::Result<()> {
     let length = value.len() as libc::socklen_t;
-    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    // SAFETY: the pointer and the length describe a live slice, which the kernel only reads.
     check(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn set_port_selector(on: BorrowedFd<'_>, program: &[libc::sock_filter
     let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     let (name, length) = (libc::SO_ATTACH_REUSEPORT_CBPF, size_of::<libc::sock_fprog>() as libc::socklen_t);
-    // SAFETY: a pointer to a live sock_fprog, whose pointer and length are those of a live slice; the kernel only
+    // SAFETY: a pointer to a live sock_fprog, whose pointer and length describe a live slice; the kernel only
     // reads.
     check(unsafe { libc::setsockopt(on.as_raw_fd(), libc::SOL_SOCKET, name, (&raw const program).cast(), length) })
 }
@@ -109,7 +109,7 @@ pub(crate) fn drops(of: BorrowedFd<'_>) -> io::Result<u32> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Whether a Multipath TCP connection fell back to plain TCP, because an end or the path does not support it. The
+/// Whether a Multipath TCP connection fell back to plain TCP, because an end or the path does not support MPTCP. The
 /// accepted end of such a connection is a TCP socket, on which this option fails (`MPTCP_INFO`, linux/mptcp.h: the
 /// flags follow eight bytes of counts and limits).
 pub(crate) fn fell_back_to_tcp(of: BorrowedFd<'_>) -> bool {
@@ -151,8 +151,8 @@ const TCP_INFO: &[(&str, usize, usize)] = &[
     tcp_info_field!(fact_names::ATO_US, tcpi_ato, u32),
 ];
 
-/// Returns the counters of a TCP connection that this kernel has. Omits counters with all bits set: they have no value
-/// yet (or, for the pacing rate, no limit).
+/// Returns the `tcp_info` counters that this kernel provides. Omits counters with all bits set, which have no value yet
+/// (or, for the pacing rate, no limit).
 pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
     let mut info = RawTcpInfo::default();
     let Ok(known) = info.read(of) else { return Vec::new() };
@@ -190,7 +190,7 @@ pub(crate) fn ecn(of: BorrowedFd<'_>) -> Option<&'static str> {
     })
 }
 
-/// Returns the segments with and without payload in both directions. The kernel's counters have 32 bits and wrap.
+/// Returns the counts of segments with and without payload, both directions. The kernel's counters wrap at 32 bits.
 pub(crate) fn segments(of: BorrowedFd<'_>) -> Option<Segments> {
     let mut info = RawTcpInfo::default();
     let known = info.read(of).ok()?;
@@ -201,7 +201,7 @@ pub(crate) fn segments(of: BorrowedFd<'_>) -> Option<Segments> {
     Some(Segments { with_payload, bare: all.saturating_sub(with_payload) })
 }
 
-/// Returns the bytes of a connection in flight and in the send buffer, and the sender's estimates of the path.
+/// Returns a connection's bytes in flight and in the send buffer, and the sender's estimates of the path.
 pub(crate) fn sender_state(of: BorrowedFd<'_>) -> Option<SenderState> {
     let mut info = RawTcpInfo::default();
     let known = info.read(of).ok()?;
@@ -213,13 +213,13 @@ pub(crate) fn sender_state(of: BorrowedFd<'_>) -> Option<SenderState> {
         in_flight_bytes: field(offset_of!(libc::tcp_info, tcpi_unacked))? * mss_bytes,
         not_sent_bytes: field(offset_of!(libc::tcp_info, tcpi_notsent_bytes))?,
         round_trip_ns: field(offset_of!(libc::tcp_info, tcpi_rtt))? * 1000,
-        // All bits are set if not measured yet.
+        // All bits are set until the kernel has measured an RTT.
         least_round_trip_ns: if min_rtt_us == u64::from(u32::MAX) { 0 } else { min_rtt_us * 1000 },
         delivered_bytes_per_s: number(known, offset_of!(libc::tcp_info, tcpi_delivery_rate), 8)?,
     })
 }
 
-/// `struct tcp_info` as bytes. An older kernel fills fewer of them.
+/// `struct tcp_info` as bytes. Older kernels fill fewer bytes.
 struct RawTcpInfo([u8; size_of::<libc::tcp_info>()]);
 
 impl Default for RawTcpInfo {

@@ -9,8 +9,8 @@ use hairpin_model::trace::StampKind;
 use super::control::{Control, receive_with};
 use super::sockopt::{self, SockOpt};
 
-/// Requests time stamps when a segment is scheduled, when it reaches the driver, and when one is received. The stamps
-/// of sent segments contain byte numbers instead of the data.
+/// Requests time stamps of sent segments (when scheduled, and at the driver) and of received segments. The stamps of
+/// sent segments contain byte numbers instead of the data.
 const STAMP_FLAGS: u32 = libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
@@ -30,7 +30,7 @@ const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
 const STAMPS: SockOpt = SockOpt(libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
 
-/// Requests stamps; with `acknowledged` also when segments are acknowledged. The next byte written has number 0.
+/// Requests stamps; with `acknowledged` also of acknowledgments. The next byte written has number 0.
 pub(crate) fn begin(on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
     let more = if acknowledged { libc::SOF_TIMESTAMPING_TX_ACK } else { 0 };
     sockopt::set(on, STAMPS, (STAMP_FLAGS | more).cast_signed())
@@ -55,7 +55,7 @@ pub(crate) enum ErrorQueueEntry {
     Stamp(Sent),
     /// Completion of `MSG_ZEROCOPY` sends (Documentation/networking/msg_zerocopy.rst): the memory may be reused.
     Completed {
-        /// Number of sends, with consecutive numbers.
+        /// Number of completed sends, which are consecutive.
         sends: u32,
         /// Whether the kernel copied the bytes after all.
         copied: bool,
@@ -64,7 +64,7 @@ pub(crate) enum ErrorQueueEntry {
     Other,
 }
 
-/// Takes the next entry of the socket's error queue with one system call; `None` if it is empty.
+/// Takes the next entry of the socket's error queue with one system call; `None` if the queue is empty.
 pub(crate) fn next_entry(of: BorrowedFd<'_>) -> io::Result<Option<ErrorQueueEntry>> {
     loop {
         let mut control = Control::default();
@@ -105,7 +105,7 @@ fn software_ns(control: &Control) -> Option<u64> {
     Some(seconds * 1_000_000_000 + nanoseconds)
 }
 
-/// `recvmsg(2)` with the arrival time of the last segment (CLOCK_REALTIME, in ns). 0 bytes are the stream's end.
+/// `recvmsg(2)` with the arrival time of the last segment (CLOCK_REALTIME, in ns). Returns 0 bytes at the stream's end.
 pub(crate) fn receive(from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<(usize, Option<u64>)> {
     let mut control = Control::default();
     let flags = if may_block { 0 } else { libc::MSG_DONTWAIT };

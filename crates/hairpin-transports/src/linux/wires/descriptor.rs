@@ -1,4 +1,4 @@
-//! A wire over file descriptors that implements waiting by `block`, `poll` and `spin`.
+//! A wire over file descriptors, which waits by `block`, `poll` or `spin`.
 
 mod stream;
 
@@ -17,7 +17,7 @@ use crate::system::pipe::memory_file_of;
 use crate::wire::{Descriptors, KernelStamps, RawStamp, Repeated, Stream, Wire, WireError};
 use crate::wires::{Deadline, MAX_SLICE, slice};
 
-/// Attempts of a spinning wire between two clock reads. They take far longer than a clock read (20 ns).
+/// Attempts of a spinning wire between two clock reads. The attempts take far longer than a clock read (20 ns).
 const TRIES_PER_CLOCK_READ: u32 = 256;
 
 /// Maximum time that a call of a one-way load blocks in the kernel before a signal interrupts it.
@@ -63,7 +63,7 @@ impl<P: Port> DescriptorWire<P> {
     /// Receives available data without blocking, even if the descriptor is blocking.
     #[inline]
     fn receive_available(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
-        // There is no other reader, so the data that `poll` reports are still there for the read.
+        // No other reader takes the data between `poll` and the read.
         if !P::IS_SOCKET && self.waiting == Waiting::Block {
             self.system_calls += 1;
             if !poll(self.port.readable(), READABLE, Duration::ZERO)? {
@@ -82,7 +82,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Continues after the first attempt.
+    /// Continues a receive after the first attempt.
     #[inline(never)]
     fn receive_again(&mut self, mut miss: Miss, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
@@ -110,8 +110,7 @@ impl<P: Port> DescriptorWire<P> {
                 Err(Miss::Nothing | Miss::Again) => {}
                 Err(miss) => return self.on_closed(miss, into),
             }
-            // There was no message (a datagram with a wrong checksum) or a signal arrived: waits for the remaining
-            // time.
+            // A signal arrived, or a datagram had a wrong checksum: waits for the remaining time.
             if deadline.left().is_none() {
                 break;
             }
@@ -136,7 +135,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Handles a closed or failed connection. Returns data that the other end sent before, or [`WireError::Closed`].
+    /// Handles a closed or failed connection. Returns the remaining data from the other end, or [`WireError::Closed`].
     #[cold]
     fn on_closed(&mut self, miss: Miss, into: &mut [u8]) -> Result<usize, WireError> {
         match miss {
@@ -152,8 +151,8 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Receives the data that the other end sent before it closed. A socket may return each pending error once before
-    /// the data, so this makes several attempts.
+    /// Receives the data that the other end sent before it closed. Makes several attempts, since a socket may first
+    /// return each pending error once.
     #[cold]
     fn drain(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         for _ in 0..8 {
@@ -167,7 +166,7 @@ impl<P: Port> DescriptorWire<P> {
         Err(WireError::Closed)
     }
 
-    /// Converts the result of a single attempt to send; 0 bytes if there was no room.
+    /// Converts the result of one attempt to send; no room is `Ok(0)`.
     #[inline(always)]
     fn send_result(&mut self, answer: Result<usize, Miss>) -> Result<usize, WireError> {
         match answer {
@@ -190,7 +189,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Receives one piece of a one-way load; `None` if there is none.
+    /// Receives one piece of a one-way load; `None` if nothing is available.
     #[inline(always)]
     fn receive_piece(&mut self, into: &mut [u8], may_block: bool) -> Result<Option<usize>, WireError> {
         if self.peer_gone {
@@ -272,8 +271,8 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Polls for `events` until the deadline. Polls again after a signal or a time stamp, for which the caller does not
-    /// wait. If the deadline's clock has not started, the first poll may take the wire's whole time-out.
+    /// Polls for `events` until the deadline. Polls again after a signal or a time stamp, which are not the events. If
+    /// the deadline's clock has not started, the first poll may take the wire's whole time-out.
     fn wait_for(&mut self, events: i16, deadline: &mut Deadline) -> Result<bool, WireError> {
         let mut left = deadline.running().unwrap_or(self.timeout);
         loop {
@@ -293,7 +292,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Stores the time stamps and completions that a poll has reported. Returns whether there were any.
+    /// Stores the time stamps and completions from the error queue. Returns whether the queue had any.
     #[cold]
     fn store_stamps(&mut self) -> Result<bool, WireError> {
         match self.port.stamping() {
@@ -302,8 +301,8 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Removes time stamps from the receive buffer before a read, see [`KernelStamps`]. If stamps may arrive together
-    /// with the data to read, first waits for that data.
+    /// Removes time stamps from the receive buffer before a read, see [`KernelStamps`]. First waits for data if stamps
+    /// may arrive together with the data.
     fn clear_stamps(&mut self) -> Result<(), WireError> {
         if self.port.stamping().is_some_and(|(stamping, _)| stamping.may_arrive_any_time()) {
             let system_calls = self.system_calls;
@@ -316,7 +315,7 @@ impl<P: Port> DescriptorWire<P> {
         self.store_stamps().map(|_| ())
     }
 
-    /// Sends `total` bytes. `send` makes one attempt; it gets the number of bytes already sent and whether it may
+    /// Sends `total` bytes. `send` makes one attempt; its arguments are the bytes already sent and whether it may
     /// block.
     #[inline(always)]
     fn send_by(
@@ -335,7 +334,7 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
-    /// Continues after the first attempt.
+    /// Continues a send after the first attempt.
     #[inline(never)]
     fn send_rest(
         &mut self,
@@ -454,7 +453,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
             return Err(failed(io::ErrorKind::Unsupported.into()));
         }
         if self.waiting != Waiting::Block {
-            // Unlike other calls, sendfile(2) has no flag for a single call.
+            // Unlike send(2), sendfile(2) has no per-call flag.
             set_nonblocking(self.port.writable(), true).map_err(failed)?;
         }
         self.file = Some((memory_file_of(content).map_err(failed)?, content.len()));
@@ -530,7 +529,7 @@ impl<P: Port> KernelStamps for DescriptorWire<P> {
     fn begin(&mut self, acknowledged: bool) -> Result<(), WireError> {
         let stamping = self.port.stamping().ok_or_else(unsupported);
         let begun = stamping.and_then(|(stamping, socket)| stamping.begin(socket, acknowledged));
-        begun.map_err(|source| WireError::System { operation: "ask for time stamps", source })
+        begun.map_err(|source| WireError::System { operation: "request time stamps", source })
     }
 
     fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError> {

@@ -1,12 +1,12 @@
 //! The hello that opens a connection or a datagram flow.
 //!
-//! A server recognizes its client by a cookie of 16 random bytes, which the order of the round contained. Over a
+//! A server recognizes its client by a cookie of 16 random bytes, which both ends got in the order of the round. Over a
 //! stream, the client begins with one hello that contains the cookie. The source address of a datagram may be forged,
-//! so a datagram server answers a hello with a challenge, which only the owner of that address can confirm, and then
-//! sends a welcome (like QUIC's address validation, RFC 9000, section 8.1). All of these have the same length, so that
-//! a server never sends more than it received.
+//! so a datagram server answers a hello with a challenge, which only the owner of the address can confirm, and then
+//! sends a welcome (like QUIC's address validation, RFC 9000, section 8.1). All these datagrams have the same length,
+//! so that the server cannot amplify traffic to a forged address.
 //!
-//! The first byte is between those of STUN and DTLS (RFC 7983, section 7), so that one port can serve other protocols.
+//! The first byte differs from the first bytes of STUN and DTLS (RFC 7983, section 7), so that one port can serve all.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -28,7 +28,7 @@ use crate::wires::{Deadline, failed, left_to_accept, unreached};
 pub(crate) enum HelloKind {
     /// From the client: its first message, with the cookie.
     Hello = 4,
-    /// From a datagram server: a nonce, which the client must echo to prove that it receives at its address.
+    /// From a datagram server: a nonce, which the client must echo to prove that it owns its address.
     Challenge = 5,
     /// From a datagram client: echoes the nonce of the challenge.
     Confirm = 6,
@@ -38,7 +38,7 @@ pub(crate) enum HelloKind {
 
 /// Second byte of a hello.
 const VERSION: u8 = 1;
-/// Last bytes of a hello, by which a link recognizes it without knowing the cookie.
+/// Last bytes of a hello. A link does not know the cookie and recognizes hellos by this mark.
 const MARK: [u8; 6] = *b"hrpn\xb5\x1e";
 /// The length of each hello: kind, version, cookie, nonce, mark.
 pub const HELLO_BYTES: usize = 40;
@@ -46,12 +46,12 @@ pub const HELLO_BYTES: usize = 40;
 /// Random bytes in a challenge, which a datagram client must echo.
 pub type Nonce = [u8; 16];
 
-/// Time that a client waits for an answer before it repeats its datagram.
+/// Time without an answer after which a client repeats its datagram.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum connections that have not sent their hello yet. If there are more, the oldest is closed.
+/// Maximum connections that have not sent their hello yet. One more closes the oldest.
 const MAX_PENDING: usize = 16;
 
-/// Whether a datagram is a hello of any kind, with any cookie, and thus not a message.
+/// Whether a datagram is a hello of any kind with any cookie; other datagrams are messages.
 pub fn is_hello(datagram: &[u8]) -> bool {
     datagram.len() == HELLO_BYTES && kind_of(datagram).is_some() && datagram.ends_with(&MARK)
 }
@@ -64,7 +64,7 @@ pub enum HelloMessage {
     Confirm(Cookie, Nonce),
 }
 
-/// Parses a client's hello from a datagram or the first bytes of a stream; `None` if it is not one.
+/// Parses a client's hello from a datagram or the first bytes of a stream; `None` for other bytes.
 pub fn parse_hello(bytes: &[u8]) -> Option<HelloMessage> {
     if !is_hello(bytes) {
         return None;
@@ -77,7 +77,7 @@ pub fn parse_hello(bytes: &[u8]) -> Option<HelloMessage> {
     }
 }
 
-/// Encodes a datagram server's answer to a hello: the client must prove that it receives at its address.
+/// Encodes a datagram server's answer to a hello.
 pub fn challenge(cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
     encode(HelloKind::Challenge, cookie, nonce)
 }
@@ -123,10 +123,10 @@ fn parse(bytes: &[u8], cookie: &Cookie) -> Option<(HelloKind, Nonce)> {
 }
 
 /// Returns the kind of a hello that was repeated after the flow has begun; `None` for a message. The datagram has
-/// `bytes` bytes; `start` is the part that fits a buffer for messages.
+/// `bytes` bytes; `start` is the received part, which may be shorter.
 #[inline(always)]
 pub(crate) fn repeated_kind(start: &[u8], bytes: usize, cookie: &Cookie) -> Option<HelloKind> {
-    // Nearly every message has another length, so that it costs only this comparison.
+    // Nearly all messages have another length and cost only this comparison.
     if bytes == HELLO_BYTES { repeated_kind_of_length(start, cookie) } else { None }
 }
 
@@ -139,14 +139,14 @@ fn repeated_kind_of_length(start: &[u8], cookie: &Cookie) -> Option<HelloKind> {
 
 /// Repeats the welcome, since the previous one was lost.
 pub(crate) fn welcome_again(socket: BorrowedFd<'_>, cookie: &Cookie) {
-    // If this welcome cannot be sent, the client sends another confirmation.
+    // On an error the client sends another confirmation.
     drop(socket::send(socket, &encode(HelloKind::Welcome, cookie, &[0; 16]), false));
 }
 
-/// Number of welcomes sent across a link, where they may be lost.
+/// Number of welcomes sent across a link, since a link may lose some.
 const WELCOMES_ACROSS_A_LINK: u32 = 3;
 
-/// Sends the hello on a connected socket; as one message if the socket keeps boundaries.
+/// Sends the hello on a connected socket.
 pub(crate) fn send_hello(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
     let sent = socket::send(socket.as_fd(), &encode(HelloKind::Hello, cookie, &[0; 16]), true);
     let whole = |sent| if sent == HELLO_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
@@ -158,7 +158,7 @@ pub(crate) fn send_hello(socket: &Socket, address: &str, cookie: &Cookie) -> Res
 pub(crate) struct Handshake {
     /// Number of earlier connections or datagrams without the hello.
     pub(crate) ignored: u64,
-    /// IP header of a packet with which the other end opened the connection, if the kernel reports it.
+    /// IP header of one of the other end's handshake packets, if the kernel reports it.
     pub(crate) header: Option<IpHeader>,
 }
 
@@ -204,8 +204,8 @@ pub(crate) fn connect(
     Err(TransportError::Unwelcome { transport, address: address.to_owned(), sent, answers, after: timeout })
 }
 
-/// Receives hellos on a bound datagram socket until one is confirmed, and connects the socket to its sender. Calls
-/// `connected` before it sends the welcome.
+/// Receives hellos on a bound datagram socket until a client confirms its hello, and connects the socket to this
+/// client. Calls `connected` before the welcome is sent.
 pub(crate) fn accept(
     socket: &Socket,
     address: &str,
@@ -216,7 +216,7 @@ pub(crate) fn accept(
     let (timeout, cookie) = (setup.opening_timeout(), &setup.cookie);
     let error = |operation| move |source| failed(operation, address, source, "");
     received::report_headers(socket.as_fd(), setup.server.is_some());
-    let nonce: Nonce = random::bytes().map_err(error("draw a nonce for"))?;
+    let nonce: Nonce = random::bytes().map_err(error("generate a nonce for"))?;
     let mut ignored = 0;
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
@@ -241,13 +241,13 @@ pub(crate) fn accept(
     Err(TransportError::TimedOut { what: "connected", after: timeout })
 }
 
-/// Sends the welcome to the client that a socket was just connected to.
+/// Sends the welcome to the client of a newly connected socket.
 pub(crate) fn welcome(socket: &Socket, address: &str, setup: &Setup) -> Result<(), TransportError> {
     // Discards datagrams that other senders sent before the connect.
     let mut discarded = [0; 1];
     while socket::receive(socket.as_fd(), &mut discarded, false, false).is_ok() {}
     let welcome = encode(HelloKind::Welcome, &setup.cookie, &[0; 16]);
-    // A server that only sends receives no confirmation, so it would not repeat a lost welcome.
+    // A server that only sends does not read repeated confirmations, and so would not repeat a lost welcome.
     for _ in 0..if setup.server.is_some() { WELCOMES_ACROSS_A_LINK } else { 1 } {
         socket::send(socket.as_fd(), &welcome, false)
             .map_err(|source| unreached("answer a hello at", address, source))?;
@@ -263,7 +263,7 @@ struct Datagram {
     message: Option<(HelloKind, Nonce)>,
 }
 
-/// Receives the next datagram; `None` if there is none despite poll(2), for instance due to a wrong checksum.
+/// Receives the next datagram; `None` if poll(2) reported a datagram with a wrong checksum.
 fn receive_datagram(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
     let mut datagram = [0; HELLO_BYTES + 1];
     match received::receive_from(socket.as_fd(), &mut datagram) {
@@ -292,7 +292,7 @@ impl Pending {
 #[derive(Default)]
 pub(crate) struct PendingConnections {
     pending: Vec<Pending>,
-    /// Number of connections that sent something else, or closed.
+    /// Number of connections that sent other bytes, or closed.
     ignored: u64,
 }
 
@@ -306,8 +306,8 @@ impl PendingConnections {
         self.pending.is_empty()
     }
 
-    /// Waits until a connection sends the hello with the cookie; accepts more connections if there is a listening
-    /// socket. Returns it, and the number of the others. Bytes after the hello are not read.
+    /// Waits until a connection sends the hello with the cookie; with `listener`, also accepts more connections.
+    /// Returns the connection, and the number of other connections. Bytes after the hello are not read.
     pub(crate) fn accept(
         &mut self,
         listener: Option<&Socket>,
@@ -428,7 +428,7 @@ mod tests {
             let bytes = encode(kind, &OWN, &[9; 16]);
             assert!((4..=15).contains(&bytes[0]) && is_hello(&bytes));
             assert_eq!(parse(&bytes, &OWN), Some((kind, [9; 16])));
-            assert_eq!(parse(&bytes, &Cookie([8; 16])), None, "of another round");
+            assert_eq!(parse(&bytes, &Cookie([8; 16])), None, "a hello of another round");
             for index in [0, 1, 39] {
                 let mut other = bytes;
                 other[index] ^= 0x40;
@@ -461,7 +461,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic_and_what_is_read_is_a_hello_written_again(
+        fn no_bytes_panic_and_parsed_hellos_encode_to_the_same_bytes(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..64),
             kind in 0..12_u8,
             is_like_one in any::<bool>(),
@@ -474,7 +474,7 @@ mod tests {
             }
             let start = &bytes[..room.min(bytes.len())];
             repeated_kind(start, bytes.len(), &OWN);
-            prop_assert_eq!(parse_challenge(&bytes, &OWN), None, "of another round");
+            prop_assert_eq!(parse_challenge(&bytes, &OWN), None, "a challenge of another round");
             let written = parse_hello(&bytes).map(|message| match message {
                 HelloMessage::Hello(cookie) => encode(HelloKind::Hello, &cookie, &bytes[18..34].try_into().unwrap()),
                 HelloMessage::Confirm(cookie, nonce) => confirm(&cookie, &nonce),

@@ -1,4 +1,4 @@
-//! UDP segmentation offload: datagrams of equal size that pass the kernel as one packet (udp(7)).
+//! UDP segmentation offload: the kernel handles datagrams of equal size as one packet (udp(7)).
 
 use std::io;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::system::messages::{receive_joined, send_segmented};
 use crate::system::socket;
 
 pub(super) struct Offload {
-    /// Maximum datagrams per packet; reduced if the kernel refuses this number.
+    /// Maximum datagrams per packet; reduced if the kernel refuses the number.
     max_datagrams: usize,
     /// Maximum bytes per packet.
     max_bytes: usize,
@@ -67,14 +67,14 @@ impl Offload {
         (Ok(sent), calls)
     }
 
-    /// Receives one message and stores the other messages of its packet. Returns its full length.
+    /// Receives one message, and stores the other messages of the packet. Returns the message's full length.
     pub(super) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
         let (bytes, size) = receive_joined(from, &mut self.packet, may_block)?;
         (self.left, self.size) = (0..bytes, size);
         Ok(self.next(into).unwrap_or(0))
     }
 
-    /// Returns the next stored message, as [`Offload::receive`] does; `None` if there is none.
+    /// Returns the next stored message, as [`Offload::receive`] does; `None` if no message is stored.
     pub(super) fn next(&mut self, into: &mut [u8]) -> Option<usize> {
         if !self.has_stored() {
             return None;

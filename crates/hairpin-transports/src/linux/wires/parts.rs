@@ -1,11 +1,11 @@
-//! The rest of several parts after some of their bytes were sent.
+//! The unsent parts of a gathering send.
 
 use std::io::IoSlice;
 
 /// Maximum parts per call (`UIO_MAXIOV`, linux/uio.h).
 pub(crate) const MAX_PARTS: usize = libc::UIO_MAXIOV as usize;
 
-/// Returns the parts that are not completely sent, and the number of bytes sent of the first of them. `sent` < total.
+/// Returns the parts that are not completely sent, and the bytes already sent of the first such part. `sent` < total.
 pub(crate) fn rest_of<'p, 'b>(parts: &'p [IoSlice<'b>], sent: usize) -> (&'p [IoSlice<'b>], usize) {
     let mut before = 0;
     for (index, part) in parts.iter().enumerate() {
@@ -39,7 +39,7 @@ mod tests {
             let gone = gone.index(all.len());
             let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
             let (rest, within) = rest_of(&slices, gone);
-            prop_assert!(within < rest[0].len(), "the first of the rest has something to send");
+            prop_assert!(within < rest[0].len(), "the first unsent part has bytes left");
             prop_assert_eq!(&rest.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>()[within..], &all[gone..]);
         }
     }

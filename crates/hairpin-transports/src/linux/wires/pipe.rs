@@ -19,7 +19,7 @@ use crate::wires::{Deadline, bad_address, failed, left_to_accept, second_connect
 /// The client's first byte. The server then closes its copies of the client's descriptors.
 const HELLO: u8 = 0x68;
 
-/// The server. It keeps both ends of both pipes open until the client has opened its ends.
+/// The server. It keeps both ends of both pipes open until the client has opened the client's ends.
 pub(crate) struct PipeListener {
     transport: &'static str,
     setup: Setup,
@@ -63,7 +63,7 @@ impl Pipes {
         Err(TransportError::TimedOut { what: "connected", after: setup.timeout })
     }
 
-    /// Waits up to `at_most` for the client's hello. Returns whether it arrived.
+    /// Waits up to `at_most` for the client's hello. Returns whether the hello arrived.
     fn receive_hello(&self, at_most: Duration) -> io::Result<bool> {
         match poll(self.from_client.as_fd(), READABLE, at_most) {
             Ok(true) => {
@@ -137,13 +137,13 @@ pub(crate) type PipeWire = DescriptorWire<PipePort>;
 pub(crate) struct PipePort {
     from: OwnedFd,
     to: OwnedFd,
-    /// Whether calls on both block.
+    /// Whether calls on both descriptors block.
     blocks: bool,
-    /// The same ends opened again, for non-blocking calls if the first two block: a pipe has no flag for a single call.
+    /// The same ends opened once more, for non-blocking calls if `from` and `to` block: pipes have no per-call flag.
     nonblocking: (Option<OwnedFd>, Option<OwnedFd>),
 }
 
-/// Returns the descriptor itself if calls on it do not block, else the same end opened again, on first use.
+/// Returns `end` if its calls do not block; otherwise opens the same end once more, on first use.
 fn nonblocking<'p>(
     end: &'p OwnedFd,
     blocks: bool,
@@ -168,7 +168,7 @@ fn nonblocking<'p>(
 impl Port for PipePort {
     const IS_SOCKET: bool = false;
 
-    // Part of the spinning loop: its duration delays the next attempt.
+    // Part of the spinning loop, so its duration delays the next attempt.
     #[inline(always)]
     fn receive(&mut self, into: &mut [u8], _may_block: bool) -> Result<usize, Miss> {
         let bytes = read(self.from.as_fd(), into)?;

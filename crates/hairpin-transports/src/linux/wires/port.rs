@@ -1,4 +1,4 @@
-//! The part of a [`super::descriptor::DescriptorWire`] that each transport implements, and the result of an attempt.
+//! The part of a [`super::descriptor::DescriptorWire`] that each transport implements, and the results of attempts.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -17,7 +17,7 @@ pub(crate) trait Port: Send + 'static {
 
     /// Makes one attempt to receive; with `may_block` the system call blocks.
     fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss>;
-    /// Makes one attempt to send. Returns the number of bytes accepted; with boundaries, all of them.
+    /// Makes one attempt to send. Returns the number of bytes accepted; a message is accepted completely or not at all.
     fn send(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss>;
     /// Like [`Port::send`], but never blocks; see `Wire::try_send`.
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
@@ -27,12 +27,12 @@ pub(crate) trait Port: Send + 'static {
     fn try_receive(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
         self.receive(into, false)
     }
-    /// Sends several messages in one system call, see `Wire::send_batch`; `None` if there is no such call.
+    /// Sends several messages in one system call, see `Wire::send_batch`; `None` without such a call.
     fn send_batch(&mut self, _messages: &[u8], _size: usize, _may_block: bool) -> Option<Result<usize, Miss>> {
         None
     }
-    /// Receives the available messages in one system call, see `Wire::receive_batch`; `None` if there is no such call,
-    /// or if [`Port::receive`] suffices.
+    /// Receives the available messages in one system call, see `Wire::receive_batch`; `None` without such a call, or if
+    /// [`Port::receive`] suffices.
     fn receive_batch(&mut self, _into: &mut Batch, _may_block: bool) -> Option<Result<BatchResult, Miss>> {
         None
     }
@@ -46,7 +46,8 @@ pub(crate) trait Port: Send + 'static {
     ) -> Result<usize, Miss> {
         Err(Miss::Failed(io::ErrorKind::Unsupported.into()))
     }
-    /// Returns the length of the next message that arrived with an earlier one; `None` if none.
+    /// Copies a stored message, which arrived in the packet of an earlier message. Returns the length; `None` without
+    /// one.
     fn next_stored(&mut self, _into: &mut [u8]) -> Option<usize> {
         None
     }
@@ -55,7 +56,7 @@ pub(crate) trait Port: Send + 'static {
     fn has_stored(&self) -> bool {
         false
     }
-    /// Called when an event loop was woken but there was nothing to receive.
+    /// Called when an event loop woke up but found nothing to receive.
     fn on_nothing_received(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -63,7 +64,7 @@ pub(crate) trait Port: Send + 'static {
     fn sends_in_flight(&mut self) -> io::Result<u64> {
         Ok(0)
     }
-    /// Number of system calls beyond one per attempt.
+    /// Number of system calls in addition to one per attempt.
     fn extra_calls(&self) -> u64 {
         0
     }
@@ -75,7 +76,7 @@ pub(crate) trait Port: Send + 'static {
     /// See `Wire::farewell`.
     fn farewell(&mut self) {}
 
-    /// Whether this is a byte stream; the methods below are only called on streams.
+    /// Whether this port is a byte stream. The methods below are only called on streams.
     fn is_stream(&self) -> bool {
         false
     }
@@ -129,7 +130,7 @@ pub(crate) enum Miss {
     Again,
     /// The other end closed; nothing more will arrive.
     Ended,
-    /// The system reports that the other end has ended; data that it sent before may still be available.
+    /// The kernel reports that the other end has ended; data from the other end may still be available.
     Gone,
     /// Any other error.
     Failed(io::Error),
@@ -138,7 +139,7 @@ pub(crate) enum Miss {
 impl From<io::Error> for Miss {
     #[inline]
     fn from(error: io::Error) -> Self {
-        // Checks first for the error that a spinning end gets most often.
+        // Checks the most frequent error of a spinning end first.
         if error.raw_os_error() == Some(libc::EAGAIN) {
             return Self::Nothing;
         }

@@ -1,4 +1,4 @@
-//! Wires over sockets: connected ones (TCP, Unix stream and seqpacket) and datagrams (UDP, Unix datagram).
+//! Wires over connection-oriented sockets (TCP, Unix stream and seqpacket) and datagram sockets (UDP, Unix datagram).
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn connection(
     handshake: Handshake,
 ) -> Result<Box<dyn Connection>, TransportError> {
     options::apply(socket.as_fd(), kind.family, &setup.options, Moment::Connected)?;
-    // Removes the time-out with which a Unix socket connects: it would set a timer in every later call.
+    // Removes the time-out of a Unix socket's connect, which would set a timer in every later call.
     let reset = socket.set_write_timeout(None);
     reset.map_err(|source| failed("reset the time-out of", "the socket", source, ""))?;
     let error =
@@ -54,7 +54,7 @@ pub(crate) fn listen(socket: Socket, kind: &SocketKind, setup: &Setup) -> Result
     let address = local_address(&socket);
     // A passed socket may already listen, with its own backlog.
     if !socket.is_listener().unwrap_or(false) {
-        // Others may connect before the client.
+        // Other programs may connect before the client.
         socket.listen(BACKLOG).map_err(|source| failed("listen on", &address, source, ""))?;
     }
     if kind.has_tcp_info() && setup.server.is_some() {
@@ -101,7 +101,7 @@ impl Listener for StreamListener {
     }
 }
 
-/// Waits up to `timeout` for one of the events. Returns whether one occurred.
+/// Waits up to `timeout` for one of the events. Returns whether an event occurred.
 fn wait_for(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result<bool> {
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = deadline.left() {
@@ -139,7 +139,7 @@ pub(crate) fn connect(
         }
         _ => unreached("connect to", address, source),
     })?;
-    // If nothing listens at a port of the dynamic range, the kernel may give that port to the connecting socket itself,
+    // If nothing listens at a port of the dynamic range, the kernel may choose the same port for the connecting socket,
     // which then connects to itself (RFC 9293, 3.5: simultaneous open).
     let (local, peer) = (socket.local_addr(), socket.peer_addr());
     if kind.family != Family::Unix && matches!((local, peer), (Ok(local), Ok(peer)) if local == peer) {
@@ -170,8 +170,8 @@ fn refused_error(address: &str) -> TransportError {
     unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into())
 }
 
-/// The server of a datagram socket. It connects the listening socket itself to the client: for a second socket, both
-/// would have to share the port, and then other processes could bind it too.
+/// The server of a datagram socket. It connects the listening socket itself to the client: a second socket would need a
+/// shared port, which other processes could also bind.
 struct DatagramListener {
     /// `None` once all clients have connected.
     socket: Option<Socket>,
@@ -259,8 +259,8 @@ impl Listener for DatagramListener {
     }
 }
 
-/// Opens another socket at the address of a connected one, which receives the datagrams of all other senders. Only
-/// sockets of the same user can share an address by `SO_REUSEPORT` (socket(7)).
+/// Opens another socket at the address of a connected socket, for the datagrams of all other senders. Only sockets of
+/// the same user can share an address by `SO_REUSEPORT` (socket(7)).
 fn open_shared(connected: &Socket, kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let error = |source| failed("open", &format!("another {kind} socket"), source, "");
     let socket = kind.open(setup)?;

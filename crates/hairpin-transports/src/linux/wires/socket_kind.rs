@@ -30,7 +30,7 @@ impl SocketKind {
         Ok(socket)
     }
 
-    /// Takes over a passed socket, and sets its options.
+    /// Takes ownership of a passed socket, and sets its options.
     pub(super) fn adopt(&self, socket: OwnedFd, setup: &Setup) -> Result<Socket, TransportError> {
         let socket = Socket::from(socket);
         let error = |source| failed("take over", &format!("a socket for {}", self.transport), source, "");
@@ -41,7 +41,7 @@ impl SocketKind {
             Ok(is_protocol && socket.domain()? == self.domain() && socket.r#type()? == self.socket_type)
         };
         if !fits(&socket).map_err(error)? {
-            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "it has another type or protocol")));
+            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "wrong type or protocol")));
         }
         socket.set_nonblocking(false).map_err(error)?;
         options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
@@ -65,7 +65,7 @@ impl SocketKind {
         self.socket_type == Type::STREAM && self.family != Family::Unix
     }
 
-    /// Whether the kernel's time stamps can be read. Those of Multipath TCP are at the hidden subflows.
+    /// Whether the kernel's time stamps can be read. Multipath TCP stamps only the subflows, which are hidden.
     pub(super) fn has_stamps(&self) -> bool {
         self.protocol == Some(Protocol::TCP)
     }

@@ -22,9 +22,9 @@ use crate::system::{socket, sockopt};
 use crate::wire::{Cookie, Segments, Setup};
 use crate::wires::ip_header::IpHeader;
 
-/// Zero-copy sends between two reads of completions, which the kernel merges if they are consecutive.
+/// Zero-copy sends between two reads of completions. The kernel merges consecutive completions.
 const SENDS_PER_READ: u32 = 32;
-/// Maximum wait for a completion if the memory for more sends is used up.
+/// Maximum wait for a completion when the memory for more zero-copy sends is used up.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) struct SocketPort {
@@ -35,11 +35,11 @@ pub(crate) struct SocketPort {
     handshake: Handshake,
     /// Whether the path is a link, on which datagrams may be lost, duplicated and reordered.
     crosses_link: bool,
-    /// Present if the kernel stamps segments. In a cell, because `facts` also reads completions.
+    /// Present if the kernel stamps segments. In a `RefCell`, because `facts` also reads completions.
     stamping: Option<RefCell<Stamping>>,
     /// Present with the option `gso`.
     offload: Option<Offload>,
-    /// Whether the wire waits by `block`. The socket itself always is in blocking mode; other calls pass a flag.
+    /// Whether the wire waits by `block`. The socket is always in blocking mode; non-blocking calls pass a flag.
     blocks: bool,
     extra_calls: u64,
     sends_since_read: u32,
@@ -47,7 +47,7 @@ pub(crate) struct SocketPort {
 }
 
 impl SocketPort {
-    /// Takes a connected socket, and how its peer connected.
+    /// Takes a connected socket and the details of its handshake.
     pub(super) fn new(socket: Socket, kind: SocketKind, setup: &Setup, handshake: Handshake) -> Self {
         let hello = kind.is_datagram().then_some(setup.cookie);
         let is_on = |name| setup.options.get(name) == Some("on");
@@ -98,7 +98,7 @@ impl SocketPort {
     }
 
     /// Sends without a copy (`zerocopy`). Reads completions every few sends, when there is no room, and when the memory
-    /// for them is used up (`net.core.optmem_max`).
+    /// for completions is used up (`net.core.optmem_max`).
     fn send_without_copy(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
         self.sends_since_read += 1;
         if self.sends_since_read == SENDS_PER_READ {
@@ -122,7 +122,7 @@ impl SocketPort {
                 }
                 if may_block {
                     self.extra_calls += 1;
-                    // Events of the error queue need not be requested.
+                    // Polls for entries of the error queue, which are always reported.
                     poll(self.socket.as_fd(), 0, MAX_WAIT)?;
                 }
                 self.read_completions()?;
@@ -132,11 +132,11 @@ impl SocketPort {
         }
     }
 
-    /// Returns the number of completed zero-copy sends, and how many of them the kernel copied after all.
+    /// Returns the number of completed zero-copy sends, and the number that the kernel copied after all.
     fn zero_copy_facts(&self) -> Vec<Fact> {
         let Some(mut stamping) = self.stamping.as_ref().map(RefCell::borrow_mut) else { return Vec::new() };
         if stamping.may_have_entries() {
-            // On an error the counts are incomplete.
+            // An error only makes the counts incomplete.
             drop(stamping.store(self.socket.as_fd()));
         }
         let facts = stamping.completions().map(|known| {
@@ -189,7 +189,7 @@ impl SocketPort {
 }
 
 impl Port for SocketPort {
-    // Part of the spinning loop: its duration delays the next attempt.
+    // Part of the spinning loop, so its duration delays the next attempt.
     #[inline(always)]
     fn receive(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         let socket = self.socket.as_fd();
@@ -249,7 +249,7 @@ impl Port for SocketPort {
 
     fn farewell(&mut self) {
         if self.kind.is_datagram() {
-            // On a link some may be lost.
+            // A link may lose some.
             (0..if self.crosses_link { 3 } else { 1 }).for_each(|_| self.send_end());
         }
     }
@@ -278,7 +278,7 @@ impl Port for SocketPort {
 
     fn send_file(&mut self, file: BorrowedFd<'_>, from: usize, bytes: usize, may_block: bool) -> Result<usize, Miss> {
         let socket = self.socket.as_fd();
-        // If the wire's calls block, sets the flag for this call only: two calls to set it, and two to clear it.
+        // If the wire's calls block, sets the flag for this call only. Setting and clearing take two calls each.
         let sets_flag = self.blocks && !may_block;
         if sets_flag {
             self.extra_calls += 4;

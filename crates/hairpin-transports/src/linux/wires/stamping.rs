@@ -12,9 +12,9 @@ pub(crate) struct Stamping {
     has_begun: bool,
     /// Whether acknowledgments are stamped too.
     acknowledged: bool,
-    /// End of the bytes covered by the last stamp, in 64 bits: the kernel reports only the lower 32.
+    /// End of the bytes covered by the last stamp, in 64 bits. The kernel reports only the lower 32 bits.
     end_byte: u64,
-    /// Stamps that were read to clear the queue, and that `take` has not returned yet.
+    /// Stamps already read from the queue that `take` has not returned yet.
     stored: Vec<RawStamp>,
     received_ns: Option<u64>,
     completions: Option<Completions>,
@@ -76,7 +76,7 @@ impl Stamping {
         self.has_begun
     }
 
-    /// Whether stamps may also arrive when the other end sends, and not only when this end sends.
+    /// Whether stamps may also arrive when this end does not send.
     pub(crate) fn may_arrive_any_time(&self) -> bool {
         self.acknowledged
     }
@@ -87,7 +87,7 @@ impl Stamping {
         self.read_error_queue(of, into).map(|_| ())
     }
 
-    /// Empties the queue, and stores the stamps for [`Stamping::take`]. Returns whether it had any.
+    /// Empties the error queue, and stores the stamps for [`Stamping::take`]. Returns as `read_error_queue`.
     pub(crate) fn store(&mut self, of: BorrowedFd<'_>) -> io::Result<bool> {
         let mut stored = std::mem::take(&mut self.stored);
         let result = self.read_error_queue(of, &mut stored);
@@ -95,7 +95,7 @@ impl Stamping {
         result
     }
 
-    /// Empties the error queue. Returns whether there were stamps or completions.
+    /// Empties the error queue. Returns whether the queue had stamps or completions.
     fn read_error_queue(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<bool> {
         let mut has_entries = false;
         loop {
@@ -149,8 +149,8 @@ mod tests {
     fn byte_numbers_continue_when_32_bits_wrap() {
         assert_eq!(nearest(0, 2), 2);
         assert_eq!(nearest(0xffff_fffe, 4), 0x1_0000_0004);
-        assert_eq!(nearest(0x1_0000_0004, 0xffff_ffff), 0xffff_ffff, "an earlier one arrives late");
-        assert_eq!(nearest(0, u32::MAX), 0xffff_ffff, "there is nothing before the first byte");
+        assert_eq!(nearest(0x1_0000_0004, 0xffff_ffff), 0xffff_ffff, "an earlier stamp arrives late");
+        assert_eq!(nearest(0, u32::MAX), 0xffff_ffff, "no bytes precede the first byte");
     }
 
     proptest! {

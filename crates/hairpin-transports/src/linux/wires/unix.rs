@@ -1,5 +1,5 @@
-//! Unix domain sockets with names in Linux's abstract namespace. These have no file, and vanish with the process
-//! (unix(7)).
+//! Unix domain sockets with names in Linux's abstract namespace. Abstract names have no file, and vanish with the
+//! process (unix(7)).
 
 use hairpin_model::options::OptionName;
 use hairpin_model::{Card, Receipt, WhyNot};
@@ -10,8 +10,8 @@ use crate::options::Family;
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::{bad_address, check, failed, minimal_setup};
 
-/// `SO_RCVBUF` can be set and read, but has no effect: the sender's buffer limits the queue, for datagrams also
-/// net.unix.max_dgram_qlen (unix(7)).
+/// `SO_RCVBUF` can be set and read, but has no effect: the queue is limited by the sender's buffer and, for datagrams,
+/// by net.unix.max_dgram_qlen (unix(7)).
 pub(crate) const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 
 /// A message must be 32 bytes smaller than the send buffer (net/unix/af_unix.c), which has 212 992 bytes by default
@@ -62,7 +62,7 @@ impl Transport for UnixSocket {
     }
 }
 
-/// Opens a socket with a name that the kernel chooses ("autobind"), so that it is not in use.
+/// Opens a socket with an unused name that the kernel chooses ("autobind").
 fn open_named(kind: &SocketKind, setup: &Setup) -> Result<Socket, TransportError> {
     let socket = kind.open(setup)?;
     SockAddr::unix("")

@@ -1,18 +1,18 @@
-//! Runs two ends of shared memory in all interleavings of loom, with the reorderings that the memory model permits:
+//! Runs two ends of shared memory in all interleavings and reorderings that the memory model permits:
 //!
 //!     RUSTFLAGS="--cfg loom" cargo test --release -p hairpin-transports --lib loom
 //!
-//! The rings, waits and wake-ups are the transport's own code; the memory and the futex are models
-//! (`system::loom_model`), and a sleep may end spuriously. Loom models fences, but no `SeqCst` accesses.
+//! The rings, waits and wake-ups are the transport's own code. The memory and the futex are models
+//! (`system::loom_model`); a sleep may end spuriously. Loom models `SeqCst` fences, but not `SeqCst` accesses.
 //!
 //! Each of these changes makes a test fail:
 //!
-//! - removing one of the three fences (`wake`, `sleep`, `RingEnd::drop`), or `AcqRel` in it: a deadlock;
+//! - removing one of the three fences (`wake`, `sleep`, `RingEnd::drop`), or weakening it to `AcqRel`: a deadlock;
 //! - removing the second check before a sleep, for readiness or for the other end's close: a deadlock;
-//! - not resetting a word before its sleeper is woken, or not waking the sleeper: a deadlock;
-//! - treating a wake-up as a message or as room: an overwritten message;
-//! - `Relaxed` for the `Acquire` or the `Release` of a slot's header or of the position: a data race on a message;
-//! - forgetting a restart, or restarting after an answer to only some of the messages: a data race on a message;
+//! - not resetting the word `asleep` before the wake-up, or omitting the wake-up: a deadlock;
+//! - treating every wake-up as readiness: an overwritten message;
+//! - `Relaxed` instead of `Acquire` or `Release` for a slot's header or the position: a data race on a message;
+//! - ignoring a restart, or restarting before all messages were received: a data race on a message;
 //! - `Relaxed` for accesses to `CLOSED`: a lost message; to `HELLO`: the server does not wake the client, a deadlock.
 
 use std::ops::{Deref, DerefMut};
@@ -62,7 +62,7 @@ fn wire_of(ends: RingEnd, waiting: Waiting) -> End {
     End(Some(ShmWire { ends, rings, waiting, timeout: DAY, alarm: None, late_wakes: 0 }))
 }
 
-/// A wire that is not closed if the test panics: loom's atomics cannot be used then.
+/// A wire that is not closed if the test panics, since loom's atomics are unusable during a panic.
 struct End(Option<ShmWire>);
 
 impl Deref for End {
@@ -96,7 +96,7 @@ fn connected(slot_count: usize, waiting: Waiting) -> [End; 2] {
     ends.map(|ends| wire_of(ends, waiting))
 }
 
-/// Message `number`: each differs in content and length.
+/// Returns message `number`; all messages differ in content and length.
 fn message(number: u8) -> Vec<u8> {
     vec![number; usize::from(number)]
 }
@@ -125,7 +125,7 @@ fn a_stream_through_a_small_ring_arrives_once_in_order_and_whole() {
     });
 }
 
-/// Without a futex: only the words of the ring order the accesses to its slots.
+/// Without a futex, only the words of the ring order the accesses to its slots.
 #[test]
 fn a_stream_between_ends_that_never_sleep_arrives_once_in_order_and_whole() {
     check_all(|| {
@@ -151,13 +151,13 @@ fn a_stream_between_ends_that_never_sleep_arrives_once_in_order_and_whole() {
     });
 }
 
-/// After an answer to all messages the client restarts at the first slot; then it sends more messages than fit.
+/// After an answer to all messages, the client restarts at the first slot and sends more messages than the ring holds.
 #[test]
 fn messages_after_a_restart_arrive_once_in_order_and_whole() {
     check_answer(&[1], &[3, 4, 5, 6]);
 }
 
-/// After an answer to the first of two messages the client does not restart: the second may still be in its slot.
+/// After an answer to the first of two messages, the client does not restart: the second may still be in its slot.
 #[test]
 fn messages_after_an_early_answer_arrive_once_in_order_and_whole() {
     check_answer(&[1, 3], &[4, 5, 6]);
@@ -185,7 +185,7 @@ fn a_sender_that_sleeps_is_woken_when_the_receiver_closes() {
     check_all(|| {
         let [mut sender, receiver] = connected(2, Waiting::Block);
         let closing = thread::spawn(move || drop(receiver));
-        // The third message finds the ring full, unless it was closed before.
+        // The third message finds the ring full, unless the receiver closed before.
         assert_closed((1..=3).try_for_each(|number| sender.send(&message(number))));
         closing.join().unwrap();
     });
@@ -210,9 +210,9 @@ fn messages_sent_before_the_sender_closed_are_received() {
     });
 }
 
-/// The server sleeps until the client connects, and reads whether the client sleeps.
+/// The server sleeps until the client connects, and then learns that the client sleeps.
 #[test]
-fn a_client_wakes_the_server_that_accepts_and_is_woken_by_its_message() {
+fn a_client_wakes_the_accepting_server_and_is_woken_by_a_message() {
     check_all(|| {
         let (layout, setup) = (layout_of(2), setup(Waiting::Block));
         let map = map_of(layout);
@@ -225,7 +225,7 @@ fn a_client_wakes_the_server_that_accepts_and_is_woken_by_its_message() {
         ends.read_peer();
         let mut wire = wire_of(ends, Waiting::Block);
         wire.send(&message(1)).unwrap();
-        // The wire closes only after this, since closing would also wake the client.
+        // Keeps the server's wire open until here, since closing it would also wake the client.
         connecting.join().unwrap();
     });
 }

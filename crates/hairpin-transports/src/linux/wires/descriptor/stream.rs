@@ -24,7 +24,7 @@ impl<P: Port> Stream for DescriptorWire<P> {
         if total == 0 {
             return Ok(());
         }
-        // Index of the first part that is not completely sent, and the bytes before that part.
+        // Index of the first part that is not completely sent, and the number of bytes before this part.
         let reached = Cell::new((0, 0));
         self.send_by(total, |port, sent, may_block| {
             let (index, before) = reached.get();
@@ -32,7 +32,7 @@ impl<P: Port> Stream for DescriptorWire<P> {
             reached.set((parts.len() - rest.len(), sent - within));
             match within {
                 0 => port.send_vectored(&rest[..rest.len().min(MAX_PARTS)], may_block),
-                // The kernel accepted the beginning of a part. Its rest is sent alone, which avoids a copy of the list.
+                // The kernel accepted only a part's beginning. Sending the rest alone avoids a copy of the list.
                 _ => port.send(&rest[0][within..], may_block),
             }
         })

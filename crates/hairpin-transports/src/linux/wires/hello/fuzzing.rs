@@ -21,12 +21,12 @@ const COOKIE: Cookie = Cookie([7; 16]);
 const MAX_DATAGRAMS: usize = 16;
 const MAX_BYTES: usize = 1000;
 
-/// Reads the input as datagrams, each after its length (4 bytes), and as a stream. Returns whether all are hellos.
+/// Parses the input as datagrams, each after its length (4 bytes), and as a stream. Returns whether all are hellos.
 pub fn hellos(input: &[u8]) -> bool {
     let datagrams = datagrams(input);
     datagrams.iter().for_each(|datagram| check_datagram(datagram));
     let all = datagrams.concat();
-    // The checks with sockets take most of the time, and find nothing in input without a hello.
+    // Checks with sockets are slow, and find nothing in input without a hello.
     if all.get(..HELLO_BYTES).is_some_and(is_hello) || datagrams.iter().any(|datagram| is_hello(datagram)) {
         stream(&datagrams);
         stream_with_hello(&datagrams);
@@ -68,7 +68,7 @@ fn check_datagram(datagram: &[u8]) {
     }
 }
 
-/// Sends the datagrams one after the other on a connection, and then closes it.
+/// Sends the datagrams in order on a connection, and then closes the connection.
 fn stream(datagrams: &[&[u8]]) {
     let [ours, theirs] = streams();
     let mut pending = PendingConnections::of(ours);
@@ -137,7 +137,7 @@ fn server(datagrams: &[&[u8]]) {
     assert_eq!(met.map(|met| met.ignored).ok(), Some(others as u64));
     let mut welcome = [0; 64];
     let bytes = client.recv(&mut welcome).map_err(|error| error.kind());
-    assert_ne!(bytes, Err(ErrorKind::WouldBlock), "the client is welcome");
+    assert_ne!(bytes, Err(ErrorKind::WouldBlock), "the client receives a welcome");
 }
 
 fn setup() -> Setup {
@@ -147,8 +147,8 @@ fn setup() -> Setup {
 /// Two sockets connected to each other.
 fn pair() -> (UdpSocket, UdpSocket) {
     let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
-    one.connect(other.local_addr().expect("an address")).expect("it is there");
-    other.connect(one.local_addr().expect("an address")).expect("it is there");
+    one.connect(other.local_addr().expect("an address")).expect("the peer is bound");
+    other.connect(one.local_addr().expect("an address")).expect("the peer is bound");
     (one, other)
 }
 
