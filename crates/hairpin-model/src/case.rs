@@ -16,7 +16,8 @@ use crate::quantities::{duration_argument, exact_bytes, exact_duration};
 use crate::sysctls::Sysctls;
 use crate::words;
 
-/// A fault injected in the server, to prove that the analysis finds it (canary) or judges it slower (calibration).
+/// A fault injected in the server, to prove that the analysis finds the fault (canary) or judges the case slower
+/// (calibration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, crate::JsonSchema)]
 pub struct InjectedFault {
     /// How long the server holds a message back, in nanoseconds.
@@ -447,7 +448,7 @@ mod tests {
         assert_eq!(probed.load_words(), ["under tcp up", "64 KiB", "4 connections", "congestion=bbr"]);
         assert_eq!(probed.label(), "udp block same-cpu 64 B 100/s under tcp up 64 KiB 4 connections congestion=bbr");
         let kind = crate::ladder::CaseKind::of(&probed);
-        assert_eq!(kind, crate::ladder::CaseKind::UnderLoad, "and no round trips");
+        assert_eq!(kind, crate::ladder::CaseKind::UnderLoad, "a probe makes the case one under load");
         let back = Flow { id: "load-back".into(), direction: Direction::Down, ..probed.flows[1].clone() };
         probed.flows.push(back);
         assert_eq!(probed.load_words()[..2], ["under tcp both ways", "64 KiB"]);

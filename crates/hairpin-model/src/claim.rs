@@ -97,7 +97,7 @@ pub struct Row {
     pub name: String,
     pub published: Published,
     pub about: About,
-    /// How it is tested, or why it is not.
+    /// How the row is tested, or why it is not tested.
     pub means: TestMethod,
     /// The test between two hosts, if it differs from the test on one host.
     pub between_hosts: Option<Box<Test>>,
@@ -187,9 +187,9 @@ pub enum Rule {
     /// At least this share of one case's figure disappears in another.
     Share {
         figure: FigureName,
-        /// The case with all of it.
+        /// The case with the whole figure.
         whole: Selector,
-        /// The case with the rest.
+        /// The case with the rest of the figure.
         rest: Selector,
         /// From 0 to 1.
         at_least: f64,
@@ -300,7 +300,7 @@ pub enum BadClaim {
     AllBeside(String),
 }
 
-/// A claim as it is written.
+/// A claim as written in its file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenClaim {
@@ -379,11 +379,11 @@ fn test_method(place: &str, test: Option<Test>, missing: Option<String>) -> Resu
 words! {
     /// How much of a claim can be tested.
     pub enum Coverage: "coverage" {
-        /// All its rows.
+        /// All rows of the claim.
         Covered = "covered",
-        /// Some of its rows, or rows with a stand-in that leaves them undecided.
+        /// Only some rows, or a row has a stand-in that leaves it undecided.
         Partly = "partly",
-        /// None of its rows.
+        /// No row of the claim.
         NotCovered = "not-covered",
     }
 }
@@ -409,8 +409,8 @@ impl Claim {
         self.rows.iter().filter(|row| row.beside.is_none())
     }
 
-    /// Index of the row with the claim's figure: the first that counts and has the claim's own published value. `None`
-    /// for tables, and for orders whose rows each have their own value.
+    /// Index of the row with the claim's figure: the first row that counts and has the claim's own published value.
+    /// `None` for tables, and for orders whose rows each have their own value.
     pub fn headline(&self) -> Option<usize> {
         self.rows.iter().position(|row| row.beside.is_none() && row.published == self.published)
     }
@@ -422,7 +422,7 @@ impl Claim {
         })
     }
 
-    /// Names of the runs that its tests need, each once.
+    /// Names of the runs that the claim's tests need, each once.
     pub fn runs(&self) -> Vec<&str> {
         distinct(self.tests().flat_map(|test| std::iter::once(test.run.as_str()).chain(test.rule.other_run())))
     }
@@ -454,7 +454,7 @@ mod tests {
         serde_json::from_value(json).map_err(|error| error.to_string())
     }
 
-    /// A claim with that published value and these rows.
+    /// A claim with this published value and these rows.
     fn of_rows(id: &str, published: serde_json::Value, rows: serde_json::Value) -> Result<Claim, String> {
         claim(json!({"id": id, "text": "t", "about": "path", "published": published, "row": rows}))
     }
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_of_a_claim_is_that_of_the_first_row_about_its_own_value() {
+    fn the_headline_is_the_first_counting_row_with_the_claims_published_value() {
         let ratio = json!({"value": 100, "unit": "x"});
         let written = |rows| of_rows("B2", json!({"value": 490.24, "unit": "bytes/ms"}), rows);
         let against = json!({"name": "against none", "published": ratio, "test": within("tcp")});
@@ -515,11 +515,11 @@ mod tests {
         assert!(all_beside.starts_with("no row of B2 counts for its verdict"), "{all_beside}");
         let order = json!({"value": ["a", "b"], "unit": "order"});
         let own = json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
-        assert_eq!(of_rows("A9", order, own).unwrap().headline(), None, "an order need not be a row's");
+        assert_eq!(of_rows("A9", order, own).unwrap().headline(), None, "no row needs the claim's published order");
     }
 
     #[test]
-    fn only_what_can_be_decided_covers_a_claim() {
+    fn only_decidable_rows_cover_a_claim() {
         let coverage = |rows| of_rows("D1", json!({"value": 4, "unit": "ms"}), rows).unwrap().coverage();
         let mut set = within("udp");
         set["undecided"] = "It was set.".into();

@@ -98,8 +98,8 @@ pub struct BudgetResult {
     pub allowed_share: f64,
     /// candidate / baseline; null if either lacks the figure.
     pub ratio: Option<Figure>,
-    /// Whether it was kept; null if the interval (or without an interval, the batches) contains the limit, or if there
-    /// is nothing to compare.
+    /// Whether the budget was kept; null if the interval (or without an interval, the batches) contains the limit, or
+    /// if there is nothing to compare.
     pub kept: Option<bool>,
     /// False if the baseline's figure must not be used; the budget is then not kept.
     pub baseline_usable: bool,

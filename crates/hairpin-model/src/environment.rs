@@ -1,4 +1,4 @@
-//! The machine of a run. `hairpin compare` reports where those of two runs differ.
+//! The machine of a run. `hairpin compare` reports differences between the machines of two runs.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct Environment {
     pub cpus_online: usize,
     /// CPUs this process may use.
     pub cpus_allowed: Vec<usize>,
-    /// The CPUs that the ends use: with two CPUs, the client's and then the server's.
+    /// The CPUs that the ends use: with two CPUs, first the client's, then the server's.
     pub cpus_used: Vec<usize>,
     /// Whether the two CPUs are threads of one core; null if unknown.
     pub cpus_share_core: Option<bool>,
@@ -40,10 +40,10 @@ pub struct Environment {
     pub cpu_quota: Option<f64>,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// The memory limit of its control groups, in bytes; null without one.
+    /// The memory limit of this process's control groups, in bytes; null without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
-    /// The kind of container, for instance `docker`; null if none shows.
+    /// The kind of container, for instance `docker`; null if none was detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// `none`, or the hypervisor's name if known.
@@ -57,7 +57,8 @@ pub struct Environment {
     pub mitigations: BTreeMap<String, String>,
     /// Kernel settings that affect transports, for instance `net.ipv4.tcp_congestion_control`.
     pub settings: BTreeMap<String, String>,
-    /// Network namespace of rounds over the loopback. The `net.*` settings and the loopback device are from it.
+    /// Network namespace of rounds over the loopback. The `net.*` settings and the loopback device are from this
+    /// namespace.
     #[serde(default)]
     pub network_namespace: NetworkNamespace,
     /// The loopback device: MTU, qdisc, offloads.
@@ -88,9 +89,9 @@ pub struct Interface {
     pub speed_mbit_per_s: Option<u64>,
     /// `full` or `half`.
     pub duplex: Option<String>,
-    /// Maximum size of a packet that it sends.
+    /// Maximum size of a sent packet.
     pub mtu_bytes: Option<u64>,
-    /// The queue discipline of packets that it sends.
+    /// The queue discipline for sent packets.
     pub qdisc: Option<String>,
     /// Its offloads, `on` or `off`.
     pub offloads: BTreeMap<String, String>,

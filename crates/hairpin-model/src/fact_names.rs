@@ -38,7 +38,7 @@ fact_names! {
         /// Sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`); present
         /// only with the option `zerocopy`.
         ZEROCOPY_COPIED = "zerocopy.copied",
-        /// Connections or datagrams without the round's hello that arrived before the client's own.
+        /// Connections or datagrams that arrived before the client's and lacked the round's hello message.
         IGNORED = "hello.ignored",
         /// Times that a sleeping end of `shm` was woken by its time-out instead of its peer.
         SHM_LATE_WAKES = "shm.late_wakes",
@@ -51,7 +51,7 @@ fact_names! {
         OVERLAPPED = "server.overlapped",
         /// Answered messages that were copies of one already received; only for datagrams.
         DUPLICATED_UP = "server.duplicated",
-        /// Answered messages that arrived after one sent later (RFC 4737); only for datagrams.
+        /// Answered messages that arrived after a message sent later (RFC 4737); only for datagrams.
         REORDERED_UP = "server.reordered",
         /// `TCPAutoCorking` of /proc/net/netstat: sends that the kernel delayed to merge them, for all connections of
         /// the network namespace.
@@ -70,16 +70,16 @@ fact_names! {
         /// Datagrams dropped because the receive buffer was full (`Udp: RcvbufErrors`). The socket's own counter
         /// includes wrong checksums.
         UDP_BUFFER_ERRORS = "snmp.UdpRcvbufErrors",
-        /// Packets dropped by queue disciplines of this end's network namespace during a one-way load (`TCA_STATS2`),
-        /// from all programs in it.
+        /// Packets of any program that queue disciplines of this end's network namespace dropped during a one-way
+        /// load (`TCA_STATS2`).
         QDISC_DROPS = "namespace.qdisc_drops",
-        /// Received packets dropped by devices of this end's network namespace during a one-way load (/proc/net/dev),
-        /// for all programs in it.
+        /// Received packets for any program that devices of this end's network namespace dropped during a one-way
+        /// load (/proc/net/dev).
         DEVICE_DROPS = "namespace.device_drops",
         /// Periods in which the end's control groups used up their CPU quota (`nr_throttled` of `cpu.stat`). Present
-        /// with a quota, as is the next.
+        /// only with a quota, like the next fact.
         THROTTLED_PERIODS = "cgroup.throttled_periods",
-        /// Time for which they were throttled, added up over CPUs (`throttled_usec`).
+        /// Time for which the control groups were throttled, summed over CPUs (`throttled_usec`).
         THROTTLED_NS = "cgroup.throttled_ns",
     }
     /// Quantities; summarized by their median over rounds.

@@ -7,9 +7,9 @@ use crate::words;
 words! {
     /// Why a figure has no interval.
     pub enum NoInterval: "reason" {
-        /// Fewer rounds than an interval needs.
+        /// Too few rounds for an interval.
         TooFewRounds = "too-few-rounds",
-        /// Fewer rounds than an interval needs in the machine state that the figure is for.
+        /// Too few rounds for an interval in the machine state of the figure.
         TooFewInState = "too-few-rounds-in-state",
         /// The figure rose or fell throughout the run.
         Trend = "trend",

@@ -23,7 +23,7 @@ words! {
         /// Good to know.
         #[default]
         Note = "note",
-        /// It affects the figures.
+        /// Affects the figures.
         Warning = "warning",
         /// The figures must not be used.
         Problem = "problem",
@@ -91,7 +91,7 @@ pub struct CounterExperiment {
     pub kind: String,
     /// What is changed, in words.
     pub change: String,
-    /// The command that runs it.
+    /// The command that runs the check.
     pub command: String,
     /// The cases that `command` runs.
     #[serde(skip)]
@@ -163,9 +163,9 @@ pub struct Finding {
     #[serde(default)]
     pub about: About,
     pub severity: Severity,
-    /// The identities of the cases that it is about.
+    /// The identities of the cases that the finding is about.
     pub cases: Vec<String>,
-    /// The share that it explains of each case, in the order of `cases`.
+    /// The share that the finding explains in each case, in the order of `cases`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<f64>,
     /// Data for the texts in addition to the evidence: names, counts, which of several causes. Null in runs of earlier
@@ -177,14 +177,14 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What to do.
     pub advice: String,
-    /// The check that could refute it.
+    /// The check that could refute the finding.
     pub counter_experiment: Option<CounterExperiment>,
     /// The counter-experiment's outcome, if it was part of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proved: Option<Proved>,
-    /// The share of the latency (or of the rate) that it explains, 0 to 1. Causes are sorted by it; below 1 % they are
-    /// notes. For findings from traced exchanges, the share of the time of traced exchanges after the start of the
-    /// connection.
+    /// The share of the latency (or rate) that the finding explains, 0 to 1. Causes are sorted by share; below 1 %
+    /// they are notes. For findings from traced exchanges, the share of the time of traced exchanges after the start
+    /// of the connection.
     pub share: f64,
 }
 
@@ -226,13 +226,13 @@ impl Finding {
         self
     }
 
-    /// Adds the fact `key` with the value 1 if it `holds`.
+    /// Adds the fact `key` with the value 1 if `holds` is true.
     pub fn with_if(self, holds: bool, key: Key) -> Self {
         if holds { self.with(key, 1.0) } else { self }
     }
 }
 
-/// What `hairpin list` shows of a finding.
+/// What `hairpin list` shows about a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FindingCard {
     pub code: &'static str,

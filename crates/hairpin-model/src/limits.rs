@@ -17,7 +17,7 @@ use crate::round::{Extent, RoundOrder};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(default)]
 pub struct Limits {
-    /// Payload in bits per second in the busier direction, of all concurrent flows.
+    /// Payload of all concurrent flows in the busier direction, in bits per second.
     pub rate_bits_per_s: Option<f64>,
     /// Maximum duration of a round, in ns.
     pub duration_ns: Option<u64>,
@@ -35,7 +35,7 @@ pub struct Limits {
 pub struct ExceededLimit {
     /// `rate=100mbit`.
     pub limit: String,
-    /// What exceeds it: `the load sends 200 Mbit/s`.
+    /// What exceeds the limit: `the load sends 200 Mbit/s`.
     pub by: String,
     /// What would fit.
     pub hint: String,
@@ -243,8 +243,8 @@ fn bytes_per_s(flow: &Flow) -> f64 {
     rate_per_s(flow).unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
 }
 
-/// Payload of a round in both directions, in bytes, of flows with a given rate; else 0. A round without a rate ends
-/// when the day's bytes are used up.
+/// Payload in both directions, in bytes, of a round's flows that have a given rate. A round without a rate ends when
+/// the day's bytes are used up.
 fn sends_bytes(order: &RoundOrder) -> u64 {
     let per_s = order.case.flows.iter().map(bytes_per_s).sum::<f64>();
     lasts_ns(order).map_or(0.0, |lasts| per_s * lasts as f64 / 1e9) as u64
@@ -269,7 +269,7 @@ mod tests {
     use crate::exchange::{Exchange, Remedy};
 
     #[test]
-    fn limits_are_written_as_they_are_read() {
+    fn printed_limits_equal_the_parsed_text() {
         let text = "rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=500ms";
         let limits = Limits::parse(text).unwrap();
         assert_eq!(limits.rate_bits_per_s, Some(1e8));
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(hint(Case::of(stream().in_role(FlowRole::Load))), "use --load-rate");
     }
 
-    /// Orders may contain any number; no size may wrap around to a small one.
+    /// An order may contain any number, and no sum may overflow to a small one.
     #[test]
     fn the_largest_sizes_exceed_every_limit() {
         let limits = Limits::parse("rate=100gbit,daily-bytes=1GiB").unwrap();

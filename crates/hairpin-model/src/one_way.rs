@@ -17,7 +17,7 @@ pub struct Received {
     pub bytes_after_first: u64,
     /// Time from first to last measured arrival, in ns.
     pub over_ns: u64,
-    /// Messages that overtook an earlier one.
+    /// Messages that arrived after a message sent later.
     pub reordered: u64,
     /// First arrival, in ns since all flows of the round were connected; null in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct Sent {
     /// Accuracy of the pacing; null if messages had no due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingError>,
-    /// State of its first connection over time, warm-up included; empty if the kernel does not report it.
+    /// State of the first connection over time, warm-up included; empty if the kernel does not report states.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<SenderState>,
     /// Time without feedback from the receiver after which the sender stopped, in ns; null if it did not stop.

@@ -39,8 +39,7 @@ pub enum Inexact {
 
 /// Parses a decimal number with a unit and returns the exact number of smallest units.
 ///
-/// # Errors
-/// [`Inexact`] if it is not a whole number.
+/// # Errors [`Inexact`] if the quantity is not a whole number of smallest units.
 pub fn exact(text: &str, units: &[Unit]) -> Result<u64, Inexact> {
     let text = text.trim();
     let suffixed = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?.trim_end(), *scale)));

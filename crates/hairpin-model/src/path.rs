@@ -3,7 +3,7 @@
 use crate::case::Case;
 use crate::summary::CaseSummary;
 
-/// Name of a case's link, or its line of figures without a name; between two hosts, the server's host.
+/// Name of a case's link, or its line of figures if the link has no name; between two hosts, the server's host.
 pub fn name(case: &Case) -> &str {
     case.host().unwrap_or_else(|| case.path.name.as_ref().unwrap_or(&case.path.link))
 }

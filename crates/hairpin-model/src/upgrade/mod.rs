@@ -28,7 +28,7 @@ pub enum LoadError {
     },
     #[error("it is not JSON: {0} (hint: was the file edited or truncated?)")]
     Json(#[from] serde_json::Error),
-    /// No format number in it.
+    /// The file has no format number.
     #[error("the file has no `format` number (hint: is this the run.json of a Hairpin run?)")]
     NoFormat,
     /// Written by a newer Hairpin.
@@ -36,7 +36,8 @@ pub enum LoadError {
     Newer(u32),
 }
 
-/// One step: upgrades each kind of file of a run from format `n` to `n + 1`; `n` is its index in `STEPS` plus one.
+/// One step: upgrades each kind of file of a run from format `n` to `n + 1`; `n` is the step's index in `STEPS` plus
+/// one.
 struct Upgrade {
     /// `run.json`.
     run: fn(&mut Value),
@@ -55,7 +56,7 @@ fn parse_upgraded<T: DeserializeOwned>(
     lift: fn(&Upgrade) -> fn(&mut Value),
 ) -> serde_json::Result<T> {
     if format == FORMAT {
-        // Avoids the tree of values, which takes several times the memory.
+        // Parses directly, because a tree of values takes several times the memory.
         return serde_json::from_slice(text);
     }
     let mut json: Value = serde_json::from_slice(text)?;
@@ -80,7 +81,7 @@ pub fn round(line: &[u8], format: u32) -> serde_json::Result<RoundRecord> {
 }
 
 /// Reads a `run.json` in the current or an older format. Returns the run in the current format, and the format of the
-/// file, which is also that of its `rounds.jsonl`.
+/// file, which is also the format of its `rounds.jsonl`.
 ///
 /// # Errors
 /// [`LoadError`] if it is not a run, or has a newer format.
@@ -141,8 +142,8 @@ mod tests {
         assert_eq!(load(&json.to_string()).unwrap().0.cards, own);
     }
 
-    /// Calls `check` with each node of the value replaced by each kind of JSON value. Replaces all nodes if properties
-    /// are tried 512 times or more, else every nth.
+    /// Calls `check` with each node of the value replaced by each kind of JSON value. Replaces all nodes if proptest
+    /// runs 512 cases or more per property, else only every nth node.
     fn each_mutation(whole: &Value, check: impl Fn(&Value)) {
         fn places(value: &Value, place: String, into: &mut Vec<String>) {
             match value {
