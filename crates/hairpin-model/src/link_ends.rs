@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn drops_are_printed_with_the_kernels_counter() {
         let told = |name: &str, count| {
-            DropCounter::ALL.iter().find(|counter| counter.full_name() == name).expect("the counter is known").describe(count)
+            DropCounter::ALL.iter().find(|counter| counter.full_name() == name).expect("a known name").describe(count)
         };
         assert_eq!(
             told("UdpRcvbufErrors", 1234),

@@ -157,7 +157,7 @@ mod tests {
             let selector = choose(written);
             cases.map(|case| selector.chooses(case))
         };
-        assert_eq!(chosen(json!({"load": "none"})), [true, false, false, false, false], "only a probe can be unloaded");
+        assert_eq!(chosen(json!({"load": "none"})), [true, false, false, false, false], "an unloaded probe");
         assert_eq!(chosen(json!({"load": "up"})), [false, true, false, false, false]);
         assert_eq!(chosen(json!({"load": "down"})), [false, false, true, false, false]);
         assert_eq!(chosen(json!({"load": "both"})), [false, false, false, true, false]);

@@ -1,10 +1,10 @@
 //! `cpu-quota`: the kernel throttled the ends because their control group had used up its CPU quota.
 //!
-//! Why: a group with a quota (a container, a CI runner) may use its CPU time for part of each period, usually 100 ms;
-//! then all its threads stop until the next period. Messages that are in flight at that moment take tens of ms longer,
-//! and rates are limited by the quota. Evidence: `cpu.stat` of the groups of both ends while they handled measured
-//! messages (Documentation/scheduler/sched-bwc.rst). The share is the throttled part of the measured time. The
-//! counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
+//! Why: a group with a quota (a container, a CI runner) may use a limited CPU time in each period, usually 100 ms;
+//! then all its threads stop until the next period. Messages that are in flight at that moment take tens of ms
+//! longer, and rates are limited by the quota. Evidence: `cpu.stat` of the groups of both ends while they handled
+//! measured messages (Documentation/scheduler/sched-bwc.rst). The share is the throttled part of the measured time.
+//! The counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
 //! busy-polling, or both ends on one CPU.
 
 use std::collections::BTreeSet;
@@ -89,9 +89,9 @@ fn throttling(run: &Run, case: &CaseSummary) -> Option<(f64, Throttling)> {
     (throttled_rounds > 0 && touched && wall_ns > 0.0).then_some((share, throttling))
 }
 
-/// The time in ns for which the ends of a host were throttled in a round, at most its duration; of two hosts the longer
-/// time. The kernel sums the time over CPUs. All CPUs of a group are throttled together, so it is divided by their
-/// number.
+/// The time for which the ends of a host were throttled in a round, in ns, at most the round's duration; with two
+/// hosts, the longer time. The kernel sums the time over CPUs. All CPUs of a group are throttled together, so the sum
+/// is divided by the number of CPUs.
 fn throttled_ns(measured: &Measured) -> f64 {
     let of_host = |host: End| {
         let ends = || measured.ends.iter().filter(move |end| end.host == host);
@@ -112,8 +112,8 @@ fn quotas(measured: &Measured) -> Vec<f64> {
     measured.ends.iter().filter_map(|end| fact::number(&end.facts, fact_names::CPU_QUOTA)).collect()
 }
 
-/// The case at a rate that needs half of the quota; `None` if ends that busy-poll, or a byte stream, would use it up at
-/// any rate.
+/// The case at a rate that needs half of the quota; `None` if the ends busy-poll or the load is one-way, and the
+/// quota would be used up at any rate.
 fn within_quota(case: &Case, with: &Throttling) -> Option<CounterExperiment> {
     let per_s = (USED_SHARE * with.quota_cpus / with.cpu_s_per_message).floor();
     let has_rate =
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, apart};
 
-    /// Ten rounds of a case whose ends report this for each round: periods and time in ns.
+    /// Ten rounds of a case. For each round, `throttled` has the throttled periods and the throttled time in ns.
     fn found(case: &Case, quota: Option<f64>, throttled: &[(f64, f64)]) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         let rounds = std::cell::Cell::new(0);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn on_two_hosts_the_cpus_of_each_are_counted_for_itself() {
+    fn on_two_hosts_the_cpus_of_each_host_are_counted_separately() {
         let end = |host, cpu, ns| hairpin_model::EndReport {
             host,
             seen_cpus: vec![cpu],
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_round_of_ten_is_enough_however_short_it_was_stopped() {
+    fn one_briefly_throttled_round_of_ten_is_enough() {
         assert_eq!(found(&case(), Some(0.6), &[(1.0, 1.0)]).len(), 1);
     }
 
