@@ -1,10 +1,10 @@
 //! Selects the measured rounds of a case that count.
 //!
 //! A round whose link differed from its profile does not measure that link: the emulator was late by more than the
-//! stated bound, or had no room for packets ([`LinkRecord::why_invalid`]). Such a round is listed, but omitted from all
-//! figures, comparisons and curves. So are rounds under load with invalid phases, rounds between two hosts that another
-//! client disturbed, and rounds with a failed flow, as the other flows ran without it. If less than half of a case's
-//! rounds remain, the case is invalid, and all its rounds are shown.
+//! stated bound, or had no room for packets ([`LinkRecord::why_invalid`]). Such a round is listed, but omitted from
+//! all figures, comparisons and curves. Also omitted are rounds under load with invalid phases, rounds between two
+//! hosts that another client disturbed, and rounds with a failed flow, because the other flows ran without it. If
+//! fewer than half of a case's rounds remain, the case is invalid, and all its rounds are shown.
 
 use hairpin_model::round::Purpose;
 use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
@@ -20,7 +20,7 @@ pub(crate) fn omission_reason(measured: &Measured) -> Option<LeftOut> {
         .or_else(|| under_load::omission_reason(measured))
 }
 
-/// Returns the timed rounds that a case's figures are computed from, in the order of `rounds`.
+/// Returns the timed rounds from which a case's figures are computed, in the order of `rounds`.
 pub(crate) fn timed_rounds<'r>(
     rounds: impl Iterator<Item = &'r RoundRecord> + Clone,
 ) -> Vec<(&'r RoundRecord, &'r Measured)> {
@@ -34,7 +34,7 @@ pub(crate) fn evidence_round(round: &RoundRecord, purpose: Purpose) -> Option<&M
     round.measured_as(purpose).filter(|measured| omission_reason(measured).is_none())
 }
 
-/// Whether less than half of the case's timed rounds are valid.
+/// Whether fewer than half of the case's timed rounds are valid.
 pub(crate) fn too_few_valid<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool {
     let (mut all, mut left) = (0, 0);
     for measured in rounds.filter_map(|round| round.measured()) {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_without_room_spoils_its_round_as_well() {
+    fn a_round_whose_relay_had_no_room_is_omitted() {
         let mut fixture = fixture(1, 0);
         let case = over("delay=400us", Case::ping_pong("tcp"));
         fixture.round_with(&case, 1, &back_to_back(&[], &[9_000_000; 50]), |measured| {

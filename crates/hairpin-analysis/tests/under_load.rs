@@ -19,7 +19,7 @@ fn over_time(latency_ms: impl Fn(u64) -> u64) -> ProbeTimeLine {
     ProbeTimeLine { interval_ns: 100 * MS, answered: vec![10; mean_ns.len()], mean_ns }
 }
 
-/// Five valid rounds and one with a change: the reason why it is omitted.
+/// The reason why a round with `change` is omitted, beside five valid rounds.
 fn left_out(change: impl Fn(&mut Measured)) -> Option<LeftOut> {
     let mut fixture = Fixture::new();
     let case = probed_over_link();

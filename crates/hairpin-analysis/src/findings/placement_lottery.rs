@@ -23,7 +23,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum difference between placements for a warning.
 const MIN_WARNING_SHARE: f64 = 0.1;
 
-/// Minimum rounds per placement; a single round is not enough to judge it.
+/// Minimum rounds per placement; a single round is not enough to judge a placement.
 const MIN_ROUNDS: usize = 2;
 
 /// The placement of both ends in a round.

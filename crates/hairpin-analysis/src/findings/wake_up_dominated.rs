@@ -103,14 +103,15 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     ]
 }
 
-/// Returns what helps, without causes that were ruled out and without options that two hosts lack.
+/// Returns the advised changes, without those that were ruled out and those that need one host.
 fn advice(deep_idle_ruled_out: bool, case: &Case) -> Vec<&'static str> {
     let awake = (!deep_idle_ruled_out).then_some("awake");
     let one_cpu = case.host().is_none().then_some("one-cpu");
     ["busy-polling"].into_iter().chain(awake).chain(one_cpu).collect()
 }
 
-/// Returns the next check: whether waking is the cause if deep idle was ruled out, otherwise whether deep idle is.
+/// Returns the next check: whether waking is the cause if deep idle was ruled out, otherwise whether deep idle is the
+/// cause.
 fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
     let own = &tried.case.case;
     if tried.data.awake.is_some() && tried.data.spinning.is_none() && tried.data.deep_idle_ruled_out() {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_experiment_proves_it() {
+    fn keeping_the_cpus_awake_confirms_the_cause() {
         let [tcp, pipe] = ["tcp", "pipe"].map(|transport| apart(Case::ping_pong(transport)));
         let found = found_among(&[
             (&tcp, 66_000),

@@ -20,7 +20,7 @@ pub(in crate::findings) fn counter_experiment(
     }
 }
 
-/// Repeats the same case for 40 s. The default is 10 s, so a larger number of rounds alone would not be reached.
+/// Repeats the same case for 40 s. More rounds alone would not fit in the default budget of 10 s.
 pub(in crate::findings) fn longer_run(case: &Case) -> CounterExperiment {
     let mut experiment = counter_experiment(LONGER, [case.clone()]);
     experiment.repeat.over_ns = Some(40_000_000_000);

@@ -22,8 +22,9 @@ pub(in crate::findings) struct Traced<'r> {
 }
 
 impl<'r> Traced<'r> {
-    /// Returns the traces of a case; `None` if no exchange was traced. Tracing takes time, which can cause a wait. Each
-    /// exchange is therefore compared with one of the untraced rounds ([`controls`]); otherwise its waits do not count.
+    /// Returns the traces of a case; `None` if no exchange was traced. Tracing takes time, which can cause a wait.
+    /// Each exchange is therefore compared with an exchange of the untraced rounds ([`controls`]); without one, its
+    /// waits do not count.
     pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
         let measured = |purpose: Purpose| -> Vec<&'r Measured> {
             let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
@@ -59,7 +60,7 @@ impl<'r> Traced<'r> {
     }
 
     /// Counts how often a wait of that kind occurred, and computes its share of the time. Uses medians if more than
-    /// half of the exchanges have it: a mean would be dominated by a few exchanges that the machine delayed.
+    /// half of the exchanges have the wait: a mean would be dominated by a few exchanges that the machine delayed.
     pub(in crate::findings) fn frequency(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> WaitFrequency {
         let mut often = WaitFrequency { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
         // For each exchange with the wait: its duration minus the wait, and the share of the wait.
@@ -210,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_valid_unless_the_exchange_is_longer_by_more_than_half_of_it() {
+    fn a_wait_is_valid_unless_tracing_adds_more_than_half_of_the_wait() {
         let traced = exchange(83_000, &[(0, 43_000), (43_000, 83_000), (-90_000, 1_000)]);
         let left = |untraced_ns| filter_waits(&traced, untraced_ns).waits.len();
         assert_eq!(left(Some(40_000.0)), 0, "43 us longer");
-        assert_eq!(left(Some(61_500.0)), 1, "longer by exactly half of the longest");
+        assert_eq!(left(Some(61_500.0)), 1, "longer by exactly half of the longest wait");
         assert_eq!(left(Some(61_499.0)), 0);
         assert_eq!(left(Some(63_000.0)), 2, "the third is in the exchange for 1 us only");
         assert_eq!(left(Some(90_000.0)), 3, "shorter than untraced");
@@ -248,9 +249,9 @@ mod tests {
         let quick = exchange(20, &[]);
         let diluted = [vec![quick.clone(), quick.clone(), stalled.clone()]];
         let all = often(&diluted, [100.0, 100.0]);
-        assert_eq!(all, WaitFrequency { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed ones stall");
-        assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "none of them does");
-        assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "another cause made them long");
+        assert_eq!(all, WaitFrequency { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed stall");
+        assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "no timed exchange stalls");
+        assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "timed exchanges have another cause");
         let none = often(&[vec![quick]], [100.0, 100.0]);
         assert_eq!(none, WaitFrequency { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
     }
