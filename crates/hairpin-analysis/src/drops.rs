@@ -170,8 +170,7 @@ mod tests {
         let mut link = dropping("loss", &[30 * MS, 1_001 * MS]);
         link.up.drops_unlisted = 7;
         let figures = figures(&back_to_back(&[], &[20 * MS; 200]), &link, true).unwrap();
-        // Fifty messages were answered before the last listed drop: too few for a tail, and none was hit by that
-        // drop.
+        // Fifty messages were answered before the last listed drop: too few for a tail, and the drop hit none.
         assert_eq!((figures.packets_dropped, figures.messages_hit, figures.share_of_tail_hit), (1, 1, None));
     }
 

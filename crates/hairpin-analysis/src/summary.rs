@@ -231,7 +231,7 @@ fn unmet_options(measured: &[&Measured]) -> Vec<Invalid> {
 }
 
 /// Computes the percentile curve: 0, 0.01, 0.05 and 0.1, then six quantiles per power of ten of the remaining share
-/// (0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.925, ... 0.985, 0.99, ...) with at least 1 / (1 - quantile) samples, and the
+/// (0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.925, ... 0.985, 0.99, ...) with 1 / (1 - quantile) or more samples, and the
 /// maximum.
 fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
     /// Remaining shares, relative to each power of ten.

@@ -1,4 +1,4 @@
-"""Writes oracle.json: the results of SciPy and exact enumeration for made-up values, which oracle.rs compares with ours.
+"""Writes oracle.json: results of SciPy and exact enumeration for made-up values, which oracle.rs compares with ours.
 
 Run by hand, in this folder, with SciPy 1.17: python3 oracle.py >oracle.json
 """

@@ -31,8 +31,7 @@ pub struct BestRemedy {
     pub case: String,
     /// The identities of the cases with other remedies for which no difference from `case` was found.
     pub no_difference: Vec<String>,
-    /// Bytes per millisecond of `case` / bytes per millisecond with default options; null if the latter was not
-    /// measured.
+    /// Bytes per millisecond of `case` / bytes per millisecond with default options; null if these were not measured.
     pub speed_up: Option<Figure>,
 }
 
@@ -63,8 +62,7 @@ pub enum Statement {
     NothingMeasured,
     /// No case has usable figures.
     NothingUsable,
-    /// No case with usable figures can be ranked. `open_loop`, `injected_fault`: whether any case is an open loop or
-    /// has an injected fault.
+    /// No case with usable figures can be ranked. The fields say whether any case has these properties.
     NotRanked { open_loop: bool, injected_fault: bool },
     /// The figures of the only case.
     Single { case: String },
@@ -122,8 +120,8 @@ pub enum Statement {
     /// Sends are less even than requested: median gap / requested gap, and the share of gaps shorter than half the
     /// requested gap; each null if negligible.
     Uneven { case: String, median_gap: Option<f64>, below_half: Option<f64> },
-    /// Effect of the only load on the median round trip of a probe: `slower`, `faster`, or `cannot-tell`; null without
-    /// an interval.
+    /// Effect of the only load on a probe's median round trip: `slower`, `faster`, `cannot-tell`; null without
+    /// interval.
     Load { case: String, verdict: Option<Verdict> },
     /// Several loads, lowest latency first. `least`: the loads that add the least latency, empty if any has no
     /// interval. `most`: the loads that add the most, empty if no difference was found.

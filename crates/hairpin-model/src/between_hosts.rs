@@ -29,7 +29,7 @@ fn test_method(row: &Row) -> TestMethod {
 }
 
 impl Rule {
-    /// Returns the first setting in it that needs both ends on one host.
+    /// Returns the first setting that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
         self.selectors().into_iter().find_map(Selector::needs_one_host)
     }
@@ -52,7 +52,7 @@ impl Rule {
 }
 
 impl Selector {
-    /// Returns the first setting in it that needs both ends on one host.
+    /// Returns the first setting that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
         let own = [
             self.link.as_ref().map(|link| format!("the link `{link}`")),

@@ -18,8 +18,8 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Parses `192.0.2.7`, `eth0`, `:40000-40999`, `eth0:40000-40999` or `[2001:db8::7]:40000-40999`; `index_of` looks
-    /// up interfaces.
+    /// Parses `192.0.2.7`, `eth0`, `:40000-40999`, `eth0:40000-40999` or `[2001:db8::7]:40000-40999`; `index_of`
+    /// finds interfaces.
     ///
     /// # Errors Any other form, an unknown interface, port 0, or a last port below the first.
     pub fn parse(text: &str, index_of: impl Fn(&str) -> Option<NonZeroU32>) -> Result<Self, Refused> {

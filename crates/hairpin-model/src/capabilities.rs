@@ -1,4 +1,4 @@
-//! Host capabilities: what can run here. The binary detects them; experiments get them as plain data.
+//! Host capabilities: what can run here. The binary detects the capabilities; experiments get plain data.
 
 use crate::card::{Card, Receipt, SavedCards, WhyNot};
 use crate::limits::Limits;
@@ -70,16 +70,15 @@ pub struct KnownLink {
     pub name: Option<String>,
     /// Canonical line of the link's figures; `loopback` if there is no link.
     pub line: String,
-    /// Sum of the delays of both directions, in ns, without jitter, queueing and serialization. Plans are scaled by
-    /// this time.
+    /// Sum of the delays of both directions, in ns, without jitter, queueing and serialization. Scales plans.
     pub round_trip_ns: u64,
     /// Rates up and down, in bits of IP packets per second; for a replayed trace, the mean rate; `None` if unlimited.
     pub bits_per_s: [Option<u64>; 2],
     pub mtu_bytes: u32,
     /// Time to drain the full queues of both directions, in ns; 0 if no rate is known.
     pub queue_ns: u64,
-    /// The link may lose, damage or hold back packets, so a transport that is reliable on the loopback may lose
-    /// messages.
+    /// The link may lose, damage or hold back packets, so a transport may lose messages although the loopback loses
+    /// none.
     pub may_lose: bool,
 }
 

@@ -17,15 +17,15 @@ use crate::words;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Text {
-    /// Letter that its claims' ids begin with.
+    /// First letter of the claims' ids.
     pub letter: String,
-    /// Its title, in our words.
+    /// Title of the text, in our words.
     pub title: String,
     /// Kind of text.
     pub what: String,
     /// Name of the file with the text.
     pub file: String,
-    /// Machine or setting that its figures are from.
+    /// Machine or setting of the published figures.
     pub setting: String,
     /// Runs by name.
     #[serde(default)]
@@ -40,7 +40,7 @@ pub struct Text {
 pub struct PlannedRun {
     /// Arguments of `hairpin`.
     pub command: String,
-    /// Why it is measured this way.
+    /// Why the run measures in this way.
     pub because: String,
 }
 
@@ -101,8 +101,7 @@ pub struct Row {
     pub means: TestMethod,
     /// The test between two hosts, if it differs from the test on one host.
     pub between_hosts: Option<Box<Test>>,
-    /// The row's setting, if it differs from the claim's. The row's verdict is then shown but does not count for the
-    /// claim.
+    /// The row's setting, if it differs from the claim's. The verdict is then shown but does not count for the claim.
     pub beside: Option<String>,
 }
 
@@ -153,7 +152,8 @@ impl Test {
     }
 }
 
-/// The condition under which a claim holds. A rule decides only if the whole 95 % interval is on one side of it.
+/// The condition under which a claim holds. A rule decides only if the whole 95 % interval is on one side of the
+/// bound.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Rule {
@@ -206,7 +206,7 @@ pub enum Rule {
     Packets { case: Selector, events: Vec<EventKind> },
     /// A traced exchange of the case has exactly these writes, and the answer is read after the last of them.
     Pattern { case: Selector, writes: Writes },
-    /// No datagrams got through, and another transport replaced them.
+    /// No UDP datagram arrived, so another transport replaced UDP.
     Fallback {
         case: Selector,
         /// The requested transport.

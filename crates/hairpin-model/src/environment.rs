@@ -49,7 +49,7 @@ pub struct Environment {
     /// `none`, or the hypervisor's name if known.
     pub hypervisor: Option<String>,
     pub clock: ClockFacts,
-    /// CPU frequency governor; null if there is none.
+    /// CPU frequency governor; null without a governor.
     pub governor: Option<String>,
     /// Idle states by name, shallowest first.
     pub idle_states: Vec<String>,
@@ -57,8 +57,7 @@ pub struct Environment {
     pub mitigations: BTreeMap<String, String>,
     /// Kernel settings that affect transports, for instance `net.ipv4.tcp_congestion_control`.
     pub settings: BTreeMap<String, String>,
-    /// Network namespace of rounds over the loopback. The `net.*` settings and the loopback device are from this
-    /// namespace.
+    /// Network namespace of rounds over the loopback, with its `net.*` settings and its loopback device.
     #[serde(default)]
     pub network_namespace: NetworkNamespace,
     /// The loopback device: MTU, qdisc, offloads.
@@ -68,7 +67,7 @@ pub struct Environment {
     pub interface: Option<Interface>,
     /// Load averages over 1, 5 and 15 minutes when the run began.
     pub load: Vec<f64>,
-    /// Load averages when the run ended; empty while it runs.
+    /// Load averages when the run ended; empty before the end.
     #[serde(default)]
     pub load_after: Vec<f64>,
     /// Boot id of the kernel (random(4)). Hosts with the same boot id are one machine.
@@ -81,7 +80,7 @@ pub struct Environment {
 /// A network interface, as reported by the kernel and the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Interface {
-    /// Its name, for instance `eth0`.
+    /// Name of the interface, for instance `eth0`.
     pub name: String,
     /// The driver; null for interfaces without one, such as the loopback.
     pub driver: Option<String>,
@@ -93,7 +92,7 @@ pub struct Interface {
     pub mtu_bytes: Option<u64>,
     /// The queue discipline for sent packets.
     pub qdisc: Option<String>,
-    /// Its offloads, `on` or `off`.
+    /// Offloads by name, `on` or `off`.
     pub offloads: BTreeMap<String, String>,
 }
 

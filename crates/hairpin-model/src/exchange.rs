@@ -15,8 +15,7 @@ use crate::trace::End;
 pub struct Exchange {
     /// The sizes of a request's writes, in order.
     pub writes: Writes,
-    /// Pause between two writes of one request, in ns. Writes that the remedy merges into one call have no pause
-    /// between them.
+    /// Pause between two writes of one request, in ns. Writes that the remedy merges into one call have no pauses.
     pub gap_ns: u64,
     /// Number of requests written before the first answer is read.
     pub pipeline: u64,
@@ -198,8 +197,7 @@ impl Remedy {
         }
     }
 
-    /// Whether the remedy changes how TCP forms or acknowledges segments, and so does not apply to other byte
-    /// streams.
+    /// Whether the remedy changes how TCP forms or acknowledges segments, so it does not apply to other byte streams.
     pub fn needs_tcp(self) -> bool {
         matches!(self, Self::Nodelay | Self::Cork | Self::CorkForgotten | Self::More | Self::Quickack)
     }

@@ -27,7 +27,7 @@ pub struct Figure {
     pub value: f64,
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// Why there is no interval.
+    /// Why the interval is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<NoInterval>,
 }

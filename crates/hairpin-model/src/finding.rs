@@ -34,7 +34,7 @@ words! {
     /// Subject of a finding.
     #[derive(Default)]
     pub enum About: "subject of a finding" {
-        /// A cause of latency. `cargo xtask diagnose` tests it with an injected fault and a decoy.
+        /// A cause of latency. `cargo xtask diagnose` tests each cause with an injected fault and a decoy.
         #[default]
         Cause = "cause",
         /// An observation about packets that by itself costs no time.
@@ -61,7 +61,7 @@ pub struct Evidence {
     /// The end, direction or stage that the figure is about, if there are several.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
-    /// The identity of the case that the figure is from; null if it is about the run.
+    /// The identity of the case that the figure is from; null for a figure of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
     /// What was read, in words.
@@ -102,7 +102,7 @@ pub struct CounterExperiment {
     pub pair: Option<Box<[Case; 2]>>,
 }
 
-/// Cases to measure, and how. Code that knows the experiments converts it to a command.
+/// Cases to measure, and how. Code that knows the experiments converts a plan to a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Repeat {
     pub cases: Vec<Case>,
@@ -157,9 +157,9 @@ fn ns() -> String {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Finding {
-    /// Its code, for instance `wake-up-dominated`.
+    /// Code of the finding, for instance `wake-up-dominated`.
     pub code: String,
-    /// Subject of the finding. Older runs do not have the field; all their findings are causes.
+    /// Subject of the finding. Older runs lack the field; all findings of such runs are causes.
     #[serde(default)]
     pub about: About,
     pub severity: Severity,
@@ -211,7 +211,7 @@ impl Finding {
         }
     }
 
-    /// Whether there is a fact with this key.
+    /// Whether the finding has a fact with this key.
     pub fn has(&self, key: Key) -> bool {
         self.fact(key).is_some()
     }
@@ -220,7 +220,6 @@ impl Finding {
         self.facts.as_ref()?.get(key.name)
     }
 
-    /// Adds a fact.
     pub fn with(mut self, key: Key, value: impl Into<FactValue>) -> Self {
         self.facts.get_or_insert_default().insert(key.name.to_owned(), value.into());
         self
@@ -239,6 +238,6 @@ pub struct FindingCard {
     pub about: About,
     /// What the finding says.
     pub what: &'static str,
-    /// Why it matters.
+    /// Why the finding matters.
     pub why: &'static str,
 }

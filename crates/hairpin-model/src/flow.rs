@@ -33,10 +33,10 @@ words! {
     /// Purpose of a flow in its case.
     #[derive(Default)]
     pub enum FlowRole: "role" {
-        /// Its figures answer the run's question.
+        /// The flow's figures answer the run's question.
         #[default]
         Measured = "measured",
-        /// Measures latency while other flows load the path; its figures answer the run's question.
+        /// Measures latency while other flows load the path; the figures answer the run's question.
         Probe = "probe",
         /// Measures responsiveness on its own connections, in addition to the probe.
         ForeignProbe = "foreign-probe",
@@ -75,7 +75,7 @@ words! {
         Up = "up",
         /// From the server to the client.
         Down = "down",
-        /// Both at once, each on its own connections.
+        /// Both directions at once, each on its own connections.
         Both = "both",
     }
 }
@@ -87,7 +87,7 @@ words! {
         Up = "up",
         /// From the server to the client.
         Down = "down",
-        /// Both at once, each on its own connections.
+        /// Both directions at once, each on its own connections.
         Both = "both",
         /// No load.
         None = "none",
@@ -278,9 +278,9 @@ impl Load {
 /// Bidirectional traffic is two flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Flow {
-    /// Its identity within the case.
+    /// Identity of the flow within the case.
     pub id: FlowId,
-    /// Its purpose.
+    /// Purpose of the flow.
     pub role: FlowRole,
     /// The transport's name.
     pub transport: String,

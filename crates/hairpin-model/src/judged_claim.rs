@@ -91,7 +91,7 @@ pub struct Source {
     pub what: String,
     /// Name of the file with the text.
     pub file: String,
-    /// Machine or setting that its figures are from.
+    /// Machine or setting of the published figures.
     pub setting: String,
 }
 
@@ -102,7 +102,7 @@ pub struct TestRun {
     pub name: String,
     /// Command that repeats the run.
     pub command: String,
-    /// Why it is measured this way.
+    /// Why the run measures in this way.
     pub because: String,
     /// The run's folder, relative to the folder of the claims; null if not created.
     pub folder: Option<String>,

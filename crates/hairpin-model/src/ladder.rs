@@ -216,8 +216,8 @@ fn by_highest(one: &CaseSummary, other: &CaseSummary, figure: ComparedBy) -> Ord
     place(other).total_cmp(&place(one))
 }
 
-/// The request and its answer without the remedy, and the injected fault, if any: `100x2 B`, `4+3210 B, gap 1 ms,
-/// 4 in flight`.
+/// The request and its answer without the remedy, and any injected fault: `100x2 B`, `4+3210 B, gap 1 ms, 4 in
+/// flight`.
 pub fn request(case: &Case, exchange: &Exchange) -> String {
     let mut words = exchange_words(case, exchange);
     words.remove(0);
@@ -234,8 +234,7 @@ fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
     sized.details()
 }
 
-/// Name of a case within its group: the transport (exchanges: the remedy; under load: the load) and its details,
-/// without the path.
+/// Name of a case in its group, without path: transport (exchanges: remedy; under load: load) and details.
 pub fn row_name(summary: &CaseSummary) -> String {
     row_words(summary).join(" ")
 }

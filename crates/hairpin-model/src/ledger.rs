@@ -45,7 +45,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         name: RECEIVE_BUFFER,
         words: "receive buffer full",
-        // The socket's own counter also counts packets with a wrong checksum, which the link damaged and has already
+        // The socket's own counter also counts packets with a wrong checksum, which the link damaged and already
         // counted.
         counters: &[fact_names::UDP_BUFFER_ERRORS, fact_names::SOCKET_DROPS],
         counts_packets: true,
@@ -87,16 +87,14 @@ pub fn counted_by_kernel(name: &str, facts: &[Fact]) -> u64 {
     counters.iter().find_map(|counter| fact::number(facts, counter)).unwrap_or(0.0) as u64
 }
 
-/// Distinct messages in one direction between two hosts, including the warm-up; duplicates and reordering as in RFC
-/// 4737.
+/// Distinct messages in one direction between two hosts, including warm-up; duplicates and reordering as in RFC 4737.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Way {
     /// Messages that one end sent.
     pub sent: u64,
     /// Messages that the other end received, in time or late.
     pub received: u64,
-    /// Further arrivals of a message. One-way loads count them only after the warm-up. 0 if the transport removes
-    /// duplicates.
+    /// Further arrivals of a message, in one-way loads only after the warm-up. 0 if the transport removes duplicates.
     #[serde(default)]
     pub duplicated: u64,
     /// Messages that arrived after a message sent later, counted like `duplicated`. For answers, a lower bound.
@@ -189,8 +187,7 @@ impl Ledger {
         self.unexplained < 0 && self.unexplained.unsigned_abs() <= overflows.sum::<u64>().min(not_messages)
     }
 
-    /// Whether missing messages may be segments of dropped packets; a counter counts such a packet once
-    /// ([`counts_packets`]).
+    /// Whether missing messages may be segments of dropped packets, which a counter counts once ([`counts_packets`]).
     pub fn may_be_segments(&self) -> bool {
         let packets: u64 = self.lost.iter().filter(|(cause, _)| counts_packets(cause)).map(|(_, count)| *count).sum();
         self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MAX_SEGMENTS - 1)

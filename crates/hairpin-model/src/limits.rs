@@ -25,8 +25,8 @@ pub struct Limits {
     pub daily_bytes: Option<u64>,
     /// Concurrent runs.
     pub sessions: Option<u64>,
-    /// How long a round waits for other clients' rounds to end, in ns. After that it runs concurrently with them and
-    /// does not count.
+    /// How long a round waits for other clients' rounds to end, in ns. After this wait, the round runs concurrently
+    /// and does not count.
     pub wait_ns: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ impl Limits {
         case.flows.iter().map(|flow| bits_per_s(flow, round_trip_ns)).sum()
     }
 
-    /// Checks the rate of a case over a path with this round-trip time. Other loads of the client already send
+    /// Checks the rate of a case over a path with this round-trip time. The client's other loads use
     /// `beside_bits_per_s`.
     ///
     /// # Errors
@@ -207,7 +207,9 @@ fn rate_word(bits_per_s: f64) -> String {
 
 fn duration_ns(value: &str) -> Result<u64, Refused> {
     let above = |ns: &u64| *ns > 0;
-    Some(parse::duration_ns(value)?).filter(above).ok_or_else(|| Refused::new("it is 0", "for instance duration=60s"))
+    Some(parse::duration_ns(value)?)
+        .filter(above)
+        .ok_or_else(|| Refused::new("must be above 0", "for instance duration=60s"))
 }
 
 fn count(value: &str) -> Result<u64, Refused> {
@@ -289,7 +291,7 @@ mod tests {
         );
         assert_eq!(why("sessions=2,sessions=3"), "limit `sessions` is given twice (hint: give each limit once)");
         assert_eq!(why("sessions=0"), "sessions: `0` is not a number of runs (hint: 1 to 1000)");
-        assert_eq!(why("duration=0s"), "duration: it is 0 (hint: for instance duration=60s)");
+        assert_eq!(why("duration=0s"), "duration: must be above 0 (hint: for instance duration=60s)");
     }
 
     fn refused(limits: &str, flow: Flow, round_trip_ns: u64) -> Option<String> {

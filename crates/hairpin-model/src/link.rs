@@ -37,14 +37,14 @@ pub struct LinkRecord {
     pub up: DirectionRecord,
     /// From far to near.
     pub down: DirectionRecord,
-    /// [`digest`](crate::digest::digest) of each replayed trace file, by its name in the profile, to detect a changed
+    /// [`digest`](crate::digest::digest) of each replayed trace file, by name in the profile, to detect a changed
     /// file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, String>,
     /// The relay's own figures; null for a link on a manual clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
-    /// TCP settings of both ends; null for a link on a manual clock, and in older runs, whose ends had the host's
+    /// TCP settings of both ends; null for a link on a manual clock, and in older runs, which used the host's
     /// settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<LinkEnds>,
@@ -57,7 +57,7 @@ pub struct LinkRecord {
     /// File in the run folder with a line per packet; null if not saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_file: Option<String>,
-    /// Why the log is incomplete, if it is; the measurement is still valid.
+    /// Why the log is incomplete; null if complete. An incomplete log does not invalidate the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_problem: Option<String>,
 }
@@ -90,8 +90,7 @@ pub struct RelayReport {
 
 /// Maximum lateness of the relay, in ns, for its round to count.
 ///
-/// The relay's lateness must be negligible compared with the link's delays, so the bounds grow with the link's round
-/// trip.
+/// The lateness must be negligible compared with the link's delays, so the bounds grow with the link's round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LateBoundsNs {
     /// Bound on the median lateness.
@@ -120,8 +119,7 @@ impl LinkRecord {
         self.relay.is_some_and(|relay| relay.memory_overrun > 0)
     }
 
-    /// The reason why the round over this link does not count, if any: the relay exceeded a bound, or had no room for
-    /// packets.
+    /// Why the round over this link does not count, if so: the relay exceeded a bound, or had no room for packets.
     pub fn why_invalid(&self) -> Option<LeftOut> {
         if let Some(RelayReport { overrun, memory_overrun: in_memory, .. }) = self.relay
             && overrun.max(in_memory) > 0
@@ -283,8 +281,8 @@ pub struct StageRecord {
     /// Time in the stage, summed over the packets that left it, in ns.
     #[serde(default)]
     pub time_inside_ns: u64,
-    /// The profile's line without this stage in either direction, for a counter-experiment. Null if the stage is on
-    /// every path.
+    /// The profile's line without this stage in either direction, for a counter-experiment. Null for a mandatory
+    /// stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_without: Option<String>,
     /// The profile's line with CoDel (RFC 8289) in the queues of both directions, for a counter-experiment. Null for

@@ -24,8 +24,7 @@ pub struct Received {
     pub began_ns: Option<u64>,
     /// Width of the intervals of the time line, in ns.
     pub interval_ns: u64,
-    /// Bytes that arrived in each interval since the first arrival; includes the warm-up if `warm_up_intervals` is
-    /// not 0.
+    /// Bytes that arrived in each interval since the first arrival; with the warm-up if `warm_up_intervals` is not 0.
     pub interval_bytes: Vec<u64>,
     /// Number of leading intervals that began before the first measured arrival.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -52,7 +51,7 @@ pub struct Sent {
     pub messages: u64,
     /// Time from the start of the first measured call to the end of the last, in ns.
     pub over_ns: u64,
-    /// Messages that the kernel refused because memory or a device's queue was full (`ENOBUFS`, send(2)); counted as
+    /// Messages refused by the kernel because memory or a device's queue was full (`ENOBUFS`, send(2)); counted as
     /// sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub refused: u64,
@@ -144,8 +143,7 @@ pub struct Streamed {
 pub struct Times {
     /// Values in ns and their counts, from a histogram with three significant digits.
     pub counts: Vec<(u64, u64)>,
-    /// Per message: its number on its connection, when it was due, and when it was received, in ns of the sender's
-    /// clock.
+    /// Per message: number on its connection, when due, and when received, in ns of the sender's clock.
     pub rows: Vec<[u64; 3]>,
 }
 
@@ -193,8 +191,8 @@ pub struct OneWayFigures {
     pub goodput_bytes_per_s: Option<Figure>,
     /// Message bytes received per second in the warm-up; null if too little data arrived during it.
     pub warm_up_goodput_bytes_per_s: Option<Figure>,
-    /// System calls per message that the end sent or received, including the warm-up and calls that wait for messages
-    /// or buffer space.
+    /// System calls per message sent or received, including the warm-up and calls that wait for messages or buffer
+    /// space.
     pub system_calls_per_message: BothEnds,
     /// Context switches per message, voluntary and involuntary.
     pub context_switches_per_message: BothEnds,

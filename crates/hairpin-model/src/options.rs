@@ -16,9 +16,9 @@ words! {
         Cork = "cork",
         /// `TCP_QUICKACK`: acknowledge at once; the kernel may leave this mode by itself.
         Quickack = "quickack",
-        /// `SO_SNDBUF` in bytes; the kernel doubles it.
+        /// `SO_SNDBUF` in bytes; the kernel doubles the value.
         Sndbuf = "sndbuf",
-        /// `SO_RCVBUF` in bytes; the kernel doubles it.
+        /// `SO_RCVBUF` in bytes; the kernel doubles the value.
         Rcvbuf = "rcvbuf",
         /// `SO_BUSY_POLL` in microseconds.
         BusyPoll = "busy-poll",

@@ -28,8 +28,7 @@ pub fn server_in_command(to: &str) -> &str {
     if to.starts_with('@') || to.starts_with("ssh://") { to } else { "@FILE" }
 }
 
-/// [`over`] for a headline: shortens a long line of figures, unless another link of `cases` begins with the same
-/// words.
+/// [`over`] for a headline: shortens a long line of figures, unless another link begins with the same words.
 pub fn over_in_short(case: &Case, cases: &[CaseSummary]) -> Option<String> {
     const MAX_CHARS: usize = 30;
     let begin = |case: &Case| {

@@ -335,8 +335,7 @@ pub struct LoadedOverTime {
 pub struct LoadedMoment {
     /// The end of the interval, in ns since the first phase began.
     pub at_ns: u64,
-    /// Mean latency of the probe's messages that were due in the interval, in ns: median, minimum and maximum over the
-    /// rounds.
+    /// Mean latency of the probe's messages due in the interval, in ns: median, minimum and maximum over the rounds.
     pub latency_ns: Option<Figure>,
     /// Bytes of the load received per second.
     pub goodput_bytes_per_s: Option<f64>,

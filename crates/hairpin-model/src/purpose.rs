@@ -6,7 +6,7 @@ words! {
     /// Purpose of a round.
     #[derive(Default)]
     pub enum Purpose: "purpose" {
-        /// Its figures answer the run's question.
+        /// The round's figures answer the run's question.
         #[default]
         Timed = "timed",
         /// Traced: only its trace is used, as evidence.

@@ -85,8 +85,7 @@ pub fn bit_rate(bits_per_s: f64) -> String {
     rate(bits_per_s).replace("/s", "bit/s")
 }
 
-/// Both bounds in the unit and precision of `of_ns`: `12.9-14.1` for `13.4 us`, `-0.20 .. 1.10` if the lower is
-/// negative.
+/// Both bounds in the unit and precision of `of_ns`: `12.9-14.1` for `13.4 us`, `-0.20 .. 1.10` if one is negative.
 pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
     if !(of_ns.is_finite() && low_ns.is_finite() && high_ns.is_finite()) {
         return DASH.to_owned();

@@ -127,7 +127,7 @@ pub struct OrderStep {
     pub verdict: Verdict,
     /// Figure of the second case / figure of the first.
     pub ratio: Option<Figure>,
-    /// Why there is no ratio.
+    /// Why the ratio is missing.
     pub absent: Option<Box<Reason>>,
 }
 

@@ -242,8 +242,7 @@ impl Measured {
         self.flows.iter().find(|flow| flow.id == *id)
     }
 
-    /// The end of a flow with this role; `None` for a server if the kernel answered, and for a flow on another flow's
-    /// connection.
+    /// The end of a flow with this role; `None` for a server if the kernel answered, or on another flow's connection.
     pub fn end(&self, flow: &FlowId, role: End) -> Option<&EndReport> {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
@@ -306,8 +305,7 @@ pub struct EndReport {
     /// How long the server held each message; null at the client, and if clock reads would distort the latency
     /// (spinning `shm` or `memory`).
     pub turnaround: Option<Turnaround>,
-    /// Machine-state probe on the end's CPU, before the first and after the last message; null in runs without a
-    /// probe.
+    /// Machine-state probe on the end's CPU, before the first and after the last message; null if the run has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_ns: Option<Probe>,
     /// Median round trip of one byte between the ends, measured before the first message and not over the transport,
@@ -386,8 +384,7 @@ pub struct Finished {
 }
 
 impl RoundRecord {
-    /// Whether the results match the flows of the round's case, and the ends belong to these flows and include a
-    /// client.
+    /// Whether the results match the flows of the case, and the ends belong to these flows and include a client.
     pub fn is_of_its_case(&self) -> bool {
         let Outcome::Measured(measured) = &self.outcome else { return true };
         let flows = &self.order.case.flows;

@@ -1,5 +1,4 @@
-//! The first fields of a `run.json`, for lists of runs. Reads every format version without keeping the rest of the
-//! file in memory.
+//! The first fields of a `run.json`, for lists of runs. Reads every format version and skips the other fields.
 
 use serde::Deserialize;
 

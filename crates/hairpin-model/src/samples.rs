@@ -67,8 +67,7 @@ pub struct Samples {
     pub fate: Vec<Fate>,
     /// Latency of every measured message: from due to received.
     pub latency: Histogram<u64>,
-    /// Service time of every measured message: from sent to received. Only in an open loop, where it differs from the
-    /// latency.
+    /// Service time of every measured message: from sent to received. Only in open loops; otherwise equal to latency.
     pub service: Option<Histogram<u64>>,
     /// Lateness of the generator, from due to sent. Only in an open loop.
     pub lateness: Option<Histogram<u64>>,
@@ -139,8 +138,7 @@ impl Samples {
         }
     }
 
-    /// Rows for these messages, with times relative to `origin_ns` and empty histograms. The first `warm_up` rows are
-    /// warm-up.
+    /// Rows for these messages, `warm_up` rows first, with times relative to `origin_ns` and empty histograms.
     pub fn of(stamps: &[Stamps], warm_up: usize, origin_ns: u64) -> Self {
         let since = |ns: u64| ns.saturating_sub(origin_ns);
         let mut samples = Self { warm_up, ..Self::with_rows(stamps.len()) };
@@ -223,7 +221,7 @@ pub struct Column {
     /// Name, ending in the unit if there is one.
     pub name: &'static str,
     pub kind: ColumnKind,
-    /// Returns the value of a row; `None` if it is null.
+    /// Returns the value of a row; `None` if null.
     pub get: fn(&Samples, usize) -> Option<u64>,
     /// Sets the value of a row. Must be called in order of the rows. Returns false if the value is not valid.
     pub set: fn(&mut Samples, usize, u64) -> bool,

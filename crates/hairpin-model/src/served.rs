@@ -38,8 +38,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// The usage that counts on day `today`. A clock that is set back past midnight, by less than a day, does not
-    /// reset the usage.
+    /// The usage that counts on day `today`. A clock set back by less than a day does not reset the usage.
     pub fn on(self, today: u64) -> Self {
         if self.day == today || self.day == today + 1 { self } else { Self { day: today, bytes: 0 } }
     }
@@ -50,7 +49,7 @@ impl Used {
 pub struct StrangerCounts {
     /// Connections that sent unexpected bytes, or closed early.
     pub connections_dropped: u64,
-    /// Connections that did not complete a message in time, sent too much, or were the oldest when the server had too
+    /// Connections without a complete message in time, with too much data, or the oldest when the server had too
     /// many.
     pub connections_overdue: u64,
     /// Datagrams that the server did not answer.

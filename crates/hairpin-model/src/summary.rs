@@ -244,8 +244,7 @@ pub struct PathSummary {
 
 /// One case over its rounds.
 ///
-/// If the case has one flow, the flow's `latency_ns`, `rate_per_s`, `ledger` and one-way figures are also saved with
-/// the case.
+/// The `latency_ns`, `rate_per_s`, `ledger` and one-way figures of a case's only flow are also saved with the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[schemars(transform = of_the_only_flow)]
 #[serde(remote = "Self")]
@@ -337,7 +336,7 @@ fn of_the_only_flow(schema: &mut schemars::Schema) {
     for name in ["latency_ns", "rate_per_s", "ledger"].into_iter().chain(one_way.into_iter().map(String::as_str)) {
         let reference = format!("#/$defs/FlowSummary/properties/{name}");
         properties[name] =
-            serde_json::json!({"description": "Copy of the flow's value, if the case has one flow.", "$ref": reference});
+            serde_json::json!({"description": "Copied from the flow, if the case has only one.", "$ref": reference});
     }
 }
 

@@ -114,8 +114,7 @@ pub struct Wait {
     pub first_byte: i64,
     /// End of the bytes that waited.
     pub end_byte: i64,
-    /// For a late acknowledgment: when it arrived at the other end, which may have waited for it; null for other
-    /// causes.
+    /// When a late acknowledgment arrived at the other end, which may have waited for it; null for other causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_ns: Option<i64>,
 }

@@ -1,8 +1,7 @@
 //! The trace of one round: calls of each end, kernel timestamps, and packets captured on the interface.
 //!
 //! All times are in ns since the round's trace began (just before the connect call). Byte ranges count the payload of
-//! one direction of the connection from 0; `end` bounds are exclusive. A trace has its own file; timed rounds have
-//! none.
+//! one direction of the connection from 0; `end` bounds are exclusive. Each trace has its own file.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +34,8 @@ pub struct RoundTrace {
     pub request_bytes: u64,
     /// Bytes of an answer.
     pub reply_bytes: u64,
-    /// Error bound of kernel timestamps mapped to the engine's clock, in ns: half the time between the two clock reads
-    /// around the mapping.
+    /// Error bound of kernel timestamps mapped to the engine's clock, in ns: half the time between the two clock
+    /// reads.
     pub clock_error_ns: u64,
     /// The client, `near` in format 1.
     #[serde(alias = "near")]

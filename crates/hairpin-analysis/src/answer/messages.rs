@@ -1,5 +1,4 @@
-//! Answers runs of messages at full rate: the highest rate, the gain from batches, the latency at the highest rate,
-//! and losses.
+//! Answers runs of messages at full rate: the highest rate, its latency, the gain from batches, and losses.
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::ladder::CaseKind;

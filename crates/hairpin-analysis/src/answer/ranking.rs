@@ -43,8 +43,7 @@ pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: 
 /// Returns the cases of `rows` for which no difference from `first` was found, by the judged figure. A case is slower
 /// only if a direct comparison says so: a difference between two other cases of a ladder says nothing about `first`,
 /// which may have a wide interval. `first` is called fastest only if every comparison shows a difference, so no
-/// correction for multiple tests is needed. A case that the ladder does not separate from `first` also counts as not
-/// slower.
+/// correction for multiple tests is needed. A case that the ladder does not separate from `first` is also not slower.
 pub(super) fn not_slower<'r>(
     first: &CaseSummary,
     rows: &[&'r CaseSummary],
@@ -58,8 +57,7 @@ pub(super) fn not_slower<'r>(
     rows.iter().copied().filter(|row| row.id != first.id && !is_slower(row)).collect()
 }
 
-/// Returns the cases after `first` on its ladder, with a flag: whether any step from `first` to the case is a
-/// difference.
+/// Returns the cases after `first` on its ladder, with a flag: whether any step up to the case is a difference.
 fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool> {
     let tails = [ComparedBy::P90, ComparedBy::P99];
     let judged = pairs.iter().filter(|pair| !tails.contains(&pair.figure));

@@ -123,8 +123,7 @@ mod tests {
         case
     }
 
-    /// Twelve rounds of each case with the given loaded median, the idle median 10.3 ms, and the given added
-    /// interval.
+    /// Twelve rounds of each case with the loaded median and added interval given, and the idle median 10.3 ms.
     fn run_of(cases: &[Given]) -> Run {
         let mut fixture = Fixture::new();
         for (case, loaded_ms, _) in cases {
@@ -247,6 +246,6 @@ mod tests {
         run.cases[0].valid = false;
         assert_eq!(answer(&run).statements[0], loaded(linked(CUBIC)));
         run.cases.push(run_of(&cases[1..]).cases.remove(0));
-        assert_eq!(answer(&run).statements, [loaded(codel()), gets(codel())], "an invalid case is not reported if others are valid");
+        assert_eq!(answer(&run).statements, [loaded(codel()), gets(codel())], "invalid beside valid");
     }
 }

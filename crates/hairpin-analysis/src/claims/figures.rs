@@ -105,8 +105,7 @@ pub(super) fn logarithms(name: FigureName, (case, run): RunRow<'_>) -> BTreeMap<
     logarithms_by_block(by_block(name, case, run).into_iter().filter(|(_, value)| *value > 0.0))
 }
 
-/// Returns the blocks of the run `of`, renumbered if `other` is another run, so that blocks of two runs are not
-/// paired.
+/// Returns the blocks of the run `of`, renumbered if `other` is another run, to prevent pairing.
 pub(super) fn unpaired_blocks(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run) -> BTreeMap<u32, f64> {
     if std::ptr::eq(of, other) {
         return blocks;

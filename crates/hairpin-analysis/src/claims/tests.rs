@@ -196,7 +196,7 @@ fn the_published_order() {
     assert_eq!(of_steps, [(["pipe", "udp"], Verdict::CannotTell), (["udp", "tcp"], Verdict::Holds)]);
     assert!((alike.measured.unwrap().value - 1.0).abs() < 0.05, "no more than the resolution");
     assert_eq!(order(&["udp", "icmp", "tcp"]).verdict, Some(Verdict::CannotRun));
-    assert_eq!(order(&["tcp", "udp", "icmp"]).verdict, Some(Verdict::DoesNotHold), "one reversed step refutes the order");
+    assert_eq!(order(&["tcp", "udp", "icmp"]).verdict, Some(Verdict::DoesNotHold), "reversed step");
     assert_eq!(order(&["shm", "tcp"]).verdict, Some(Verdict::CannotTell), "an invalid case");
 }
 
@@ -327,7 +327,7 @@ fn a_pattern_is_the_writes_followed_by_the_answer() {
     assert_eq!((written, other), ("2x2".parse().ok(), "3x2".parse().ok()));
     assert_eq!(ended_ns, [Some(1_500), Some(2_500)]);
     assert_eq!(of(&pattern, 3, "2x2").verdict, Some(Verdict::DoesNotHold), "other sizes");
-    assert_eq!(of(&[Write, Read, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "an answer before the last write");
+    assert_eq!(of(&[Write, Read, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "answer too early");
     assert_eq!(of(&[Write, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no answer");
     assert_eq!(of(&[Read], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no write");
     let rule = json!({"kind": "pattern", "case": {"remedy": "default"}, "writes": "2x2"});

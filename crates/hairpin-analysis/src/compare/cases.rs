@@ -19,11 +19,11 @@ use crate::statistics::interval::{Estimate, holm};
 /// the histogram do not count.
 ///
 /// The verdicts on neighbours, over all their figures, form one family and are corrected by Holm's method. The other
-/// pairs are not corrected, as each tests its own hypothesis.
+/// pairs are not corrected, because each tests its own hypothesis.
 ///
-/// `difference_ns` is the difference of the p50s, paired in the same way. It has its own interval: if most of the
-/// latency is saved, the ratio is precise, but the difference is as uncertain as the baseline. The interval is limited
-/// at zero so that it never contradicts the verdict on the ratio.
+/// `difference_ns` is the difference of the p50s, paired in the same way. The difference has its own interval: if
+/// most of the latency is saved, the ratio is precise, but the difference is as uncertain as the baseline. The
+/// interval is limited at zero so that it never contradicts the verdict on the ratio.
 pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
     let mut compared: Vec<Compared<'_>> =
         pairs(cases).into_iter().filter_map(|pair| Compared::new(pair, alpha)).collect();

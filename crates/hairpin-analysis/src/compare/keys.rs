@@ -33,8 +33,7 @@ impl Keys {
         changed.filter(|keys| keys.pair_some([baselines, candidates])).unwrap_or(exact)
     }
 
-    /// Returns keys without the choice `about`, if each side has a single value of this choice and the two values
-    /// differ.
+    /// Returns keys without the choice `about`, if each side has a single value for it and the two values differ.
     fn ignoring(about: Subject, sides: &[Vec<&Case>; 2]) -> Option<Self> {
         let [one, other] = sides.each_ref().map(|cases| {
             let value = |case: &Case| choices(case).remove(&about);

@@ -259,8 +259,8 @@ fn baseline_by_rank(first: u64, second: u64) -> Baseline {
 }
 
 /// Whether the pair is compared: every remedy with `default`, and the counter-experiments of findings. Other pairs
-/// are not compared, because no finding needs them. With several requests in flight, Nagle's algorithm can also delay
-/// single writes.
+/// are not compared, because no finding needs them. With several requests in flight, Nagle can also delay single
+/// writes.
 fn is_counter_experiment(baseline: &Exchange, candidate: Remedy) -> bool {
     match baseline.remedy {
         Remedy::Default => candidate != Remedy::Default,

@@ -60,7 +60,7 @@ pub struct FigureComparison {
     /// Whether this figure of the case gets its own verdict ([`ladder::compared_by`]). The mean, and the rate of a
     /// closed loop, only repeat the median; a p99.9 depends on few messages per round.
     pub has_verdict: bool,
-    /// With one run, the median over its rounds; with several, the geometric mean of the medians; `None` with too few
+    /// With one run, the median over its rounds; with several, the geometric mean of these; `None` with too few
     /// samples.
     pub baseline: Option<Figure>,
     pub candidate: Option<Figure>,

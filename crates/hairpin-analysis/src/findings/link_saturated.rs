@@ -4,7 +4,7 @@
 //! from the link's log: the exact time of each packet in the stage `queue` (waiting, and being sent at the rate), its
 //! drops and its maximum fill. The share is this time in both directions (without answers, in one), relative to the
 //! mean latency, or the share of dropped packets if it is larger. The counter-experiment is the same link without
-//! that stage. Advice: send less at once, pace, or shorten the queue.
+//! `queue`. Advice: send less at once, pace, or shorten the queue.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::link::Direction;

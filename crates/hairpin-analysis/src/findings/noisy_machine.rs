@@ -1,12 +1,12 @@
 //! `noisy-machine`: something else used the machine during rounds.
 //!
 //! Why: other programs add tails, but a busy machine can also show *better* medians, because the scheduler then puts
-//! both ends on one CPU. Evidence, per round: at least 1 % of the time taken by the hypervisor (steal); more than 10
-//! % used by other programs, beyond the 10 ms resolution of the counters; more runnable tasks than CPUs; or ends with
-//! their own CPUs preempted at least once in 1 000 messages. Preemptions do not count for ends that share a CPU with
-//! each other or with a link's emulator, or that a CPU quota stopped. CPU time of a link's emulator is not noise.
-//! Load averages are shown but not used: they cover the last minute. The effect compares the p50 of disturbed rounds,
-//! relative to the median of their case, with quiet rounds. The figures include disturbed rounds.
+//! both ends on one CPU. Evidence, per round: at least 1 % of the time taken by the hypervisor (steal); more than
+//! 10 % used by other programs, beyond the 10 ms resolution of the counters; more runnable tasks than CPUs; or ends
+//! with their own CPUs preempted at least once in 1 000 messages. Preemptions do not count for ends that share a CPU
+//! with each other or with a link's emulator, or that a CPU quota stopped. CPU time of a link's emulator is not
+//! noise. Load averages are shown but not used: they cover the last minute. The effect compares the p50 of disturbed
+//! rounds, relative to the median of their case, with quiet rounds. The figures include disturbed rounds.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;
@@ -141,8 +141,7 @@ fn ends_cpu_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
     })
 }
 
-/// The p50 of noisy rounds / p50 of quiet rounds, each relative to the median of its case; `None` if either is
-/// missing.
+/// The p50 of noisy rounds / p50 of quiet rounds, each relative to the case's median; `None` if either is missing.
 fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64> {
     let relative = |noisy: bool| -> Option<f64> {
         let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
@@ -218,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Steal counts from 1 % of both CPUs' time in a round, preemptions from 10; the finding needs a tenth of the
+    /// Steal counts from 1 % of both CPUs' time in a round, preemptions from 10; a finding needs a tenth of the
     /// rounds.
     #[test]
     fn the_finding_begins_at_the_threshold() {

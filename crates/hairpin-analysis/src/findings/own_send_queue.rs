@@ -4,9 +4,8 @@
 //! data has left the socket. No queue on the path is the cause, so CoDel does not help. Evidence: the unsent bytes of
 //! the load's socket (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), divided by the rate at which the load is
 //! received; compared with the median latency that the load adds. The counter-experiment sets the option
-//! `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the remaining data itself; if the
-//! option is already set, the finding is not reported. Advice: set the option, and choose what to send when the
-//! socket is writable.
+//! `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the remaining data itself; if already
+//! set, the finding is not reported. Advice: set the option, and choose what to send when the socket is writable.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NOTSENT_LOWAT;

@@ -1,9 +1,8 @@
 //! `placement-lottery`: the scheduler placed the ends differently from round to round.
 //!
-//! Why: if not pinned, both ends may share a CPU in one round and not in the next. The latencies differ by a factor of
-//! several, so the median over rounds depends on chance, and a *loaded* machine can look faster than an idle one.
-//! Evidence: the CPUs on which both ends were seen, and the p50 of rounds on the same CPU and on two. Advice: pin the
-//! ends.
+//! Why: if not pinned, both ends may share a CPU in one round and not in the next. The latencies differ several-fold,
+//! so the median over rounds depends on chance, and a *loaded* machine can look faster than an idle one. Evidence:
+//! the CPUs on which both ends were seen, and the p50 of rounds on the same CPU and on two. Advice: pin the ends.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::PINNED;

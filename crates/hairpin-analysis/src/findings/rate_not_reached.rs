@@ -2,9 +2,8 @@
 //!
 //! Why: a saturated generator measures how far it fell behind, not the requested rate (other tools hide this by
 //! coordinated omission). If the generator kept up and the answers did not, the transport or the server is at its
-//! limit: the latency then shows the length of the queue, and grows with the duration of the round. Evidence:
-//! messages sent over the scheduled time plus the generator's lag; answers per second. Advice: a lower rate or more
-//! CPU time.
+//! limit: the latency then shows the queue, and grows with the round's duration. Evidence: messages sent over the
+//! scheduled time plus the generator's lag; answers per second. Advice: a lower rate or more CPU time.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOWER_RATE;
@@ -45,8 +44,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     findings.into_iter().flatten().chain(load_behind(run)).collect()
 }
 
-/// Finds loads next to a probe that did not reach their rate. Such loads add no latency to the probe, so their share
-/// is 0.
+/// Finds loads beside a probe that did not reach their rate. They add no latency to the probe, so their share is 0.
 fn load_behind(run: &Run) -> Option<Finding> {
     let hits = Hits::among(run, |case| {
         let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
@@ -84,8 +82,7 @@ fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     }
     let asked = open_loop::requested_per_s(&case.case)?;
     let (rate, p50) = (case.primary().rate_per_s?.value, case.primary().latency_ns.p50?.value);
-    // Messages in transit on a link are not queued, lost messages are not slow, and a round lasts until its last
-    // answer.
+    // Messages in transit on a link are not queued, lost messages not slow, and a round lasts until its last answer.
     let on_its_way_ns = case.primary().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
     let queued = (p50 - on_its_way_ns) * asked / 1e9;
     let each_round = case.primary().ledger.sent as f64 / case.rounds.max(1) as f64;

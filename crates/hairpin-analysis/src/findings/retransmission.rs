@@ -34,8 +34,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum retransmitted segments, and minimum share of messages, to report if no link shows their cost.
 const MIN_SEGMENTS: f64 = 3.0;
 const MIN_SHARE: f64 = 0.001;
-/// For a warning: minimum share of affected messages among the slowest 1 %, and of their added time in the total
-/// time.
+/// For a warning: minimum share of affected messages among the slowest 1 %, and of the added time in the total time.
 const MIN_SHARE_OF_TAIL: f64 = 0.5;
 const MIN_SHARE_OF_TIME: f64 = 0.01;
 
@@ -127,7 +126,7 @@ fn find_retransmissions(run: &Run, case: &CaseSummary) -> Option<(f64, Retransmi
     is_relevant.then_some((share, RetransmissionEffect { counters, cost }))
 }
 
-/// Returns the counters of the flow by which the case is judged; `None` if it has no TCP end.
+/// Returns the counters of the flow by which the case is judged; `None` for a flow without a TCP end.
 fn read_counters(case: &CaseSummary) -> Option<Retransmissions> {
     let is_of_load = |end: &&EndSummary| case.case.is_under_load() && end.flow != case.primary().flow.id;
     let ends: Vec<&EndSummary> = case.ends.iter().filter(|end| !is_of_load(end)).collect();
@@ -217,8 +216,7 @@ fn all_evidence(first: &Hit<'_, RetransmissionEffect>) -> Vec<Evidence> {
     all
 }
 
-/// Judges by the mean of each round whether the added time disappeared with the drops, if the run has the case
-/// without the stage.
+/// Judges by round means whether the case without the stage, if the run has one, is without the added time.
 fn proved(run: &Run, first: &Hit<'_, RetransmissionEffect>, sibling: &hairpin_model::case::Case) -> Option<Proved> {
     let expected_ns = first.data.cost.as_ref()?.added_ns;
     let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
@@ -259,8 +257,7 @@ mod tests {
         facts
     }
 
-    /// Rounds of `messages` messages of 20 ms; packets of the messages `hit` were dropped, so these messages take
-    /// `slow` ns.
+    /// Rounds of `messages` messages of 20 ms. The messages in `hit` lost packets and take `slow` ns.
     fn lossy_of(messages: usize, hit: &[usize], slow: u64, how: [f64; 4]) -> Fixture {
         let mut latencies = vec![20 * MS; messages];
         hit.iter().for_each(|place| latencies[*place] = slow);

@@ -23,7 +23,7 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-receive-overrun",
     about: About::Cause,
     what: "the receive buffer of a UDP socket was full, so the receiver's kernel dropped datagrams",
-    why: "the receiver lost them, not the network: it must read faster or have a larger buffer",
+    why: "the receiver lost the datagrams, not the network: the receiver must read faster or have a larger buffer",
 };
 
 const CAUSES: &[&str] = &[RECEIVE_BUFFER];

@@ -19,7 +19,7 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
     about: About::Run,
     what: "messages are missing, or too many arrived, and no counter says why",
-    why: "Hairpin does not know what happened to them, which is a defect of Hairpin",
+    why: "Hairpin does not know what happened to the messages, which is a defect of Hairpin",
 };
 
 struct Missing {

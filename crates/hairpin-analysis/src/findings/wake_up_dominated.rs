@@ -110,8 +110,7 @@ fn advice(deep_idle_ruled_out: bool, case: &Case) -> Vec<&'static str> {
     ["busy-polling"].into_iter().chain(awake).chain(one_cpu).collect()
 }
 
-/// Returns the next check: whether waking is the cause if deep idle was ruled out, otherwise whether deep idle is the
-/// cause.
+/// Returns the next check: whether waking is the cause if deep idle was ruled out, otherwise whether deep idle is.
 fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
     let own = &tried.case.case;
     if tried.data.awake.is_some() && tried.data.spinning.is_none() && tried.data.deep_idle_ruled_out() {

@@ -13,8 +13,7 @@
 //!    Journal of Business and Economic Statistics 28, 2010).
 //! 3. Half the width is `sqrt((t s_b / sqrt(q))^2 + (z sqrt(rho_T) s_r)^2)`, with `q` batches. The second part is a
 //!    floor for variation slower than the run: `rho_T = rho sqrt(10 s / T)`, with `rho` = [`SLOW_SHARE`] measured by
-//!    `cargo xtask coverage`. The floor is our own: no published method knows how long a state of a shared machine
-//!    lasts.
+//!    `cargo xtask coverage`. The floor is our own: no published method covers the states of a shared machine.
 //! 4. No interval is given below [`MIN_ROUNDS`] rounds, if the batches' medians rise or fall (Mann-Kendall, p under
 //!    0.01), or if neighbouring medians are correlated by more than 0.4.
 

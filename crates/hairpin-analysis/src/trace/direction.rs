@@ -121,8 +121,7 @@ impl<'t> Direction<'t> {
         [stamp, read, self.captured_arrival_ns(end_byte)].into_iter().flatten().min()
     }
 
-    /// Like [`Self::arrived_ns`], from the capture only. With both ends captured, when a segment with the last byte
-    /// arrived.
+    /// Like [`Self::arrived_ns`], from the capture only; with both ends captured, the arrival of the last byte.
     fn captured_arrival_ns(&self, end_byte: u64) -> Option<u64> {
         if self.crosses_link {
             let with_it = self.segments.iter().filter(|one| one.first_byte < end_byte && one.end_byte >= end_byte);
@@ -132,16 +131,14 @@ impl<'t> Direction<'t> {
         left.map(|segment| segment.left_ns.saturating_add(self.travel_ns))
     }
 
-    /// Returns the arrival of the segment; `None` if neither the capture nor a receive stamp of this segment shows
-    /// the arrival.
+    /// Returns the arrival of the segment; `None` if neither the capture nor a receive stamp shows the arrival.
     pub(super) fn exact_arrival_ns(&self, segment: &Segment) -> Option<u64> {
         if self.crosses_link {
             return segment.seen_ns.filter(|seen_ns| *seen_ns >= segment.left_ns);
         }
         let place = self.received.partition_point(|stamp| stamp.end_byte < segment.end_byte);
         let stamp = self.received.get(place).filter(|stamp| stamp.end_byte == segment.end_byte)?;
-        // Segments in the receive queue are merged and share the stamp of the last segment (net/ipv4/tcp_input.c,
-        // `tcp_try_coalesce`).
+        // Merged segments in the receive queue share the last one's stamp (net/ipv4/tcp_input.c, `tcp_try_coalesce`).
         let merged = self.received.get(place + 1).is_some_and(|next| next.at_ns == stamp.at_ns);
         (stamp.at_ns >= segment.left_ns && !merged).then_some(stamp.at_ns)
     }
@@ -260,8 +257,7 @@ struct ReceivedAck {
     is_pure: bool,
 }
 
-/// Converts stamps to segments. A stamp has the last byte of a segment, which starts where the previous segment
-/// ended.
+/// Converts stamps to segments. A stamp has a segment's last byte; the segment starts where the previous one ended.
 fn stamped_segments(sender: &EndTrace) -> Vec<Segment> {
     let stamps = in_time(sender, StampKind::Driver);
     let ends: Vec<Segment> = stamps

@@ -1,6 +1,5 @@
 //! Simulates how often intervals contain the true value, and how often verdicts are wrong. Seeds make these rates
-//! equal on every machine. Each series has 100 rounds over 10 s; `HAIRPIN_SERIES` is the number of series of each
-//! kind.
+//! equal on every machine. Each series has 100 rounds over 10 s; `HAIRPIN_SERIES` sets how many of each kind.
 
 mod recorded;
 #[path = "../support/mod.rs"]
@@ -44,8 +43,7 @@ impl Simulation {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Logarithms of rounds around 0, with a standard deviation of 5 %; an AR(1) process with this correlation from one
-    /// round to the next.
+    /// Logarithms of rounds around 0, with a standard deviation of 5 %; an AR(1) process with this lag-1 correlation.
     fn correlated(&mut self, correlation: f64) -> Vec<f64> {
         let mut slow = self.normal();
         (0..ROUNDS)
@@ -194,8 +192,7 @@ fn states_that_the_probe_sees_are_covered() {
     }
 }
 
-/// The verdict on a case against itself, the second measurement slower by `scale`, over rounds with a common slow
-/// variation.
+/// The verdict on a case against itself, slower by `scale` the second time, over rounds with a common slow variation.
 fn verdict(simulation: &mut Simulation, scale: f64) -> Verdict {
     let shared = simulation.correlated(0.9);
     let case = Case::ping_pong("tcp");

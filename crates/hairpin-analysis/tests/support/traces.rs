@@ -153,8 +153,7 @@ impl Wiretap {
         self.read[from] = end_byte;
     }
 
-    /// The server reads, and acknowledges after `ns`; then all bytes that the client has written since leave and are
-    /// read.
+    /// The server reads, and acknowledges after `ns`; then all bytes written since by the client leave and are read.
     pub fn acknowledged_after(&mut self, ns: u64) {
         self.reads(End::Server);
         self.wait(ns);
@@ -329,8 +328,8 @@ pub fn one_write(after: u64) -> RoundTrace {
     })
 }
 
-/// Two writes under Nagle's algorithm: the first is acknowledged at once, so the second leaves at once; the server
-/// answers after 40 ms.
+/// Two writes under Nagle's algorithm: an ACK of the first comes at once and releases the second; the answer takes
+/// 40 ms.
 pub fn acknowledged_in_time() -> RoundTrace {
     exchanges(6, |tap, _| {
         tap.write(End::Client, 4);

@@ -57,8 +57,7 @@ pub(super) fn run(run: &mut Value) {
     }
 }
 
-/// Upgrades a line of `rounds.jsonl`, unless it is already in the new format: `analyse` rewrites `rounds.jsonl`
-/// before `run.json`.
+/// Upgrades a line of `rounds.jsonl`, unless already upgraded: `analyse` rewrites `rounds.jsonl` before `run.json`.
 pub(super) fn round(record: &mut Value) {
     let Some(case) = record.pointer_mut("/order/case").filter(|case| case.get("flows").is_none()) else { return };
     rename(case);

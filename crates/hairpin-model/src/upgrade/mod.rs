@@ -36,8 +36,7 @@ pub enum LoadError {
     Newer(u32),
 }
 
-/// One step: upgrades each kind of file of a run from format `n` to `n + 1`; `n` is the step's index in `STEPS` plus
-/// one.
+/// One step: upgrades each kind of file of a run from format `n` to `n + 1`; `n` is the index in `STEPS` plus one.
 struct Upgrade {
     /// `run.json`.
     run: fn(&mut Value),
@@ -83,8 +82,7 @@ pub fn round(line: &[u8], format: u32) -> serde_json::Result<RoundRecord> {
 /// Reads a `run.json` in the current or an older format. Returns the run in the current format, and the format of the
 /// file, which is also the format of its `rounds.jsonl`.
 ///
-/// # Errors
-/// [`LoadError`] if it is not a run, or has a newer format.
+/// # Errors [`LoadError`] if the text is not a run or has a newer format.
 pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
     let format = format_of(text)?;
     if format > FORMAT {

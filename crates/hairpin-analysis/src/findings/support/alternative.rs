@@ -40,7 +40,7 @@ pub(in crate::findings) fn sibling_of<'r>(run: &'r Run, sibling: &Case) -> Optio
     run.cases.iter().find(|other| other.id == id)
 }
 
-/// Returns `case` with another `remedy`; `None` if it has no exchanges or already has that remedy.
+/// Returns `case` with another `remedy`; `None` for a case without exchanges or with that remedy.
 pub(in crate::findings) fn other_remedy(
     run: &Run,
     case: &CaseSummary,

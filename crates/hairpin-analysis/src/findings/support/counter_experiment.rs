@@ -32,7 +32,7 @@ pub(in crate::findings) fn paired(kind: &str, pair: [Case; 2]) -> CounterExperim
     CounterExperiment { pair: Some(Box::new(pair.clone())), ..counter_experiment(kind, pair) }
 }
 
-/// Returns the case with that option, set in both directions if the case goes both ways.
+/// Returns the case with the option `name` changed to `value`, in every direction of the case.
 pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &str) -> Case {
     let set = |flow: &mut Flow| flow.options = flow.options.clone().with(name, value);
     case.clone().with(|changed| match case.goes_both_ways() {

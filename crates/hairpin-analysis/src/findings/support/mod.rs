@@ -210,7 +210,7 @@ fn verdict(comparison: &Comparison) -> Option<Verdict> {
 /// Minimum saving; if even the upper bound of the saving is smaller, the explanation is refuted.
 const MIN_POSSIBLE_SAVING: f64 = 0.1;
 
-/// Judges a counter-experiment of that kind; its candidate is faster if the cause is right.
+/// Judges a counter-experiment of the given kind, whose candidate is faster if the cause is right.
 pub(super) fn judge_check(kind: &str, change: &Change) -> Proved {
     let small = change.saved_share().high.is_some_and(|most| most < MIN_POSSIBLE_SAVING);
     let verdict = match change.verdict {
@@ -222,7 +222,7 @@ pub(super) fn judge_check(kind: &str, change: &Change) -> Proved {
     check_result(kind, verdict, change.difference_ns)
 }
 
-/// Returns the result of a counter-experiment of that kind, with its effect in ns.
+/// Returns the result of a counter-experiment of the given kind, with its effect in ns.
 pub(super) fn check_result(kind: &str, verdict: &str, effect: Figure) -> Proved {
     Proved { kind: kind.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned(), ..Proved::default() }
 }

@@ -122,8 +122,7 @@ fn is_late_ack(end: End, wait: &Wait) -> bool {
     wait.cause == WaitCause::DelayedAck && wait.end != end
 }
 
-/// Returns the longest delay of an acknowledgment that released data at `end`, in ns; 0 without such an
-/// acknowledgment.
+/// Returns the longest delay of an acknowledgment that released data at `end`, in ns; 0 if none did.
 fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
     let released = |ack: &&Wait| {
         let with = |wait: &Wait| is_stall(end, exchange, wait) && wait.until_ns.abs_diff(ack.over_ns()) <= MAX_GAP_NS;

@@ -23,7 +23,7 @@ pub(in crate::findings) struct Traced<'r> {
 
 impl<'r> Traced<'r> {
     /// Returns the traces of a case; `None` if no exchange was traced. Tracing takes time, which can cause a wait.
-    /// Each exchange is therefore compared with an exchange of the untraced rounds ([`controls`]); without one, its
+    /// Each exchange is therefore compared with an exchange of the untraced rounds ([`controls`]); otherwise its
     /// waits do not count.
     pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
         let measured = |purpose: Purpose| -> Vec<&'r Measured> {
@@ -59,8 +59,8 @@ impl<'r> Traced<'r> {
         median_over(&values, Over::evidence(0.0))
     }
 
-    /// Counts how often a wait of that kind occurred, and computes its share of the time. Uses medians if more than
-    /// half of the exchanges have the wait: a mean would be dominated by a few exchanges that the machine delayed.
+    /// Counts how often the wait occurred, and computes its share of the time. Uses medians if more than half of the
+    /// exchanges have the wait: a mean would be dominated by a few exchanges that the machine delayed.
     pub(in crate::findings) fn frequency(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> WaitFrequency {
         let mut often = WaitFrequency { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
         // For each exchange with the wait: its duration minus the wait, and the share of the wait.
