@@ -206,7 +206,7 @@ pub enum Rule {
     Packets { case: Selector, events: Vec<EventKind> },
     /// A traced exchange of the case has exactly these writes, and the answer is read after the last of them.
     Pattern { case: Selector, writes: Writes },
-    /// No UDP datagram arrived, so another transport replaced UDP.
+    /// No datagram arrived over the transport `from`, so the transport `to` replaced it.
     Fallback {
         case: Selector,
         /// The requested transport.

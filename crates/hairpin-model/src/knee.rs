@@ -41,7 +41,7 @@ pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
 }
 
 /// Returns the highest rate that was delivered together with all lower rates, and the next higher rate measured.
-/// `rates` are in ascending order; the flag of each is whether the rate was delivered.
+/// `rates` are in ascending order, each with a flag: whether the rate was delivered.
 pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
     let first_failed = rates.iter().position(|(_, delivered)| !delivered);
     let below = first_failed.unwrap_or(rates.len()).checked_sub(1);

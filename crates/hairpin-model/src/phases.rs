@@ -184,7 +184,7 @@ pub struct ProbePhases {
 pub struct PhaseUsage {
     /// CPU time of the end's process, in ns.
     pub cpu_ns: u64,
-    /// Time runnable but waiting for a CPU (`run_delay` of /proc/PID/schedstat), in ns.
+    /// Time for which the thread was runnable but had no CPU (`run_delay` of /proc/PID/schedstat), in ns.
     pub waited_for_cpu_ns: u64,
 }
 

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back, value};
 
-    /// Findings in six rounds after this warm-up, in which messages of the first tenth take `early` ns.
+    /// Findings in six rounds with this warm-up, whose messages in the first tenth take `early` ns.
     fn found(warm_up: &[u64], early: u64) -> Vec<Finding> {
         let measured = [[early; 10].as_slice(), &[10_000; 90]].concat();
         found_in(6, &back_to_back(warm_up, &measured))

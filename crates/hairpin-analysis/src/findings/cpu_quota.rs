@@ -30,7 +30,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum share of the measured time, or of the rounds, to report.
 const MIN_SHARE: f64 = 0.001;
 const MIN_ROUNDS_SHARE: f64 = 0.1;
-/// Minimum share of the measured time at which the figures no longer describe the transport.
+/// From this share of the measured time on, the figures no longer describe the transport.
 const SPOILT: f64 = 0.05;
 /// Share of the quota that the counter-experiment uses.
 const USED_SHARE: f64 = 0.5;
@@ -102,7 +102,7 @@ fn throttled_ns(measured: &Measured) -> f64 {
     of_host(End::Client).max(of_host(End::Server)).min(measured.duration_ns as f64)
 }
 
-/// The larger count of the ends, not the sum: ends in one group report the same counter.
+/// Takes the maximum over the ends, not the sum: ends in one group report the same counter.
 fn total(measured: &Measured, name: &str) -> f64 {
     let of_end = |facts: &[Fact]| fact::number(facts, name).unwrap_or(0.0);
     measured.ends.iter().map(|end| of_end(&end.facts)).fold(0.0, f64::max)
@@ -112,8 +112,8 @@ fn quotas(measured: &Measured) -> Vec<f64> {
     measured.ends.iter().filter_map(|end| fact::number(&end.facts, fact_names::CPU_QUOTA)).collect()
 }
 
-/// The case at a rate that needs half of the quota; `None` if the ends busy-poll or the load is one-way, and the
-/// quota would be used up at any rate.
+/// The case at a rate that needs half of the quota; `None` if the ends busy-poll or the load is one-way, because such
+/// ends use up the quota at any rate.
 fn within_quota(case: &Case, with: &Throttling) -> Option<CounterExperiment> {
     let per_s = (USED_SHARE * with.quota_cpus / with.cpu_s_per_message).floor();
     let has_rate =

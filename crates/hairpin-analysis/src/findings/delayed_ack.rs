@@ -40,7 +40,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late_acks(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let late = &first.data;
-    // `quickack` would replace another remedy, so only a case with default options differs in quick ACKs alone.
+    // `quickack` would replace another remedy, and the pair would then differ in more than quick ACKs.
     let plain = first.case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
     let other = other_remedy(run, first.case, Remedy::Quickack, QUICK_ACKS).filter(|_| plain);
     let mut all_evidence = vec![

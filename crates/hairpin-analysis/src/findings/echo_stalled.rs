@@ -30,7 +30,7 @@ const MIN_STALLS: u64 = 5;
 /// Minimum share of the round-trip time, or of the messages (visible at p99.9), to report.
 const MIN_SHARE_OF_TIME: f64 = 0.01;
 const MIN_SHARE_OF_MESSAGES: f64 = 0.001;
-/// Minimum share of the time at which the figures no longer describe the transport.
+/// From this share of the time on, the figures no longer describe the transport.
 const PROBLEM_SHARE: f64 = 0.05;
 
 struct Stalls {

@@ -111,7 +111,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
     Some(faster.into_iter().fold(finding, |finding, way| finding.with(keys::FASTER_BY, way)))
 }
 
-/// Returns how to make the ends faster, by means that the case does not use yet.
+/// Returns ways to make the ends faster that the case does not use yet.
 fn faster_by(case: &Case) -> Option<&'static str> {
     let share_a_cpu = !case.ends.placement.has_own_cpus();
     match case.primary().load {

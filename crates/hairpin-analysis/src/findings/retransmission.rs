@@ -102,7 +102,8 @@ impl DropEffect {
         self.share_of_tail.is_some_and(|share| share >= MIN_SHARE_OF_TAIL)
     }
 
-    /// Returns the share of the total time, or if drops shape the tail, of the slowest 1 %, which a p99 shows.
+    /// Returns the larger share: of the total time or, if drops shape the tail, of the slowest 1 %, which a p99
+    /// shows.
     fn explains(&self) -> f64 {
         let of_tail = match (self.hit_ns, self.other_ns) {
             (Some(hit), Some(other)) if self.shapes_tail() && hit > other => 1.0 - other / hit,

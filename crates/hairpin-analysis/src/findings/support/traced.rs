@@ -9,7 +9,8 @@ use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;
 use crate::valid_rounds;
 
-/// Maximum excess of a traced exchange over untraced ones, as a share of a wait; with more, tracing caused the wait.
+/// Maximum excess of a traced exchange over untraced ones, as a share of a wait; above this share, tracing caused the
+/// wait.
 const MAX_TRACING_EXCESS: f64 = 0.5;
 
 /// The traces of a case, one per traced round.
@@ -103,8 +104,8 @@ pub(in crate::findings) struct WaitFrequency {
     pub(in crate::findings) some: usize,
     pub(in crate::findings) all: usize,
     pub(in crate::findings) share_of_some: f64,
-    /// The share that the finding reports: of the duration of a timed exchange, from the p50 if more than half of the
-    /// exchanges have the wait, otherwise from the mean.
+    /// The reported share of the duration of a timed exchange: from the p50 if more than half of the exchanges have
+    /// the wait, otherwise from the mean.
     pub(in crate::findings) share: f64,
 }
 
