@@ -121,7 +121,7 @@ fn comparisons_report_differences_and_undecided_pairs() {
     let found = |role: Role, baseline: usize, candidate: usize| {
         let (baseline, candidate) = (&run.cases[baseline].id, &run.cases[candidate].id);
         let mut all = run.comparisons.iter().filter(|pair| pair.role == role);
-        all.find(|pair| pair.baseline == *baseline && pair.candidate == *candidate).cloned().expect("it is compared")
+        all.find(|pair| pair.baseline == *baseline && pair.candidate == *candidate).cloned().expect("a compared pair")
     };
     assert_eq!(found(Role::AgainstItself, 0, 1).verdict, Verdict::CannotTell);
     let awake = found(Role::CounterExperiment, 0, 3);
@@ -177,5 +177,5 @@ fn a_run_of_huge_and_equal_latencies_does_not_panic() {
     let run = fixture.run();
     assert!(!findings(&run).is_empty(), "the pair differs");
     let json = serde_json::to_string(&run).expect("every figure is a number");
-    assert!(hairpin_model::upgrade::load(&json).is_ok(), "it can be read back");
+    assert!(hairpin_model::upgrade::load(&json).is_ok(), "the saved run can be read");
 }

@@ -128,7 +128,7 @@ fn goodput_under_load_is_that_of_all_loads_together() {
         run.cases[0].under_load.as_ref().unwrap().phases.loaded.load.goodput_bytes_per_s.unwrap().value
     };
     let one = goodput(&[Direction::Up]);
-    assert!(one > 1e6, "each load of the fixture moves 1.2 MB/s, and a little less from its beginning: {one}");
+    assert!(one > 1e6, "each load of the fixture moves 1.2 MB/s, a little less at the start: {one}");
     assert_eq!(goodput(&[Direction::Up, Direction::Down]), 2.0 * one);
 }
 

@@ -19,7 +19,7 @@ fn test_method(row: &Row) -> TestMethod {
         ),
         (About::Path, Some(test), _) => TestMethod::Test(test.clone()),
         (About::Path, None, TestMethod::Test(test)) => match test.rule.needs_one_host() {
-            Some(what) => TestMethod::Skipped(format!("its rule is about {what}, which two hosts do not have")),
+            Some(what) => TestMethod::Skipped(format!("the rule is about {what}, which two hosts do not have")),
             None => {
                 TestMethod::Test(Box::new(Test { path_stand_in: None, path_undecided: None, ..(**test).clone() }))
             }
@@ -119,7 +119,7 @@ mod tests {
             "a load on chosen CPUs",
             "CPUs that are kept awake",
         ];
-        let expected = expected.map(|what| format!("its rule is about {what}, which two hosts do not have"));
+        let expected = expected.map(|what| format!("the rule is about {what}, which two hosts do not have"));
         assert_eq!(skipped(&claim(rows)), expected);
     }
 

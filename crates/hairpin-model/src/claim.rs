@@ -293,10 +293,10 @@ pub enum BadClaim {
     #[error("{0} has no published value (hint: add `published`, or a row of the claim's table)")]
     Unpublished(String),
     /// No row that counts is about the published number or range.
-    #[error("no row of {0} is about its published value (hint: omit `published` in the row that tests it)")]
+    #[error("no row of {0} is about the claim's published value (hint: omit `published` in one row)")]
     Uncarried(String),
     /// All rows have `beside`.
-    #[error("no row of {0} counts for its verdict (hint: omit `beside` in the row that tests what the text says)")]
+    #[error("no row of {0} counts for the claim's verdict (hint: omit `beside` in the row that tests the text)")]
     AllBeside(String),
 }
 
@@ -510,9 +510,9 @@ mod tests {
         let beside = json!({"name": "fair", "beside": "another setting", "test": within("udp")});
         assert_eq!(written(json!([beside, against, rate])).unwrap().headline(), Some(2));
         let none = written(json!([against, beside])).unwrap_err();
-        assert!(none.starts_with("no row of B2 is about its published value"), "{none}");
+        assert!(none.starts_with("no row of B2 is about the claim's published value"), "{none}");
         let all_beside = written(json!([beside])).unwrap_err();
-        assert!(all_beside.starts_with("no row of B2 counts for its verdict"), "{all_beside}");
+        assert!(all_beside.starts_with("no row of B2 counts for the claim's verdict"), "{all_beside}");
         let order = json!({"value": ["a", "b"], "unit": "order"});
         let own = json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
         assert_eq!(of_rows("A9", order, own).unwrap().headline(), None, "no row needs the claim's published order");

@@ -419,7 +419,7 @@ fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
     let run = || run_of(&exchanges(REMEDIES));
     let default = small_writes("default");
     assert_eq!(is_quoted(run(), &finding("nagle-waits", &default, 0.987)), [true, true, false]);
-    assert_eq!(is_quoted(run(), &finding("nagle-waits", &default, 0.09)), [false; 3], "it explains too little");
+    assert_eq!(is_quoted(run(), &finding("nagle-waits", &default, 0.09)), [false; 3], "the share is too small");
     assert_eq!(is_quoted(run(), &finding("nagle-waits", &small_writes("nodelay"), 0.987)), [false; 3]);
 }
 

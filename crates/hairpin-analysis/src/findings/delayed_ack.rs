@@ -95,7 +95,7 @@ mod tests {
             let found = found_traced(CODE, &case, 60 * MS, &trace, &switches("off", "off"));
             assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
             let known = [keys::SEEN, keys::TRACED, keys::WAITED].map(|key| value(&found[0], key));
-            assert_eq!(known, [18.0, 18.0, 0.0], "nothing waited for them");
+            assert_eq!(known, [18.0, 18.0, 0.0], "nothing waited for the ACKs");
             assert!(shows(&found[0], keys::ACK_DELAY, 40e6) && !found[0].has(keys::TWO_HOSTS), "{found:?}");
             assert_eq!(pair(&found[0]), [case, small_writes("quickack")]);
         }

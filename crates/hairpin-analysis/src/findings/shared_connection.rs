@@ -124,7 +124,7 @@ mod tests {
         let finding =
             found(&[(shared_over_link(), Beside::unsent(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(finding.figure(keys::LONGER).is_none() && shows(&finding, keys::EXPLAINED, 500e6), "{finding:?}");
-        assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
+        assert!(finding.share < 0.01, "the probe only waits in the socket, see own-send-queue: {}", finding.share);
         let uses: Vec<_> = repeated(&finding).iter().map(|case| case.primary().connection_use).collect();
         assert_eq!(uses, [ConnectionUse::Shared, ConnectionUse::Own]);
     }
@@ -140,7 +140,7 @@ mod tests {
         let own = with_own_connection(&shared_over_link());
         let both =
             [(shared_over_link(), Beside::unsent(610_000_000, 0)), (own.clone(), Beside::unsent(180_000_000, 0))];
-        let finding = found(&both).expect("it takes 430 ms longer");
+        let finding = found(&both).expect("a probe takes 430 ms longer");
         assert!((finding.share - 430.0 / 610.0).abs() < 0.01, "{}", finding.share);
         assert!(shows(&finding, keys::LONGER, 430e6), "{finding:?}");
         assert_eq!(finding.proved.map(|proved| proved.verdict), Some("confirmed".to_owned()));

@@ -71,7 +71,7 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Notice> {
                 (server.probe_ns, server.pinned_cpu) = (probe(round.probes_ns[1]), Some(1));
             }
         });
-        fixture.rounds.last_mut().expect("it was just added").started_ns = round.started_ms * 1_000_000;
+        fixture.rounds.last_mut().expect("a round was added").started_ns = round.started_ms * 1_000_000;
         *block += 1;
     }
     let run = fixture.run();

@@ -26,7 +26,7 @@ pub enum LoadError {
         format: u32,
         source: serde_json::Error,
     },
-    #[error("it is not JSON: {0} (hint: was the file edited or truncated?)")]
+    #[error("the file is not JSON: {0} (hint: was the file edited or truncated?)")]
     Json(#[from] serde_json::Error),
     /// The file has no format number.
     #[error("the file has no `format` number (hint: is this the run.json of a Hairpin run?)")]
@@ -162,7 +162,7 @@ mod tests {
         for place in all.into_iter().step_by(step as usize) {
             for other in serde_json::json!([null, 5, "x", [], ["x"], {}]).as_array().expect("a list") {
                 let mut mutated = whole.clone();
-                *mutated.pointer_mut(&place).expect("it is there") = other.clone();
+                *mutated.pointer_mut(&place).expect("the place exists") = other.clone();
                 check(&mutated);
             }
         }
@@ -203,7 +203,7 @@ mod tests {
             ("/order/case/flows/2/id", "load"),
         ] {
             let mut damaged = whole.clone();
-            *damaged.pointer_mut(place).expect("it is there") = other.into();
+            *damaged.pointer_mut(place).expect("the place exists") = other.into();
             let told = read(&damaged).unwrap_err().to_string();
             assert!(told.contains("flows"), "{place}: {told}");
         }

@@ -107,7 +107,7 @@ mod tests {
         let [_, elsewhere] = *load_elsewhere(&case).unwrap().pair.unwrap();
         let which: Vec<_> = elsewhere.flows.iter().map(|flow| flow.ends.map(|ends| ends.cpus)).collect();
         assert_eq!(which, [None, Some(WhichCpus::Other), Some(WhichCpus::Other), None]);
-        assert_eq!(load_at(&limited, 8e6), None, "it has a rate");
+        assert_eq!(load_at(&limited, 8e6), None, "the load has a rate");
         assert_eq!(load_at(&probed(&[]), 8e6), None);
     }
 

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(left(Some(61_499.0)), 0);
         assert_eq!(left(Some(63_000.0)), 2, "the third is in the exchange for 1 us only");
         assert_eq!(left(Some(90_000.0)), 3, "shorter than untraced");
-        assert_eq!(left(None), 0, "nothing to compare it with");
+        assert_eq!(left(None), 0, "no untraced exchange");
     }
 
     #[test]
