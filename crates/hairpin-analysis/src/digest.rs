@@ -81,7 +81,7 @@ impl Digest {
         }
     }
 
-    /// Summarizes each case: those of `plan_order` first (measured or not), then others in order of appearance.
+    /// Summarizes each case: cases of `plan_order` first (measured or not), then other cases in order of appearance.
     ///
     /// `cards` and `rounds` belong to the run; `states` holds the machine's states during its rounds. Intervals have
     /// the confidence 1 - `alpha`. A case without samples has an empty curve and no modes.
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_says_how_many_of_its_messages_did_not_arrive() {
+    fn a_round_point_counts_the_messages_that_did_not_arrive() {
         let case = Case::ping_pong("udp");
         let mut fixture = Fixture::new();
         fixture.round(&case, 0, &back_to_back(&[], &[1000; 50]));
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merging_rounds_is_as_if_all_were_one(a in proptest::collection::vec(1_u64..1_000_000_000, 1..50),
+        fn two_rounds_equal_one_with_all_messages(a in proptest::collection::vec(1_u64..1_000_000_000, 1..50),
                                                  b in proptest::collection::vec(1_u64..1_000_000_000, 1..50)) {
             let case = Case::ping_pong("tcp");
             let (mut parts, mut whole) = (Fixture::new(), Fixture::new());

@@ -17,8 +17,8 @@ struct Message {
     latency_ns: f64,
 }
 
-/// Computes how the link's payload drops affected the messages with raw samples, as far as drops were listed. `None` if
-/// there were no drops during these messages. `in_order`: no message is answered before an earlier message.
+/// Computes how the link's payload drops affected the messages with raw samples, as far as drops were listed. `None`
+/// if nothing was dropped during these messages. `in_order`: no message is answered before an earlier message.
 pub(crate) fn figures(samples: &Samples, link: &LinkRecord, in_order: bool) -> Option<DropFigures> {
     let began_ns = link.samples_began_ns?;
     let messages = messages(samples, listed_until_ns(link, began_ns));
@@ -162,7 +162,7 @@ mod tests {
         link.samples_began_ns = Some(500 * MS);
         link.down.drops = vec![dropped(3, 499 * MS, "loss"), dropped(4, 550 * MS, "loss")];
         let figures = figures(&samples, &link, true).unwrap();
-        assert_eq!((figures.packets_dropped, figures.messages_hit), (1, 1), "the first was before the samples");
+        assert_eq!((figures.packets_dropped, figures.messages_hit), (1, 1), "one drop is before the samples");
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let mut link = dropping("loss", &[30 * MS, 1_001 * MS]);
         link.up.drops_unlisted = 7;
         let figures = figures(&back_to_back(&[], &[20 * MS; 200]), &link, true).unwrap();
-        // By then fifty messages were answered, too few for a tail; the last drop is after the last of their answers.
+        // Fifty messages were answered before the last listed drop: too few for a tail, and the drop hit none.
         assert_eq!((figures.packets_dropped, figures.messages_hit, figures.share_of_tail_hit), (1, 1, None));
     }
 

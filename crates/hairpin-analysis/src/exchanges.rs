@@ -34,8 +34,8 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyF
     })
 }
 
-/// Sets each case's ratio of bytes/ms to the same case with the remedy `default`, paired by block like comparisons.
-/// Both cases write requests of the same size, so this is also the ratio of exchanges per second.
+/// Sets each case's ratio of bytes/ms to that of the same case with the remedy `default`, paired by block like
+/// comparisons. Both cases write requests of the same size, so this is also the ratio of exchanges per second.
 pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
     let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, alpha)).collect();
     for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_speed_up_is_against_the_same_exchange_whatever_its_sizes() {
+    fn the_speed_up_compares_exchanges_of_equal_sizes() {
         let answered = |remedy: &str, reply_size_bytes| {
             small_writes(remedy).with(|case| case.primary_mut().load.set_sizes(0, reply_size_bytes))
         };
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn only_timed_rounds_count_and_only_their_failures_spoil_a_case() {
+    fn only_timed_rounds_count_and_only_their_failures_invalidate_a_case() {
         let case = small_writes("default");
         let mut fixture = Fixture::new();
         fixture.round(&case, 0, &back_to_back(&[], &[1_000_000; 10]));

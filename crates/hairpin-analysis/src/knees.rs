@@ -12,7 +12,7 @@ pub(crate) fn knees(run: &Run) -> Vec<Knee> {
     sweeps.into_iter().filter_map(|(_, rows)| knee(rows)).collect()
 }
 
-/// Returns the case without its rate, as the key of its sweep; `None` if it is not part of a sweep.
+/// Returns the case without its rate, as the key of its sweep; `None` if the case is not part of a sweep.
 fn sweep(case: &Case) -> Option<Case> {
     let is_plain = case.replicate == 0 && case.injected_fault.is_none();
     (is_plain && matches!(case.primary().load, Load::Offered { .. })).then(|| case.without_rate())

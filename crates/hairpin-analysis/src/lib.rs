@@ -2,10 +2,10 @@
 //!
 //! Reads no clock, file or socket and starts no thread: equal rounds and seeds give equal figures. The steps, in order:
 //!
-//! 1. [`round_figures()`] computes the figures of a round from its samples, and [`traced()`] from its trace. Both run
-//!    between rounds.
+//! 1. [`round_figures()`] computes the figures of a round from its samples, and [`traced()`] from its trace, between
+//!    rounds.
 //! 2. [`Digest`] summarizes the rounds of each case as a [`hairpin_model::summary::CaseSummary`].
-//! 3. [`comparisons`] computes the differences between cases, with intervals; [`compare_runs`] those between two runs.
+//! 3. [`comparisons`] computes the differences between cases, with intervals; [`compare_runs`] between two runs.
 //! 4. [`findings()`] detects the causes of the figures.
 //! 5. [`answer()`] selects the headline results, as data: the faster case of each pair, and the best remedy.
 

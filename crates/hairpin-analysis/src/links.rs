@@ -54,7 +54,7 @@ fn shown(links: &[(&RoundRecord, &LinkRecord)]) -> Option<Box<ShownLink>> {
     Some(Box::new(ShownLink { round: round.number, up: link.up.clone(), down: link.down.clone() }))
 }
 
-/// Returns the link specification without that stage in either direction; `None` if it has no such removable stage.
+/// Returns the link specification without `stage` in either direction; `None` if no stage of this name is removable.
 pub(crate) fn line_without<'l>(link: &'l LinkSummary, stage: &str) -> Option<&'l str> {
     stages(link).filter(|one| one.stage == stage).find_map(|one| one.line_without.as_deref())
 }
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn rounds_add_up_and_lateness_is_their_median() {
+    fn packets_add_up_over_rounds_and_lateness_is_a_median() {
         let link = summary_of(&[(1_000, 0), (3_000, 2), (2_000, 4)]);
         assert_eq!(link.seed, 7, "the first round is of block 4 and has seed 11");
         assert_eq!(link.lateness_ns, Some(LatenessNs { p50: 2_000, p99: 20_000, max: 60_000 }));
         assert_eq!((link.packets.entered, link.packets.out, link.packets.dropped["loss"]), (306, 300, 6));
         assert_eq!(link.packets.unexplained(), 0);
         assert!((link.relay_cpu_ns_per_packet.unwrap() - 1_500_000.0 / 306.0).abs() < 1e-9);
-        assert_eq!(link.shown.unwrap().round, 2, "it dropped the most");
+        assert_eq!(link.shown.unwrap().round, 2, "round 2 dropped the most");
         assert!(link.left_out.is_empty());
     }
 

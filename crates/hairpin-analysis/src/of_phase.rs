@@ -104,7 +104,7 @@ mod tests {
         let run = fixture.run();
         let p50s = |phase| -> Vec<f64> {
             let of_phase = of_phase(&run, phase);
-            of_phase.cases.iter().map(|row| row.primary().latency_ns.p50.expect("it was measured").value).collect()
+            of_phase.cases.iter().map(|row| row.primary().latency_ns.p50.expect("a measured p50").value).collect()
         };
         assert_eq!(p50s(Phase::Idle), [10_000_000.0]);
         assert_eq!(p50s(Phase::Loaded), [30_000_000.0, 70_000_000.0]);

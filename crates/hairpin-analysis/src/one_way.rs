@@ -13,8 +13,8 @@ use crate::statistics::location::median;
 /// Maximum number of points of a case over time.
 const MAX_POINTS: usize = 100;
 
-/// Sets the figures of a round's one-way load from the counts of its ends; other flows stay unchanged. The histogram's
-/// samples become the messages with a known latency.
+/// Sets the figures of a round's one-way load from the counts of its ends; other flows stay unchanged. The samples of
+/// the histogram then count the messages with a known latency.
 pub fn one_way_figures(flow: &mut FlowRecord, load: &Load) {
     let Some(received) = &flow.received else { return };
     // Already set in figures read from a file.

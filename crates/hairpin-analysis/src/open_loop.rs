@@ -14,8 +14,8 @@ pub const MIN_SHARE_REACHED: f64 = 0.99;
 pub const MAX_RANKED_LATENESS: f64 = 0.2;
 
 /// Whether the generator's median lateness exceeds [`MAX_RANKED_LATENESS`] of the median latency. False in a closed
-/// loop, where messages are late because the connection is busy, and for a probe under load: the effect of the load is
-/// a difference within each round, and sending late is part of it.
+/// loop, where messages are late because the connection is busy, and for a probe under load, because late sends are
+/// part of the load's effect.
 pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
     if case.case.primary().connection_use != ConnectionUse::Own || case.case.is_under_load() {
         return false;
@@ -25,8 +25,8 @@ pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
     medians.is_some_and(|(lateness, latency)| lateness.value > MAX_RANKED_LATENESS * latency.value)
 }
 
-/// Returns why missing answers blocked the generator: all sequence numbers were in use by unanswered messages. `None`
-/// if this blocked fewer messages than may be missing from the requested rate.
+/// Returns the limit on unanswered messages that blocked the generator. `None` if fewer messages had to wait than may
+/// be missing from the requested rate.
 pub fn why_blocked(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
     let waited = |measured: &&Measured| fact::number(&measured.client().facts, fact_names::WAITED_FOR_ANSWERS);
     let waited: f64 = rounds.iter().filter_map(waited).sum();
@@ -50,9 +50,9 @@ pub fn requested_per_s(case: &Case) -> Option<f64> {
 ///
 /// Divides the messages sent by the scheduled time plus the generator's lag at the end. The lag of a saturated
 /// generator keeps growing, so its final value is about twice its median and at most its maximum. The smaller of the
-/// two is used, so that a single stall that the generator caught up with does not count. If the round was shorter than
-/// that (it lasts until the last answer), its own length is used. For a load without answers the sender reports the
-/// messages sent after the warm-up and the time from the first to the last, and one interval is added.
+/// two is used, so that a single stall that the generator caught up with does not count. If the round, which lasts
+/// until the last answer, was shorter than this time, its length is used. For a load without answers the sender
+/// reports the messages sent after the warm-up and the time from the first to the last, and one interval is added.
 pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
     let flow = measured.primary();
     let (sent, over_ns) = match &flow.sent {

@@ -26,7 +26,7 @@ pub(crate) struct OverRounds<'r> {
 /// Minimum rounds in a faster state to report it although another state has more rounds.
 const MIN_ROUNDS_IN_STATE: usize = 8;
 
-/// Returns the index of the reported state: the fastest with enough rounds, or else the one with the most.
+/// Returns the index of the reported state: the fastest state with enough rounds, or else the state with the most.
 pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
     let rounds = |place: usize| by_state[place].measured.len();
     let enough = (0..by_state.len()).find(|place| rounds(*place) >= MIN_ROUNDS_IN_STATE);
@@ -75,7 +75,7 @@ impl<'r> OverRounds<'r> {
         Some(Figure { why, ..figure })
     }
 
-    /// Returns the figures of that flow's percentiles; `None` if no round has them.
+    /// Returns the figures of a flow's percentiles; `None` if no round has them.
     pub(crate) fn latencies(
         &self,
         flow: &FlowId,

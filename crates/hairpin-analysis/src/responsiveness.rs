@@ -1,8 +1,8 @@
 //! Responsiveness: round trips per minute under working conditions, as defined by draft-ietf-ippm-responsiveness-09 for
 //! TCP without TLS ("For the TCP-Only Case"):
 //!
-//! - foreign: `60000 / ((TM(tcp_f) + TM(http_f)) / 2)`, for new connections: the time to connect, and the time from
-//!   request to answer;
+//! - foreign: `60000 / ((TM(tcp_f) + TM(http_f)) / 2)`, for new connections: times to connect, and from request to
+//!   answer;
 //! - loaded: `60000 / TM(http_l)`, for requests on a connection of the load. Without such requests the RTT estimated by
 //!   TCP is used instead, as the draft allows;
 //! - responsiveness: the mean of both. `TM` is the mean of the smallest 95 %; times are in ms.

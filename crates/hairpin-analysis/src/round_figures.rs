@@ -16,9 +16,9 @@ const EARLY_MESSAGES: std::ops::Range<usize> = 1..11;
 
 /// Computes the figures of one round of `case`: percentiles from the histogram, others from the raw columns.
 ///
-/// Figures of an evidence round list every exchange, those of a timed round only the first few. `duration_ns` is the
-/// time from the first measured message to the end of the last; if it is 0, the rate is 0. `link` is the record of the
-/// link between the ends, if it carried only this flow; `reliable` says whether the transport is reliable.
+/// Figures of an evidence round list every exchange, figures of a timed round only the first few. `duration_ns` is
+/// the time from the first measured message to the end of the last; if it is 0, the rate is 0. `link` is the record
+/// of the link between the ends, if it carried only this flow; `reliable` says whether the transport is reliable.
 pub fn round_figures(
     case: &Case,
     purpose: Purpose,
@@ -56,7 +56,7 @@ pub fn round_figures(
 }
 
 /// Computes percentiles by nearest rank, as HdrHistogram's `value_at_quantile` does: the largest value in the bucket,
-/// at most 0.1 % above the true value. All are 0 for an empty histogram.
+/// at most 0.1 % above the true value. All percentiles of an empty histogram are 0.
 pub fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
     let at = |quantile| histogram.value_at_quantile(quantile) as f64;
     if histogram.is_empty() {
@@ -94,7 +94,7 @@ fn course(measured: &mut [u64]) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the median, reordering the values; `None` if there are none.
+/// Returns the median, reordering the values; `None` without values.
 fn median_of(values: &mut [u64]) -> Option<f64> {
     let (upper, even) = (values.len() / 2, values.len().is_multiple_of(2));
     if values.is_empty() {

@@ -1,11 +1,11 @@
 //! Detects the states of the machine during a run from the probe that runs before and after each round.
 //!
-//! The probe always does the same work. Its times on each CPU are divided by their lower quartile. The slowdown of an
-//! end is the geometric mean before and after the round; the slower end determines that of the round. The rounds are
-//! split in two so as to explain the most variance (Otsu, "A threshold selection method from gray-level histograms",
-//! IEEE Transactions on Systems, Man, and Cybernetics 9, 1979). The split counts as two states only if they differ by
-//! [`MIN_STATE_RATIO`], each has at least a tenth of the rounds, and little variance remains within them. Else there is
-//! one state.
+//! The probe always does the same work. The probe times on each CPU are divided by their lower quartile. The slowdown
+//! of an end is the geometric mean of both probes, and the slowdown of a round is that of its slower end. The rounds
+//! are split in two so as to explain the most variance (Otsu, "A threshold selection method from gray-level
+//! histograms", IEEE Transactions on Systems, Man, and Cybernetics 9, 1979). The split counts as two states only if
+//! they differ by [`MIN_STATE_RATIO`], each has at least a tenth of the rounds, and little variance remains within
+//! them. Otherwise the run has one state.
 
 use std::collections::BTreeMap;
 

@@ -16,8 +16,8 @@ use crate::states::States;
 use crate::valid_rounds::Judged;
 use crate::{counters, exchanges, links, modes, one_way, open_loop, trace, under_load, valid_rounds};
 
-/// Summarizes `case` from its rounds and its histograms: of all latencies, and of the idle phase if there is one.
-/// `reliable` says whether its transport is reliable.
+/// Summarizes `case` from its rounds and two histograms: of all latencies, and of the idle phase, if any. `reliable`
+/// says whether the transport of the case is reliable.
 pub(crate) fn summary(
     (case, reliable): (&Case, bool),
     id: String,
@@ -86,7 +86,7 @@ fn flow_summary(
     latencies: Option<&Histogram<u64>>,
 ) -> FlowSummary {
     let records = || measured.iter().filter_map(|measured| measured.flow(&flow.id));
-    // Rounds in which the flow failed have no record of it.
+    // Rounds in which the flow failed have no record of the flow.
     let median = |of: &dyn Fn(&FlowRecord) -> f64| over_rounds.median(|measured| measured.flow(&flow.id).map(of));
     let latencies_of = |of: fn(&RoundFigures) -> Option<Percentiles>| over_rounds.latencies(&flow.id, of);
     let has_answers = flow.direction == Direction::RoundTrip;
@@ -252,8 +252,9 @@ fn unmet_options(measured: &[&Measured]) -> Vec<Invalid> {
     }))
 }
 
-/// Computes the percentile curve: six quantiles per power of ten of the remaining share (0, 0.25, 0.5, 0.65, 0.75,
-/// 0.85, then 0.9, 0.925, ... 0.985, then 0.99, ...) while there are 1 / (1 - quantile) samples, and the maximum.
+/// Computes the percentile curve: 0, 0.01, 0.05 and 0.1, then six quantiles per power of ten of the remaining share
+/// (0.25, 0.5, 0.65, 0.75, 0.85, 0.9, 0.925, ... 0.985, 0.99, ...) with 1 / (1 - quantile) or more samples, and the
+/// maximum.
 fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
     /// Remaining shares, relative to each power of ten.
     const REMAINING: &[f64] = &[1.0, 0.75, 0.5, 0.35, 0.25, 0.15];

@@ -28,7 +28,7 @@ const MAX_IDLE_QUEUE_BYTES: f64 = 3028.0;
 const MAX_RECOVERED_RATIO: f64 = 2.0;
 
 /// Sets the probe's figures by phase from its samples; rounds without phases stay unchanged. Figures read from a file
-/// are kept, because the counts that they need are not saved.
+/// are kept, because the counts to compute them are not saved.
 pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, samples: Option<&Samples>) {
     let Some((samples, phases)) = samples.and_then(|samples| Some((samples, samples.phases.as_ref()?))) else {
         return;
@@ -58,8 +58,8 @@ pub fn phase_figures(flow: &mut FlowRecord, spans: Option<&ByPhase<Span>>, sampl
     flow.phases = Some(ProbePhases { by_phase: ByPhase::of(of), over_time: phases.over_time.clone() });
 }
 
-/// Returns the only cause of losses that is not counted per message and phase. `None` if there are no or several such
-/// causes, if some losses have no cause, or if the phases miss more messages than were lost by this cause.
+/// Returns the only cause of losses that is not counted per message and phase. `None` unless there is exactly one
+/// such cause, all losses have a cause, and the phases miss no more messages than this cause lost.
 fn uncounted_cause(of_flow: &Ledger, counts: &ByPhase<PhaseCounts>) -> Option<String> {
     let counted: Vec<&String> = counts.each().flat_map(|(_, counts)| counts.lost.keys()).collect();
     let mut left = of_flow.lost.iter().filter(|(cause, _)| !counted.contains(cause));
@@ -121,8 +121,9 @@ fn idle_queue_bytes(measured: &Measured, idle: Span) -> Option<f64> {
     [Direction::Up, Direction::Down].into_iter().filter_map(of).reduce(f64::max)
 }
 
-/// Returns the reason if the latency still rises in the loaded phase because the ramp was too short: its second half is
-/// slower, and reaches a new maximum. An oscillating load, such as CUBIC, has reached its maximum before.
+/// Returns the reason if the latency still rises in the loaded phase because the ramp was too short: the second half
+/// of the phase is slower, and reaches a new maximum. With an oscillating load, such as CUBIC, the latency has
+/// reached its maximum before.
 fn still_rising(line: &ProbeTimeLine, spans: &ByPhase<Span>) -> Option<LeftOut> {
     let loaded = spans.loaded;
     let middle_ns = loaded.from_ns.midpoint(loaded.until_ns);
@@ -251,9 +252,9 @@ pub(crate) fn added_wait_ns(measured: &Measured) -> Option<f64> {
     Some(waited_ns_per_message(measured, Phase::Loaded)? - waited_ns_per_message(measured, Phase::Idle)?)
 }
 
-/// Returns the time from the load's end to the end of the last interval that it still slows, in ns. An interval counts
-/// as slowed if the mean latencies in this and the previous interval exceed [`MAX_RECOVERED_RATIO`] times the idle
-/// median. `None` if the last interval is still slowed, or if the median under load does not exceed this limit.
+/// Returns the time from the load's end to the end of the last interval that the load still slows, in ns. An interval
+/// counts as slowed if the mean latencies in this and the previous interval exceed [`MAX_RECOVERED_RATIO`] times the
+/// idle median. `None` if the last interval is still slowed, or if the median under load does not exceed this limit.
 fn recovered_after_ns(measured: &Measured) -> Option<f64> {
     let spans = measured.phases.as_ref()?;
     let phases = measured.primary().phases.as_ref()?;

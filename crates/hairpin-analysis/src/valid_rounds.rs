@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_without_room_spoils_its_round_as_well() {
+    fn a_round_whose_relay_had_no_room_is_omitted() {
         let mut fixture = fixture(1, 0);
         let case = over("delay=400us", Case::ping_pong("tcp"));
         fixture.round_with(&case, 1, &back_to_back(&[], &[9_000_000; 50]), |measured| {

@@ -1,4 +1,4 @@
-//! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
+//! The integration tests in one binary: linking a binary for each file takes longer than running the tests.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod end_to_end;

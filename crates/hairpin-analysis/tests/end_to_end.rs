@@ -41,7 +41,7 @@ fn survey(scale: u64) -> Run {
     run
 }
 
-/// 1 000 latencies: 899 of `base`, 91 of twice, 9 of four times, one of eight times it, spread over the round.
+/// 1 000 latencies, spread over the round: 899 of `base`, and 91, 9 and 1 of two, four and eight times `base`.
 fn ramp(base: u64) -> Vec<u64> {
     let of = |k: u64| match k {
         _ if k % 1000 == 777 => 8,
@@ -52,7 +52,7 @@ fn ramp(base: u64) -> Vec<u64> {
     (0..1000).map(|k| base * of(k)).collect()
 }
 
-/// Within a histogram's step (1/1024) of the expected values.
+/// Whether a figure is within a histogram's step (1/1024) of the expected values.
 fn client(figure: Figure, expected: [f64; 3]) -> bool {
     let all = [Some(figure.value), figure.low, figure.high];
     all.iter().zip(expected).all(|(got, expected)| got.is_some_and(|got| (got / expected - 1.0).abs() < 0.001))
@@ -121,7 +121,7 @@ fn comparisons_report_differences_and_undecided_pairs() {
     let found = |role: Role, baseline: usize, candidate: usize| {
         let (baseline, candidate) = (&run.cases[baseline].id, &run.cases[candidate].id);
         let mut all = run.comparisons.iter().filter(|pair| pair.role == role);
-        all.find(|pair| pair.baseline == *baseline && pair.candidate == *candidate).cloned().expect("it is compared")
+        all.find(|pair| pair.baseline == *baseline && pair.candidate == *candidate).cloned().expect("a compared pair")
     };
     assert_eq!(found(Role::AgainstItself, 0, 1).verdict, Verdict::CannotTell);
     let awake = found(Role::CounterExperiment, 0, 3);
@@ -137,7 +137,7 @@ fn comparisons_report_differences_and_undecided_pairs() {
 }
 
 #[test]
-fn findings_name_the_waking_and_prove_it() {
+fn the_wake_up_finding_is_confirmed_with_its_share() {
     let run = survey(100);
     let codes: Vec<(&str, Severity)> =
         run.findings.iter().map(|finding| (finding.code.as_str(), finding.severity)).collect();
@@ -177,5 +177,5 @@ fn a_run_of_huge_and_equal_latencies_does_not_panic() {
     let run = fixture.run();
     assert!(!findings(&run).is_empty(), "the pair differs");
     let json = serde_json::to_string(&run).expect("every figure is a number");
-    assert!(hairpin_model::upgrade::load(&json).is_ok(), "it can be read back");
+    assert!(hairpin_model::upgrade::load(&json).is_ok(), "the saved run can be read");
 }

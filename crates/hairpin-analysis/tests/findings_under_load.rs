@@ -1,4 +1,4 @@
-//! Findings without knowledge of loads, on a probe under load: either true of the probe or absent.
+//! Detectors that do not consider loads, on a probe under load: their findings must be true of the probe, or absent.
 
 use hairpin_analysis::{findings, phase_figures};
 use hairpin_model::flow::Direction;
@@ -30,7 +30,7 @@ fn codes(found: &[Finding]) -> Vec<&str> {
 
 #[test]
 fn cpu_time_of_the_load_is_not_noise() {
-    // Both ends of the load use half a CPU for one second.
+    // Each end of the load uses half a CPU for one second.
     let noise = |busy_ns: u64| {
         let found = found(&beside_load(), Beside::latencies(50 * US, 50 * US), |measured| {
             measured.noise = Noise { busy_ns, wall_ns: 1_600 * MS, runnable_before: 1, ..Noise::default() };
@@ -38,7 +38,7 @@ fn cpu_time_of_the_load_is_not_noise() {
         codes(&found).join(" ")
     };
     assert_eq!(noise(1_000 * MS), "");
-    // A tenth of two CPUs is 320 ms, and the counters have steps of 10 ms each.
+    // A tenth of two CPUs is 320 ms, and the counters have steps of 10 ms per CPU.
     assert_eq!(noise(1_339 * MS), "");
     assert_eq!(noise(1_341 * MS), "noisy-machine");
 }

@@ -44,7 +44,7 @@ fn told(run: &Run) -> Vec<(Role, ComparedBy, String, String, Verdict)> {
 }
 
 #[test]
-fn messages_are_ranked_and_compared_by_those_received() {
+fn messages_are_ranked_and_compared_by_the_received_rate() {
     let again = messages("tcp", 1).with(|case| case.replicate = 1);
     // UDP sends more and delivers less.
     let udp = Counted { arrived: 0.5, ..at(1.5e6) };
@@ -69,7 +69,7 @@ fn messages_are_ranked_and_compared_by_those_received() {
 }
 
 #[test]
-fn streams_are_ranked_by_goodput_whatever_their_writes() {
+fn streams_are_ranked_by_goodput_regardless_of_the_write_size() {
     let run =
         run_of(&[(stream("udp", 1400), at(1e6)), (stream("tcp", 65_536), at(5e4)), (stream("tcp", 1024), at(5e5))]);
     let goodput = ComparedBy::Goodput;
@@ -260,7 +260,7 @@ fn a_sweep_without_a_knee_says_so_and_a_sender_that_fell_behind_is_named() {
 }
 
 #[test]
-fn uneven_sends_are_reported_if_they_should_be_even() {
+fn uneven_sends_are_reported_if_even_gaps_were_requested() {
     let with_gaps = |ratio: f64, below_half: f64| {
         let mut run = run_of(&[(offered("udp", 1e4), at(1e4))]);
         let pacing = run.cases[0].primary_mut().one_way.as_mut().unwrap().pacing.as_mut().unwrap();

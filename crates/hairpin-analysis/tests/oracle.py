@@ -1,6 +1,6 @@
-"""Writes oracle.json: what SciPy and exact enumeration say of made-up values, for oracle.rs to compare with.
+"""Writes oracle.json: results of SciPy and exact enumeration for made-up values, which oracle.rs compares with ours.
 
-By hand, from this folder, in a Python with SciPy 1.17: python3 oracle.py >oracle.json
+Run by hand, in this folder, with SciPy 1.17: python3 oracle.py >oracle.json
 """
 
 import itertools
@@ -19,7 +19,7 @@ def values(length):
 
 
 def interval(sample, span_s):
-    """The interval of METHODOLOGY.md, or why there is none."""
+    """The interval of METHODOLOGY.md, or the reason why the sample has none."""
     logarithms = numpy.log(sample)
     count = 8 if len(sample) >= 16 else 5
     edges = [k * len(sample) // count for k in range(count + 1)]
@@ -66,7 +66,7 @@ def holm():
 
 
 def trend(length):
-    """Theil and Sen's slope, and the p of Kendall's test: exact to 30 values, then normal with continuity correction."""
+    """Theil-Sen slope, and the p-value of Kendall's test: exact for 30 values, beyond that normal with correction."""
     sample = values(length)
     times = list(range(length))
     if length <= 30:

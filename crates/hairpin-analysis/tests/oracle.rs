@@ -1,5 +1,5 @@
-//! The statistics against SciPy and exact enumeration: `oracle.json` has values and the expected results; `oracle.py`
-//! creates it.
+//! Compares the statistics with SciPy and exact enumeration. `oracle.py` writes `oracle.json`, which has the values
+//! and the expected results.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use hairpin_analysis::statistics::location::median;
 use hairpin_analysis::statistics::trend::trend;
 use serde_json::Value;
 
-/// The cases of that name; fails if there are none.
+/// The test cases called `name`; panics if the list is empty.
 fn cases(name: &str) -> Vec<Value> {
     let mut oracle: Value = serde_json::from_str(include_str!("oracle.json")).unwrap();
     let Value::Array(cases) = oracle[name].take() else { panic!("no list {name}") };
@@ -31,7 +31,7 @@ fn assert_near(ours: f64, expected: f64) {
 }
 
 #[test]
-fn the_median_is_the_median() {
+fn medians_are_right() {
     for case in cases("medians") {
         assert_near(median(&numbers(&case["values"])).unwrap(), number(&case["median"]));
     }

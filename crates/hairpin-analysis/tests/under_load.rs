@@ -19,7 +19,7 @@ fn over_time(latency_ms: impl Fn(u64) -> u64) -> ProbeTimeLine {
     ProbeTimeLine { interval_ns: 100 * MS, answered: vec![10; mean_ns.len()], mean_ns }
 }
 
-/// Five valid rounds and one with a change: the reason why it is omitted.
+/// The reason why a round with `change` is omitted, beside five valid rounds.
 fn left_out(change: impl Fn(&mut Measured)) -> Option<LeftOut> {
     let mut fixture = Fixture::new();
     let case = probed_over_link();
@@ -128,7 +128,7 @@ fn goodput_under_load_is_that_of_all_loads_together() {
         run.cases[0].under_load.as_ref().unwrap().phases.loaded.load.goodput_bytes_per_s.unwrap().value
     };
     let one = goodput(&[Direction::Up]);
-    assert!(one > 1e6, "each load of the fixture moves 1.2 MB/s, and a little less from its beginning: {one}");
+    assert!(one > 1e6, "each load of the fixture moves 1.2 MB/s, a little less at the start: {one}");
     assert_eq!(goodput(&[Direction::Up, Direction::Down]), 2.0 * one);
 }
 

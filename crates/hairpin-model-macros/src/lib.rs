@@ -1,4 +1,4 @@
-//! `JsonSchema` while the feature `schema` of hairpin-model is off, so that its types derive it without a condition each.
+//! An empty derive of `JsonSchema`, used while the feature `schema` of hairpin-model is off.
 
 use proc_macro::TokenStream;
 

@@ -1,4 +1,4 @@
-//! Prints the JSON schemas of all documents as one object; `cargo xtask schema` runs it.
+//! Prints the JSON schemas of all documents as one object, for `cargo xtask schema`.
 #![expect(clippy::print_stdout, reason = "a program that prints its result")]
 
 fn main() {

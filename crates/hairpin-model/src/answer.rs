@@ -1,4 +1,4 @@
-//! The answer to a run's question, as statements from the analysis. `hairpin-report` writes their text.
+//! The answer to a run's question, as statements from the analysis. `hairpin-report` writes the texts.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +31,7 @@ pub struct BestRemedy {
     pub case: String,
     /// The identities of the cases with other remedies for which no difference from `case` was found.
     pub no_difference: Vec<String>,
-    /// Bytes per millisecond of `case` / bytes per millisecond with default options; null if the latter was not
-    /// measured.
+    /// Bytes per millisecond of `case` / bytes per millisecond with default options; null if these were not measured.
     pub speed_up: Option<Figure>,
 }
 
@@ -55,7 +54,7 @@ pub struct BatchGain {
     pub ratio: Option<Figure>,
 }
 
-/// One statement of an answer. Cases are given by their identities; the summaries have their figures.
+/// One statement of an answer. Cases are given by their identities; their figures are in the summaries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Statement {
@@ -63,8 +62,7 @@ pub enum Statement {
     NothingMeasured,
     /// No case has usable figures.
     NothingUsable,
-    /// No case with usable figures can be ranked. The fields tell whether any is an open loop, and whether any has an
-    /// injected fault.
+    /// No case with usable figures can be ranked. The fields say whether any case has these properties.
     NotRanked { open_loop: bool, injected_fault: bool },
     /// The figures of the only case.
     Single { case: String },
@@ -75,13 +73,13 @@ pub enum Statement {
     Best { cases: Vec<String>, verdict: Option<Verdict> },
     /// For each path, the case with the fastest round trip, and the cases for which no difference from it was found.
     BestOverPaths { paths: Vec<Vec<String>> },
-    /// The reference transport, and its p50 / p50 of the fastest case. `same_conditions`: both wait in the same way and
-    /// have the same placement.
+    /// The reference transport, and its p50 divided by that of the fastest case. `same_conditions`: both cases wait
+    /// in the same way and have the same placement.
     Reference { case: String, ratio: f64, same_conditions: bool },
     /// The best remedy, which is faster than default options.
     Remedy { default: String, best: String },
     /// No remedy is proved to be faster than default options. `have_intervals`: each remedy has an interval; null if
-    /// none was measured.
+    /// no remedy was measured.
     NoRemedy { default: String, have_intervals: Option<bool> },
     /// The only remedy, without default options to compare it with.
     OnlyRemedy { case: String },
@@ -89,13 +87,13 @@ pub enum Statement {
     FastestRemedies { cases: Vec<String> },
     /// The remedies for which no difference from the best was found.
     EqualRemedies { cases: Vec<String> },
-    /// A remedy that is not compared because it omits pauses that the others have.
+    /// A remedy that is not compared because it omits pauses that the other remedies have.
     WithoutPauses { case: String },
     /// Remedies slower than default options.
     SlowerRemedies { cases: Vec<String> },
     /// Cases with the same writes and default options over other transports.
     OtherTransports { cases: Vec<String> },
-    /// For each other path, the same exchange with default options, and with the best remedy if one is faster.
+    /// For each other path, the same exchange with default options, and with the best remedy if a remedy is faster.
     OtherPaths { paths: Vec<Vec<String>> },
     /// The gain of the largest batch, for the fastest case of each transport.
     Batches { messages: u64, gains: Vec<BatchGain> },
@@ -122,11 +120,11 @@ pub enum Statement {
     /// Sends are less even than requested: median gap / requested gap, and the share of gaps shorter than half the
     /// requested gap; each null if negligible.
     Uneven { case: String, median_gap: Option<f64>, below_half: Option<f64> },
-    /// Effect of the only load on the median round trip of a probe: `slower`, `faster`, or `cannot-tell`; null without
-    /// an interval.
+    /// Effect of the only load on a probe's median round trip: `slower`, `faster`, `cannot-tell`; null without
+    /// interval.
     Load { case: String, verdict: Option<Verdict> },
     /// Several loads, lowest latency first. `least`: the loads that add the least latency, empty if any has no
-    /// interval. `most`: those that add the most, empty if no difference was found.
+    /// interval. `most`: the loads that add the most, empty if no difference was found.
     Loads { cases: Vec<String>, least: Vec<String>, most: Vec<String> },
     /// Goodput and responsiveness of the only load.
     LoadGets { case: String },
@@ -146,7 +144,7 @@ pub struct Answer {
     /// The texts of the other statements.
     #[serde(default)]
     pub sentences: Vec<String>,
-    /// What the analysis found; empty while it runs, and in runs of earlier versions.
+    /// What the analysis found; empty while the run is in progress, and in runs of earlier versions.
     #[serde(default)]
     pub statements: Vec<Statement>,
     /// Which of two cases is better, or that no difference was found. Consecutive pairs share a case, from the best

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrivals_are_read_as_they_are_written() {
+    fn printed_arrivals_parse_to_the_same_value() {
         for arrivals in [Arrivals::Fixed, Arrivals::Poisson, Arrivals::Burst(10)] {
             assert_eq!(arrivals.to_string().parse(), Ok(arrivals));
         }

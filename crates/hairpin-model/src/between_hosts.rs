@@ -1,9 +1,10 @@
-//! Claims between two hosts: which parts are about a path, and how they are tested over a real one.
+//! How a claim is tested between two hosts, over a real path instead of a stand-in.
 
 use crate::claim::{About, Claim, Row, Rule, Selector, Test, TestMethod};
 
 impl Claim {
-    /// The claim as tested between two hosts. Rules stay the same; rows that need one host are skipped with the reason.
+    /// The claim as tested between two hosts. A row about a path uses its `between_hosts` test, or else its own; rows
+    /// that need one host are skipped with the reason.
     pub fn between_hosts(&self) -> Self {
         let row = |row: &Row| Row { means: test_method(row), ..row.clone() };
         Self { rows: self.rows.iter().map(row).collect(), ..self.clone() }
@@ -18,7 +19,7 @@ fn test_method(row: &Row) -> TestMethod {
         ),
         (About::Path, Some(test), _) => TestMethod::Test(test.clone()),
         (About::Path, None, TestMethod::Test(test)) => match test.rule.needs_one_host() {
-            Some(what) => TestMethod::Skipped(format!("its rule is about {what}, which two hosts do not have")),
+            Some(what) => TestMethod::Skipped(format!("the rule is about {what}, which two hosts do not have")),
             None => {
                 TestMethod::Test(Box::new(Test { path_stand_in: None, path_undecided: None, ..(**test).clone() }))
             }
@@ -28,7 +29,7 @@ fn test_method(row: &Row) -> TestMethod {
 }
 
 impl Rule {
-    /// Returns the first setting in it that needs both ends on one host.
+    /// Returns the first setting that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
         self.selectors().into_iter().find_map(Selector::needs_one_host)
     }
@@ -51,7 +52,7 @@ impl Rule {
 }
 
 impl Selector {
-    /// Returns the first setting in it that needs both ends on one host.
+    /// Returns the first setting that needs both ends on one host.
     fn needs_one_host(&self) -> Option<String> {
         let own = [
             self.link.as_ref().map(|link| format!("the link `{link}`")),
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_names_what_one_host_has_is_not_judged_by_another_case() {
+    fn a_rule_about_a_setting_of_one_host_is_skipped() {
         let row = |name: &str, case: serde_json::Value| json!({"name": name, "test": test(case)});
         let rows = json!([
             row("link", json!({"transport": "tcp", "link": "home-uplink"})),
@@ -118,12 +119,12 @@ mod tests {
             "a load on chosen CPUs",
             "CPUs that are kept awake",
         ];
-        let expected = expected.map(|what| format!("its rule is about {what}, which two hosts do not have"));
+        let expected = expected.map(|what| format!("the rule is about {what}, which two hosts do not have"));
         assert_eq!(skipped(&claim(rows)), expected);
     }
 
     #[test]
-    fn a_real_path_needs_no_stand_in_and_a_test_for_it_takes_the_place_of_the_other() {
+    fn a_real_path_needs_no_stand_in_and_its_own_test_replaces_the_other() {
         let case = json!({"transport": "tcp"});
         let own = json!({"run": "own", "rule_because": "b", "undecided": "u", "rule": {"kind": "kept", "kept": ["curve"], "case": case}});
         let rows = json!([

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::refused::Refused;
 
-/// Local address, interface and ports of a client's sockets. The kernel chooses the rest.
+/// Local address, interface and ports of a client's sockets. The kernel chooses those that are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     pub address: Option<IpAddr>,
@@ -18,11 +18,10 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Parses `192.0.2.7`, `eth0`, `:40000-40999`, `eth0:40000-40999` or `[2001:db8::7]:40000-40999`; `index_of` looks
-    /// up interfaces.
+    /// Parses `192.0.2.7`, `eth0`, `:40000-40999`, `eth0:40000-40999` or `[2001:db8::7]:40000-40999`; `index_of`
+    /// finds interfaces.
     ///
-    /// # Errors
-    /// Another form, an unknown interface, port 0, or a last port below the first.
+    /// # Errors Any other form, an unknown interface, port 0, or a last port below the first.
     pub fn parse(text: &str, index_of: impl Fn(&str) -> Option<NonZeroU32>) -> Result<Self, Refused> {
         if text.to_ascii_lowercase().trim_start_matches('[').starts_with("fe80:") {
             return Err(Refused::new(

@@ -1,4 +1,4 @@
-//! Host capabilities: what can run here. The binary detects them; experiments get them as plain data.
+//! Host capabilities: what can run here. The binary detects the capabilities; experiments get plain data.
 
 use crate::card::{Card, Receipt, SavedCards, WhyNot};
 use crate::limits::Limits;
@@ -25,7 +25,7 @@ pub struct HostCapabilities {
     pub waking_round_trip_ns: fn() -> u64,
     /// Emulated links between the ends.
     pub links: LinkCapabilities,
-    /// The servers' host, if it is another one.
+    /// The servers' host, if it is not this host.
     pub far: Option<FarHost>,
     /// Tests whether a round can have its own value of the named kernel setting.
     pub may_set: fn(&str) -> Result<(), WhyNot>,
@@ -58,8 +58,8 @@ pub struct LinkCapabilities {
     /// Parses the argument of `--link`: a name, a line of figures, or a name and figures that change its profile. The
     /// error quotes the wrong word.
     pub read: fn(&str) -> Result<KnownLink, WhyNot>,
-    /// Tests whether the relay can run here. Called only for plans with links: the test makes a network namespace, and
-    /// the kernel would still be removing that namespace while the run measures.
+    /// Tests whether the relay can run here. Called only for plans with links: the test makes a network namespace,
+    /// which the kernel would still be removing while the run measures.
     pub relay: fn() -> Result<Receipt, WhyNot>,
 }
 
@@ -70,15 +70,15 @@ pub struct KnownLink {
     pub name: Option<String>,
     /// Canonical line of the link's figures; `loopback` if there is no link.
     pub line: String,
-    /// Sum of the delays of both directions, in ns, without jitter, queueing and serialization. Plans are scaled by it.
+    /// Sum of the delays of both directions, in ns, without jitter, queueing and serialization. Scales plans.
     pub round_trip_ns: u64,
-    /// Rates up and down, in bits of IP packets per second; for a replayed trace, its mean; `None` if unlimited.
+    /// Rates up and down, in bits of IP packets per second; for a replayed trace, the mean rate; `None` if unlimited.
     pub bits_per_s: [Option<u64>; 2],
     pub mtu_bytes: u32,
     /// Time to drain the full queues of both directions, in ns; 0 if no rate is known.
     pub queue_ns: u64,
-    /// The link may lose, damage or hold back packets, so a transport that is reliable on the loopback may lose
-    /// messages.
+    /// The link may lose, damage or hold back packets, so a transport may lose messages although the loopback loses
+    /// none.
     pub may_lose: bool,
 }
 

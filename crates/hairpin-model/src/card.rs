@@ -80,19 +80,19 @@ pub struct Card {
     pub answered_by: AnsweredBy,
     pub reach: Reach,
     pub protocol: Protocol,
-    /// Messages move by loads and stores, and only an end that sleeps makes system calls. Two clock reads would take a
-    /// tenth of a round trip.
+    /// Messages move by memory loads and stores; an end makes system calls only to sleep. Reading the clock twice
+    /// would take a tenth of a round trip.
     pub cpu_only: bool,
     #[serde(skip)]
     pub rough_round_trip: RoughRoundTrip,
-    /// The transport that others are compared with; exactly one is.
+    /// Other transports are compared with this one; exactly one transport is the reference.
     pub is_reference: bool,
     pub in_survey: bool,
     /// A listener accepts more than one connection.
     pub many_connections: bool,
     /// A connection carries more than one stream.
     pub many_streams: bool,
-    /// It can send a file with sendfile(2).
+    /// The sender can send a file with sendfile(2).
     pub sends_files: bool,
     pub waitings: &'static [crate::case::Waiting],
     pub options: &'static [OptionName],
@@ -116,7 +116,7 @@ pub struct SavedCard {
 }
 
 impl Card {
-    /// A byte stream between two processes of this machine; transports' cards override fields of it.
+    /// A byte stream between two processes of this machine; transports' cards override some of the fields.
     pub const LOCAL: Self = Self {
         name: "",
         summary: "",
@@ -168,12 +168,12 @@ impl SavedCards {
         self.0.get(transport)
     }
 
-    /// Whether `transport` is reliable. A transport without a card is assumed to be.
+    /// Whether `transport` is reliable. A transport without a card is assumed to be reliable.
     pub fn reliable(&self, transport: &str) -> bool {
         self.get(transport).is_none_or(|card| card.reliable)
     }
 
-    /// Whether `transport` keeps message boundaries. A transport without a card is assumed not to.
+    /// Whether `transport` keeps message boundaries. A transport without a card is assumed not to keep them.
     pub fn boundaries(&self, transport: &str) -> bool {
         self.get(transport).is_some_and(|card| card.boundaries)
     }

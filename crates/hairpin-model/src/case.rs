@@ -16,7 +16,8 @@ use crate::quantities::{duration_argument, exact_bytes, exact_duration};
 use crate::sysctls::Sysctls;
 use crate::words;
 
-/// A fault injected in the server, to prove that the analysis finds it (canary) or judges it slower (calibration).
+/// A fault injected in the server, to prove that the analysis finds the fault (canary) or judges the case slower
+/// (calibration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, crate::JsonSchema)]
 pub struct InjectedFault {
     /// How long the server holds a message back, in nanoseconds.
@@ -40,8 +41,8 @@ impl fmt::Display for InjectedFault {
 pub struct Path {
     /// [`LOOPBACK`], or a link profile in one line.
     pub link: String,
-    /// Name of a built-in profile, with any changes: `home-uplink up.loss=3%`. Used only for display; not part of the
-    /// case's identity.
+    /// Name of a built-in profile, with any changes: `home-uplink up.loss=3%`. For display only; not part of the
+    /// identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The server's host, if it is not the client's.
@@ -216,12 +217,12 @@ impl Case {
         self.path.across.as_ref().map(|across| across.host.as_str())
     }
 
-    /// The requested transport, if another one took its place.
+    /// The requested transport, if another transport replaced it.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.path.across.as_ref()?.fallback.as_ref()
     }
 
-    /// Name of the transport, with [`FALLBACK_MARK`] if it took the place of another one.
+    /// Name of the transport, with [`FALLBACK_MARK`] if it replaced another transport.
     pub fn marked_transport(&self) -> String {
         format!("{}{}", self.primary().transport, if self.fallback().is_some() { FALLBACK_MARK } else { "" })
     }
@@ -300,8 +301,7 @@ impl Case {
         self.is_under_load().then(|| self.load_words().join(" "))
     }
 
-    /// The parts of [`Self::load_in_words`], a word or two each, transport and direction first: `under tcp up`, `64
-    /// KiB`.
+    /// The short parts of [`Self::load_in_words`], transport and direction first: `under tcp up`, `64 KiB`.
     pub fn load_words(&self) -> Vec<String> {
         let loads = self.loads();
         let Some(first) = loads.first() else { return vec!["unloaded".to_owned()] };
@@ -325,8 +325,7 @@ impl Case {
         Self { path: Path::loopback(), ..self.clone() }
     }
 
-    /// Returns the case with messages due at `per_s`. For kernel pacing it also sets the pacing rate of each
-    /// connection.
+    /// Returns the case with messages due at `per_s`. Also sets the rate of kernel pacing per connection.
     pub fn at_rate(&self, per_s: f64) -> Self {
         let mut case = self.clone();
         let flow = case.primary_mut();
@@ -447,7 +446,7 @@ mod tests {
         assert_eq!(probed.load_words(), ["under tcp up", "64 KiB", "4 connections", "congestion=bbr"]);
         assert_eq!(probed.label(), "udp block same-cpu 64 B 100/s under tcp up 64 KiB 4 connections congestion=bbr");
         let kind = crate::ladder::CaseKind::of(&probed);
-        assert_eq!(kind, crate::ladder::CaseKind::UnderLoad, "and no round trips");
+        assert_eq!(kind, crate::ladder::CaseKind::UnderLoad, "a probe makes the case one under load");
         let back = Flow { id: "load-back".into(), direction: Direction::Down, ..probed.flows[1].clone() };
         probed.flows.push(back);
         assert_eq!(probed.load_words()[..2], ["under tcp both ways", "64 KiB"]);

@@ -17,15 +17,15 @@ use crate::words;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Text {
-    /// Letter that its claims' ids begin with.
+    /// First letter of the claims' ids.
     pub letter: String,
-    /// Its title, in our words.
+    /// Title of the text, in our words.
     pub title: String,
     /// Kind of text.
     pub what: String,
     /// Name of the file with the text.
     pub file: String,
-    /// Machine or setting that its figures are from.
+    /// Machine or setting of the published figures.
     pub setting: String,
     /// Runs by name.
     #[serde(default)]
@@ -40,7 +40,7 @@ pub struct Text {
 pub struct PlannedRun {
     /// Arguments of `hairpin`.
     pub command: String,
-    /// Why it is measured this way.
+    /// Why the run measures in this way.
     pub because: String,
 }
 
@@ -97,12 +97,11 @@ pub struct Row {
     pub name: String,
     pub published: Published,
     pub about: About,
-    /// How it is tested, or why it is not.
+    /// How the row is tested, or why it is not tested.
     pub means: TestMethod,
     /// The test between two hosts, if it differs from the test on one host.
     pub between_hosts: Option<Box<Test>>,
-    /// The row's setting, if it differs from the claim's. The row's verdict is then shown but does not count for the
-    /// claim.
+    /// The row's setting, if it differs from the claim's. The verdict is then shown but does not count for the claim.
     pub beside: Option<String>,
 }
 
@@ -153,7 +152,8 @@ impl Test {
     }
 }
 
-/// The condition under which a claim holds. A rule decides only if the whole 95 % interval is on one side of it.
+/// The condition under which a claim holds. A rule decides only if the whole 95 % interval is on one side of the
+/// bound.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Rule {
@@ -187,9 +187,9 @@ pub enum Rule {
     /// At least this share of one case's figure disappears in another.
     Share {
         figure: FigureName,
-        /// The case with all of it.
+        /// The case with the whole figure.
         whole: Selector,
-        /// The case with the rest.
+        /// The case with the rest of the figure.
         rest: Selector,
         /// From 0 to 1.
         at_least: f64,
@@ -206,7 +206,7 @@ pub enum Rule {
     Packets { case: Selector, events: Vec<EventKind> },
     /// A traced exchange of the case has exactly these writes, and the answer is read after the last of them.
     Pattern { case: Selector, writes: Writes },
-    /// No datagrams got through, and another transport replaced them.
+    /// No datagram arrived over the transport `from`, so the transport `to` replaced it.
     Fallback {
         case: Selector,
         /// The requested transport.
@@ -293,14 +293,14 @@ pub enum BadClaim {
     #[error("{0} has no published value (hint: add `published`, or a row of the claim's table)")]
     Unpublished(String),
     /// No row that counts is about the published number or range.
-    #[error("no row of {0} is about its published value (hint: omit `published` in the row that tests it)")]
+    #[error("no row of {0} is about the claim's published value (hint: omit `published` in one row)")]
     Uncarried(String),
     /// All rows have `beside`.
-    #[error("no row of {0} counts for its verdict (hint: omit `beside` in the row that tests what the text says)")]
+    #[error("no row of {0} counts for the claim's verdict (hint: omit `beside` in the row that tests the text)")]
     AllBeside(String),
 }
 
-/// A claim as it is written.
+/// A claim as written in its file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenClaim {
@@ -379,11 +379,11 @@ fn test_method(place: &str, test: Option<Test>, missing: Option<String>) -> Resu
 words! {
     /// How much of a claim can be tested.
     pub enum Coverage: "coverage" {
-        /// All its rows.
+        /// All rows of the claim.
         Covered = "covered",
-        /// Some of its rows, or rows with a stand-in that leaves them undecided.
+        /// Only some rows, or a row has a stand-in that leaves it undecided.
         Partly = "partly",
-        /// None of its rows.
+        /// No row of the claim.
         NotCovered = "not-covered",
     }
 }
@@ -409,8 +409,8 @@ impl Claim {
         self.rows.iter().filter(|row| row.beside.is_none())
     }
 
-    /// Index of the row with the claim's figure: the first that counts and has the claim's own published value. `None`
-    /// for tables, and for orders whose rows each have their own value.
+    /// Index of the row with the claim's figure: the first row that counts and has the claim's own published value.
+    /// `None` for tables, and for orders whose rows each have their own value.
     pub fn headline(&self) -> Option<usize> {
         self.rows.iter().position(|row| row.beside.is_none() && row.published == self.published)
     }
@@ -422,7 +422,7 @@ impl Claim {
         })
     }
 
-    /// Names of the runs that its tests need, each once.
+    /// Names of the runs that the claim's tests need, each once.
     pub fn runs(&self) -> Vec<&str> {
         distinct(self.tests().flat_map(|test| std::iter::once(test.run.as_str()).chain(test.rule.other_run())))
     }
@@ -454,7 +454,7 @@ mod tests {
         serde_json::from_value(json).map_err(|error| error.to_string())
     }
 
-    /// A claim with that published value and these rows.
+    /// A claim with this published value and these rows.
     fn of_rows(id: &str, published: serde_json::Value, rows: serde_json::Value) -> Result<Claim, String> {
         claim(json!({"id": id, "text": "t", "about": "path", "published": published, "row": rows}))
     }
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figure_of_a_claim_is_that_of_the_first_row_about_its_own_value() {
+    fn the_headline_is_the_first_counting_row_with_the_claims_published_value() {
         let ratio = json!({"value": 100, "unit": "x"});
         let written = |rows| of_rows("B2", json!({"value": 490.24, "unit": "bytes/ms"}), rows);
         let against = json!({"name": "against none", "published": ratio, "test": within("tcp")});
@@ -510,16 +510,16 @@ mod tests {
         let beside = json!({"name": "fair", "beside": "another setting", "test": within("udp")});
         assert_eq!(written(json!([beside, against, rate])).unwrap().headline(), Some(2));
         let none = written(json!([against, beside])).unwrap_err();
-        assert!(none.starts_with("no row of B2 is about its published value"), "{none}");
+        assert!(none.starts_with("no row of B2 is about the claim's published value"), "{none}");
         let all_beside = written(json!([beside])).unwrap_err();
-        assert!(all_beside.starts_with("no row of B2 counts for its verdict"), "{all_beside}");
+        assert!(all_beside.starts_with("no row of B2 counts for the claim's verdict"), "{all_beside}");
         let order = json!({"value": ["a", "b"], "unit": "order"});
         let own = json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
-        assert_eq!(of_rows("A9", order, own).unwrap().headline(), None, "an order need not be a row's");
+        assert_eq!(of_rows("A9", order, own).unwrap().headline(), None, "no row needs the claim's published order");
     }
 
     #[test]
-    fn only_what_can_be_decided_covers_a_claim() {
+    fn only_decidable_rows_cover_a_claim() {
         let coverage = |rows| of_rows("D1", json!({"value": 4, "unit": "ms"}), rows).unwrap().coverage();
         let mut set = within("udp");
         set["undecided"] = "It was set.".into();

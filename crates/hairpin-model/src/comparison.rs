@@ -1,4 +1,5 @@
-//! Comparison of two runs as plain data, as `hairpin compare` shows it. The crate `hairpin` fills it from the analysis.
+//! Comparison of two runs as plain data, as `hairpin compare` shows it. The crate `hairpin` fills this data from the
+//! analysis.
 
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ pub struct ComparisonReport {
     pub baseline: String,
     pub candidate: String,
     /// The one setting in which all cases of the baseline differ from all cases of the candidate (`option nodelay`,
-    /// `size`, `link`); pairing ignores it. Null if the cases are the same in both.
+    /// `size`, `link`); pairing ignores this setting. Null if the cases are the same in both.
     pub differs: Option<Unlike>,
     /// Cases whose figures must not be used in one run or in both.
     pub invalid: Vec<InvalidCase>,
@@ -37,9 +38,9 @@ impl Document for ComparisonReport {
 pub struct InvalidCase {
     /// The case in words.
     pub case: String,
-    /// Reasons against the baseline's figures; empty if they may be used.
+    /// Why the baseline's figures must not be used; empty if they may be used.
     pub baseline: Vec<String>,
-    /// Reasons against the candidate's figures; empty if they may be used.
+    /// Why the candidate's figures must not be used; empty if they may be used.
     pub candidate: Vec<String>,
 }
 
@@ -67,8 +68,8 @@ pub struct ComparisonRow {
     pub candidate: Figure,
     /// candidate / baseline, with its interval.
     pub ratio: Figure,
-    /// Verdict, corrected over all rows (Holm): `cannot-tell` if the row is not valid, `unlike` if the machine was in
-    /// different states.
+    /// Verdict, corrected over all rows (Holm): `cannot-tell` for an invalid row, `unlike` if the machine's states
+    /// differed.
     pub verdict: Verdict,
     /// Verdict from the interval of this row alone.
     pub pointwise: Verdict,
@@ -98,8 +99,8 @@ pub struct BudgetResult {
     pub allowed_share: f64,
     /// candidate / baseline; null if either lacks the figure.
     pub ratio: Option<Figure>,
-    /// Whether it was kept; null if the interval (or without an interval, the batches) contains the limit, or if there
-    /// is nothing to compare.
+    /// Whether the budget was kept; null if the interval (or without an interval, the batches) contains the limit, or
+    /// if there is nothing to compare.
     pub kept: Option<bool>,
     /// False if the baseline's figure must not be used; the budget is then not kept.
     pub baseline_usable: bool,

@@ -11,9 +11,9 @@ pub struct Distribution<T> {
     pub p50: T,
     /// 90th percentile.
     pub p90: T,
-    /// 99th percentile; for a case it needs 1 000 samples.
+    /// 99th percentile; a case needs at least 1 000 samples.
     pub p99: T,
-    /// 99.9th percentile; for a case it needs 10 000 samples.
+    /// 99.9th percentile; a case needs at least 10 000 samples.
     pub p999: T,
     /// Maximum. For a case, the maximum of all rounds; low and high are the smallest and largest maximum of a round.
     pub max: T,
@@ -21,7 +21,7 @@ pub struct Distribution<T> {
 }
 
 impl<T: Copy> Distribution<T> {
-    /// The value of `figure`; `None` if it is not a latency.
+    /// The value of `figure`; `None` for a figure that is not a latency.
     pub fn of(&self, figure: ComparedBy) -> Option<T> {
         match figure {
             ComparedBy::P50 => Some(self.p50),

@@ -1,4 +1,4 @@
-//! What all JSON objects that a command prints have in common.
+//! The common parts of all JSON objects that commands print.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 pub trait Document: Serialize + Sized {
     /// `hairpin:NAME`; the schema is docs/schemas/NAME.json.
     const SCHEMA: &'static str;
-    /// Raised by every change except a new field.
+    /// Incremented by every change other than a new field.
     const VERSION: u32 = 1;
 
     /// The object, indented, with a trailing newline. Numbers that are not finite become null.

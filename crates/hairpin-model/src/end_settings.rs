@@ -55,7 +55,7 @@ words! {
     /// Which of a host's CPUs a placement uses.
     #[derive(Default)]
     pub enum WhichCpus: "CPUs" {
-        /// The CPUs of all cases.
+        /// The CPUs that all cases use by default.
         #[default]
         Same = "same",
         /// Other CPUs; if there are only two, the same two swapped.
@@ -68,9 +68,9 @@ words! {
 pub struct EndSettings {
     /// Processes or threads.
     pub kind: EndKind,
-    /// How both wait.
+    /// How both ends wait.
     pub waiting: Waiting,
-    /// Where they run.
+    /// Where both ends run.
     pub placement: Placement,
     /// Which CPUs the placement uses.
     #[serde(default, skip_serializing_if = "is_default")]

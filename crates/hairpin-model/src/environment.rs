@@ -1,4 +1,4 @@
-//! The machine of a run. `hairpin compare` reports where those of two runs differ.
+//! The machine of a run. `hairpin compare` reports differences between the machines of two runs.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct Environment {
     pub cpus_online: usize,
     /// CPUs this process may use.
     pub cpus_allowed: Vec<usize>,
-    /// The CPUs that the ends use: with two CPUs, the client's and then the server's.
+    /// The CPUs that the ends use: with two CPUs, first the client's, then the server's.
     pub cpus_used: Vec<usize>,
     /// Whether the two CPUs are threads of one core; null if unknown.
     pub cpus_share_core: Option<bool>,
@@ -40,16 +40,16 @@ pub struct Environment {
     pub cpu_quota: Option<f64>,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// The memory limit of its control groups, in bytes; null without one.
+    /// The memory limit of this process's control groups, in bytes; null without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
-    /// The kind of container, for instance `docker`; null if none shows.
+    /// The kind of container, for instance `docker`; null if none was detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
     /// `none`, or the hypervisor's name if known.
     pub hypervisor: Option<String>,
     pub clock: ClockFacts,
-    /// CPU frequency governor; null if there is none.
+    /// CPU frequency governor; null without a governor.
     pub governor: Option<String>,
     /// Idle states by name, shallowest first.
     pub idle_states: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Environment {
     pub mitigations: BTreeMap<String, String>,
     /// Kernel settings that affect transports, for instance `net.ipv4.tcp_congestion_control`.
     pub settings: BTreeMap<String, String>,
-    /// Network namespace of rounds over the loopback. The `net.*` settings and the loopback device are from it.
+    /// Network namespace of rounds over the loopback, with its `net.*` settings and its loopback device.
     #[serde(default)]
     pub network_namespace: NetworkNamespace,
     /// The loopback device: MTU, qdisc, offloads.
@@ -67,7 +67,7 @@ pub struct Environment {
     pub interface: Option<Interface>,
     /// Load averages over 1, 5 and 15 minutes when the run began.
     pub load: Vec<f64>,
-    /// Load averages when the run ended; empty while it runs.
+    /// Load averages when the run ended; empty before the end.
     #[serde(default)]
     pub load_after: Vec<f64>,
     /// Boot id of the kernel (random(4)). Hosts with the same boot id are one machine.
@@ -80,7 +80,7 @@ pub struct Environment {
 /// A network interface, as reported by the kernel and the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Interface {
-    /// Its name, for instance `eth0`.
+    /// Name of the interface, for instance `eth0`.
     pub name: String,
     /// The driver; null for interfaces without one, such as the loopback.
     pub driver: Option<String>,
@@ -88,11 +88,11 @@ pub struct Interface {
     pub speed_mbit_per_s: Option<u64>,
     /// `full` or `half`.
     pub duplex: Option<String>,
-    /// Maximum size of a packet that it sends.
+    /// Maximum size of a sent packet.
     pub mtu_bytes: Option<u64>,
-    /// The queue discipline of packets that it sends.
+    /// The queue discipline for sent packets.
     pub qdisc: Option<String>,
-    /// Its offloads, `on` or `off`.
+    /// Offloads by name, `on` or `off`.
     pub offloads: BTreeMap<String, String>,
 }
 

@@ -15,8 +15,7 @@ use crate::trace::End;
 pub struct Exchange {
     /// The sizes of a request's writes, in order.
     pub writes: Writes,
-    /// Pause between two writes of one request, in ns. Writes that the remedy merges into one call have no pause
-    /// between them.
+    /// Pause between two writes of one request, in ns. Writes that the remedy merges into one call have no pauses.
     pub gap_ns: u64,
     /// Number of requests written before the first answer is read.
     pub pipeline: u64,
@@ -34,7 +33,7 @@ impl Exchange {
         }
     }
 
-    /// Number of calls that write a request, with a pause between each two.
+    /// Number of calls that write a request, with a pause between consecutive calls.
     pub fn calls_written(&self) -> usize {
         if self.remedy == Remedy::Writev { 1 } else { self.sizes_written().len() }
     }
@@ -162,7 +161,7 @@ pub enum Remedy {
     Writev,
     /// `TCP_QUICKACK` at the server, set again after each read, as Linux needs (tcp(7)).
     Quickack,
-    /// Merges this many writes into one at a time.
+    /// Merges each group of this many writes into one.
     Batch(u64),
 }
 
@@ -198,7 +197,7 @@ impl Remedy {
         }
     }
 
-    /// Whether it changes how TCP forms or acknowledges segments, and so does not apply to other byte streams.
+    /// Whether the remedy changes how TCP forms or acknowledges segments, so it does not apply to other byte streams.
     pub fn needs_tcp(self) -> bool {
         matches!(self, Self::Nodelay | Self::Cork | Self::CorkForgotten | Self::More | Self::Quickack)
     }
@@ -209,7 +208,7 @@ impl fmt::Display for Remedy {
         if let Self::Batch(together) = self {
             return out.pad(&format!("batch={together}"));
         }
-        let place = Self::PLAIN.iter().position(|plain| plain == self).expect("all but batch are plain");
+        let place = Self::PLAIN.iter().position(|plain| plain == self).expect("all remedies except batch are plain");
         out.pad(Self::WORDS[place])
     }
 }
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_remedy_survives_its_word() {
+    fn every_remedy_is_parsed_from_its_word() {
         for remedy in Remedy::PLAIN.iter().copied().chain([Remedy::Batch(10)]) {
             assert_eq!(remedy.to_string().parse::<Remedy>().unwrap(), remedy);
         }
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn copying_together_leaves_fewer_writes() {
+    fn merging_leaves_fewer_writes() {
         let of = |gap_ns, remedy| Exchange { writes: "5x2".parse().unwrap(), gap_ns, pipeline: 1, remedy };
         assert_eq!(of(0, Remedy::Default).sizes_written(), [2; 5]);
         assert_eq!(of(0, Remedy::OneWrite).sizes_written(), [10]);

@@ -16,7 +16,7 @@ pub struct Fact {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(untagged)]
 pub enum FactValue {
-    /// A count or a quantity in the unit that the name ends in.
+    /// A count, or a quantity in the unit at the end of the name.
     Number(f64),
     /// A word, for instance an address.
     Word(String),

@@ -38,12 +38,12 @@ fact_names! {
         /// Sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all (`SO_EE_CODE_ZEROCOPY_COPIED`); present
         /// only with the option `zerocopy`.
         ZEROCOPY_COPIED = "zerocopy.copied",
-        /// Connections or datagrams without the round's hello that arrived before the client's own.
+        /// Connections or datagrams that arrived before the client's and lacked the round's hello message.
         IGNORED = "hello.ignored",
         /// Times that a sleeping end of `shm` was woken by its time-out instead of its peer.
         SHM_LATE_WAKES = "shm.late_wakes",
-        /// Due messages of an open loop that had to wait because unanswered messages used all message numbers; absent
-        /// if none had to wait.
+        /// Due messages of an open loop that waited because unanswered messages used all message numbers; absent if
+        /// 0.
         WAITED_FOR_ANSWERS = "open_loop.waited_for_answers",
         /// Messages that a server on another host received and answered, warm-up included.
         ANSWERED = "server.answered",
@@ -51,10 +51,10 @@ fact_names! {
         OVERLAPPED = "server.overlapped",
         /// Answered messages that were copies of one already received; only for datagrams.
         DUPLICATED_UP = "server.duplicated",
-        /// Answered messages that arrived after one sent later (RFC 4737); only for datagrams.
+        /// Answered messages that arrived after a message sent later (RFC 4737); only for datagrams.
         REORDERED_UP = "server.reordered",
-        /// `TCPAutoCorking` of /proc/net/netstat: sends that the kernel delayed to merge them, for all connections of
-        /// the network namespace.
+        /// `TCPAutoCorking` of /proc/net/netstat: sends that the kernel delayed to merge them, in the whole network
+        /// namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
         /// Retransmissions triggered by acknowledgments (`TCPFastRetrans`). This and the next five facts are read only
         /// on an emulated link, whose network namespace carries no other connection.
@@ -70,16 +70,16 @@ fact_names! {
         /// Datagrams dropped because the receive buffer was full (`Udp: RcvbufErrors`). The socket's own counter
         /// includes wrong checksums.
         UDP_BUFFER_ERRORS = "snmp.UdpRcvbufErrors",
-        /// Packets dropped by queue disciplines of this end's network namespace during a one-way load (`TCA_STATS2`),
-        /// from all programs in it.
+        /// Packets of any program that queue disciplines of the end's namespace dropped in a one-way load
+        /// (`TCA_STATS2`).
         QDISC_DROPS = "namespace.qdisc_drops",
-        /// Received packets dropped by devices of this end's network namespace during a one-way load (/proc/net/dev),
-        /// for all programs in it.
+        /// Packets for any program that devices of the end's namespace dropped on receipt in a one-way load
+        /// (/proc/net/dev).
         DEVICE_DROPS = "namespace.device_drops",
         /// Periods in which the end's control groups used up their CPU quota (`nr_throttled` of `cpu.stat`). Present
-        /// with a quota, as is the next.
+        /// only with a quota, like the next fact.
         THROTTLED_PERIODS = "cgroup.throttled_periods",
-        /// Time for which they were throttled, added up over CPUs (`throttled_usec`).
+        /// Time for which the control groups were throttled, summed over CPUs (`throttled_usec`).
         THROTTLED_NS = "cgroup.throttled_ns",
     }
     /// Quantities; summarized by their median over rounds.
@@ -117,8 +117,7 @@ fact_names! {
         /// ECN bits of the same packet (RFC 3168): 0 not ECT, 1 ECT(1), 2 ECT(0), 3 CE. Packets that open a TCP
         /// connection have 0.
         RECEIVED_ECN = "received.ecn",
-        /// The largest packet that the kernel sends on the path across a link or to another host (`IP_MTU`,
-        /// `IPV6_MTU`).
+        /// The largest packet that the kernel sends across a link or to another host (`IP_MTU`, `IPV6_MTU`).
         PATH_MTU_BYTES = "path.mtu_bytes",
         /// Bytes that a pipe holds (`F_GETPIPE_SZ`).
         PIPE_CAPACITY_BYTES = "pipe.capacity_bytes",
@@ -135,8 +134,8 @@ fact_names! {
     WORDS {
         /// Local address of the socket.
         LOCAL_ADDRESS = "socket.local_address",
-        /// Whether a TCP connection uses ECN (`tcpi_options`): `off`, `on`, or `received` once an ECN-capable packet
-        /// has arrived.
+        /// Whether a TCP connection uses ECN (`tcpi_options`): `off`, `on`, or `received` after an ECN-capable
+        /// packet.
         ECN = "tcp.ecn",
         /// Whether Multipath TCP fell back to plain TCP: `yes` or `no`.
         FELL_BACK_TO_TCP = "mptcp.fell_back_to_tcp",

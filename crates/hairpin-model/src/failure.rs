@@ -10,7 +10,7 @@ use crate::hint::Hint;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, crate::JsonSchema)]
 #[error("{cause}{}", Hint(.hint))]
 pub struct Failure {
-    // `kind` is the tag of an outcome.
+    // The enum `Outcome` already uses `kind` as its tag.
     #[serde(rename = "failure_kind", default)]
     pub kind: FailureKind,
     /// The operation, its object and the cause, in one sentence.
@@ -29,10 +29,10 @@ impl Failure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// None of the others, or saved by a version without kinds.
+    /// Any other cause, or saved by a version without kinds.
     #[default]
     Other,
-    /// No answer, progress or end in time.
+    /// No answer, no progress or no end before a time-out.
     TimedOut,
     /// The other end, or another flow of the round, ended first.
     Closed,

@@ -7,9 +7,9 @@ use crate::words;
 words! {
     /// Why a figure has no interval.
     pub enum NoInterval: "reason" {
-        /// Fewer rounds than an interval needs.
+        /// Too few rounds for an interval.
         TooFewRounds = "too-few-rounds",
-        /// Fewer rounds than an interval needs in the machine state that the figure is for.
+        /// Too few rounds for an interval in the machine state of the figure.
         TooFewInState = "too-few-rounds-in-state",
         /// The figure rose or fell throughout the run.
         Trend = "trend",
@@ -27,7 +27,7 @@ pub struct Figure {
     pub value: f64,
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// Why there is no interval.
+    /// Why the interval is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<NoInterval>,
 }

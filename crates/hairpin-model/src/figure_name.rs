@@ -36,7 +36,7 @@ words! {
         ReceivedShare = "received-share",
         /// Message bytes sent per second, over the time in which the messages were due.
         SentBytes = "sent-bytes-per-s",
-        /// Message bytes received or answered per second, over the same time.
+        /// Message bytes received or answered per second, over the time in which the messages were due.
         ReceivedBytes = "received-bytes-per-s",
         /// Messages of a one-way load received per second, from the first arrival to the last.
         ReceivedPerS = "received-per-s",
@@ -63,8 +63,8 @@ words! {
         ReverseShare = "reverse-share",
         /// Bytes per second of packets in the opposite direction of a one-way load: `ReverseShare` * goodput.
         ReverseBytes = "reverse-bytes-per-s",
-        /// Requests sent and not yet answered, averaged over the round: rate times mean latency (Little 1961). At most
-        /// 1 if each answer is read before the next request is sent.
+        /// Requests sent and not yet answered, averaged over the round: rate times mean latency (Little's law). At
+        /// most 1 if each answer is read before the next request is sent.
         InFlight = "in-flight",
     }
 }

@@ -23,7 +23,7 @@ words! {
         /// Good to know.
         #[default]
         Note = "note",
-        /// It affects the figures.
+        /// Affects the figures.
         Warning = "warning",
         /// The figures must not be used.
         Problem = "problem",
@@ -34,7 +34,7 @@ words! {
     /// Subject of a finding.
     #[derive(Default)]
     pub enum About: "subject of a finding" {
-        /// A cause of latency. `cargo xtask diagnose` tests it with an injected fault and a decoy.
+        /// A cause of latency. `cargo xtask diagnose` tests each cause with an injected fault and a decoy.
         #[default]
         Cause = "cause",
         /// An observation about packets that by itself costs no time.
@@ -61,7 +61,7 @@ pub struct Evidence {
     /// The end, direction or stage that the figure is about, if there are several.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
-    /// The identity of the case that the figure is from; null if it is about the run.
+    /// The identity of the case that the figure is from; null for a figure of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
     /// What was read, in words.
@@ -91,7 +91,7 @@ pub struct CounterExperiment {
     pub kind: String,
     /// What is changed, in words.
     pub change: String,
-    /// The command that runs it.
+    /// The command that runs the check.
     pub command: String,
     /// The cases that `command` runs.
     #[serde(skip)]
@@ -102,7 +102,7 @@ pub struct CounterExperiment {
     pub pair: Option<Box<[Case; 2]>>,
 }
 
-/// Cases to measure, and how. Code that knows the experiments converts it to a command.
+/// Cases to measure, and how. Code that knows the experiments converts a plan to a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Repeat {
     pub cases: Vec<Case>,
@@ -157,15 +157,15 @@ fn ns() -> String {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Finding {
-    /// Its code, for instance `wake-up-dominated`.
+    /// Code of the finding, for instance `wake-up-dominated`.
     pub code: String,
-    /// Subject of the finding. Older runs do not have the field; all their findings are causes.
+    /// Subject of the finding. Older runs lack the field; all findings of such runs are causes.
     #[serde(default)]
     pub about: About,
     pub severity: Severity,
-    /// The identities of the cases that it is about.
+    /// The identities of the cases that the finding is about.
     pub cases: Vec<String>,
-    /// The share that it explains of each case, in the order of `cases`.
+    /// The share that the finding explains in each case, in the order of `cases`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<f64>,
     /// Data for the texts in addition to the evidence: names, counts, which of several causes. Null in runs of earlier
@@ -177,14 +177,14 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What to do.
     pub advice: String,
-    /// The check that could refute it.
+    /// The check that could refute the finding.
     pub counter_experiment: Option<CounterExperiment>,
     /// The counter-experiment's outcome, if it was part of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proved: Option<Proved>,
-    /// The share of the latency (or of the rate) that it explains, 0 to 1. Causes are sorted by it; below 1 % they are
-    /// notes. For findings from traced exchanges, the share of the time of traced exchanges after the start of the
-    /// connection.
+    /// The share of the latency (or rate) that the finding explains, 0 to 1. Causes are sorted by share; below 1 %
+    /// they are notes. For findings from traced exchanges, the share of the time of traced exchanges after the start
+    /// of the connection.
     pub share: f64,
 }
 
@@ -211,7 +211,7 @@ impl Finding {
         }
     }
 
-    /// Whether there is a fact with this key.
+    /// Whether the finding has a fact with this key.
     pub fn has(&self, key: Key) -> bool {
         self.fact(key).is_some()
     }
@@ -220,25 +220,24 @@ impl Finding {
         self.facts.as_ref()?.get(key.name)
     }
 
-    /// Adds a fact.
     pub fn with(mut self, key: Key, value: impl Into<FactValue>) -> Self {
         self.facts.get_or_insert_default().insert(key.name.to_owned(), value.into());
         self
     }
 
-    /// Adds the fact `key` with the value 1 if it `holds`.
+    /// Adds the fact `key` with the value 1 if `holds` is true.
     pub fn with_if(self, holds: bool, key: Key) -> Self {
         if holds { self.with(key, 1.0) } else { self }
     }
 }
 
-/// What `hairpin list` shows of a finding.
+/// What `hairpin list` shows about a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FindingCard {
     pub code: &'static str,
     pub about: About,
     /// What the finding says.
     pub what: &'static str,
-    /// Why it matters.
+    /// Why the finding matters.
     pub why: &'static str,
 }

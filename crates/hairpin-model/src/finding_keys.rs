@@ -1,5 +1,5 @@
-//! Keys of the figures and facts of findings, shared by the analysis and the report. Keys that only one file uses may
-//! be in that file.
+//! Keys of the figures and facts of findings, shared by the analysis and the report. Keys of a single file may be in
+//! that file.
 
 use crate::finding::Key;
 

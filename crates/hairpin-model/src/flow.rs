@@ -33,10 +33,10 @@ words! {
     /// Purpose of a flow in its case.
     #[derive(Default)]
     pub enum FlowRole: "role" {
-        /// Its figures are the answer.
+        /// The flow's figures answer the run's question.
         #[default]
         Measured = "measured",
-        /// Measures latency while others load the path; its figures are the answer.
+        /// Measures latency while other flows load the path; the figures answer the run's question.
         Probe = "probe",
         /// Measures responsiveness on its own connections, in addition to the probe.
         ForeignProbe = "foreign-probe",
@@ -58,10 +58,10 @@ words! {
     /// Which connection carries a message.
     #[derive(Default)]
     pub enum ConnectionUse: "connection" {
-        /// One for this flow alone.
+        /// A connection for this flow alone.
         #[default]
         Own = "own",
-        /// A new one for each message.
+        /// A new connection for each message.
         PerMessage = "per-message",
         /// The load's connection: messages and bulk data share one byte stream.
         Shared = "shared",
@@ -75,7 +75,7 @@ words! {
         Up = "up",
         /// From the server to the client.
         Down = "down",
-        /// Both at once, each on its own connections.
+        /// Both directions at once, each on its own connections.
         Both = "both",
     }
 }
@@ -87,7 +87,7 @@ words! {
         Up = "up",
         /// From the server to the client.
         Down = "down",
-        /// Both at once, each on its own connections.
+        /// Both directions at once, each on its own connections.
         Both = "both",
         /// No load.
         None = "none",
@@ -180,7 +180,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// Its name in JSON.
+    /// The load's name in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::PingPong { .. } => "ping-pong",
@@ -278,9 +278,9 @@ impl Load {
 /// Bidirectional traffic is two flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Flow {
-    /// Its identity within the case.
+    /// Identity of the flow within the case.
     pub id: FlowId,
-    /// Its purpose.
+    /// Purpose of the flow.
     pub role: FlowRole,
     /// The transport's name.
     pub transport: String,
@@ -295,9 +295,9 @@ pub struct Flow {
     /// Which connection carries a message.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connection_use: ConnectionUse,
-    /// Servers that receive it.
+    /// Number of servers that receive the flow.
     pub receivers: u32,
-    /// Settings of its ends, if they differ from the case's.
+    /// Settings of the flow's ends, if they differ from the case's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<EndSettings>,
 }
@@ -408,7 +408,7 @@ impl Flow {
             (_, size, reply) if size % 1024 != 0 && reply % 1024 != 0 => words.push(format!("{size}/{reply} B")),
             (_, size, reply) => words.push(format!("{}/{}", exact_bytes(size), exact_bytes(reply))),
         }
-        // A rate requested in bits is not a whole number of messages.
+        // A rate requested in bits may not be a whole number of messages.
         words.extend(self.load.rate_per_s().map(|rate_per_s| match &self.load {
             Load::Offered { size_bytes, .. } if rate_per_s.fract() != 0.0 => {
                 bit_rate_argument(rate_per_s * *size_bytes as f64 * 8.0)

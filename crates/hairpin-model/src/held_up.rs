@@ -3,8 +3,8 @@
 use crate::words;
 
 words! {
-    /// The limit on unanswered messages that the generator reached. Each has its own number, and the size of the
-    /// number limits how many there can be.
+    /// The limit on unanswered messages that the generator reached. Each unanswered message has its own number, so
+    /// the size of a number limits how many messages can be unanswered.
     pub enum HeldUp: "limit on unanswered messages" {
         /// Numbers have one byte because messages have one byte.
         SizeOfOneByte = "size-of-one-byte",

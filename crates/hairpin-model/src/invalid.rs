@@ -21,8 +21,8 @@ pub enum LeftOut {
         in_sockets: u64,
         in_memory: u64,
     },
-    /// The relay was too late: lateness at p50 if `tail_of` is null, else at p99 of `tail_of` packets (the maximum of
-    /// fewer than 100).
+    /// The relay was too late. `late_ns` is the median lateness if `tail_of` is null, else the p99 of `tail_of`
+    /// packets (the maximum if fewer than 100).
     RelayLate {
         late_ns: u64,
         bound_ns: u64,
@@ -57,7 +57,7 @@ pub enum LeftOut {
     QueueNotIdle {
         bytes: f64,
     },
-    /// Median latency in the idle phase, and the minimum of all phases.
+    /// Median latency in the idle phase, and the minimum latency of all phases.
     NotIdle {
         p50_ns: f64,
         least_ns: f64,
@@ -112,7 +112,7 @@ pub enum Invalid {
     Saturated { sent_per_s: f64, asked_per_s: f64, held_up: Option<HeldUp> },
     /// Less than half of the rounds are left.
     RoundsLeftOut { left_out: u64, rounds: u64, first: LeftOut },
-    /// The kernel granted another value than requested.
+    /// The kernel granted a value other than the requested one.
     UnmetOption { end: End, option: Effective },
     /// Losses of a reliable transport.
     Unreliable { lost: u64, duplicated: u64, unexplained: i64 },

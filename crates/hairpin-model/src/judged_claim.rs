@@ -10,7 +10,7 @@ use crate::reason::Reason;
 pub use crate::reason::Verdict;
 use crate::run::{State, Tool};
 
-/// Result for a claim or a row of it.
+/// Result for a claim or for one of its rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Judgement {
     /// Measured value in `measured_unit`; null if not measured. For a claim with several rows, the value of the first
@@ -18,8 +18,8 @@ pub struct Judgement {
     pub measured: Option<Figure>,
     /// Unit of `measured`: the published unit, or `x` for a ratio and `share` for a share.
     pub measured_unit: Option<String>,
-    /// measured / published; for a published range, measured / its nearer end (1 inside the range). Null without two
-    /// numbers to divide.
+    /// measured / published; for a published range, measured / the nearer end of the range (1 inside the range). Null
+    /// without two numbers to divide.
     pub ratio: Option<f64>,
     /// Null if the claim was only listed.
     pub verdict: Option<Verdict>,
@@ -37,14 +37,14 @@ pub struct JudgedRow {
     pub published: Published,
     #[serde(flatten)]
     pub judgement: Judgement,
-    /// The run that tests it; null if a part is missing.
+    /// The run that tests the row; null if a part is missing.
     pub run: Option<String>,
     /// Reason for the rule; null if a part is missing.
     pub rule_because: Option<String>,
     /// The missing part, if any.
     pub missing: Option<String>,
     pub about: About,
-    /// Why it is not tested between two hosts; it then does not count for the claim's verdict.
+    /// Why the row is not tested between two hosts; such a row does not count for the claim's verdict.
     #[serde(default)]
     pub skipped: Option<String>,
     /// What replaces a missing part of the text's setting, if anything.
@@ -54,7 +54,7 @@ pub struct JudgedRow {
 }
 
 impl JudgedRow {
-    /// Whether it counts for the claim's verdict.
+    /// Whether the row counts for the claim's verdict.
     pub fn counts(&self) -> bool {
         self.skipped.is_none() && self.beside.is_none()
     }
@@ -70,15 +70,15 @@ pub struct JudgedClaim {
     pub source: String,
     pub published: Published,
     pub about: About,
-    /// Why no row of it is tested between two hosts; null if one is.
+    /// Why no row of the claim is tested between two hosts; null if any row is tested.
     #[serde(default)]
     pub skipped: Option<String>,
     pub coverage: Coverage,
     #[serde(flatten)]
     pub judgement: Judgement,
-    /// What replaces parts of the text's setting in its rows, each once.
+    /// What replaces parts of the text's setting in the claim's rows, each once.
     pub stand_in: Option<String>,
-    /// At least one; the only row of a claim without a table has no name.
+    /// At least one row; the only row of a claim without a table has no name.
     pub rows: Vec<JudgedRow>,
 }
 
@@ -89,9 +89,9 @@ pub struct Source {
     pub title: String,
     /// Kind of text.
     pub what: String,
-    /// Name of its file.
+    /// Name of the file with the text.
     pub file: String,
-    /// Machine or setting that its figures are from.
+    /// Machine or setting of the published figures.
     pub setting: String,
 }
 
@@ -100,13 +100,13 @@ pub struct Source {
 pub struct TestRun {
     /// The text's letter and the run's own name, for instance `B-small-writes`.
     pub name: String,
-    /// Command that repeats it.
+    /// Command that repeats the run.
     pub command: String,
-    /// Why it is measured this way.
+    /// Why the run measures in this way.
     pub because: String,
-    /// Its folder, relative to the folder of the claims; null if not created.
+    /// The run's folder, relative to the folder of the claims; null if not created.
     pub folder: Option<String>,
-    /// Why it could not run; null if it could.
+    /// Why the run could not start; null if it started.
     pub problem: Option<String>,
     pub failed_rounds: u64,
     /// Codes of warnings about the run or the machine, such as `noisy-machine`; they also apply to the verdicts.
@@ -126,7 +126,7 @@ pub struct ClaimsReport {
     pub state: State,
     /// Seed of every run; null if nothing was run.
     pub seed: Option<u64>,
-    /// The server's host, if it is another one; else null.
+    /// The server's host, if it is not the client's; else null.
     #[serde(default)]
     pub to: Option<String>,
     /// The client's machine; null if nothing was run.
@@ -141,7 +141,7 @@ impl Document for ClaimsReport {
 }
 
 impl ClaimsReport {
-    /// Number of claims with `verdict`, without skipped ones.
+    /// Number of claims with `verdict`, not counting skipped claims.
     pub fn count(&self, verdict: Verdict) -> usize {
         let has = |claim: &&JudgedClaim| claim.skipped.is_none() && claim.judgement.verdict == Some(verdict);
         self.claims.iter().filter(has).count()

@@ -40,8 +40,8 @@ pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
     Some(arrived * sender.min(1.0) * receiver.min(1.0))
 }
 
-/// Returns the highest rate that was delivered with all lower rates, and the next higher rate measured. `rates` are in
-/// ascending order, each with whether it was delivered.
+/// Returns the highest rate that was delivered together with all lower rates, and the next higher rate measured.
+/// `rates` are in ascending order, each with a flag: whether the rate was delivered.
 pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
     let first_failed = rates.iter().position(|(_, delivered)| !delivered);
     let below = first_failed.unwrap_or(rates.len()).checked_sub(1);
@@ -51,14 +51,14 @@ pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
 /// The knee of one sweep: cases that differ only in the offered rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Knee {
-    /// The identities of its cases, in ascending order of rate.
+    /// The identities of the sweep's cases, in ascending order of rate.
     pub cases: Vec<String>,
-    /// The highest rate, in messages per second, that was delivered (at least 99 %) with all lower rates measured; null
-    /// if the lowest rate was not delivered.
+    /// The highest rate, in messages per second, that was delivered (at least 99 %) together with all lower rates
+    /// measured; null if the lowest rate was not delivered.
     pub delivered_per_s: Option<f64>,
     /// The next higher rate measured, which was not delivered; null if all were delivered.
     pub not_delivered_per_s: Option<f64>,
-    /// Why it was not delivered; null if all were delivered.
+    /// Why that rate was not delivered; null if all were delivered.
     pub why_not: Option<NotDelivered>,
     /// The offered rate with the highest power: messages delivered per second / mean latency (L. Kleinrock, ICC 1979).
     /// Null if fewer than two rates have a latency.

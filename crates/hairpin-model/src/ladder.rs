@@ -78,8 +78,8 @@ impl CaseKind {
 }
 
 /// The figures by which these cases are compared, the decisive one first.
-/// - Round trips, exchanges and probes under load: median latency, then p90 and p99; for a probe, those of the loaded
-///   phase, which its flow's latency figures are from.
+/// - Round trips, exchanges and probes under load: median latency, then p90 and p99; for a probe, the latencies of
+///   the loaded phase, which are the figures of its flow.
 /// - Messages at maximum rate: messages received per second.
 /// - Streams: goodput.
 /// - Offered loads, only compared at equal rates: if all were delivered, median one-way latency, with p90 and p99 if
@@ -121,8 +121,8 @@ pub struct Group<'r> {
     pub ends: String,
     /// The path alone, if there are several.
     pub path: Option<String>,
-    /// What its rows share in addition to path, waiting and placement: transport and request of exchanges, the probe of
-    /// cases under load; else empty.
+    /// What the rows share in addition to path, waiting and placement: transport and request of exchanges, the probe
+    /// of cases under load; else empty.
     pub subject: String,
     pub waiting: Waiting,
     pub placement: Placement,
@@ -192,7 +192,7 @@ fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     place(one).total_cmp(&place(other))
 }
 
-/// If only some exchanges stall, p50 shows only those that do not; bytes per millisecond include both.
+/// If fewer than half of the exchanges stall, the p50 does not show the stalls; bytes per millisecond do.
 fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let place = |row: &CaseSummary| row.bytes_per_ms().and_then(Figure::finite).unwrap_or(f64::NEG_INFINITY);
     place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
@@ -216,15 +216,15 @@ fn by_highest(one: &CaseSummary, other: &CaseSummary, figure: ComparedBy) -> Ord
     place(other).total_cmp(&place(one))
 }
 
-/// The request and its answer without the remedy, and the injected fault, if any: `100x2 B`, `4+3210 B, gap 1 ms,
-/// 4 in flight`.
+/// The request and its answer without the remedy, and any injected fault: `100x2 B`, `4+3210 B, gap 1 ms, 4 in
+/// flight`.
 pub fn request(case: &Case, exchange: &Exchange) -> String {
     let mut words = exchange_words(case, exchange);
     words.remove(0);
     words.join(", ")
 }
 
-/// The remedy and the words of [`request`]: the details of a case that only exchanges have.
+/// The remedy and the words of [`request`]: details that only cases with exchanges have.
 fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
     let bare = Case::small_writes(&case.primary().transport, exchange.clone());
     let sized = bare.with(|bare| {
@@ -234,8 +234,7 @@ fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
     sized.details()
 }
 
-/// Name of a case within its group: the transport (exchanges: the remedy; under load: the load) and its details,
-/// without the path.
+/// Name of a case in its group, without path: transport (exchanges: remedy; under load: load) and details.
 pub fn row_name(summary: &CaseSummary) -> String {
     row_words(summary).join(" ")
 }

@@ -29,7 +29,7 @@ pub const NETWORK_DOWN: &str = "network-down";
 struct Cause {
     name: &'static str,
     words: &'static str,
-    /// Kernel counters; the first that an end has is used. Empty if Hairpin counts these losses itself.
+    /// Kernel counters; the first counter that an end has is used. Empty if Hairpin counts these losses itself.
     counters: &'static [&'static str],
     /// The counter counts packets. A packet is up to [`MAX_SEGMENTS`] messages if datagrams are sent as segments of one
     /// packet (UDP GSO and GRO).
@@ -45,8 +45,8 @@ const CAUSES: &[Cause] = &[
     Cause {
         name: RECEIVE_BUFFER,
         words: "receive buffer full",
-        // The socket's own counter also counts packets with a wrong checksum: the link damaged and counted these
-        // already.
+        // The socket's own counter also counts packets with a wrong checksum, which the link damaged and already
+        // counted.
         counters: &[fact_names::UDP_BUFFER_ERRORS, fact_names::SOCKET_DROPS],
         counts_packets: true,
         ..UNCOUNTED
@@ -72,7 +72,7 @@ const CAUSES: &[Cause] = &[
     Cause { name: NETWORK_DOWN, words: "lost in the network on the way to the client", ..UNCOUNTED },
 ];
 
-/// Returns the cause for `name`, and the end or stage that follows the cause in it.
+/// Returns the cause for `name`, and the end or stage that follows the cause in the name.
 fn cause(name: &str) -> Option<(&'static Cause, Option<&str>)> {
     CAUSES.iter().find_map(|cause| match name.strip_prefix(cause.name)? {
         "" => Some((cause, None)),
@@ -87,19 +87,17 @@ pub fn counted_by_kernel(name: &str, facts: &[Fact]) -> u64 {
     counters.iter().find_map(|counter| fact::number(facts, counter)).unwrap_or(0.0) as u64
 }
 
-/// Messages that went one way between two hosts, the warm-up's too, each once; copies and order by the terms of RFC
-/// 4737.
+/// Distinct messages in one direction between two hosts, including warm-up; duplicates and reordering as in RFC 4737.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Way {
     /// Messages that one end sent.
     pub sent: u64,
     /// Messages that the other end received, in time or late.
     pub received: u64,
-    /// Further arrivals of a message. One-way loads count them only after the warm-up. 0 if the transport removes
-    /// duplicates.
+    /// Further arrivals of a message, in one-way loads only after the warm-up. 0 if the transport removes duplicates.
     #[serde(default)]
     pub duplicated: u64,
-    /// Messages that arrived after one that was sent later, counted like `duplicated`. For answers, a minimum.
+    /// Messages that arrived after a message sent later, counted like `duplicated`. For answers, a lower bound.
     #[serde(default)]
     pub reordered: u64,
 }
@@ -181,16 +179,15 @@ impl Ledger {
         self.sent.saturating_sub(self.received) as f64 / self.sent.max(1) as f64
     }
 
-    /// Whether a surplus may be packets that are not messages. Full receive buffers count packets, of which the link
-    /// copied or damaged `not_messages`; no counter shows how many of those a buffer dropped.
+    /// Whether a surplus may be packets that are not messages: full receive buffers also count packets that the link
+    /// copied or damaged. There are `not_messages` such packets; no counter shows how many of them a buffer dropped.
     pub fn may_count_copies(&self, not_messages: u64) -> bool {
         let overflows =
             self.lost.iter().filter(|(cause, _)| cause.starts_with(RECEIVE_BUFFER)).map(|(_, count)| *count);
         self.unexplained < 0 && self.unexplained.unsigned_abs() <= overflows.sum::<u64>().min(not_messages)
     }
 
-    /// Whether missing messages may be segments of dropped packets, each of which a counter counts once
-    /// ([`counts_packets`]).
+    /// Whether missing messages may be segments of dropped packets, which a counter counts once ([`counts_packets`]).
     pub fn may_be_segments(&self) -> bool {
         let packets: u64 = self.lost.iter().filter(|(cause, _)| counts_packets(cause)).map(|(_, count)| *count).sum();
         self.unexplained > 0 && self.unexplained.unsigned_abs() <= packets.saturating_mul(MAX_SEGMENTS - 1)
@@ -242,10 +239,10 @@ mod tests {
             Ledger { sent: 20, received, lost, ..Ledger::default() }.closed()
         };
         assert!(ledger(9, 12).may_count_copies(3), "a surplus of 3");
-        assert!(!ledger(9, 12).may_count_copies(2), "the link made fewer");
-        assert!(!ledger(2, 19).may_count_copies(9), "the buffers dropped fewer");
+        assert!(!ledger(9, 12).may_count_copies(2), "the link made fewer copies");
+        assert!(!ledger(2, 19).may_count_copies(9), "the buffers dropped fewer packets");
         assert!(!ledger(6, 12).may_count_copies(9), "no surplus");
-        assert!(!ledger(1, 12).may_count_copies(9), "some are missing");
+        assert!(!ledger(1, 12).may_count_copies(9), "messages are missing");
     }
 
     #[test]

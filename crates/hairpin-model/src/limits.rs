@@ -17,7 +17,7 @@ use crate::round::{Extent, RoundOrder};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(default)]
 pub struct Limits {
-    /// Payload in bits per second in the busier direction, of all concurrent flows.
+    /// Payload of all concurrent flows in the busier direction, in bits per second.
     pub rate_bits_per_s: Option<f64>,
     /// Maximum duration of a round, in ns.
     pub duration_ns: Option<u64>,
@@ -25,8 +25,8 @@ pub struct Limits {
     pub daily_bytes: Option<u64>,
     /// Concurrent runs.
     pub sessions: Option<u64>,
-    /// How long a round waits for other clients' rounds to end, in ns. After that it runs concurrently with them and
-    /// does not count.
+    /// How long a round waits for other clients' rounds to end, in ns. After this wait, the round runs concurrently
+    /// and does not count.
     pub wait_ns: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ pub struct Limits {
 pub struct ExceededLimit {
     /// `rate=100mbit`.
     pub limit: String,
-    /// What exceeds it: `the load sends 200 Mbit/s`.
+    /// What exceeds the limit: `the load sends 200 Mbit/s`.
     pub by: String,
     /// What would fit.
     pub hint: String,
@@ -110,7 +110,7 @@ impl Limits {
         case.flows.iter().map(|flow| bits_per_s(flow, round_trip_ns)).sum()
     }
 
-    /// Checks the rate of a case over a path with this round-trip time. Other loads of the client already send
+    /// Checks the rate of a case over a path with this round-trip time. The client's other loads use
     /// `beside_bits_per_s`.
     ///
     /// # Errors
@@ -207,7 +207,9 @@ fn rate_word(bits_per_s: f64) -> String {
 
 fn duration_ns(value: &str) -> Result<u64, Refused> {
     let above = |ns: &u64| *ns > 0;
-    Some(parse::duration_ns(value)?).filter(above).ok_or_else(|| Refused::new("it is 0", "for instance duration=60s"))
+    Some(parse::duration_ns(value)?)
+        .filter(above)
+        .ok_or_else(|| Refused::new("must be above 0", "for instance duration=60s"))
 }
 
 fn count(value: &str) -> Result<u64, Refused> {
@@ -243,8 +245,8 @@ fn bytes_per_s(flow: &Flow) -> f64 {
     rate_per_s(flow).unwrap_or(0.0) * flow.load.size_bytes().saturating_add(reply) as f64
 }
 
-/// Payload of a round in both directions, in bytes, of flows with a given rate; else 0. A round without a rate ends
-/// when the day's bytes are used up.
+/// Payload in both directions, in bytes, of a round's flows that have a given rate. A round without a rate ends when
+/// the day's bytes are used up.
 fn sends_bytes(order: &RoundOrder) -> u64 {
     let per_s = order.case.flows.iter().map(bytes_per_s).sum::<f64>();
     lasts_ns(order).map_or(0.0, |lasts| per_s * lasts as f64 / 1e9) as u64
@@ -269,7 +271,7 @@ mod tests {
     use crate::exchange::{Exchange, Remedy};
 
     #[test]
-    fn limits_are_written_as_they_are_read() {
+    fn printed_limits_equal_the_parsed_text() {
         let text = "rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=2,wait=500ms";
         let limits = Limits::parse(text).unwrap();
         assert_eq!(limits.rate_bits_per_s, Some(1e8));
@@ -289,7 +291,7 @@ mod tests {
         );
         assert_eq!(why("sessions=2,sessions=3"), "limit `sessions` is given twice (hint: give each limit once)");
         assert_eq!(why("sessions=0"), "sessions: `0` is not a number of runs (hint: 1 to 1000)");
-        assert_eq!(why("duration=0s"), "duration: it is 0 (hint: for instance duration=60s)");
+        assert_eq!(why("duration=0s"), "duration: must be above 0 (hint: for instance duration=60s)");
     }
 
     fn refused(limits: &str, flow: Flow, round_trip_ns: u64) -> Option<String> {
@@ -339,7 +341,7 @@ mod tests {
         assert_eq!(hint(Case::of(stream().in_role(FlowRole::Load))), "use --load-rate");
     }
 
-    /// Orders may contain any number; no size may wrap around to a small one.
+    /// An order may contain any number, and no sum may overflow to a small one.
     #[test]
     fn the_largest_sizes_exceed_every_limit() {
         let limits = Limits::parse("rate=100gbit,daily-bytes=1GiB").unwrap();

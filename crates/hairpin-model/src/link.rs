@@ -26,7 +26,7 @@ words! {
 pub struct LinkRecord {
     /// The seed of all random choices.
     pub seed: u64,
-    /// Released minus due; null if no packet was released.
+    /// Release time minus due time; null if no packet was released.
     pub lateness_ns: Option<LatenessNs>,
     /// Maximum lateness of the relay for the round to count.
     #[serde(default)]
@@ -37,14 +37,15 @@ pub struct LinkRecord {
     pub up: DirectionRecord,
     /// From far to near.
     pub down: DirectionRecord,
-    /// [`digest`](crate::digest::digest) of each replayed trace file, by its name in the profile, to detect a changed
+    /// [`digest`](crate::digest::digest) of each replayed trace file, by name in the profile, to detect a changed
     /// file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, String>,
     /// The relay's own figures; null for a link on a manual clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
-    /// TCP settings of both ends; null for a link on a manual clock, and in older runs, whose ends had the host's.
+    /// TCP settings of both ends; null for a link on a manual clock, and in older runs, which used the host's
+    /// settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<LinkEnds>,
     /// Packets that both ends dropped after the link had delivered them; empty in older runs.
@@ -73,16 +74,16 @@ pub const MAX_MEMORY_MIB: usize = 256;
 /// Cost and losses of the relay itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct RelayReport {
-    /// The CPU it was pinned to; null if not pinned.
+    /// The CPU to which the relay was pinned; null if not pinned.
     pub pinned_cpu: Option<usize>,
-    /// Its CPU time while packets were relayed, in ns.
+    /// The relay's CPU time while it relayed packets, in ns.
     pub cpu_ns: u64,
     /// Time from the order until the link carries packets, in ns.
     pub setup_ns: u64,
     /// Packets for which the relay had no room in its sockets (`PACKET_STATISTICS`) or its memory; not in a stage's
     /// ledger.
     pub overrun: u64,
-    /// Packets for which the relay's memory had no room: [`MAX_MEMORY_MIB`]. 0 in older runs.
+    /// Packets for which the relay's memory ([`MAX_MEMORY_MIB`]) had no room. 0 in older runs.
     #[serde(default)]
     pub memory_overrun: u64,
     /// Frames that the relay does not carry: neither IP nor ARP, or with a VLAN tag. Not in a ledger.
@@ -92,14 +93,13 @@ pub struct RelayReport {
 
 /// Maximum lateness of the relay, in ns, for its round to count.
 ///
-/// The relay's lateness must be negligible compared with the link's delays, so the bounds grow with the round trip of
-/// these delays.
+/// The lateness must be negligible compared with the link's delays, so the bounds grow with the link's round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LateBoundsNs {
     /// Bound on the median lateness.
     pub p50: u64,
-    /// Bound on the 99th percentile. With fewer than 100 packets it applies to the maximum, because one late packet of
-    /// ten affects the figures of a short round.
+    /// Bound on the 99th percentile. With fewer than 100 packets, the bound applies to the maximum, because one late
+    /// packet of ten affects the figures of a short round.
     pub p99: u64,
 }
 
@@ -157,11 +157,11 @@ pub struct LinkSummary {
     /// The digest of each trace file that the first round replayed, by its name in the profile.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, String>,
-    /// TCP settings of both ends in the first round; null in older runs, whose ends had the host's.
+    /// TCP settings of both ends in the first round; null in older runs, whose ends had the host's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<LinkEnds>,
-    /// Rounds that do not count, and why, a sentence each. They are in the figures only if the case is invalid because
-    /// too few other rounds are left.
+    /// One sentence for each round that does not count, with the reason. These rounds are in the figures only if the
+    /// case is invalid because too few other rounds are left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds_left_out: Vec<String>,
     /// Rounds that do not count, as data; empty in older runs.
@@ -206,7 +206,7 @@ pub struct PacketCounts {
     pub dropped: BTreeMap<String, u64>,
     /// Copies made.
     pub duplicated: u64,
-    /// Packets and copies that left after one that had entered later (RFC 4737, section 3.3).
+    /// Packets and copies that left after a packet that had entered later (RFC 4737, section 3.3).
     pub reordered: u64,
     /// Packets with a bit flipped.
     #[serde(default)]
@@ -222,7 +222,7 @@ impl PacketCounts {
         self.duplicated + self.corrupted
     }
 
-    /// Difference between both sides of the ledger; positive if packets are missing, 0 if it closes.
+    /// Difference between both sides of the ledger; positive if packets are missing, 0 if the ledger closes.
     pub fn unexplained(&self) -> i128 {
         let dropped: i128 = self.dropped.values().map(|count| i128::from(*count)).sum();
         i128::from(self.entered) + i128::from(self.duplicated)
@@ -265,13 +265,13 @@ pub struct DirectionRecord {
     /// Bytes of the packets that entered, with IP headers; 0 in runs of earlier versions.
     #[serde(default)]
     pub in_bytes: u64,
-    /// Its stages in the order in which a packet passes them.
+    /// The direction's stages, in the order in which a packet passes them.
     pub stages: Vec<StageRecord>,
     /// Counts over time; null if not recorded.
     pub timeline: Option<LinkTimeline>,
     /// The dropped packets in order of time, up to a limit.
     pub drops: Vec<DroppedPacket>,
-    /// Drops beyond that limit: counted, not listed.
+    /// Drops beyond the limit of `drops`: counted, not listed.
     #[serde(default)]
     pub drops_unlisted: u64,
 }
@@ -281,20 +281,20 @@ pub struct DirectionRecord {
 pub struct StageRecord {
     /// The stage's name, for instance `queue`.
     pub stage: String,
-    /// Its figures in words, for instance `5.5 Mbit/s, 64 KiB may wait, tail drop`.
+    /// The stage's figures in words, for instance `5.5 Mbit/s, 64 KiB may wait, tail drop`.
     pub figures: String,
-    /// Its packets; drops by reason, only reasons that occurred.
+    /// The stage's ledger; drops are listed by reason, only reasons that occurred.
     #[serde(flatten)]
     pub packets: PacketCounts,
     /// Time in the stage, summed over the packets that left it, in ns.
     #[serde(default)]
     pub time_inside_ns: u64,
-    /// The profile's line without this stage in either direction, for a counter-experiment. Null if the stage is on
-    /// every path.
+    /// The profile's line without this stage in either direction, for a counter-experiment. Null for a mandatory
+    /// stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_without: Option<String>,
     /// The profile's line with CoDel (RFC 8289) in the queues of both directions, for a counter-experiment. Null for
-    /// other stages, and for a queue that has CoDel.
+    /// other stages, and for a queue that already has CoDel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_with_codel: Option<String>,
 }
@@ -311,7 +311,7 @@ pub struct LinkTimeline {
     pub entered: Vec<u64>,
     /// Packets and copies that left.
     pub out: Vec<u64>,
-    /// Dropped, by stage; only stages that dropped any.
+    /// Packets dropped, by stage; only stages that dropped any.
     pub dropped: BTreeMap<String, Vec<u64>>,
     /// Maximum number of packets in the queue, including the packet being sent.
     pub queue_packets_max: Vec<u64>,
@@ -328,17 +328,17 @@ pub struct LinkTimeline {
 /// One packet that the link dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct DroppedPacket {
-    /// Its number in order of arrival in its direction, from 0.
+    /// The packet's number in order of arrival in its direction, from 0.
     pub number: u64,
-    /// Its size as an IP packet, in bytes.
+    /// Size as an IP packet, in bytes.
     pub size_bytes: u64,
-    /// Whether it carried transport payload; a pure ACK does not.
+    /// Whether the packet carried transport payload; a pure ACK does not.
     pub carries_data: bool,
-    /// When it entered.
+    /// When the packet entered the link.
     pub arrived_ns: u64,
-    /// When it was dropped.
+    /// When the packet was dropped.
     pub dropped_ns: u64,
-    /// The stage that dropped it.
+    /// The stage that dropped the packet.
     pub stage: String,
     /// The stage's name for the reason.
     pub reason: String,

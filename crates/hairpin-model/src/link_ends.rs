@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantities;
 
-/// TCP settings of both ends of a link, independent of the host's.
+/// TCP settings of both ends of a link, independent of the host's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, crate::JsonSchema)]
 pub struct LinkEnds {
     /// The congestion control of connections over the link.
     pub congestion_control: String,
-    /// Whether a route sets it, because the kernel does not allow it as the default of a network namespace. A route
-    /// also overrides what a program sets before it connects (`TCP_CONGESTION`).
+    /// Whether a route sets the congestion control, because the kernel refuses this one as the default of a network
+    /// namespace. A route also overrides what a program sets before it connects (`TCP_CONGESTION`).
     pub congestion_by_route: bool,
     /// The minimum, the default and the maximum of a receive buffer, in bytes (`net.ipv4.tcp_rmem`).
     pub tcp_rmem_bytes: [u64; 3],
@@ -44,7 +44,7 @@ impl fmt::Display for LinkEnds {
     }
 }
 
-/// Drops in the kernels of both ends after the link had delivered, by counter; only nonzero counters.
+/// Packets that the kernels of both ends dropped after delivery by the link, by counter; only nonzero counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct DroppedAfter {
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct DroppedAfter {
 pub struct DropCounter {
     /// The group in `/proc/net/snmp` or `/proc/net/netstat`; `eth0` is the device in `/proc/net/dev`.
     pub group: &'static str,
-    /// Its name in the group.
+    /// The counter's name in the group.
     pub name: &'static str,
     /// Noun for one dropped item.
     pub what: &'static str,
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn drops_are_printed_with_the_kernels_counter() {
         let told = |name: &str, count| {
-            DropCounter::ALL.iter().find(|counter| counter.full_name() == name).expect("it is read").describe(count)
+            DropCounter::ALL.iter().find(|counter| counter.full_name() == name).expect("a known name").describe(count)
         };
         assert_eq!(
             told("UdpRcvbufErrors", 1234),

@@ -26,9 +26,9 @@ pub struct ListedTransport {
     #[serde(flatten)]
     pub card: Card,
     pub can_run: bool,
-    /// A version or a short fact; if it cannot run, the reason.
+    /// A version or a short fact; if the transport cannot run, the reason.
     pub detail: String,
-    /// What would help; null if it can run.
+    /// What would help; null if the transport can run.
     pub hint: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct ListedKnob {
     pub name: &'static str,
     pub help: &'static str,
     pub default: &'static [&'static str],
-    /// Whether it takes a comma-separated list.
+    /// Whether the flag takes a comma-separated list.
     pub many: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct ListedLink {
     pub summary: Option<&'static str>,
     /// The profile in one line.
     pub line: String,
-    /// Sources of its figures.
+    /// Sources of the profile's figures.
     pub because: Option<&'static str>,
     /// Stages from near to far; empty for the kernel's loopback.
     pub up: Vec<ListedStage>,
@@ -90,7 +90,7 @@ pub struct ListedLink {
 #[derive(Serialize, crate::JsonSchema)]
 pub struct ListedStage {
     pub stage: &'static str,
-    /// Its figures in words.
+    /// The stage's figures in words.
     pub figures: String,
 }
 
@@ -146,16 +146,16 @@ pub struct Runs {
 
 #[derive(Serialize, crate::JsonSchema)]
 pub struct ListedRun {
-    /// Its name in the folder.
+    /// The run's name in the folder.
     pub folder: String,
-    /// When it began, in seconds since 1970-01-01 UTC.
+    /// When the run began, in seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
     pub experiment: String,
     pub question: String,
     pub headline: String,
-    /// `running`, `complete`, `interrupted`, or `unfinished` if it was killed or its end could not be saved.
+    /// `running`, `complete`, `interrupted`, or `unfinished` if the run was killed or its end could not be saved.
     pub state: &'static str,
-    /// Size of all its files.
+    /// Size of all files of the run.
     pub size_bytes: u64,
 }
 

@@ -9,7 +9,7 @@ pub struct Machine {
     pub states: Vec<MachineState>,
     /// How often the state changed from one round to the next.
     pub switches: u64,
-    /// Median over rounds of the round trip of a byte between ends on two CPUs, in ns; null if no round measured it.
+    /// Median over rounds of a one-byte round trip between two CPUs, in ns; null if no round measured it.
     #[serde(default)]
     pub waking_ns: Option<f64>,
 }
@@ -17,10 +17,10 @@ pub struct Machine {
 /// One state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct MachineState {
-    /// Median over its rounds of the probe's duration, in ns.
+    /// Median of the probe's duration over the rounds in this state, in ns.
     pub probe_ns: f64,
-    /// Its share of the rounds, 0 to 1.
+    /// Share of all rounds that were in this state, 0 to 1.
     pub share: f64,
-    /// Number of its rounds.
+    /// Number of rounds in this state.
     pub rounds: u64,
 }

@@ -37,7 +37,7 @@ impl Hinted for UnknownName {
     }
 }
 
-/// Words in reports whose name on the command line differs.
+/// Words of reports, with their different names on the command line.
 const SHOWN: &[(&str, &str)] =
     &[("busy-polling", "spin"), ("blocking", "block"), ("two-cpus", "cross-cpu"), ("not-pinned", "unpinned")];
 
@@ -174,10 +174,10 @@ macro_rules! words {
             /// Every value, in display order.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// Their words, in the same order.
+            /// The words of all values, in the same order.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The word for it on the command line, in JSON and in tables.
+            /// The value's word on the command line, in JSON and in tables.
             pub fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }

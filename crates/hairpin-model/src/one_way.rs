@@ -17,15 +17,14 @@ pub struct Received {
     pub bytes_after_first: u64,
     /// Time from first to last measured arrival, in ns.
     pub over_ns: u64,
-    /// Messages that overtook an earlier one.
+    /// Messages that arrived after a message sent later.
     pub reordered: u64,
     /// First arrival, in ns since all flows of the round were connected; null in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<u64>,
     /// Width of the intervals of the time line, in ns.
     pub interval_ns: u64,
-    /// Bytes that arrived in each interval since the first arrival; includes the warm-up if `warm_up_intervals` is
-    /// not 0.
+    /// Bytes that arrived in each interval since the first arrival; with the warm-up if `warm_up_intervals` is not 0.
     pub interval_bytes: Vec<u64>,
     /// Number of leading intervals that began before the first measured arrival.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -52,7 +51,7 @@ pub struct Sent {
     pub messages: u64,
     /// Time from the start of the first measured call to the end of the last, in ns.
     pub over_ns: u64,
-    /// Messages that the kernel refused because memory or a device's queue was full (`ENOBUFS`, send(2)); counted as
+    /// Messages refused by the kernel because memory or a device's queue was full (`ENOBUFS`, send(2)); counted as
     /// sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub refused: u64,
@@ -62,7 +61,7 @@ pub struct Sent {
     /// Accuracy of the pacing; null if messages had no due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingError>,
-    /// State of its first connection over time, warm-up included; empty if the kernel does not report it.
+    /// State of the first connection over time, warm-up included; empty if the kernel does not report states.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<SenderState>,
     /// Time without feedback from the receiver after which the sender stopped, in ns; null if it did not stop.
@@ -144,8 +143,7 @@ pub struct Streamed {
 pub struct Times {
     /// Values in ns and their counts, from a histogram with three significant digits.
     pub counts: Vec<(u64, u64)>,
-    /// Per message: its number on its connection, when it was due, and when it was received, in ns of the sender's
-    /// clock.
+    /// Per message: number on its connection, when due, and when received, in ns of the sender's clock.
     pub rows: Vec<[u64; 3]>,
 }
 
@@ -193,8 +191,8 @@ pub struct OneWayFigures {
     pub goodput_bytes_per_s: Option<Figure>,
     /// Message bytes received per second in the warm-up; null if too little data arrived during it.
     pub warm_up_goodput_bytes_per_s: Option<Figure>,
-    /// System calls per message that the end sent or received, including the warm-up and calls that wait for messages
-    /// or buffer space.
+    /// System calls per message sent or received, including the warm-up and calls that wait for messages or buffer
+    /// space.
     pub system_calls_per_message: BothEnds,
     /// Context switches per message, voluntary and involuntary.
     pub context_switches_per_message: BothEnds,

@@ -16,9 +16,9 @@ words! {
         Cork = "cork",
         /// `TCP_QUICKACK`: acknowledge at once; the kernel may leave this mode by itself.
         Quickack = "quickack",
-        /// `SO_SNDBUF` in bytes; the kernel doubles it.
+        /// `SO_SNDBUF` in bytes; the kernel doubles the value.
         Sndbuf = "sndbuf",
-        /// `SO_RCVBUF` in bytes; the kernel doubles it.
+        /// `SO_RCVBUF` in bytes; the kernel doubles the value.
         Rcvbuf = "rcvbuf",
         /// `SO_BUSY_POLL` in microseconds.
         BusyPoll = "busy-poll",
@@ -60,7 +60,7 @@ pub enum ValueKind {
 impl OptionName {
     pub fn values(self) -> ValueKind {
         const INT_MAX: u64 = i32::MAX as u64;
-        // Values may be computed as floats, which are exact up to here.
+        // Values may be computed as floats, which are exact up to this value.
         const MAX_EXACT: u64 = 1 << 53;
         match self {
             Self::Nodelay | Self::Cork | Self::Quickack | Self::Gso | Self::Zerocopy => ValueKind::Switch,
@@ -195,9 +195,9 @@ pub struct Effective {
     pub name: OptionName,
     /// The requested value; null if the kernel's default was not changed.
     pub asked: Option<String>,
-    /// Read back before the first message.
+    /// The value read back before the first message.
     pub before: String,
-    /// Read back after the last message.
+    /// The value read back after the last message.
     pub after: String,
     /// Whether `before` is the requested value; true if none was requested.
     pub met: bool,

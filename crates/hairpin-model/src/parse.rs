@@ -2,8 +2,7 @@
 
 use crate::refused::Refused;
 
-/// A unit: its spelling, and its size in the smallest unit. In a list, a spelling must precede its own suffixes: `ms`
-/// before `s`.
+/// A unit: spelling, and size in the smallest unit. In a list, a spelling must precede its suffixes: `ms` before `s`.
 pub type Unit = (&'static str, u64);
 
 pub const BYTE_UNITS: &[Unit] = &[
@@ -39,8 +38,7 @@ pub enum Inexact {
 
 /// Parses a decimal number with a unit and returns the exact number of smallest units.
 ///
-/// # Errors
-/// [`Inexact`] if it is not a whole number.
+/// # Errors [`Inexact`] if the quantity is not a whole number of smallest units.
 pub fn exact(text: &str, units: &[Unit]) -> Result<u64, Inexact> {
     let text = text.trim();
     let suffixed = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?.trim_end(), *scale)));
@@ -69,8 +67,7 @@ fn decimal(text: &str) -> Option<(Option<u128>, u32)> {
 
 /// A number of bytes: `4096`, `4KiB`, `1.5MB`.
 ///
-/// # Errors
-/// [`Refused`] if it is not a whole, finite number of bytes.
+/// # Errors [`Refused`] if `text` is not a whole, finite number of bytes.
 pub fn bytes(text: &str) -> Result<u64, Refused> {
     let number = match exact(text, BYTE_UNITS) {
         Err(Inexact::NoUnit) => exact(text, &[("", 1)]),
@@ -98,8 +95,7 @@ pub fn duration_ns(text: &str) -> Result<u64, Refused> {
 
 /// A positive rate per second: `1000`, `1k`, `2.5M`.
 ///
-/// # Errors
-/// [`Refused`] if it is not finite and above zero.
+/// # Errors [`Refused`] if `text` is not finite and above zero.
 pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
     let units = &[("k", 1e3), ("K", 1e3), ("M", 1e6)];
     let rate = scaled(text.trim_end_matches("/s"), units).filter(|rate| rate.is_finite() && *rate > 0.0);
@@ -108,8 +104,7 @@ pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
 
 /// A positive rate in bits per second: `9.5mbit`, as for links.
 ///
-/// # Errors
-/// [`Refused`] if its unit is missing, or it is not a whole number above zero.
+/// # Errors [`Refused`] if `text` lacks a unit or is not a whole number above zero.
 pub fn bits_per_s(text: &str) -> Result<f64, Refused> {
     let rate = exact(text, BIT_UNITS).ok().filter(|rate| (1..=MAX_NUMBER).contains(rate));
     let rate =
@@ -119,8 +114,7 @@ pub fn bits_per_s(text: &str) -> Result<f64, Refused> {
 
 /// A share: `5%` or `0.05`.
 ///
-/// # Errors
-/// [`Refused`] if it is not a finite number.
+/// # Errors [`Refused`] if `text` is not a finite number.
 pub fn share(text: &str) -> Result<f64, Refused> {
     let share = scaled(text.trim_start_matches('+'), &[("%", 0.01)]).filter(|share| share.is_finite());
     share.ok_or_else(|| invalid(text, "a share", "for instance 5% or 0.05"))

@@ -3,7 +3,7 @@
 use crate::case::Case;
 use crate::summary::CaseSummary;
 
-/// Name of a case's link, or its line of figures without a name; between two hosts, the server's host.
+/// Name of a case's link, or its line of figures if the link has no name; between two hosts, the server's host.
 pub fn name(case: &Case) -> &str {
     case.host().unwrap_or_else(|| case.path.name.as_ref().unwrap_or(&case.path.link))
 }
@@ -28,8 +28,7 @@ pub fn server_in_command(to: &str) -> &str {
     if to.starts_with('@') || to.starts_with("ssh://") { to } else { "@FILE" }
 }
 
-/// [`over`] for a headline: shortens a long line of figures, unless another link of `cases` begins with the same
-/// words.
+/// [`over`] for a headline: shortens a long line of figures, unless another link begins with the same words.
 pub fn over_in_short(case: &Case, cases: &[CaseSummary]) -> Option<String> {
     const MAX_CHARS: usize = 30;
     let begin = |case: &Case| {

@@ -100,7 +100,7 @@ impl PhaseLengths {
         self.each().take_while(|(other, _)| *other != phase).map(|(_, ns)| *ns).fold(0, u64::saturating_add)
     }
 
-    /// Begin and end of each phase if the first begins at `begin_ns`.
+    /// Begin and end of each phase if the first phase begins at `begin_ns`.
     pub fn spans(&self, begin_ns: u64) -> ByPhase<Span> {
         ByPhase::of(|phase| {
             let from_ns = begin_ns.saturating_add(self.before_ns(phase));
@@ -109,7 +109,7 @@ impl PhaseLengths {
     }
 }
 
-/// Begin and end of a phase; in a round, in ns since all of its flows were connected.
+/// Begin and end of a phase; in ns since all flows of the round were connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     pub from_ns: u64,
@@ -141,8 +141,8 @@ pub struct ProbePhase {
     pub latency_ns: Percentiles,
     /// Minimum latency, in ns; 0 without an answer.
     pub least_ns: f64,
-    /// Ledger of these messages. A loss has a cause if the path reported the lost message, or if all losses of the flow
-    /// have one cause.
+    /// Ledger of these messages. A loss has a cause if the path reported the lost message, or if all losses of the
+    /// flow have the same cause.
     pub ledger: Ledger,
     /// Trimmed means for the responsiveness; null without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,9 +182,9 @@ pub struct ProbePhases {
 /// Resources that an end used in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseUsage {
-    /// CPU time of its process, in ns.
+    /// CPU time of the end's process, in ns.
     pub cpu_ns: u64,
-    /// Time runnable but waiting for a CPU (`run_delay` of /proc/PID/schedstat), in ns.
+    /// Time for which the thread was runnable but had no CPU (`run_delay` of /proc/PID/schedstat), in ns.
     pub waited_for_cpu_ns: u64,
 }
 
@@ -287,11 +287,11 @@ pub struct Responsiveness {
     /// The figure with its interval over rounds.
     #[serde(flatten)]
     pub figure: Figure,
-    /// The draft that defines it, with its revision.
+    /// The draft that defines the figure, with its revision.
     pub draft: String,
 }
 
-/// Draft that defines [`Responsiveness`], which is its TCP-only variant.
+/// The draft that defines [`Responsiveness`]. Hairpin measures the draft's TCP-only variant.
 pub const RESPONSIVENESS_DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
 
 /// A case under load over its rounds.
@@ -301,11 +301,11 @@ pub struct UnderLoad {
     pub added_ns: AddedFigures,
     /// Round trips per minute; null if no flow of the case measures them.
     pub responsiveness_rpm: Option<Responsiveness>,
-    /// Time from the load's end until the probe's latency was at most twice that of the idle phase, in ns; null if it
-    /// was not in most rounds.
+    /// Time from the load's end until the probe's latency was at most twice that of the idle phase, in ns; null if
+    /// most rounds did not reach this.
     pub recovered_after_ns: Option<Figure>,
-    /// Rounds that do not count, and why, a sentence each. They are in the figures only if too few other rounds are
-    /// left.
+    /// One sentence for each round that does not count, with the reason. These rounds are in the figures only if too
+    /// few other rounds are left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds_left_out: Vec<String>,
     /// Rounds that do not count, as data; empty in older runs.
@@ -335,8 +335,7 @@ pub struct LoadedOverTime {
 pub struct LoadedMoment {
     /// The end of the interval, in ns since the first phase began.
     pub at_ns: u64,
-    /// Mean latency of the probe's messages that were due in the interval, in ns: median, minimum and maximum over the
-    /// rounds.
+    /// Mean latency of the probe's messages due in the interval, in ns: median, minimum and maximum over the rounds.
     pub latency_ns: Option<Figure>,
     /// Bytes of the load received per second.
     pub goodput_bytes_per_s: Option<f64>,
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_lasts_until_the_next_and_the_last_for_ever() {
+    fn a_phase_lasts_until_the_next_and_the_last_has_no_end() {
         let spans = PhaseLengths { idle: 100, ramp: 200, loaded: 300, recovering: 400 }.spans(1_000);
         let phases = [999, 1_000, 1_099, 1_100, 1_299, 1_300, 1_599, 1_600, 5_000].map(|at_ns| spans.at(at_ns));
         let [idle, ramp, loaded, after] = [Phase::Idle, Phase::Ramp, Phase::Loaded, Phase::Recovering];

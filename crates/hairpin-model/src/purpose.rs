@@ -6,12 +6,12 @@ words! {
     /// Purpose of a round.
     #[derive(Default)]
     pub enum Purpose: "purpose" {
-        /// Its figures are the answer.
+        /// The round's figures answer the run's question.
         #[default]
         Timed = "timed",
         /// Traced: only its trace is used, as evidence.
         Traced = "traced",
-        /// Like a traced round, but without tracing. Their difference is the cost of tracing.
+        /// Like a traced round, but without tracing. The difference from traced rounds is the cost of tracing.
         Untraced = "untraced",
     }
 }

@@ -247,7 +247,7 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
-/// Both bounds of a number without a unit, in its precision: `812-861` for `839`; integers if all three are.
+/// Both bounds of a number without a unit, in its precision: `812-861` for `839`; integers if all three numbers are.
 pub fn number_bounds(of: f64, low: f64, high: f64) -> String {
     if !(of.is_finite() && low.is_finite() && high.is_finite()) {
         return DASH.to_owned();

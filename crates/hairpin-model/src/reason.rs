@@ -16,13 +16,13 @@ use crate::words;
 pub enum Reason {
     /// The measured figure of a case, or its ratio to another case's figure, compared with the bound.
     Compared { figure: FigureName, case: String, against: Option<String>, place: Place, bound: Bound },
-    /// Each two adjacent names in the published order.
+    /// The pairs of adjacent names in the published order.
     Order { figure: FigureName, steps: Vec<OrderStep> },
     /// Ratios at full and at low load; the measured figure is the ratio at full load / the ratio at low load.
     Widens { figure: FigureName, full: CaseRatio, low: CaseRatio },
-    /// Outputs of the run; if options are among them, with the options requested at the client.
+    /// Outputs of the run. `options`: the options requested at the client, if options are among the outputs.
     Kept { case: String, reported: Vec<Kept>, absent: Vec<Kept>, options: Vec<Effective> },
-    /// The captured packets with their times in ns, and the first that is absent.
+    /// The captured packets with their times in ns, and the first absent packet.
     Packets { case: String, seen: Vec<(EventKind, i64)>, absent: Option<EventKind> },
     /// Traced writes, when the last write and the answer ended, and the published writes if they differ.
     Pattern { case: String, written: Option<Writes>, ended_ns: [Option<i64>; 2], published: Option<Writes> },
@@ -34,7 +34,7 @@ pub enum Reason {
     Rows,
     /// The test cannot decide, independent of what it measured.
     Undecided { because: String, measured: Box<Reason> },
-    /// A part is missing for the test.
+    /// A part that the test needs is missing.
     Missing { part: String },
     /// Not tested between two hosts.
     Skipped { because: String },
@@ -89,7 +89,7 @@ words! {
         Below = "below",
         Above = "above",
         Across = "across",
-        /// There is no interval.
+        /// The figure has no interval.
         Unknown = "unknown",
     }
 }
@@ -127,7 +127,7 @@ pub struct OrderStep {
     pub verdict: Verdict,
     /// Figure of the second case / figure of the first.
     pub ratio: Option<Figure>,
-    /// Why there is no ratio.
+    /// Why the ratio is missing.
     pub absent: Option<Box<Reason>>,
 }
 

@@ -35,22 +35,23 @@ pub struct RoundOrder {
     pub case: Case,
     #[serde(default, skip_serializing_if = "is_default")]
     pub purpose: Purpose,
-    /// Repetition of the whole set of cases to which the round belongs, from 0. Rounds of a block are close in time, so
+    /// The round's block, from 0: one repetition of the whole set of cases. Rounds of a block are close in time, so
     /// comparisons may pair them.
     pub block: u32,
     /// How much to measure.
     pub extent: Extent,
-    /// How much to send before, without measuring.
+    /// How much to send before the measurement.
     pub warm_up: Extent,
-    /// Time-out of an answer. After it, the answer counts as late or lost; on a reliable transport the round fails.
+    /// Time-out of an answer. After the time-out, the answer counts as late or lost; on a reliable transport the
+    /// round fails.
     pub timeout_ns: u64,
-    /// Time limit of the round from its first message, in ns; exceeding it is a failure. `u64::MAX` in runs of versions
-    /// without it.
+    /// Time limit of the round from its first message, in ns; exceeding it is a failure. `u64::MAX` in runs of
+    /// versions without a time limit.
     #[serde(default = "never", skip_serializing_if = "is_never")]
     pub deadline_ns: u64,
-    /// Maximum raw samples to keep; a histogram holds all of them.
+    /// Maximum raw samples to keep; a histogram holds all samples.
     pub keep_samples: u64,
-    /// Continue if an option was not granted.
+    /// Whether to continue if an option was not granted.
     pub allow_unmet_options: bool,
     /// Length of each phase, if a load begins and ends during a probe; null for other rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +62,7 @@ pub struct RoundOrder {
     #[serde(default, skip_serializing_if = "is_default")]
     pub not_before_ns: u64,
     /// Seed of the link's random choices: the run's seed plus the block's number. All cases of a block get the same
-    /// choices, and no two blocks do. 0 on the loopback.
+    /// choices; blocks get different ones. 0 on the loopback.
     #[serde(default)]
     pub link_seed: u64,
 }
@@ -91,7 +92,7 @@ fn never() -> u64 {
     u64::MAX
 }
 
-// By reference for serde's `skip_serializing_if`.
+// Takes a reference because serde's `skip_serializing_if` passes one.
 fn is_never(number: &u64) -> bool {
     *number == never()
 }
@@ -103,7 +104,7 @@ pub struct RoundRecord {
     pub number: u32,
     /// Start, in ns since the run began.
     pub started_ns: u64,
-    /// Identity of its case.
+    /// Identity of the round's case.
     pub case_id: String,
     pub order: RoundOrder,
     pub outcome: Outcome,
@@ -113,7 +114,7 @@ pub struct RoundRecord {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {
     Measured(Box<Measured>),
-    /// Not run, or not to its end.
+    /// Not run, or not completed.
     Failed(Failure),
 }
 
@@ -130,14 +131,14 @@ pub struct FlowRecord {
     /// Identity and role of the flow in the case.
     pub id: FlowId,
     pub role: FlowRole,
-    /// Figures that `hairpin-analysis` computed from its samples.
+    /// Figures that `hairpin-analysis` computed from the flow's samples.
     pub figures: RoundFigures,
     pub ledger: Ledger,
     /// Time from the connect call until the wire is connected, in ns.
     pub setup_ns: u64,
     /// Latency of the connection's first message, in ns; 0 for a stream.
     pub first_message_ns: u64,
-    /// File with its raw samples, relative to the run folder; null if none was written.
+    /// File with the flow's raw samples, relative to the run folder; null if none was written.
     pub samples_file: Option<String>,
     /// Number of samples in this file, including the warm-up.
     pub samples_kept: u64,
@@ -176,7 +177,7 @@ impl FlowRecord {
 pub struct Measured {
     #[serde(deserialize_with = "flows")]
     pub flows: Vec<FlowRecord>,
-    /// The flows of its case that failed.
+    /// The flows of the case that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_flows: Vec<FailedFlow>,
     /// Time from the first measured message to the end of the last, in ns.
@@ -186,19 +187,19 @@ pub struct Measured {
     pub ends: Vec<EndReport>,
     /// The machine during the round.
     pub noise: Noise,
-    /// The link between its ends, with the relay's own log; null on the loopback.
+    /// The link between the ends, as recorded by the relay; null on the loopback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkRecord>,
     /// Planned begin and end of each phase; null in rounds without phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<ByPhase<Span>>,
-    /// Figures of its trace; null if not traced.
+    /// Figures of the round's trace; null if not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traced: Option<TraceFigures>,
-    /// File with its trace, relative to the run folder; null if none was written.
+    /// File with the round's trace, relative to the run folder; null if none was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_file: Option<String>,
-    /// The user ended it early; its figures are saved but not used.
+    /// The user ended the round early; the figures are saved but not used.
     #[serde(default)]
     pub interrupted: bool,
 }
@@ -236,21 +237,19 @@ impl Measured {
         FlowRole::primary_index(self.flows.iter().map(|flow| flow.role))
     }
 
-    /// The flow with this identity; `None` if the round has no results of it.
+    /// The flow with this identity; `None` if the round has no results for the flow.
     pub fn flow(&self, id: &FlowId) -> Option<&FlowRecord> {
         self.flows.iter().find(|flow| flow.id == *id)
     }
 
-    /// The end of a flow with this role; `None` for a server if the kernel answered, and for a flow on another flow's
-    /// connection.
+    /// The end of a flow with this role; `None` for a server if the kernel answered, or on another flow's connection.
     pub fn end(&self, flow: &FlowId, role: End) -> Option<&EndReport> {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
-    /// The client of the primary flow; if it is on another flow's connection, the client of that flow.
+    /// The client of the primary flow; if the primary flow uses another flow's connection, the client of that flow.
     ///
-    /// # Panics
-    /// If the round has no client; reading a round refuses that.
+    /// # Panics If the round has no client; such rounds are refused when they are read.
     pub fn client(&self) -> &EndReport {
         let any = || self.ends.iter().find(|end| end.role == End::Client);
         self.end(&self.primary().id, End::Client).or_else(any).expect("every round has a client")
@@ -266,16 +265,16 @@ impl Measured {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndReport {
     pub role: End,
-    /// Identity of its flow; if several flows share its connection, of the first.
+    /// Identity of the end's flow; if several flows share the connection, of the first flow.
     pub flow: FlowId,
-    /// Its host: the role under which [`crate::run::Run::hosts`] lists it.
+    /// The end's host: the role under which [`crate::run::Run::hosts`] lists the host.
     pub host: End,
-    /// The CPU it was pinned to; null if not pinned.
+    /// The CPU to which the end was pinned; null if not pinned.
     pub pinned_cpu: Option<usize>,
-    /// CPUs on which it ran at the start and at the end.
+    /// CPUs on which the end ran before the first and after the last message.
     pub seen_cpus: Vec<usize>,
-    /// CPU time of its thread for the measured messages, in ns: CPU time of the whole connection * measured messages /
-    /// all messages.
+    /// CPU time of the end's thread for the measured messages, in ns: CPU time of the whole connection * measured
+    /// messages / all messages.
     pub cpu_ns: u64,
     /// Voluntary context switches: the thread slept.
     pub voluntary_switches: u64,
@@ -291,36 +290,36 @@ pub struct EndReport {
     /// and for transports that do not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_calls: Option<u64>,
-    /// Warm-up messages of a one-way load that it sent or received; null for other loads.
+    /// Warm-up messages of a one-way load that the end sent or received; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_messages: Option<u64>,
-    /// CPU time of its thread over the time of a one-way load; null for other loads.
+    /// CPU time of the end's thread over time, in a one-way load; null for other loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_time_line: Option<CpuTimeLine>,
     /// Usage by phase; null in rounds without phases, and for a server on another host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_usage: Option<ByPhase<PhaseUsage>>,
-    /// Total usage of its thread when it ended, from which the phases are computed; not in saved runs.
+    /// Total usage of the end's thread when it ended, to compute the usage by phase; not in saved runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_in_all: Option<PhaseUsage>,
-    /// Its options, requested and effective.
+    /// The end's options, requested and effective.
     pub options: Vec<Effective>,
     /// Kernel counters, for instance `tcp_info.retransmits`.
     pub facts: Vec<Fact>,
     /// How long the server held each message; null at the client, and if clock reads would distort the latency
     /// (spinning `shm` or `memory`).
     pub turnaround: Option<Turnaround>,
-    /// Machine-state probe on its CPU, before the first and after the last message; null in runs without a probe.
+    /// Machine-state probe on the end's CPU, before the first and after the last message; null if the run has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_ns: Option<Probe>,
-    /// Median round trip of a byte between the ends before the first message, not over the wire, in ns; null at the
-    /// server, and if no other CPU has to be woken.
+    /// Median round trip of one byte between the ends, measured before the first message and not over the transport,
+    /// in ns; null at the server, and if no other CPU has to be woken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waking_ns: Option<u64>,
-    /// Its counts of each one-way flow; moved to the flows' records.
+    /// The end's counts of each one-way flow; later moved to the flows' records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streamed: Vec<Streamed>,
-    /// Its part of a traced round; moved to the round's trace.
+    /// The end's part of a traced round; later moved to the round's trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<EndTrace>>,
 }
@@ -417,7 +416,7 @@ pub struct Finished {
 }
 
 impl RoundRecord {
-    /// Whether its results match the flows of its case, and its ends belong to these flows and include a client.
+    /// Whether the results match the flows of the case, and the ends belong to these flows and include a client.
     pub fn is_of_its_case(&self) -> bool {
         let Outcome::Measured(measured) = &self.outcome else { return true };
         let flows = &self.order.case.flows;
@@ -443,7 +442,7 @@ impl RoundRecord {
         (counts && measured.flow(&self.order.case.primary().id).is_some()).then_some(measured)
     }
 
-    /// Why the round failed, or the first of its flows that failed.
+    /// Why the round failed, or else why its first failed flow failed.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             Outcome::Measured(measured) => measured.failed_flows.first().map(|failed| &failed.failure),

@@ -1,5 +1,5 @@
-//! The columns of a table of samples whose value is the same in all rows of a flow in a round. They precede the columns
-//! of the message, [`crate::samples::COLUMNS`].
+//! Columns of a table of samples that have one value for all rows of a flow in a round. The table then has the
+//! columns of each message, [`crate::samples::COLUMNS`].
 
 use crate::flow::Flow;
 use crate::round::RoundRecord;
@@ -23,11 +23,11 @@ impl RoundValue {
     }
 }
 
-/// Column with the number of the round; readers find row groups by it and [`FLOW`].
+/// Column with the number of the round. Readers find row groups by the columns [`ROUND`] and [`FLOW`].
 pub const ROUND: &str = "round";
 pub const FLOW: &str = "flow";
 
-/// The columns by name, in file order. Files of earlier versions lack some.
+/// The columns by name, in file order. Files of earlier versions lack some columns.
 pub const ROUND_COLUMNS: &[(&str, RoundValue)] = &[
     (ROUND, RoundValue::Number32(|record, _| record.number)),
     ("case_id", RoundValue::Text(|record, _| record.case_id.clone())),

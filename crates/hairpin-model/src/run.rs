@@ -28,7 +28,7 @@ words! {
         Running = "running",
         /// All rounds were attempted.
         Complete = "complete",
-        /// The user ended it.
+        /// The user ended the run.
         Interrupted = "interrupted",
     }
 }
@@ -38,7 +38,7 @@ words! {
 pub struct Tool {
     pub name: String,
     pub version: String,
-    /// The git commit that it was built from, with `-dirty` if the tree had changes; null without git.
+    /// The git commit of the build, with `-dirty` if the tree had changes; null without git.
     pub commit: Option<String>,
     /// `release` or `debug`.
     pub build: String,
@@ -49,24 +49,24 @@ pub struct Tool {
 pub struct Plan {
     /// The experiment's name.
     pub experiment: String,
-    /// Its question.
+    /// The experiment's question.
     pub question: String,
-    /// Its settings as given or by default, in order.
+    /// The experiment's settings as given or by default, in order.
     pub knobs: Vec<(String, Vec<String>)>,
-    /// Number of rounds announced before the first, without those for evidence and counter-experiments.
+    /// Number of rounds announced before the start, without rounds for evidence and counter-experiments.
     #[serde(default)]
     pub rounds: u64,
-    /// Their announced duration, in seconds.
+    /// Announced duration of these rounds, in seconds.
     #[serde(default)]
     pub seconds: f64,
-    /// Announced traffic of their one-way loads.
+    /// Announced traffic of the one-way loads in these rounds.
     #[serde(default)]
     pub sends: PlannedTraffic,
-    /// Whether it has fewer rounds than an ordinary run.
+    /// Whether the run has fewer rounds than an ordinary run.
     #[serde(default)]
     pub quick: bool,
-    /// 1 - confidence of each interval. It is below 0.05 if the run may end as soon as its intervals are narrow enough,
-    /// to correct for repeated checks.
+    /// 1 - confidence of each interval. Below 0.05, to correct for repeated checks, if the run may end as soon as its
+    /// intervals are narrow enough.
     #[serde(default = "five_percent")]
     pub alpha: f64,
     /// Rounds ordered so far.
@@ -114,14 +114,14 @@ pub struct Skipped {
     /// The case in words, if only one case of the transport was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
-    /// Why, and what would help.
+    /// The reason, and what would help.
     pub reason: String,
 }
 
 /// A host that ends ran on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Host {
-    /// The end that ran on it; `client` if all ends did.
+    /// The end that ran on the host; `client` if all ends ran there.
     pub role: End,
     pub environment: Environment,
 }
@@ -135,16 +135,16 @@ pub struct Run {
     pub command_line: Vec<String>,
     /// Start time, in seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
-    /// Duration, in ns; 0 while it runs.
+    /// Duration, in ns; 0 while the run is in progress.
     pub duration_ns: u64,
     pub state: State,
     /// The seed of all random choices.
     pub seed: u64,
     pub plan: Plan,
-    /// The hosts on which its ends ran, always including the client's.
+    /// The hosts on which the ends ran, always including the client's host.
     #[serde(deserialize_with = "at_least_one")]
     pub hosts: Vec<Host>,
-    /// Cards of all transports of the build, by name. Runs of earlier versions get them when they are loaded.
+    /// Cards of all transports of the build, by name. Runs of earlier versions get cards when they are loaded.
     #[serde(default, skip_serializing_if = "SavedCards::is_empty")]
     pub cards: SavedCards,
     /// The states of the machine.
@@ -156,7 +156,7 @@ pub struct Run {
     pub comparisons: Vec<Comparison>,
     /// Findings that explain the figures, largest share first.
     pub findings: Vec<Finding>,
-    /// The answer in words, and pairs of cases; empty while it runs, and in runs of earlier versions.
+    /// The answer in words, and pairs of cases; empty while the run is in progress, and in runs of earlier versions.
     #[serde(default)]
     pub answer: Answer,
     /// What was not run.
@@ -177,8 +177,7 @@ impl Document for Run {
 impl Run {
     /// The environment of the client's host.
     ///
-    /// # Panics
-    /// If the run has no host for the client; reading a run refuses that.
+    /// # Panics If the run has no host for the client; such runs are refused when they are read.
     pub fn environment(&self) -> &Environment {
         self.host(End::Client).expect("every run has the host of its client")
     }

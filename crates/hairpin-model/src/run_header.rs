@@ -1,4 +1,4 @@
-//! The first fields of a `run.json`, for lists of runs. Reads every format version without keeping the rest in memory.
+//! The first fields of a `run.json`, for lists of runs. Reads every format version and skips the other fields.
 
 use serde::Deserialize;
 
@@ -42,8 +42,7 @@ pub struct Headline {
 impl RunHeader {
     /// Reads the first fields of a `run.json`.
     ///
-    /// # Errors
-    /// Why it is not a run of this tool, or not in a format that this version reads.
+    /// # Errors The reason why the JSON is not a run of this tool, or is in a format that this version does not read.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let head: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         if head.tool.name != TOOL {

@@ -1,7 +1,8 @@
 //! The samples of one round as columns, and a histogram of all of them.
 //!
-//! [`COLUMNS`] is the layout of a sample in the result of a round's process, in Parquet files and in CSV. A new column
-//! needs a field in [`Stamps`] and in [`Samples`], the code below that copies it, and an entry in [`COLUMNS`].
+//! [`COLUMNS`] is the layout of a sample in the result of a round's process, in Parquet files and in CSV. A new
+//! column needs a field in [`Stamps`] and in [`Samples`], code in [`Samples::of`] that copies it, and an entry in
+//! [`COLUMNS`].
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -26,7 +27,7 @@ words! {
     }
 }
 
-/// Maximum latency in a histogram, in ns (one hour); longer ones are recorded as this value.
+/// Maximum latency in a histogram, in ns (one hour); longer latencies are recorded as this value.
 pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// An empty histogram of nanoseconds: 1 ns to an hour, three significant digits, fixed size (about 270 KB).
@@ -39,7 +40,7 @@ pub fn latency_histogram() -> Histogram<u64> {
 pub struct Stamps {
     /// Number of the message in the round.
     pub sequence: u64,
-    /// When it was due.
+    /// When the message was due.
     pub due_ns: u64,
     /// Start of the send call.
     pub sent_ns: u64,
@@ -66,13 +67,14 @@ pub struct Samples {
     pub fate: Vec<Fate>,
     /// Latency of every measured message: from due to received.
     pub latency: Histogram<u64>,
-    /// Service time of every measured message: from sent to received. Only if it differs (in an open loop).
+    /// Service time of every measured message: from sent to received. Only in open loops; otherwise equal to latency.
     pub service: Option<Histogram<u64>>,
     /// Lateness of the generator, from due to sent. Only in an open loop.
     pub lateness: Option<Histogram<u64>>,
     /// Number of measured messages, including those without a row.
     pub measured: u64,
-    /// Results by phase in a round with phases; the histograms above then contain only the loaded phase. Else null.
+    /// Results by phase in a round with phases; the histograms above then contain only the loaded phase. `None` in
+    /// other rounds.
     pub phases: Option<Box<PhaseSamples>>,
 }
 
@@ -112,7 +114,7 @@ pub struct PhaseCounts {
 /// The samples of a round by phase.
 #[derive(Clone, Debug)]
 pub struct PhaseSamples {
-    /// Phases other than the loaded one, which is in [`Samples`].
+    /// Phases other than the loaded phase, whose histograms are in [`Samples`].
     pub others: ByPhase<Option<PhaseHistograms>>,
     pub counts: ByPhase<PhaseCounts>,
     pub over_time: ProbeTimeLine,
@@ -136,8 +138,7 @@ impl Samples {
         }
     }
 
-    /// Rows for these messages, with times relative to `origin_ns` and empty histograms. The first `warm_up` rows are
-    /// warm-up.
+    /// Rows for these messages, `warm_up` rows first, with times relative to `origin_ns` and empty histograms.
     pub fn of(stamps: &[Stamps], warm_up: usize, origin_ns: u64) -> Self {
         let since = |ns: u64| ns.saturating_sub(origin_ns);
         let mut samples = Self { warm_up, ..Self::with_rows(stamps.len()) };
@@ -220,11 +221,11 @@ pub struct Column {
     /// Name, ending in the unit if there is one.
     pub name: &'static str,
     pub kind: ColumnKind,
-    /// Returns the value of a row; `None` if it is null.
+    /// Returns the value of a row; `None` if null.
     pub get: fn(&Samples, usize) -> Option<u64>,
     /// Sets the value of a row. Must be called in order of the rows. Returns false if the value is not valid.
     pub set: fn(&mut Samples, usize, u64) -> bool,
-    /// The value in files of versions without the column; `None` if all have it.
+    /// The value in files of versions without the column; `None` if all versions have the column.
     pub default: Option<u64>,
 }
 

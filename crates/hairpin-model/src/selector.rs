@@ -7,7 +7,7 @@ use crate::exchange::{Remedy, Writes};
 use crate::flow::{ConnectionUse, Direction, LoadWays, Source};
 use crate::options::Options;
 
-/// Selects a case of a run: all given fields must match, and exactly one case must be left.
+/// Selects a case of a run: exactly one case must match all given fields.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Selector {
@@ -29,9 +29,9 @@ pub struct Selector {
     pub connection_use: Option<ConnectionUse>,
     /// Directions of the load on a probe.
     pub load: Option<LoadWays>,
-    /// Selector of a load, which it sees as a separate case; any load of the case may match.
+    /// Selector that at least one load of the case must match, as if the load were a case of its own.
     pub of_load: Option<Box<Selector>>,
-    /// All requested options, and no others.
+    /// The exact set of requested options.
     pub options: Option<Options>,
     pub cpu_idle: Option<CpuIdle>,
     pub remedy: Option<Remedy>,
@@ -93,7 +93,7 @@ mod tests {
         let selector = choose(json!({"transport": "tcp", "options": {"nodelay": "on"}}));
         let plain = Case::ping_pong("tcp");
         let options = Options::parse("nodelay=on").unwrap();
-        assert!(!selector.chooses(&plain), "no options are not these options");
+        assert!(!selector.chooses(&plain), "the case has no options");
         assert!(selector.chooses(&plain.clone().with(|changed| {
             changed.primary_mut().options = options.clone();
             changed.ends.waiting = Waiting::Spin;
@@ -135,12 +135,12 @@ mod tests {
             [&messages, &file, &Case::ping_pong("tcp")].map(|case| selector.chooses(case))
         };
         assert_eq!(chosen(json!({"batch": 8})), [true, false, false]);
-        assert_eq!(chosen(json!({"batch": 1})), [false, true, true], "one message a call");
+        assert_eq!(chosen(json!({"batch": 1})), [false, true, true], "one message per call");
         assert_eq!(chosen(json!({"source": "file"})), [false, true, false]);
         assert_eq!(chosen(json!({"source": "buffer"})), [false; 3], "only a stream has a source");
         assert_eq!(chosen(json!({"direction": "down"})), [false, true, false]);
         assert_eq!(chosen(json!({"connections": 8})), [true, true, false]);
-        assert_eq!(chosen(json!({"size_bytes": 65_536})), [false, true, false], "of each write");
+        assert_eq!(chosen(json!({"size_bytes": 65_536})), [false, true, false], "the size of each write");
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
             let selector = choose(written);
             cases.map(|case| selector.chooses(case))
         };
-        assert_eq!(chosen(json!({"load": "none"})), [true, false, false, false, false], "of a probe");
+        assert_eq!(chosen(json!({"load": "none"})), [true, false, false, false, false], "an unloaded probe");
         assert_eq!(chosen(json!({"load": "up"})), [false, true, false, false, false]);
         assert_eq!(chosen(json!({"load": "down"})), [false, false, true, false, false]);
         assert_eq!(chosen(json!({"load": "both"})), [false, false, false, true, false]);

@@ -17,14 +17,14 @@ pub struct Session {
     pub client: SocketAddr,
     /// Name and version of the client's Hairpin.
     pub tool: String,
-    /// Public name of its ticket.
+    /// Public name of the client's ticket.
     pub ticket: String,
     /// Start, in seconds since 1970.
     pub began_unix_s: u64,
     /// End, in seconds since 1970; null while in progress.
     pub ended_unix_s: Option<u64>,
     pub rounds: u64,
-    /// Payload of its rounds in both directions, in bytes.
+    /// Payload of the run's rounds in both directions, in bytes.
     pub bytes: u64,
 }
 
@@ -38,8 +38,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// The usage that counts on day `today`. A clock that is set back past midnight, by less than a day, does not reset
-    /// it.
+    /// The usage that counts on day `today`. A clock set back by less than a day does not reset the usage.
     pub fn on(self, today: u64) -> Self {
         if self.day == today || self.day == today + 1 { self } else { Self { day: today, bytes: 0 } }
     }
@@ -50,27 +49,28 @@ impl Used {
 pub struct StrangerCounts {
     /// Connections that sent unexpected bytes, or closed early.
     pub connections_dropped: u64,
-    /// Connections that did not complete a message in time, sent too much, or were the oldest when there were too many.
+    /// Connections without a complete message in time, with too much data, or the oldest when the server had too
+    /// many.
     pub connections_overdue: u64,
     /// Datagrams that the server did not answer.
     pub datagrams_ignored: u64,
     /// Flows with the cookie of a round that already has all its flows.
     pub flows_refused: u64,
-    /// Clients that got no reason for their refusal because there were too many at the same time.
+    /// Clients that the server refused without a reason, because it refused too many at the same time.
     pub clients_untold: u64,
 }
 
-/// Why a server ends.
+/// Why a server stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, crate::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// Ctrl-C or another termination signal.
     Signal,
-    /// Its time limit expired.
+    /// The server's time limit expired.
     Time,
-    /// It served its only run.
+    /// The server served its only run.
     OneRun,
-    /// Its standard input has closed.
+    /// The server's standard input closed.
     Input,
 }
 
@@ -94,19 +94,19 @@ pub enum Event {
         client: SocketAddr,
         /// Name and version of the client's Hairpin.
         tool: String,
-        /// Public name of its ticket.
+        /// Public name of the client's ticket.
         ticket: String,
     },
     /// A flow of a round has ended.
     Round {
         session: u64,
-        /// Label of its case.
+        /// Label of the round's case.
         case: String,
         /// Payload in both directions, in bytes.
         bytes: u64,
         /// Duration, in ns.
         lasted_ns: u64,
-        /// Why it failed; null if it did not.
+        /// Why the flow failed; null if it did not.
         failure: Option<String>,
         /// Whether another client's round ran at the same time.
         overlapped: bool,
@@ -115,7 +115,7 @@ pub enum Event {
     Ended {
         session: u64,
         rounds: u64,
-        /// Payload of its rounds in both directions, in bytes.
+        /// Payload of the run's rounds in both directions, in bytes.
         bytes: u64,
     },
     /// Counts of connections and datagrams that are not from clients, since the server started.
@@ -142,7 +142,7 @@ pub struct Servers<'a> {
 
 #[derive(Serialize, crate::JsonSchema)]
 pub struct ListedTicket<'a> {
-    /// Its public name.
+    /// The ticket's public name.
     pub ticket_id: &'a str,
     pub expires_unix_s: u64,
     pub limits: Limits,
@@ -153,9 +153,9 @@ pub struct ListedServer<'a> {
     /// Listening address.
     pub address: SocketAddr,
     pub is_running: bool,
-    /// Sessions in progress and the last ones that ended.
+    /// Sessions in progress and the most recent ended sessions.
     pub sessions: &'a [Session],
-    /// Usage of each ticket, by its public name.
+    /// Usage of each ticket, by the ticket's public name.
     pub used: &'a BTreeMap<String, Used>,
 }
 
@@ -164,7 +164,7 @@ pub struct ListedServer<'a> {
 pub struct Check {
     /// 0 if TCP and UDP reach the server.
     pub exit_code: u8,
-    /// Why the server refuses the client; also if the ticket has expired.
+    /// Why the server refuses the client; also set if the ticket has expired.
     pub refused: Option<Refused>,
     /// Why the ticket's server was not found.
     pub failed: Option<Failure>,
@@ -175,9 +175,9 @@ pub struct Check {
 /// A server that accepted the ticket.
 #[derive(Serialize, crate::JsonSchema)]
 pub struct CheckedServer {
-    /// Name of its host.
+    /// Name of the server's host.
     pub host: String,
-    /// Name and version of its Hairpin.
+    /// Name and version of the server's Hairpin.
     pub tool: String,
     /// Time to connect.
     pub round_trip_ns: u64,

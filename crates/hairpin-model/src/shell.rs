@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_as_it_was_written() {
+    fn a_printed_command_splits_into_the_same_words() {
         let asked = ["--link", "home-uplink up.loss=0%", "--size", "4", ""].map(str::to_owned);
         let line = command(&asked);
         assert_eq!(line, "--link 'home-uplink up.loss=0%' --size 4 ''");

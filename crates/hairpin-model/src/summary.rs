@@ -25,12 +25,12 @@ use crate::words;
 /// Figures that `hairpin-analysis` computes from the samples of one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundFigures {
-    /// Measured messages that were answered; for a one-way load, that arrived.
+    /// Measured messages that were answered; for a one-way load, measured messages that arrived.
     pub samples: u64,
     /// Messages of a one-way load with known latency; null for other loads, where the latency of all messages is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamped: Option<u64>,
-    /// Latency percentiles of the round, in ns, from its histogram; 0 for a stream.
+    /// Latency percentiles, in ns, from the round's histogram; 0 for a stream.
     #[serde(default, skip_serializing_if = "is_default")]
     pub latency_ns: Percentiles,
     /// Percentiles of the service time, which counts from the actual send; only in an open loop.
@@ -45,9 +45,9 @@ pub struct RoundFigures {
     pub course_ns: Vec<f64>,
     /// Modes of the latency distribution, largest share first.
     pub modes: Vec<Mode>,
-    /// Durations of the first exchanges of the connection, in ns, including the warm-up: at most [`EARLY_EXCHANGES`] in
-    /// a timed round, all in an evidence round, to compare traced and untraced exchanges pairwise. Empty without
-    /// exchanges.
+    /// Durations of the first exchanges of the connection, in ns, including the warm-up: at most [`EARLY_EXCHANGES`]
+    /// in a timed round; all exchanges in an evidence round, to compare traced and untraced exchanges pairwise. Empty
+    /// without exchanges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub early_exchanges_ns: Vec<f64>,
     /// Effect of the link's drops; null on the loopback, without raw samples, and if no payload was dropped.
@@ -60,16 +60,16 @@ pub struct RoundFigures {
 pub struct DropFigures {
     /// Packets with payload that the link dropped between the first measured send and the last answer.
     pub packets_dropped: u64,
-    /// Messages in flight when such a packet was dropped. If messages arrive in order, also the messages sent after the
-    /// drop and before the answers to those in flight.
+    /// Messages in flight when such a packet was dropped. If messages arrive in order, also the messages sent after
+    /// the drop, until all messages in flight were answered.
     pub messages_hit: u64,
     /// Median latency of the messages hit, in ns; null without any.
     pub hit_p50_ns: Option<f64>,
     /// Median latency of the other messages, in ns; null without any.
     pub other_p50_ns: Option<f64>,
-    /// Share of the slowest 1 % of messages that was hit, 0 to 1; null below 1000 messages, like a p99.
+    /// Share of the slowest 1 % of messages that was hit, 0 to 1; null below 1000 messages, as for a p99.
     pub share_of_tail_hit: Option<f64>,
-    /// Sum over the messages hit of latency - median of the others, in ns.
+    /// Sum over the messages hit: latency - median latency of the other messages, in ns.
     pub added_ns: f64,
 }
 
@@ -92,27 +92,27 @@ pub struct ColdStart {
 pub struct Mode {
     /// Position of the peak, in ns.
     pub latency_ns: f64,
-    /// Its share of the messages, 0 to 1.
+    /// Share of the messages in this mode, 0 to 1.
     pub share: f64,
 }
 
 /// The machine state that the figures of a case are from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct StateShare {
-    /// Its index in [`crate::machine::Machine::states`].
+    /// The state's index in [`crate::machine::Machine::states`].
     pub index: usize,
-    /// Its share of the rounds of the case, 0 to 1.
+    /// Share of the case's rounds in this state, 0 to 1.
     pub share: f64,
 }
 
 /// Another machine state in which a case has rounds, and the figures of these rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct OtherState {
-    /// Its index in [`crate::machine::Machine::states`].
+    /// The state's index in [`crate::machine::Machine::states`].
     pub index: usize,
-    /// Its share of the rounds of the case, 0 to 1.
+    /// Share of the case's rounds in this state, 0 to 1.
     pub share: f64,
-    /// Latency in its rounds.
+    /// Latency in these rounds.
     pub latency_ns: LatencyFigures,
 }
 
@@ -121,16 +121,16 @@ pub struct OtherState {
 pub struct RoundPoint {
     /// The round's number in the run.
     pub number: u32,
-    /// Its block.
+    /// The round's block.
     pub block: u32,
-    /// When it began, in ns since the run began.
+    /// When the round began, in ns since the run began.
     pub started_ns: u64,
-    /// The state of the machine during it: an index in [`crate::machine::Machine::states`].
+    /// The machine's state during the round: an index in [`crate::machine::Machine::states`].
     #[serde(default)]
     pub state: usize,
-    /// Its median, in ns.
+    /// Median latency, in ns.
     pub p50_ns: f64,
-    /// Its 90th percentile, in ns; null in runs of earlier versions.
+    /// 90th percentile, in ns; null in runs of earlier versions.
     #[serde(default)]
     pub p90_ns: Option<f64>,
     /// Its 99th percentile, in ns; null if the machine disturbed its slowest messages.
@@ -213,22 +213,22 @@ impl OfFlow for FlowSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct EndSummary {
     pub role: End,
-    /// Identity of its flow; if several flows share its connection, of the first.
+    /// Identity of the end's flow; if several flows share the connection, of the first flow.
     pub flow: FlowId,
-    /// Its host: the role under which [`crate::run::Run::hosts`] lists it.
+    /// The end's host: the role under which [`crate::run::Run::hosts`] lists the host.
     pub host: End,
-    /// How it waits.
+    /// How the end waits.
     pub waiting: Waiting,
-    /// Where it runs.
+    /// Where the end runs.
     pub placement: Placement,
-    /// CPU time of its thread while measuring, over all rounds, in seconds.
+    /// CPU time of the end's thread while measuring, over all rounds, in seconds.
     pub cpu_seconds: f64,
-    /// Its options in the first measured round, as requested and as granted.
+    /// The end's options in the first measured round, as requested and as granted.
     pub effective_options: Vec<Effective>,
-    /// Names of options whose effective value was not the same in all rounds.
+    /// Names of options whose effective values differ between rounds.
     pub differing_options: Vec<String>,
-    /// Its kernel counters (`tcp_info.*`, `socket.*`): for events the sum over rounds, for other numbers the median,
-    /// for words the value of the last round.
+    /// The end's kernel counters (`tcp_info.*`, `socket.*`): for events the sum over rounds, for other numbers the
+    /// median, for words the value of the last round.
     pub facts: Vec<Fact>,
 }
 
@@ -244,8 +244,7 @@ pub struct PathSummary {
 
 /// One case over its rounds.
 ///
-/// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow and its figures of a one-way load are
-/// also saved with the case.
+/// The `latency_ns`, `rate_per_s`, `ledger` and one-way figures of a case's only flow are also saved with the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[schemars(transform = of_the_only_flow)]
 #[serde(remote = "Self")]
@@ -279,7 +278,7 @@ pub struct CaseSummary {
     /// Only for a case with a probe before, during and after a load.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub under_load: Option<UnderLoad>,
-    /// Its ends; without a server if the kernel answered or nothing was measured.
+    /// The ends; without a server if the kernel answered or nothing was measured.
     #[serde(deserialize_with = "at_least_one")]
     pub ends: Vec<EndSummary>,
     /// The path between the ends.
@@ -295,7 +294,7 @@ pub struct CaseSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<RoundLeftOut>,
     pub round_points: Vec<RoundPoint>,
-    /// Results of its traced rounds; null if none was traced.
+    /// Results of the case's traced rounds; null if none was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
 }
@@ -340,7 +339,7 @@ fn of_the_only_flow(schema: &mut schemars::Schema) {
     for name in ["latency_ns", "rate_per_s", "ledger"].into_iter().chain(one_way.into_iter().map(String::as_str)) {
         let reference = format!("#/$defs/FlowSummary/properties/{name}");
         properties[name] =
-            serde_json::json!({"description": "Copy of the flow's, if the case has one flow.", "$ref": reference});
+            serde_json::json!({"description": "Copied from the flow, if the case has only one.", "$ref": reference});
     }
 }
 
@@ -351,7 +350,7 @@ impl<'de> Deserialize<'de> for CaseSummary {
 }
 
 impl CaseSummary {
-    /// Whether its flows match those of its case, and its ends belong to these flows and include a client.
+    /// Whether the flows match the flows of the case, and the ends belong to these flows and include a client.
     pub fn is_of_its_case(&self) -> bool {
         let has_results = |flow: &Flow| self.flow(&flow.id).is_some_and(|summary| summary.flow.role == flow.role);
         self.case.flows.len() == self.flows.len()
@@ -395,10 +394,9 @@ impl CaseSummary {
         self.ends.iter().find(|end| end.role == role && end.flow == *flow)
     }
 
-    /// The client of the primary flow; if it is on another flow's connection, the client of that flow.
+    /// The client of the primary flow; if the primary flow uses another flow's connection, the client of that flow.
     ///
-    /// # Panics
-    /// If the case has no client; reading a run refuses that.
+    /// # Panics If the case has no client; such runs are refused when they are read.
     pub fn client(&self) -> &EndSummary {
         let any = || self.ends.iter().find(|end| end.role == End::Client);
         self.end(&self.primary().flow.id, End::Client).or_else(any).expect("every case has a client")
@@ -409,7 +407,7 @@ impl CaseSummary {
         self.end(&self.primary().flow.id, End::Server)
     }
 
-    /// Whether an answer may rank it: it is valid, not a replicate, and has no injected fault.
+    /// Whether an answer may rank the case: it is valid, not a replicate, and has no injected fault.
     pub fn can_be_ranked(&self) -> bool {
         self.valid && self.case.replicate == 0 && self.case.injected_fault.is_none()
     }
@@ -458,8 +456,8 @@ impl CaseSummary {
         self.primary().exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
     }
 
-    /// Whether it moves more bytes per millisecond than `other`, with disjoint intervals. If fewer than half of the
-    /// exchanges stall, a comparison of p50 may say the opposite.
+    /// Whether the case moves more bytes per millisecond than `other`, with disjoint intervals. If fewer than half of
+    /// the exchanges stall, a comparison of p50 may say the opposite.
     pub fn moves_more(&self, other: &Self) -> bool {
         let bounds = |row: &Self| row.bytes_per_ms().and_then(Figure::interval);
         bounds(self).zip(bounds(other)).is_some_and(|(own, other)| own.0 > other.1)
@@ -469,7 +467,7 @@ impl CaseSummary {
 /// Figures of a case of exchanges, over its rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct ExchangeFigures {
-    /// Time of an exchange, from the beginning of its first write to the end of its answer: the case's `latency_ns`.
+    /// Time of an exchange, from the start of the first write to the end of the answer: the case's `latency_ns`.
     pub exchange_ns: LatencyFigures,
     /// The first exchange of a connection.
     pub first_exchange_ns: Option<Figure>,
@@ -483,8 +481,8 @@ pub struct ExchangeFigures {
     pub pure_acks_per_exchange: Option<Figure>,
     /// System calls of the client.
     pub system_calls_per_exchange: Option<Figure>,
-    /// `bytes_per_ms` / `bytes_per_ms` of the same case with remedy `default`, paired by block; null for `default`, and
-    /// if that was not measured.
+    /// `bytes_per_ms` / `bytes_per_ms` of the same case with remedy `default`, paired by block; null for `default`,
+    /// and if the case with `default` was not measured.
     pub speed_up_against_default: Option<Figure>,
 }
 
@@ -533,7 +531,7 @@ pub struct TailComparison {
     pub figure: ComparedBy,
     /// candidate / baseline, with its interval over paired rounds.
     pub ratio: Figure,
-    /// The verdict, corrected like that of the median.
+    /// The verdict, corrected like the verdict of the median.
     pub verdict: Verdict,
     /// The verdict from the interval alone.
     pub pointwise: Verdict,
@@ -547,20 +545,21 @@ fn p50() -> ComparedBy {
 /// Two cases compared block by block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Comparison {
-    /// Why they are compared.
+    /// Why the two cases are compared.
     pub role: Role,
-    /// The case that is the reference.
+    /// The reference case.
     pub baseline: String,
-    /// The case compared with it.
+    /// The case compared with the baseline.
     pub candidate: String,
-    /// The figure that they are compared by ([`crate::ladder::compared_by`]).
+    /// The figure by which the cases are compared ([`crate::ladder::compared_by`]).
     #[serde(default = "p50")]
     pub figure: ComparedBy,
     /// candidate / baseline, with its interval over paired rounds.
     pub ratio: Figure,
     /// candidate - baseline, in ns, with its interval; null if the figure is not a latency.
     pub difference_ns: Option<Figure>,
-    /// The verdict. Verdicts of adjacent cases are corrected for their number (Holm), including those of p90 and p99.
+    /// The verdict. Verdicts of adjacent cases are corrected for the number of comparisons (Holm), including
+    /// comparisons of p90 and p99.
     pub verdict: Verdict,
     /// The verdict from the interval alone.
     #[serde(default)]

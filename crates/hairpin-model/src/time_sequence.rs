@@ -43,16 +43,17 @@ pub struct TimeSequence {
 /// One line or arrow of the ladder diagram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Event {
-    /// When it began at `end`.
+    /// When the event began at `end`.
     pub at_ns: i64,
-    /// When it ended: the return of a call, or the arrival at the other end; null if unknown.
+    /// When the event ended: the return of a call, or the arrival at the other end; null if unknown.
     pub until_ns: Option<i64>,
-    /// Where it began.
+    /// The end at which the event began.
     pub end: End,
     pub kind: EventKind,
-    /// First byte of its range, counted from the exchange's first byte in this direction.
+    /// First byte of the event's range, counted from the exchange's first byte in this direction.
     pub first_byte: i64,
-    /// End of its range; `first_byte` if it carries no bytes. For an acknowledgment, all bytes before it have arrived.
+    /// End of the event's range; `first_byte` if the event carries no bytes. For an acknowledgment, all bytes before
+    /// it have arrived.
     pub end_byte: i64,
 }
 
@@ -105,7 +106,7 @@ words! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 pub struct Wait {
     pub cause: WaitCause,
-    /// The end at which it happened.
+    /// The end at which the wait happened.
     pub end: End,
     pub from_ns: i64,
     pub until_ns: i64,
@@ -113,13 +114,13 @@ pub struct Wait {
     pub first_byte: i64,
     /// End of the bytes that waited.
     pub end_byte: i64,
-    /// For a late acknowledgment: when it arrived at the other end, which may wait for it; null for other causes.
+    /// When a late acknowledgment arrived at the other end, which may have waited for it; null for other causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_ns: Option<i64>,
 }
 
 impl Wait {
-    /// When it ended for the end that waits: the arrival of a late acknowledgment, else `until_ns`.
+    /// When the wait ended for the waiting end: the arrival of a late acknowledgment, else `until_ns`.
     pub fn over_ns(&self) -> i64 {
         self.came_ns.unwrap_or(self.until_ns)
     }
@@ -134,7 +135,7 @@ pub struct TraceFigures {
     pub sequence: Option<TimeSequence>,
     /// `TCPAutoCorking` of /proc/net/netstat over the round; null if the kernel does not report it.
     pub autocorked: Option<u64>,
-    /// The capture, or why there is none.
+    /// The capture, or why it is missing.
     pub capture: Capture,
 }
 
@@ -149,10 +150,10 @@ pub struct TracedExchange {
     pub segments: u64,
     /// Waits, longest first.
     pub waits: Vec<Wait>,
-    /// Time from when the request's last byte left the client's host to its acknowledgment, in ns; null if unknown.
+    /// Time until the request's last byte was acknowledged after it left the client's host, in ns; null if unknown.
     pub last_ack_ns: Option<u64>,
-    /// Time from the read that completed the request to the first write of the answer, at a server on another host by
-    /// its own clock, in ns; null on one host.
+    /// Time from the read that completed the request to the first write of the answer, by the clock of a server on
+    /// another host, in ns; null on one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_server_ns: Option<u64>,
 }
@@ -162,7 +163,7 @@ pub struct TracedExchange {
 pub struct TraceSummary {
     /// The time sequence of one exchange of the last traced round.
     pub sequence: Option<TimeSequence>,
-    /// The last capture, or why there is none.
+    /// The last capture, or why it is missing.
     pub capture: Capture,
     /// Time that tracing adds to an exchange, from interleaved traced and untraced rounds of equal length, in ns.
     pub cost_ns: Option<Figure>,

@@ -1,8 +1,7 @@
 //! The trace of one round: calls of each end, kernel timestamps, and packets captured on the interface.
 //!
 //! All times are in ns since the round's trace began (just before the connect call). Byte ranges count the payload of
-//! one direction of the connection from 0; `end` bounds are exclusive. A trace has its own file; timed rounds have
-//! none.
+//! one direction of the connection from 0; `end` bounds are exclusive. Each trace has its own file.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +34,8 @@ pub struct RoundTrace {
     pub request_bytes: u64,
     /// Bytes of an answer.
     pub reply_bytes: u64,
-    /// Error bound of kernel timestamps mapped to the engine's clock, in ns: half the time between the two clock reads
-    /// around the mapping.
+    /// Error bound of kernel timestamps mapped to the engine's clock, in ns: half the time between the two clock
+    /// reads.
     pub clock_error_ns: u64,
     /// The client, `near` in format 1.
     #[serde(alias = "near")]
@@ -44,11 +43,11 @@ pub struct RoundTrace {
     /// The server, `far` in format 1.
     #[serde(alias = "far")]
     pub server: EndTrace,
-    /// The server was on another host. Its times are by its own clock, since its own trace began, and cannot be
-    /// converted to the client's clock. Packets were captured only at the client.
+    /// The server was on another host. The server's times are by its own clock, since its own trace began, and cannot
+    /// be converted to the client's clock. Packets were captured only at the client.
     #[serde(default, skip_serializing_if = "is_default")]
     pub server_has_own_clock: bool,
-    /// The capture, or why there is none.
+    /// The capture, or why it is missing.
     pub capture: Capture,
     /// The connection's packets in sending order; empty without a capture.
     pub packets: Vec<Packet>,
@@ -89,9 +88,9 @@ pub struct Call {
     pub kind: CallKind,
     pub began_ns: u64,
     pub ended_ns: u64,
-    /// First byte of its range.
+    /// First byte of the call's range.
     pub first_byte: u64,
-    /// End of its range; `first_byte` without bytes.
+    /// End of the call's range; `first_byte` without bytes.
     pub end_byte: u64,
 }
 
@@ -109,33 +108,33 @@ words! {
     }
 }
 
-/// One kernel timestamp. The kernel merges writes, so a timestamp is for the segment that ends with its byte.
+/// One kernel timestamp. The kernel merges writes, so a timestamp is for the segment that ends at `end_byte`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     pub kind: StampKind,
     pub at_ns: u64,
-    /// End of the byte range that it covers.
+    /// End of the byte range that the timestamp covers.
     pub end_byte: u64,
 }
 
 /// One packet of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
-    /// When it passed the interface: on a link the sender's interface, between two hosts the client's.
+    /// When the packet passed the interface: on a link the sender's interface, between two hosts the client's.
     pub at_ns: u64,
-    /// On a link, when it passed the other end's interface; null if it never did. Always null on the loopback, where
-    /// both ends have one interface.
+    /// On a link, when the packet passed the other end's interface; null if it never did. Always null on the
+    /// loopback, where both ends share one interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_ns: Option<u64>,
-    /// Its sender.
+    /// The packet's sender.
     pub from: End,
     pub syn: bool,
     pub fin: bool,
     pub rst: bool,
     pub psh: bool,
-    /// First byte of its payload.
+    /// First byte of the payload.
     pub first_byte: u64,
-    /// End of its payload; `first_byte` without payload.
+    /// End of the payload; `first_byte` without payload.
     pub end_byte: u64,
     /// Acknowledges all bytes of the other direction before this one; null without the ACK flag.
     pub ack_byte: Option<u64>,
@@ -143,7 +142,7 @@ pub struct Packet {
     pub length_bytes: u64,
 }
 
-/// The capture, or why there is none.
+/// The capture, or why it is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Capture {
@@ -155,7 +154,7 @@ pub enum Capture {
         /// Number of packets for which the capture ring had no room.
         dropped: u64,
     },
-    /// There is no capture.
+    /// No capture was made.
     Skipped {
         /// The reason, and what would help.
         reason: String,

@@ -263,7 +263,7 @@ fn damage_is_reported_with_its_place() {
 
     for command in ["report", "analyse"] {
         let said = says(command, |run| cut_short(&run.join("run.json")));
-        assert!(said.contains("cannot read run/run.json: it is not JSON: "), "{said}");
+        assert!(said.contains("cannot read run/run.json: the file is not JSON: "), "{said}");
         let said = says(command, |run| break_a_line(&run.join("rounds.jsonl")));
         assert!(said.contains("cannot read run/rounds.jsonl: line 2: "), "{said}");
         let said = says(command, |run| std::fs::remove_file(run.join("run.json")).expect("it was saved"));

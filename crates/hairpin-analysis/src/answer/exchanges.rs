@@ -7,8 +7,8 @@ use hairpin_model::{Answer, BestRemedy, CaseSummary, Comparison, Group, Remedy, 
 
 use super::statements::{ids, is_credible, not_ranked, quote_finding};
 
-/// Answers from the first group in which remedies were compared with `default`; `None` if no case is usable. Uses cases
-/// with an injected fault only if there are no others, and the answer says so first.
+/// Answers from the first group in which remedies were compared with `default`; `None` if no case is usable. Uses
+/// cases with an injected fault only if no other case is usable; the answer then says so first.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
     let with = |injected: bool| -> Vec<Group<'_>> {
         let speaks = |row: &&CaseSummary| {
@@ -60,14 +60,14 @@ fn default_case<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
     group.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::Default))
 }
 
-/// Returns the number of `--gap` pauses in an exchange, if some of them are missing.
+/// Returns the number of `--gap` pauses in an exchange, if the remedy omits some of them.
 fn pauses_left(row: &CaseSummary) -> Option<usize> {
     row.case.primary().load.exchange()?.pauses_left()
 }
 
-/// Returns the remedy with the most bytes per ms, and those for which no difference from it was found. If `default` was
-/// measured, considers only remedies whose speed-up excludes 1, or without an interval those that the comparison at p50
-/// found faster; and only those with the pauses of `default`, if there are any.
+/// Returns the remedy with the most bytes per ms, and the remedies for which no difference from the first was found.
+/// If `default` was measured, considers only remedies that are faster: the interval of the speed-up excludes 1, or
+/// without an interval, the comparison of p50 says so. If any remedy keeps all pauses, omits remedies that do not.
 fn best<'r>(run: &Run, group: &Group<'r>, baseline: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
     let faster_at_p50 = |baseline: &CaseSummary, row: &CaseSummary| {
         let pair = |one: &&Comparison| one.baseline == baseline.id && one.candidate == row.id;

@@ -1,4 +1,4 @@
-//! Answers runs of messages at full rate: the highest rate, the gain of batches, the latency at that rate, and losses.
+//! Answers runs of messages at full rate: the highest rate, its latency, the gain from batches, and losses.
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::ladder::CaseKind;
@@ -44,7 +44,7 @@ fn batches(run: &Run, rows: &[&CaseSummary]) -> Option<Statement> {
     (!gains.is_empty()).then_some(Statement::Batches { messages, gains })
 }
 
-/// Returns the ratio of `candidate` to `baseline`, as `Some(None)` if no difference was found.
+/// Returns the ratio of `candidate` to `baseline`; `Some(None)` if no difference was found, `None` if not compared.
 fn gain(run: &Run, baseline: &CaseSummary, candidate: &CaseSummary) -> Option<Option<Figure>> {
     let is_pair = |one: &&Comparison| {
         one.role == Role::CounterExperiment && one.baseline == baseline.id && one.candidate == candidate.id

@@ -1,4 +1,4 @@
-//! Answers the question of a run with statements: which cases, which result, which verdict; the report renders them.
+//! Answers the question of a run with statements: cases, results and verdicts, for which the report writes texts.
 //! Also lists the faster case of each pair, the knees of sweeps, and the best remedy against stalls.
 //!
 //! A winner is named only if a difference from every other compared case was found.

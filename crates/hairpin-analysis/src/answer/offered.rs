@@ -44,8 +44,8 @@ fn report_sweep(run: &Run, knee: &Knee) -> Vec<Statement> {
     statements.into_iter().flatten().collect()
 }
 
-/// A rate counts as delivered if its median round lost at most 1 %. Reports the largest loss over all rounds at such a
-/// rate; `None` if negligible.
+/// Reports the delivered rate with the largest loss over all rounds; `None` if that loss is negligible. A rate counts
+/// as delivered if its median round lost at most 1 %.
 fn lost_below(run: &Run, knee: &Knee) -> Option<Statement> {
     let is_delivered = |row: &&CaseSummary| row.case.primary().load.rate_per_s() <= knee.delivered_per_s;
     let rows = knee.cases.iter().filter_map(|id| run.case(id)).filter(is_delivered);
@@ -79,7 +79,7 @@ const MIN_DEVIATION: f64 = 0.01;
 /// Minimum share of gaps below half of the requested gap to report.
 const MIN_SHARE_BELOW_HALF: f64 = 0.02;
 
-/// Reports how sends deviate from even gaps, if they should be even.
+/// Reports how sends deviate from even gaps, if even gaps were requested.
 fn uneven(row: &CaseSummary) -> Option<Statement> {
     let Load::Offered { arrivals, .. } = row.case.primary().load else { return None };
     if arrivals == Arrivals::Poisson {

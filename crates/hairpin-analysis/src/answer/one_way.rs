@@ -9,13 +9,13 @@ use hairpin_model::{Answer, CaseSummary, Finding, Pair, Run, Statement};
 use super::ranking::best;
 use super::statements::{answer_from, ids, quote_finding};
 
-/// Returns the cases of that kind that may be ranked.
+/// Returns the cases of `kind` that may be ranked.
 pub(super) fn usable(run: &Run, kind: CaseKind) -> Vec<&CaseSummary> {
     run.cases.iter().filter(|row| CaseKind::of(&row.case) == kind && row.can_be_ranked()).collect()
 }
 
 /// Answers runs at full speed: for each path the cases with the highest figure, then the `details` of all cases that
-/// have the figure, highest first, and their losses. `None` if no case has it.
+/// have the figure, highest first, and their losses. `None` if no case has the figure.
 pub(super) fn highest(
     run: &Run,
     pairs: &[Pair],
@@ -34,7 +34,7 @@ pub(super) fn highest(
     answer_from([headlines, rest].concat())
 }
 
-/// Code of the finding that the answer quotes if it is a note, because the first screen shows no notes.
+/// Code of the finding that the answer quotes when the finding is a note, because the first screen shows no notes.
 const CONGESTION_CONTROL: &str = "congestion-control";
 
 /// Quotes the note that some cases are paced and no difference from another congestion control was measured.

@@ -9,7 +9,7 @@ use hairpin_model::{CaseSummary, Comparison, Figure, Pair, Run, Statement, ladde
 use super::statements::ids;
 use crate::compare::cases::pointwise;
 
-/// Returns the neighbours on each ladder, once for every figure that both have.
+/// Returns the pairs of neighbours on each ladder, one for every figure that both cases have.
 pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     let neighbours = comparisons.iter().filter(|comparison| comparison.role == Role::Neighbours);
     let of = |comparison: &Comparison| {
@@ -42,8 +42,8 @@ pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: 
 
 /// Returns the cases of `rows` for which no difference from `first` was found, by the judged figure. A case is slower
 /// only if a direct comparison says so: a difference between two other cases of a ladder says nothing about `first`,
-/// whose interval may be wide. `first` is called fastest only if every comparison shows a difference, so no correction for
-/// multiple tests is needed. A case that the ladder does not separate from `first` also counts as not slower.
+/// which may have a wide interval. `first` is called fastest only if every comparison shows a difference, so no
+/// correction for multiple tests is needed. A case that the ladder does not separate from `first` is also not slower.
 pub(super) fn not_slower<'r>(
     first: &CaseSummary,
     rows: &[&'r CaseSummary],
@@ -57,7 +57,7 @@ pub(super) fn not_slower<'r>(
     rows.iter().copied().filter(|row| row.id != first.id && !is_slower(row)).collect()
 }
 
-/// Returns the cases after `first` on its ladder, each with whether any step from `first` to it is a difference.
+/// Returns the cases after `first` on its ladder, with a flag: whether any step up to the case is a difference.
 fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool> {
     let tails = [ComparedBy::P90, ComparedBy::P99];
     let judged = pairs.iter().filter(|pair| !tails.contains(&pair.figure));

@@ -1,4 +1,5 @@
-//! Answers runs of round trips: the fastest case and the reference transport; with several paths the fastest over each.
+//! Answers runs of round trips: the fastest case and the reference transport; with several paths, the fastest on
+//! each.
 
 use hairpin_model::names::grouped;
 use hairpin_model::{Answer, CaseSummary, EndKind, Finding, Load, Pair, Run, Statement};

@@ -2,7 +2,7 @@
 
 use hairpin_model::{Answer, Case, CaseSummary, Finding, Run, Statement};
 
-/// Returns the answer with these statements; `None` if there are none.
+/// Returns the answer with these statements; `None` without statements.
 pub(super) fn answer_from(statements: Vec<Statement>) -> Option<Answer> {
     (!statements.is_empty()).then(|| Answer::from(statements))
 }
@@ -24,7 +24,7 @@ pub(super) fn not_ranked(run: &Run) -> Statement {
     }
 }
 
-/// Quotes the first finding that `suits`, about one of these cases.
+/// Quotes the first finding about one of these cases for which `suits` is true.
 pub(super) fn quote_finding<'r>(
     run: &Run,
     rows: impl IntoIterator<Item = &'r CaseSummary>,
@@ -37,7 +37,7 @@ pub(super) fn quote_finding<'r>(
     })
 }
 
-/// Whether no check contradicts the cause; an unconfirmed cause is not part of an answer.
+/// Whether the cause was confirmed or not checked; an answer does not quote a cause that its check left undecided.
 pub(super) fn is_credible(finding: &Finding) -> bool {
     finding.proved.as_ref().is_none_or(|proved| proved.verdict == "confirmed")
 }

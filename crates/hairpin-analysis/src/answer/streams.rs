@@ -11,9 +11,9 @@ use super::one_way::{highest, losses, report_pacing};
 use super::statements::{quote_finding, single};
 use crate::statistics::location::median;
 
-/// Minimum fairness; below it, the connections received visibly different shares.
+/// Minimum fairness; at a lower fairness, the connections received visibly different shares.
 const MIN_FAIRNESS: f64 = 0.95;
-/// Minimum CPU use of an end that counts as busy.
+/// Minimum CPU use at which an end counts as busy.
 const MIN_BUSY_SHARE: f64 = 0.98;
 
 /// Returns the answer; `None` if no stream is usable.
@@ -60,7 +60,7 @@ fn limit(run: &Run, row: &CaseSummary) -> Option<Statement> {
     }
 }
 
-/// Returns the busy CPU that limits the goodput. `None` for ends that spin, as they always keep their CPU busy.
+/// Returns the busy CPU that limits the goodput. `None` for ends that spin, because spinning always keeps a CPU busy.
 fn busy_cpu(row: &CaseSummary) -> Option<BusyCpu> {
     if row.case.ends.waiting == Waiting::Spin {
         return None;

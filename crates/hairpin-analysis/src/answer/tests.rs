@@ -128,7 +128,7 @@ fn a_case_with_a_wide_interval_is_not_slower_because_its_predecessor_is() {
 }
 
 #[test]
-fn rivals_on_other_ladders_count_too() {
+fn the_fastest_is_also_compared_with_cases_of_other_ladders() {
     let spinning = Case::ping_pong("tcp").with(|changed| {
         changed.ends.waiting = Waiting::Spin;
         changed.ends.placement = Placement::CrossCpu;
@@ -245,7 +245,7 @@ fn best_remedy(remedy: &str) -> Statement {
     Statement::Remedy { default: small_writes("default").id(), best: small_writes(remedy).id() }
 }
 
-/// The speed-up of a remedy: its throughput / that of default options.
+/// The speed-up of a remedy: its throughput / the throughput of default options.
 fn speed_up(run: &Run, case: &Case) -> Figure {
     run.case(&case.id()).unwrap().speed_up().unwrap()
 }
@@ -340,13 +340,13 @@ fn with_gap(remedy: &str) -> Case {
 }
 
 #[test]
-fn a_remedy_without_pauses_is_not_compared_with_those_that_pause() {
+fn a_remedy_without_pauses_is_not_compared_with_remedies_that_pause() {
     let paused = [("default", 143_000_000), ("nodelay", 99_600_000), ("one-write", 24_000)];
     let cases: Vec<(Case, u64)> = paused.iter().map(|(remedy, latency)| (with_gap(remedy), *latency)).collect();
     let run = run_of(&cases);
     let best = Statement::Remedy { default: with_gap("default").id(), best: with_gap("nodelay").id() };
     let without_pauses = Statement::WithoutPauses { case: with_gap("one-write").id() };
-    assert_eq!(answer(&run).statements, [best, without_pauses], "not the first of all");
+    assert_eq!(answer(&run).statements, [best, without_pauses], "one-write is faster but has no pauses");
     assert_eq!(factor(speed_up(&run, &with_gap("nodelay")).value), "1.44x");
 }
 
@@ -398,7 +398,7 @@ fn finding(code: &str, case: &Case, share: f64) -> Finding {
     }
 }
 
-/// For a run with this finding: whether the answer quotes it without a check, confirmed, and refuted.
+/// Whether the answer quotes the finding if it was not checked, was confirmed, and was refuted.
 fn is_quoted(mut run: Run, finding: &Finding) -> [bool; 3] {
     let proved = |verdict: &str| Proved {
         check: "change it".to_owned(),
@@ -419,7 +419,7 @@ fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
     let run = || run_of(&exchanges(REMEDIES));
     let default = small_writes("default");
     assert_eq!(is_quoted(run(), &finding("nagle-waits", &default, 0.987)), [true, true, false]);
-    assert_eq!(is_quoted(run(), &finding("nagle-waits", &default, 0.09)), [false; 3], "it explains too little");
+    assert_eq!(is_quoted(run(), &finding("nagle-waits", &default, 0.09)), [false; 3], "the share is too small");
     assert_eq!(is_quoted(run(), &finding("nagle-waits", &small_writes("nodelay"), 0.987)), [false; 3]);
 }
 

@@ -46,7 +46,7 @@ fn effect(row: &CaseSummary) -> Option<Verdict> {
     })
 }
 
-/// Reports the effect of these loads, lowest latency first: those that add least and most, if a difference was found.
+/// Reports the loads, lowest latency first, and which of them add the least and the most, if a difference was found.
 fn headline(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Option<Statement> {
     let (first, last) = (*loaded.first()?, *loaded.last()?);
     if loaded.len() == 1 {
@@ -67,7 +67,7 @@ fn headline(run: &Run, loaded: &[&CaseSummary], pairs: &[Pair]) -> Option<Statem
     Some(Statement::Loads { cases, least, most })
 }
 
-/// Reports the goodput of a single load, and the responsiveness under each; the table has the goodput of several loads.
+/// Reports goodput and responsiveness of a single load, or the responsiveness under each of several loads.
 fn loads(loaded: &[&CaseSummary]) -> Option<Statement> {
     let has_rpm =
         |row: &&CaseSummary| row.under_load.as_ref().is_some_and(|figures| figures.responsiveness_rpm.is_some());
@@ -123,12 +123,11 @@ mod tests {
         case
     }
 
-    /// Twelve rounds of each case with that loaded median. Idle median: 10.3 ms. The difference has the given interval.
+    /// Twelve rounds of each case with the loaded median and added interval given, and the idle median 10.3 ms.
     fn run_of(cases: &[Given]) -> Run {
         let mut fixture = Fixture::new();
         for (case, loaded_ms, _) in cases {
             let steps = [2.0, 5.0, 0.0, 3.0, 1.0, 4.0, 2.0, 5.0, 0.0, 3.0, 1.0, 4.0];
-            // Fixture latencies.
             let rounds = steps.map(|step| (loaded_ms * (1.0 + step / 1000.0) * MS as f64) as u64);
             fixture.rounds_of(case, &rounds);
         }
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn one_load_adds_what_its_interval_says_and_nothing_is_claimed_without_one() {
+    fn the_effect_of_one_load_is_judged_by_its_interval() {
         let said = |loaded_ms, bounds| answer_of(&[(linked(CUBIC), loaded_ms, bounds)]).statements;
         let load = |verdict| Statement::Load { case: linked(CUBIC).id(), verdict };
         let gets = Statement::LoadGets { case: linked(CUBIC).id() };
@@ -247,6 +246,6 @@ mod tests {
         run.cases[0].valid = false;
         assert_eq!(answer(&run).statements[0], loaded(linked(CUBIC)));
         run.cases.push(run_of(&cases[1..]).cases.remove(0));
-        assert_eq!(answer(&run).statements, [loaded(codel()), gets(codel())], "an invalid case among several is not");
+        assert_eq!(answer(&run).statements, [loaded(codel()), gets(codel())], "invalid beside valid");
     }
 }

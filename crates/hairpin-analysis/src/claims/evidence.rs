@@ -1,10 +1,10 @@
-//! The runs against which a rule is judged.
+//! The runs by which a rule is judged.
 
 use hairpin_model::Run;
 
 #[derive(Clone, Copy)]
 pub(super) struct Evidence<'r> {
     pub(super) run: &'r Run,
-    /// The run with the case of the denominator: the same run, unless the rule names another one.
+    /// The run with the case of the denominator: the same run, unless the rule names another run.
     pub(super) other: &'r Run,
 }

@@ -1,4 +1,4 @@
-//! Returns figures by name, in the unit of the published text, and their ratios.
+//! Figures by name, in the unit of the published text, and their ratios.
 
 use std::collections::BTreeMap;
 
@@ -76,9 +76,9 @@ pub(super) fn ratio_of(name: FigureName, [baseline, case]: [RunRow<'_>; 2]) -> R
 pub(super) type RunRow<'r> = (&'r CaseSummary, &'r Run);
 
 /// Returns `candidate` / `baseline` of a figure: the median of the ratios per block, as in comparisons. Cases of two
-/// runs share no block, so theirs is the ratio of the medians.
+/// runs share no block, so the result is the ratio of their medians.
 pub(super) fn ratio(name: FigureName, baseline: RunRow<'_>, candidate: RunRow<'_>) -> Result<Figure, Box<Judgement>> {
-    // Without enough samples for the figure, there is no ratio either.
+    // Without enough samples for a figure, the ratio is not computed either.
     let (one, other) = (figure(baseline, name)?, figure(candidate, name)?);
     let step = if is_latency(name) { step_share(one.value.min(other.value)) } else { 0.0 };
     let of_baseline = unpaired_blocks(logarithms(name, baseline), baseline.1, candidate.1);
@@ -105,7 +105,7 @@ pub(super) fn logarithms(name: FigureName, (case, run): RunRow<'_>) -> BTreeMap<
     logarithms_by_block(by_block(name, case, run).into_iter().filter(|(_, value)| *value > 0.0))
 }
 
-/// Returns the blocks of `of`. If `other` is another run, renumbers them so that blocks of the two runs are not paired.
+/// Returns the blocks of the run `of`, renumbered if `other` is another run, to prevent pairing.
 pub(super) fn unpaired_blocks(blocks: BTreeMap<u32, f64>, of: &Run, other: &Run) -> BTreeMap<u32, f64> {
     if std::ptr::eq(of, other) {
         return blocks;

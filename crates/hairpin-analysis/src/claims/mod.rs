@@ -1,8 +1,8 @@
 //! Judges claims: compares published values with measurements. Each kind of rule has its own file.
 //!
-//! A claim holds or does not hold only if the whole 95 % interval says so; otherwise it is undecided. Claims
-//! without a measurement are `cannot-run`, with the reason. Measured figures come only from a run's summaries; a
-//! published value never replaces them.
+//! A claim holds or does not hold only if the whole 95 % interval agrees; otherwise the claim is undecided. Claims
+//! without a measurement are `cannot-run`, with the reason. Measured figures come only from runs; a published value
+//! never replaces a measured one.
 
 mod bound;
 mod evidence;
@@ -36,7 +36,7 @@ pub use units::fits_unit;
 /// The runs that test the claims of one text, by name; or the reason why a run is missing.
 pub type Runs<'r> = BTreeMap<String, Result<&'r Run, String>>;
 
-/// Returns the claim without a measurement and verdict.
+/// Returns the claim without measurement and verdict.
 pub fn listed(claim: &Claim, source: &str) -> JudgedClaim {
     new_claim(claim, source, Judgement::default(), |_| Judgement::default())
 }
@@ -93,7 +93,7 @@ fn skipped(claim: &Claim) -> Option<String> {
     reasons.map(|reasons| distinct(reasons).join("; "))
 }
 
-/// Lists the substitutions of all rows, without duplicates.
+/// Lists the stand-ins of all rows, without duplicates.
 fn stand_ins(claim: &Claim) -> Option<String> {
     let once = distinct(claim.tests().filter_map(Test::stand_in));
     (!once.is_empty()).then(|| once.join("; "))

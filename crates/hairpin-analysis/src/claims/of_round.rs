@@ -6,7 +6,7 @@ use hairpin_model::{Case, CaseSummary, ExchangeCounts, FigureName, Measured as M
 use crate::open_loop::{requested_per_s, sent_per_s};
 use crate::{one_way, valid_rounds};
 
-/// Returns the figure, in its base unit, of each measured round that has it, with the block of the round.
+/// Returns the figure, in its base unit, of each measured round that has this figure, with the round's block.
 pub(super) fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
     let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
     let counted = valid_rounds::timed_rounds(rounds).into_iter();
@@ -60,8 +60,8 @@ fn round_figure(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> 
     }
 }
 
-/// Returns the share of messages that were received or answered, in time or late. For a probe this is the share in the
-/// loaded phase, to which its latency refers as well.
+/// Returns the share of messages that were received or answered, in time or late. For a probe, this is the share in
+/// the loaded phase, like the probe's latency.
 fn received_share(round: &MeasuredRound) -> Option<f64> {
     let flow = round.primary();
     let ledger = flow.phases.as_ref().map_or(&flow.ledger, |phases| &phases.by_phase.loaded.ledger);

@@ -9,12 +9,12 @@ pub(super) fn no_figure(verdict: Verdict, reason: Reason) -> Judgement {
     Judgement { verdict: Some(verdict), reason: Some(reason), ..Judgement::default() }
 }
 
-/// Returns such a verdict as the error of a `Result`.
+/// Returns a verdict without a measured figure, as the error of a `Result`.
 pub(super) fn error(verdict: Verdict, reason: Reason) -> Box<Judgement> {
     Box::new(no_figure(verdict, reason))
 }
 
-/// Locates the interval. A side without a bound is infinite. A single round has no interval.
+/// Locates the interval. On a side without a bound, the bound is infinite. Unknown without an interval.
 pub(super) fn locate(figure: &Figure, [from, to]: [f64; 2]) -> Place {
     match (figure.low, figure.high) {
         (Some(low), Some(high)) if low >= from && high <= to => Place::Inside,

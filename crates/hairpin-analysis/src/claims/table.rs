@@ -3,10 +3,10 @@
 use hairpin_model::judged_claim::Verdict;
 use hairpin_model::{JudgedRow, Judgement, Reason};
 
-/// A claim with one row has the judgement of that row. A table does not hold if one row does not, holds if every row
-/// does, and cannot run if no row could; otherwise it is undecided, as rows without a verdict might contradict it. Rows
-/// about another setting and rows skipped between two hosts do not count; they are listed separately. A table has the
-/// figure of its row `headline`.
+/// A claim with one row has the judgement of that row. A table does not hold if any row does not hold, holds if every
+/// row holds, and cannot run if no row could run. Otherwise the table is undecided, because its undecided rows might
+/// not hold. Rows about another setting and rows skipped between two hosts do not count; they are listed separately.
+/// A table has the figure of its row `headline`.
 pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement {
     if let [only] = rows
         && only.name.is_empty()

@@ -100,7 +100,7 @@ fn within_a_factor_of_the_published_number() {
     let published = |number: f64| json!({"value": number, "unit": "ms"});
     assert_eq!(verdict(&run, &published(0.15), &rule(2.0)), Verdict::Holds);
     assert_eq!(verdict(&run, &published(0.25), &rule(2.0)), Verdict::DoesNotHold, "too small");
-    assert_eq!(verdict(&run, &published(0.04), &rule(2.0)), Verdict::DoesNotHold, "too great");
+    assert_eq!(verdict(&run, &published(0.04), &rule(2.0)), Verdict::DoesNotHold, "too large");
     assert_eq!(verdict(&run, &published(0.2007), &rule(2.0)), Verdict::CannotTell, "the interval contains 0.10035");
     assert_absent_figures(
         &published(0.1),
@@ -196,11 +196,11 @@ fn the_published_order() {
     assert_eq!(of_steps, [(["pipe", "udp"], Verdict::CannotTell), (["udp", "tcp"], Verdict::Holds)]);
     assert!((alike.measured.unwrap().value - 1.0).abs() < 0.05, "no more than the resolution");
     assert_eq!(order(&["udp", "icmp", "tcp"]).verdict, Some(Verdict::CannotRun));
-    assert_eq!(order(&["tcp", "udp", "icmp"]).verdict, Some(Verdict::DoesNotHold), "one reversed step refutes it");
+    assert_eq!(order(&["tcp", "udp", "icmp"]).verdict, Some(Verdict::DoesNotHold), "reversed step");
     assert_eq!(order(&["shm", "tcp"]).verdict, Some(Verdict::CannotTell), "an invalid case");
 }
 
-/// The run of `small_writes`: `default` at 44 ms per exchange, `nodelay` at 0.5 ms, each with exchange figures.
+/// A run of small writes: `default` at 44 ms per exchange, `nodelay` at 0.5 ms, each with exchange figures.
 fn small_writes() -> Run {
     let mut fixture = Fixture::new();
     for (remedy, latency) in [(Remedy::Default, 44 * MS), (Remedy::Nodelay, MS / 2)] {
@@ -277,7 +277,7 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
 }
 
 #[test]
-fn packets_are_seen_in_their_order_or_not() {
+fn packets_must_be_captured_in_the_given_order() {
     use EventKind::{PureAck, Segment, Syn, SynAck, Write};
     let rule = json!({"kind": "packets", "case": {"remedy": "default"}, "events": ["syn", "syn-ack", "pure-ack"]});
     let published = json!({"value": ["SYN", "SYN-ACK", "ACK"], "unit": "packets"});
@@ -327,7 +327,7 @@ fn a_pattern_is_the_writes_followed_by_the_answer() {
     assert_eq!((written, other), ("2x2".parse().ok(), "3x2".parse().ok()));
     assert_eq!(ended_ns, [Some(1_500), Some(2_500)]);
     assert_eq!(of(&pattern, 3, "2x2").verdict, Some(Verdict::DoesNotHold), "other sizes");
-    assert_eq!(of(&[Write, Read, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "answered before the last");
+    assert_eq!(of(&[Write, Read, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "answer too early");
     assert_eq!(of(&[Write, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no answer");
     assert_eq!(of(&[Read], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no write");
     let rule = json!({"kind": "pattern", "case": {"remedy": "default"}, "writes": "2x2"});
@@ -350,7 +350,7 @@ fn the_kept_data_of_a_run_is_described() {
     let unsaved = judged(&run, &published, &samples).judgement;
     assert_eq!(unsaved.verdict, Some(Verdict::DoesNotHold), "none were saved");
     assert_eq!(unsaved.reason, kept(&[Kept::Extremes], &[Kept::Samples]));
-    assert_eq!(verdict(&run, &published, &rule(&["percentiles"])), Verdict::DoesNotHold, "800 samples have no p99");
+    assert_eq!(verdict(&run, &published, &rule(&["percentiles"])), Verdict::DoesNotHold, "800 samples: no p99");
     let keep = |run: &mut Run, kept: u64| {
         for round in &mut run.rounds {
             if let Outcome::Measured(measured) = &mut round.outcome {
@@ -452,7 +452,7 @@ fn service_time_starts_at_the_send_and_means_are_paired_by_round() {
 }
 
 #[test]
-fn a_run_that_could_not_be_made_says_why() {
+fn a_run_that_could_not_be_made_is_reported_with_its_cause() {
     let claim = claim(&json!({"value": 1, "unit": "ms"}), &json!({"kind": "at-most", "of": p50("tcp")}));
     let refused = BTreeMap::from([("r".to_owned(), Err("there is no such transport".to_owned()))]);
     let judgement = judge(&claim, "X", &refused).judgement;
@@ -521,7 +521,7 @@ fn a_published_figure_never_becomes_a_measured_one() {
         for value in values.iter().chain(&orders) {
             let published = json!({"value": value, "unit": "ms"});
             seen.extend(judged(&run, &published, rule).judgement.measured);
-            // Without a summary there is no figure, whatever was published.
+            // Without a summary, no figure is measured, whatever was published.
             let mut empty = run.clone();
             empty.cases.clear();
             let judgement = judged(&empty, &published, rule).judgement;
@@ -536,7 +536,7 @@ fn a_published_figure_never_becomes_a_measured_one() {
 }
 
 #[test]
-fn a_figure_has_units_that_fit() {
+fn a_figure_accepts_only_its_own_units() {
     let of = |json: Json| serde_json::from_value(json).unwrap();
     assert!(fits_unit(&of(p50("tcp")), "ms") && !fits_unit(&of(p50("tcp")), "bytes/ms"));
     let ratio = json!({"figure": "p50", "case": case("tcp"), "against": case("udp")});

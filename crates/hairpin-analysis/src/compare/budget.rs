@@ -13,7 +13,7 @@ use super::runs::{Change, FigureComparison, RunComparison};
 pub struct Budget {
     pub figure: ComparedBy,
     /// Maximum rise of a latency, or maximum fall of a rate or goodput, as a share of the baseline. If negative, a
-    /// latency must fall by this share.
+    /// latency must fall by at least this share.
     pub share: f64,
 }
 
@@ -34,7 +34,7 @@ impl FromStr for Budget {
             return Err(bad("has no unit", "write the share in percent, for instance p99=+5%"));
         }
         let share = if figure.more_is_better() { share.abs() } else { share };
-        // Accepted: for a rate a fall of less than 100 %; for a latency more than -100 % and at most +100 %.
+        // A rate may fall by less than 100 %; a latency may change by more than -100 % and at most +100 %.
         let possible = if figure.more_is_better() { share < 1.0 } else { share > -1.0 && share <= 1.0 };
         if !possible {
             return Err(bad("is out of range", "latencies: above -100%, at most +100%; rates: below 100%"));
@@ -60,7 +60,7 @@ impl Budget {
                 kept: match (baseline_usable && candidate_usable, case.is_alike) {
                     (false, _) => Some(false),
                     (true, false) => None,
-                    // With many rows some change by chance: ignore a difference that the correction removes.
+                    // With many rows, some differ by chance: ignore a difference that the correction removes.
                     (true, true) if figure.is_some_and(is_removed_by_correction) && self.share >= 0.0 => None,
                     (true, true) => self.is_kept(figure.and_then(|figure| figure.change.as_ref())),
                 },
@@ -139,7 +139,7 @@ mod tests {
         let p50 = compared.cases[0].figures.iter_mut().find(|figure| figure.figure == ComparedBy::P50).unwrap();
         (p50.pointwise, p50.verdict) = (Verdict::Slower, Verdict::CannotTell);
         assert_eq!(kept(&compared, "p50=+5%"), None);
-        assert_eq!(kept(&compared, "p50=-5%"), Some(false), "it should have become faster");
+        assert_eq!(kept(&compared, "p50=-5%"), Some(false), "the budget requires a lower p50");
     }
 
     #[test]
@@ -187,9 +187,9 @@ mod tests {
             let step = (to / from).powf(1.0 / 31.0);
             change(&(0..32).map(|k| from * step.powi(k)).collect::<Vec<_>>())
         };
-        assert!(rising(1.4, 1.5).ratio().low.is_none(), "it rises");
+        assert!(rising(1.4, 1.5).ratio().low.is_none(), "a rising trend has no interval");
         assert_eq!(budget.is_kept(Some(&rising(1.4, 1.5))), Some(false));
-        assert_eq!(budget.is_kept(Some(&rising(1.06, 1.5))), None, "not by more than their range");
+        assert_eq!(budget.is_kept(Some(&rising(1.06, 1.5))), None, "the excess is smaller than the range");
         assert_eq!(budget.is_kept(Some(&rising(0.8, 0.85))), Some(true));
         let coarse = Change { step: 0.5, ..rising(1.4, 1.5) };
         assert_eq!(budget.is_kept(Some(&coarse)), None, "no more than the change of the machine");

@@ -14,16 +14,16 @@ use crate::statistics::interval::{Estimate, holm};
 /// differ in one thing, such as a counter-experiment. [`ladder::compared_by`] lists the compared figures.
 ///
 /// The ratio is exp of the median over blocks of log(candidate / baseline). Rounds of one block are close in time and
-/// see the same state of the machine, so its changes cancel out. If less than three quarters of the rounds have a
-/// partner, the medians of all rounds are compared and `blocks` is 0. Latency differences below one step of the
-/// histogram do not count.
+/// see the same state of the machine, so changes of the state cancel out. If less than three quarters of the rounds
+/// have a partner, the medians of all rounds are compared and `blocks` is 0. Latency differences below one step of
+/// the histogram do not count.
 ///
 /// The verdicts on neighbours, over all their figures, form one family and are corrected by Holm's method. The other
-/// pairs are not corrected, as each tests its own hypothesis.
+/// pairs are not corrected, because each tests its own hypothesis.
 ///
-/// `difference_ns` is the difference of the p50s, paired in the same way. It has its own interval: if most of the
-/// latency is saved, the ratio is precise, but the difference is as uncertain as the baseline. The interval is limited
-/// at zero so that it never contradicts the verdict on the ratio.
+/// `difference_ns` is the difference of the p50s, paired in the same way. The difference has its own interval: if
+/// most of the latency is saved, the ratio is precise, but the difference is as uncertain as the baseline. The
+/// interval is limited at zero so that it never contradicts the verdict on the ratio.
 pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
     let mut compared: Vec<Compared<'_>> =
         pairs(cases).into_iter().filter_map(|pair| Compared::new(pair, alpha)).collect();
@@ -39,7 +39,7 @@ pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
     compared.iter().filter_map(|compared| compared.comparison(alpha)).collect()
 }
 
-/// A pair of cases with each figure that both have; the judged figure is first.
+/// A pair of cases with each figure that both cases have; the judged figure is first.
 struct Compared<'c> {
     pair: Pair<'c>,
     changes: Vec<Changed>,

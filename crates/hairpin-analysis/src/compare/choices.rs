@@ -1,4 +1,4 @@
-//! The choices that define a case, so that two cases can be compared by all of them but one.
+//! The choices that define a case, to compare two cases that are equal in all choices but one.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ pub(super) fn choices(case: &Case) -> BTreeMap<Subject, String> {
     choices
 }
 
-/// Returns the choices of a load. Closed loop and open loop are the same load at different rates.
+/// Returns the choices of a load. A closed loop and an open loop count as the same load at different rates.
 fn load_choices(load: &Load) -> Vec<(Subject, String)> {
     let (kind, rate) = match load {
         Load::PingPong { .. } => ("round trip", "closed loop".to_owned()),
@@ -130,7 +130,7 @@ fn options_text(options: &Options) -> String {
     options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the difference between two cases in that choice, for instance `option nodelay`, `on`, `off`.
+/// Returns the difference between two cases in the choice `about`, for instance `option nodelay`, `on`, `off`.
 pub(super) fn difference(about: Subject, baseline: &Case, candidate: &Case) -> Unlike {
     let both = [baseline, candidate];
     let [one, other] = match about {

@@ -6,18 +6,18 @@ use hairpin_model::{Case, CaseSummary, Load, Run, Unlike};
 
 use super::choices::{Subject, choices, difference, differences};
 
-/// Matches cases of two sides by all their choices. If that matches none, ignores one choice, in which every case of
-/// one side must differ from every case of the other.
+/// Matches cases of two sides by all their choices. If no case matches, ignores one choice that has a single value on
+/// each side and differs between the sides.
 pub(super) struct Keys {
     changed: Option<(Subject, Unlike)>,
 }
 
-/// All choices of a case, and its replicate number in an A/A pair. Excludes faults, so that comparing runs shows their
-/// effect.
+/// All choices of a case, and its replicate number in an A/A pair. Excludes injected faults, so that comparing two
+/// runs shows the effect of a fault.
 pub(super) type Key = (BTreeMap<Subject, String>, u8);
 
 impl Keys {
-    /// Returns the keys that pair cases of both sides; ignores a choice only if exact keys pair none.
+    /// Returns the keys that pair cases of both sides; ignores a choice only if exact keys pair no case.
     pub(super) fn of(baselines: &[&Run], candidates: &[&Run]) -> Self {
         let exact = Self { changed: None };
         if exact.pair_some([baselines, candidates]) {
@@ -33,7 +33,7 @@ impl Keys {
         changed.filter(|keys| keys.pair_some([baselines, candidates])).unwrap_or(exact)
     }
 
-    /// Returns the keys without that choice, if each side has a single value of it and the two values differ.
+    /// Returns keys without the choice `about`, if each side has a single value for it and the two values differ.
     fn ignoring(about: Subject, sides: &[Vec<&Case>; 2]) -> Option<Self> {
         let [one, other] = sides.each_ref().map(|cases| {
             let value = |case: &Case| choices(case).remove(&about);
@@ -44,7 +44,7 @@ impl Keys {
         (one_value != other_value).then(|| Self { changed: Some((about, difference(about, one, other))) })
     }
 
-    /// Whether there is a case that all runs of both sides have.
+    /// Whether all runs of both sides have a case in common.
     fn pair_some(&self, sides: [&[&Run]; 2]) -> bool {
         let mut runs = sides.into_iter().flatten();
         let keys = |run: &Run| run.cases.iter().map(|case| self.key(case)).collect::<BTreeSet<Key>>();
@@ -58,7 +58,7 @@ impl Keys {
         self.changed.as_ref().map(|(_, unlike)| unlike)
     }
 
-    /// Whether matching ignores that choice.
+    /// Whether matching ignores the choice `about`.
     pub(super) fn ignores(&self, about: Subject) -> bool {
         self.changed.as_ref().is_some_and(|(changed, _)| *changed == about)
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn over_one_link_or_several_a_case_is_paired_with_itself_only() {
+    fn cases_over_several_links_are_paired_only_over_equal_links() {
         let vm = || named("bridged-vm", "delay=2ms", "tcp");
         let unnamed = over("delay=2ms", Case::ping_pong("tcp"));
         assert_eq!(paired(&[vm()], &[unnamed]), (vec!["tcp block same-cpu over bridged-vm".to_owned()], None));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_of_both_sides_is_preferred_to_pairs_that_differ() {
+    fn equal_cases_are_preferred_to_pairs_that_differ() {
         let nodelay = |value: &str| with_options(Case::ping_pong("tcp"), &format!("nodelay={value}"));
         let (on, off, plain) = (nodelay("on"), nodelay("off"), Case::ping_pong("tcp"));
         let (labels, differs) = compared(&[plain.clone(), on], &[off, plain]);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_that_fit_several_or_differ_in_more_are_not_paired() {
+    fn ambiguous_cases_and_cases_with_two_differences_are_not_paired() {
         let sized = |bytes| Case::ping_pong("tcp").with(|case| case.primary_mut().load.set_sizes(bytes, bytes));
         let none = (Vec::new(), None);
         let differ = |one: &[Case], other: &[Case]| {

@@ -18,9 +18,9 @@ use hairpin_model::{CaseSummary, Figure};
 use crate::statistics::interval::{Estimate, MAX_BOUNDS_RATIO, MIN_ROUNDS_FOR_VERDICT, Over, span_s};
 use crate::statistics::location::median;
 
-/// Returns the width of one bucket of the latency histogram (half a bucket for each of two latencies), relative to the
-/// latency. Smaller differences are not resolved, however similar the rounds. Buckets are 1 ns wide below 2 048 ns, and
-/// 1/1024 of a power of two above.
+/// Returns the width of one bucket of the latency histogram (half a bucket for each of two latencies), relative to
+/// the latency. Smaller differences are not resolved, even if all rounds agree. Buckets are 1 ns wide below 2 048 ns,
+/// and 1/1024 of a power of two above.
 pub(crate) fn step_share(latency_ns: f64) -> f64 {
     let power = latency_ns.max(1.0).log2().floor() - 10.0;
     power.max(0.0).exp2() / latency_ns.max(1.0)
@@ -39,9 +39,10 @@ pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> B
     by_block(values.map(|(block, value)| (block, value.ln())))
 }
 
-/// Returns candidate - baseline and the number of paired blocks: the median difference over the blocks that both have.
-/// For logarithms this is the logarithm of the ratio. If less than three quarters of the blocks have a partner, or too
-/// few for a verdict although all blocks would suffice, returns the difference of the medians of all blocks and 0.
+/// Returns the median of candidate - baseline over the blocks that both have, and the number of these blocks. For
+/// logarithms, the median is the logarithm of the ratio. If fewer than three quarters of the blocks have a partner,
+/// or too few for a verdict although all blocks would suffice, returns the difference of the medians of all blocks,
+/// and 0.
 pub(crate) fn difference_by_block(
     baseline: &BTreeMap<u32, f64>,
     candidate: &BTreeMap<u32, f64>,

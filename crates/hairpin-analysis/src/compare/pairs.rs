@@ -47,9 +47,9 @@ fn judged_value(case: &CaseSummary) -> Option<f64> {
 }
 
 /// Returns the neighbours on each ladder, the better case first. A ladder has cases that are equal except for the
-/// transport (streams: also for the size of writes, as goodput counts bytes; exchanges: only for the remedy; probes:
-/// for the loads). Excludes cases whose generator was late by a large part of their latency, and offered loads that
-/// were not delivered.
+/// transport (streams: also for the size of writes, because goodput counts bytes; exchanges: only for the remedy;
+/// probes: only for the loads). Excludes cases whose generator was late by a large part of the latency, and offered
+/// loads that were not delivered.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let is_ranked = |case: &CaseSummary| {
         let measures_its_load = CaseKind::of(&case.case) != CaseKind::Offered || ladder::is_delivered(case);
@@ -83,7 +83,7 @@ fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     pairs
 }
 
-/// Orders the better case first, by the figure by which both are judged.
+/// Orders the better case first, by the judged figure of both.
 fn by_rank(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let Some(figure) = ladder::compared_by(&[one, other]).first() else { return Ordering::Equal };
     let value = |case: &CaseSummary| case.compared(*figure).map_or(f64::NAN, |figure| figure.value);
@@ -111,7 +111,8 @@ enum Baseline {
     Second,
 }
 
-/// If two cases differ only in one stage that one link lacks, returns the case with the stage as the baseline.
+/// If two cases differ only in one stage that one of their links lacks, returns the case with the stage as the
+/// baseline.
 fn baseline_by_stage(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline> {
     let left_out = |with: &CaseSummary, without: &CaseSummary| {
         let path = without.case.path.clone();
@@ -133,7 +134,8 @@ struct Choice {
     rank: fn(&Case) -> u64,
 }
 
-/// A choice of each flow. All flows of a case have the same choices, except for the direction of flows both ways.
+/// A choice of each flow. All flows of a case have the same choices, except for the direction in a case with flows in
+/// both directions.
 struct FlowChoice {
     equalise: fn(&mut Flow),
     rank: fn(&Flow) -> u64,
@@ -147,7 +149,7 @@ const CHOICES_OF_ANY_LOAD: &[Choice] = &[
     Choice { equalise: |case| case.injected_fault = None, rank: |case| u64::from(case.injected_fault.is_some()) },
 ];
 
-/// Blocking and busy-polling; for one-way loads also polling.
+/// The waiting of both ends: blocking or busy-polling; for one-way loads also polling.
 const WAITING: Choice =
     Choice { equalise: |case| case.ends.waiting = Waiting::Block, rank: |case| case.ends.waiting as u64 };
 
@@ -256,9 +258,9 @@ fn baseline_by_rank(first: u64, second: u64) -> Baseline {
     if second < first { Baseline::Second } else { Baseline::First }
 }
 
-/// Whether to compare the candidate with the baseline: every remedy with the default, and the counter-experiments of
-/// findings. No finding needs the many other pairs. With several requests in flight, Nagle's algorithm can also delay
-/// single writes.
+/// Whether the pair is compared: every remedy with `default`, and the counter-experiments of findings. Other pairs
+/// are not compared, because no finding needs them. With several requests in flight, Nagle can also delay single
+/// writes.
 fn is_counter_experiment(baseline: &Exchange, candidate: Remedy) -> bool {
     match baseline.remedy {
         Remedy::Default => candidate != Remedy::Default,

@@ -21,8 +21,8 @@ const RUNS_FOR_WELCH: usize = 3;
 /// The comparison of two sides, each with one or more runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunComparison {
-    /// The one choice in which all cases of one side differ from all of the other. Matching ignored this choice; `None`
-    /// if the sides have equal cases.
+    /// The one choice that matching ignored, in which all cases of one side differ from all cases of the other side;
+    /// `None` if the sides have equal cases.
     pub differs: Option<Unlike>,
     /// Cases that all runs have, in the order of the baseline.
     pub cases: Vec<CaseComparison>,
@@ -35,7 +35,7 @@ pub struct RunComparison {
 pub struct CaseComparison {
     /// The id of the case in the baseline.
     pub id: String,
-    /// The label of the case, without what differs between the sides.
+    /// The label of the case, without words that differ between the sides.
     pub label: String,
     /// Why the baseline's figures must not be used; empty if they are valid.
     pub baseline_why_invalid: Vec<String>,
@@ -58,15 +58,16 @@ impl CaseComparison {
 pub struct FigureComparison {
     pub figure: ComparedBy,
     /// Whether this figure of the case gets its own verdict ([`ladder::compared_by`]). The mean, and the rate of a
-    /// closed loop, only repeat the median, and a p99.9 depends on few messages per round.
+    /// closed loop, only repeat the median; a p99.9 depends on few messages per round.
     pub has_verdict: bool,
-    /// With one run the median over its rounds, with several their geometric mean; `None` with too few samples.
+    /// With one run, the median over its rounds; with several, the geometric mean of these; `None` with too few
+    /// samples.
     pub baseline: Option<Figure>,
     pub candidate: Option<Figure>,
     /// The logarithm of candidate / baseline; `None` if either figure is missing.
     pub change: Option<Change>,
-    /// Faster or slower, corrected over all cases and figures with a verdict (Holm). Cannot tell if the change is
-    /// not significant or the case is invalid on a side; unlike if the runs were in different machine states.
+    /// Faster or slower, corrected over all cases and figures with a verdict (Holm). `CannotTell` if the change is
+    /// not significant or the case is invalid on a side; `Unlike` if the runs were in different machine states.
     pub verdict: Verdict,
     pub pointwise: Verdict,
     /// The smallest change detectable with a power of 90 %, as a share; `None` without an interval.
@@ -85,7 +86,7 @@ impl FigureComparison {
 pub struct Change {
     /// The logarithm of candidate / baseline.
     pub logarithm: Estimate,
-    /// The smallest change that can be resolved: the resolution of the figures plus the machine's change in the probe.
+    /// The smallest change that can be resolved: the resolution of the figures plus the change of the machine.
     pub step: f64,
 }
 
@@ -104,9 +105,9 @@ impl Change {
 /// Compares the cases that all runs have in common. If the runs have no rounds, compares only p50, p90, p99 and the
 /// rate, from the round points of the summaries.
 ///
-/// With one or two runs on a side, the interval is computed from rounds. Variation between runs cannot be
-/// observed then, so a minimum is assumed ([`crate::statistics::interval`]). With at least three runs on each
-/// side it is Welch's interval over the runs.
+/// With one or two runs on a side, the interval is computed from rounds. Variation between runs cannot be observed
+/// then, so a minimum is assumed ([`crate::statistics::interval`]). With at least three runs on each side, the
+/// interval is Welch's over the runs.
 pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     let (Some(baseline), Some(candidate)) = (baselines.first(), candidates.first()) else {
         return RunComparison {
@@ -188,7 +189,7 @@ impl Side<'_> {
         }
     }
 
-    /// Returns the states with enough rounds for an interval; the reported state comes first, even with fewer.
+    /// Returns the states with enough rounds for an interval; the reported state comes first, even with fewer rounds.
     fn states(&self) -> Vec<usize> {
         let reported = self.summary.state.map_or(0, |state| state.index);
         let rounds = |state: usize| self.summary.round_points.iter().filter(|point| point.state == state).count();
@@ -201,7 +202,7 @@ impl Side<'_> {
         self.run.machine.states.get(state).map(|state| state.probe_ns)
     }
 
-    /// Returns the time to wake the other CPU, in ns, if messages of the case do so; `None` if not measured.
+    /// Returns the time to wake the other CPU, in ns, if messages of the case wake it; `None` if not measured.
     fn waking_ns(&self) -> Option<f64> {
         let case = &self.summary.case;
         let is_woken = case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin;
@@ -293,8 +294,8 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
     }
 }
 
-/// Returns the change of the machine between the sides, as a logarithm: the larger of two changes: that of the probe
-/// time and, if messages wake another CPU, that of the wake-up time. An unknown change counts as 0.
+/// Returns the change of the machine between the sides, as a logarithm: the change of the probe time or, if messages
+/// wake another CPU, the change of the wake-up time, whichever is larger. An unknown change counts as 0.
 fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
     let probe = |side: &Side<'_>, state: usize| side.probe_ns(state);
     let waking = |side: &Side<'_>, _: usize| side.waking_ns();
@@ -409,7 +410,7 @@ mod tests {
         };
         assert_eq!(p50(80_000.0, 80_000.0), Verdict::Slower);
         assert_eq!(p50(80_000.0, 84_000.0), Verdict::CannotTell, "5 % slower by the probe");
-        assert_eq!(p50(84_000.0, 80_000.0), Verdict::CannotTell, "the probe does not show the direction of figures");
+        assert_eq!(p50(84_000.0, 80_000.0), Verdict::CannotTell, "the direction of the machine's change is ignored");
         assert_eq!(p50(80_000.0, 86_000.0), Verdict::Unlike);
     }
 

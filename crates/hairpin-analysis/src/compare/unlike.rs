@@ -78,8 +78,8 @@ pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     differences
 }
 
-/// Whether both runs were given the same number of messages, warm-up and time-out. If so, differing numbers only depend
-/// on the case, like the warm-up `auto`.
+/// Whether both runs were given the same number of messages, warm-up and time-out. If so, differing numbers only
+/// follow from the cases, for instance with the warm-up `auto`.
 fn have_equal_knobs(baseline: &Run, candidate: &Run) -> bool {
     const ORDERS: &[&str] = &["count", "duration", "exchanges", "warmup", "timeout"];
     let asked = |run: &Run| {
@@ -148,8 +148,8 @@ fn orders(run: &Run, in_common: &BTreeSet<&str>) -> [(&'static str, String); 3] 
     ]
 }
 
-/// Describes the TCP settings at the ends of the links of the common cases; `None` if no case has a link. Runs that did
-/// not set them used the host's settings.
+/// Describes the TCP settings at the ends of the links of the common cases; `None` if no case has a link. Runs that
+/// did not set the ends' settings used the host's.
 fn link_ends(run: &Run, in_common: &BTreeSet<&str>) -> Option<String> {
     let links = run.cases.iter().filter(|case| in_common.contains(case.id.as_str()));
     let links = links.filter_map(|case| case.path.relay.as_ref());
@@ -168,8 +168,8 @@ fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
     differ.then(|| Difference { kind: DifferenceKind::Plan, what: "links".to_owned(), baseline, candidate })
 }
 
-/// Returns every link with its replayed traces, without duplicates, and its description with its name, if any. The key
-/// omits the name: one name can have different figures, and links with equal figures are equal whatever their names.
+/// Returns the description of every link, with its name and its replayed traces. The key omits the name: one name can
+/// have different figures, and links with equal figures are equal even if their names differ.
 fn links(run: &Run) -> BTreeMap<String, String> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let link = |row: &CaseSummary| {
@@ -285,7 +285,7 @@ mod tests {
         let unnamed = unlike(&one, &named(None, "delay=2ms"));
         assert!(unnamed.iter().all(|one| one.what != "links"), "names are ignored: {unnamed:?}");
         assert_eq!(unlike(&one, &over("delay=2ms")), []);
-        assert_eq!(unlike(&one, &over("delay=3ms")), [], "the ignored choice is reported there");
+        assert_eq!(unlike(&one, &over("delay=3ms")), [], "matching ignores the link");
         let mut several = one.clone();
         several.cases.extend(over("delay=9ms").cases);
         let differences = unlike(&several, &over("delay=3ms"));

@@ -94,7 +94,6 @@ mod tests {
         assert_eq!(fixture.findings("aa-differs"), []);
     }
 
-    /// Cases that differ in any other field are not a pair, whatever their difference.
     #[test]
     fn cases_that_differ_in_anything_else_are_no_pair() {
         let [tcp, udp] = ["tcp", "udp"].map(Case::ping_pong);

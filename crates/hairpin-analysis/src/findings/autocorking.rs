@@ -27,7 +27,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 
 const AUTOCORKING: &str = "net.ipv4.tcp_autocorking";
 
-/// Maximum segments per write that count as merged.
+/// Writes count as merged if they left in fewer segments per write than this.
 const PACKED_BELOW: f64 = 0.95;
 
 struct Packed {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn fewer_segments_than_writes_and_a_counter_that_grew() {
-        // The fixture trace is corked, but only matters because a hundred writes left in one segment.
+        // The fixture trace is corked; the test uses it only because a hundred writes left in one segment.
         let found = found(&counted(traces::more(0), 12.0), ("on", "off"));
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
         let counts = [keys::WRITES, keys::SEGMENTS, keys::AUTOCORKED].map(|key| value(&found[0], key));

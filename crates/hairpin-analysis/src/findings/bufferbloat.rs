@@ -1,13 +1,13 @@
 //! `bufferbloat`: a load fills a queue on the path, and all other traffic waits in it.
 //!
 //! Why: a sender that fills the path also fills its queue, and every other packet waits for the queue's bytes divided
-//! by its rate. Evidence, per round: the bytes in the queue under steady load and the rate at which they left, from the
-//! link's log; without a link, the bytes that the load's TCP has in flight beyond the path's capacity (minimum RTT x
-//! delivery rate), divided by its delivery rate. The delays of both directions are added, and compared with the median
-//! latency that the load adds in the same rounds: this must exceed what a short queue explains, and the queue must
-//! explain most of it. Other delays (a CPU, the path itself) leave few such bytes. The counter-experiment is the same
-//! link with CoDel (RFC 8289); on a path that is not emulated, the load at 95 % of its goodput. Advice: CoDel, a
-//! congestion control with short queues, or a rate below the bottleneck's.
+//! by its rate. Evidence, per round: the bytes in the queue under steady load and the rate at which they left, from
+//! the link's log; without a link, the bytes that the load's TCP has in flight beyond the path's capacity (minimum
+//! RTT x delivery rate), divided by its delivery rate. The delays of both directions are added, and compared with the
+//! median latency that the load adds in the same rounds: the added latency must exceed what a short queue explains,
+//! and the queue must explain most of it. Other delays (a CPU, the path itself) queue few bytes. The
+//! counter-experiment is the same link with CoDel (RFC 8289); on a path that is not emulated, the load at 95 % of its
+//! goodput. Advice: CoDel, a congestion control with short queues, or a rate below the bottleneck's.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::flow::{ConnectionUse, Direction};
@@ -32,7 +32,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 };
 
 /// Maximum delay of a short queue, in ns: twice the target of CoDel (RFC 8289, section 4.3); ten times the target if
-/// CoDel manages the queue, as a few connections push it above the target.
+/// CoDel manages the queue, because a few connections push the delay above the target.
 const MAX_SHORT_NS: f64 = 10e6;
 const MAX_SHORT_BY_CODEL_NS: f64 = 50e6;
 /// Name of the link stage that holds the queue.
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(verdict(90 * MS, 3).0, "cannot-tell");
     }
 
-    /// `link-saturated` would report the same queue again, because the load's packets show it too.
+    /// `link-saturated` would report the same queue again, because the load's packets also wait in it.
     #[test]
     fn the_saturated_link_is_reported_once() {
         let mut fixture = Fixture::new();

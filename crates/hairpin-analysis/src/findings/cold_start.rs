@@ -1,11 +1,11 @@
 //! `cold-start`: the warm-up was too short, so the figures include the slow start of each connection.
 //!
 //! Why: the first messages of a connection take longer than later ones (caches, the scheduler, TCP's slow start). A
-//! warm-up excludes them; if it is too short, they raise the figures, most of all in short rounds. The cost of the
-//! first message itself is a figure of the table, not a finding. Evidence: the first tenth of the measured part
-//! compared with its last half, median over rounds; and this tenth is the slowest in most rounds, while chance or a
-//! path with varying delay slows each tenth equally often. The share is the excess of that tenth over the steady state,
-//! relative to the duration of the round. Advice: lengthen the warm-up, or measure for longer.
+//! warm-up excludes these messages; if it is too short, they raise the figures, most of all in short rounds. The cost
+//! of the first message itself is a figure of the table, not a finding. Evidence: the first tenth of the measured
+//! part compared with its last half, median over rounds; and the first tenth is the slowest in most rounds, while
+//! chance or a path with varying delay slows each tenth equally often. The share is the excess of that tenth over the
+//! steady state, relative to the duration of the round. Advice: lengthen the warm-up, or measure for longer.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LONGER_WARM_UP;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back, value};
 
-    /// Findings in six rounds after this warm-up, in which messages of the first tenth take `early` ns.
+    /// Findings in six rounds with this warm-up, whose messages in the first tenth take `early` ns.
     fn found(warm_up: &[u64], early: u64) -> Vec<Finding> {
         let measured = [[early; 10].as_slice(), &[10_000; 90]].concat();
         found_in(6, &back_to_back(warm_up, &measured))

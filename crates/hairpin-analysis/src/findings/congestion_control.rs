@@ -1,10 +1,10 @@
 //! `congestion-control`: large messages over TCP under a congestion control that paces.
 //!
-//! Why: BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing). A loopback has
-//! no bottleneck, so bulk and batched figures depend on the default of the machine and not on the transport. Evidence:
-//! the effective option; and if the run has the same case under another congestion control, the difference. An emulated
-//! link has a bottleneck, so there only a measured difference is reported. Advice: set the congestion control for the
-//! connection, or state it with the figure.
+//! Why: BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing). A loopback
+//! has no bottleneck, so bulk and batched figures depend on the machine's default and not on the transport. Evidence:
+//! the effective option; and if the run has the same case under another congestion control, the difference. An
+//! emulated link has a bottleneck, so there only a measured difference is reported. Advice: set the congestion
+//! control for the connection, or state it with the figure.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::{OTHER_CONTROL, OTHER_CONTROL_BY_GOODPUT};
@@ -157,7 +157,7 @@ fn without_congestion(options: &Options) -> Options {
 fn experiment(of: &CaseSummary, pacing: &str) -> CounterExperiment {
     let case = &of.case;
     let under = |name| with_option(case, OptionName::Congestion, name);
-    // The case may use the host's default congestion control, so both cases name theirs.
+    // The case may use the host's default congestion control, so both cases name a congestion control.
     let named = counter_experiment(kind(of), [under(pacing), under("cubic")]);
     CounterExperiment { pair: Some(Box::new([case.clone(), under("cubic")])), ..named }
 }
@@ -225,7 +225,7 @@ mod tests {
         assert!((found[0].share - 0.6).abs() < 1e-9, "{}", found[0].share);
     }
 
-    /// Findings on a case of 100 us, which takes this time with the other congestion control.
+    /// Findings on a case that takes 100 us, and `cubic_ns` with the other congestion control.
     fn found_beside(cubic_ns: u64) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(65_536, ""), "bbr", 100_000);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_congestion_control_proves_it() {
+    fn the_other_congestion_control_confirms_the_cause() {
         let found = found_beside(40_000);
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 1));
         let proved = found[0].proved.as_ref().unwrap();

@@ -1,10 +1,10 @@
 //! `cork-not-released`: written bytes stayed corked until the kernel's timer released them.
 //!
-//! Why: a corked socket holds partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that never releases the
-//! cork waits this long in every exchange. Evidence: `TCP_CORK` granted as on before and after the timed rounds; and in
-//! traced rounds, bytes written while the socket was corked that left when that timer expired, without a releasing
-//! call. The share is the time that they were held, relative to the duration of a timed exchange. Advice: release the
-//! cork after the last write.
+//! Why: a corked socket holds partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that never releases
+//! the cork waits this long in every exchange. Evidence: `TCP_CORK` granted as on before and after the timed rounds;
+//! and in traced rounds, bytes written while the socket was corked that left when the kernel's timer expired, without
+//! a releasing call. The share is the time for which bytes were held, relative to the duration of a timed exchange.
+//! Advice: release the cork after the last write.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::RELEASE_CORK;

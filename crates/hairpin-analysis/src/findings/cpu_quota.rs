@@ -1,10 +1,10 @@
 //! `cpu-quota`: the kernel throttled the ends because their control group had used up its CPU quota.
 //!
-//! Why: a group with a quota (a container, a CI runner) may use its CPU time for part of each period, usually 100 ms;
-//! then all its threads stop until the next period. Messages that are in flight at that moment take tens of ms longer,
-//! and rates are limited by the quota. Evidence: `cpu.stat` of the groups of both ends while they handled measured
-//! messages (Documentation/scheduler/sched-bwc.rst). The share is the throttled part of the measured time. The
-//! counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
+//! Why: a group with a quota (a container, a CI runner) may use a limited CPU time in each period, usually 100 ms;
+//! then all its threads stop until the next period. Messages that are in flight at that moment take tens of ms
+//! longer, and rates are limited by the quota. Evidence: `cpu.stat` of the groups of both ends while they handled
+//! measured messages (Documentation/scheduler/sched-bwc.rst). The share is the throttled part of the measured time.
+//! The counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
 //! busy-polling, or both ends on one CPU.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum share of the measured time, or of the rounds, to report.
 const MIN_SHARE: f64 = 0.001;
 const MIN_ROUNDS_SHARE: f64 = 0.1;
-/// Minimum share of the measured time at which the figures no longer describe the transport.
+/// From this share of the measured time on, the figures no longer describe the transport.
 const SPOILT: f64 = 0.05;
 /// Share of the quota that the counter-experiment uses.
 const USED_SHARE: f64 = 0.5;
@@ -102,7 +102,7 @@ pub(crate) fn throttled_ns(measured: &Measured) -> f64 {
     of_host(End::Client).max(of_host(End::Server)).min(measured.duration_ns as f64)
 }
 
-/// The larger count of the ends, not the sum: ends in one group report the same counter.
+/// Takes the maximum over the ends, not the sum: ends in one group report the same counter.
 fn total(measured: &Measured, name: &str) -> f64 {
     let of_end = |facts: &[Fact]| fact::number(facts, name).unwrap_or(0.0);
     measured.ends.iter().map(|end| of_end(&end.facts)).fold(0.0, f64::max)
@@ -112,8 +112,8 @@ fn quotas(measured: &Measured) -> Vec<f64> {
     measured.ends.iter().filter_map(|end| fact::number(&end.facts, fact_names::CPU_QUOTA)).collect()
 }
 
-/// The case at a rate that needs half of the quota; `None` if ends that busy-poll, or a byte stream, would use it up at
-/// any rate.
+/// The case at a rate that needs half of the quota; `None` if the ends busy-poll or the load is one-way, because such
+/// ends use up the quota at any rate.
 fn within_quota(case: &Case, with: &Throttling) -> Option<CounterExperiment> {
     let per_s = (USED_SHARE * with.quota_cpus / with.cpu_s_per_message).floor();
     let has_rate =
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, apart};
 
-    /// Ten rounds of a case whose ends report this for each round: periods and time in ns.
+    /// Ten rounds of a case. For each round, `throttled` has the throttled periods and the throttled time in ns.
     fn found(case: &Case, quota: Option<f64>, throttled: &[(f64, f64)]) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         let rounds = std::cell::Cell::new(0);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn on_two_hosts_the_cpus_of_each_are_counted_for_itself() {
+    fn on_two_hosts_the_cpus_of_each_host_are_counted_separately() {
         let end = |host, cpu, ns| hairpin_model::EndReport {
             host,
             seen_cpus: vec![cpu],
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_round_of_ten_is_enough_however_short_it_was_stopped() {
+    fn one_briefly_throttled_round_of_ten_is_enough() {
         assert_eq!(found(&case(), Some(0.6), &[(1.0, 1.0)]).len(), 1);
     }
 

@@ -1,9 +1,10 @@
 //! `delayed-ack`: the server acknowledged data long after its arrival.
 //!
-//! Why: a receiver that has nothing to send delays its acknowledgment, by 40 ms and more on Linux (RFC 1122, 4.2.3.2).
-//! That costs nothing unless something waits for it: Nagle's algorithm, a full window, a cautious sender. Evidence, in
-//! traced rounds: pure ACKs sent at least 10 ms after their data reached the server's host; and the pure ACKs that the
-//! kernel counted. If Nagle's algorithm waited for them in the same case, only `nagle-meets-delayed-ack` is reported.
+//! Why: a receiver that has nothing to send delays its acknowledgment, by 40 ms and more on Linux (RFC 1122,
+//! 4.2.3.2). The delay costs nothing unless something waits for the ACK: Nagle's algorithm, a full window, a cautious
+//! sender. Evidence, in traced rounds: pure ACKs sent at least 10 ms after their data reached the server's host; and
+//! the pure ACKs that the kernel counted. If Nagle's algorithm waited for them in the same case, only
+//! `nagle-meets-delayed-ack` is reported.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::QUICK_ACKS;
@@ -31,7 +32,7 @@ const MAX_GAP_NS: u64 = 1_500_000;
 struct Late {
     delay_ns: Figure,
     often: WaitFrequency,
-    /// The share of the time of all traced exchanges during which data was held until such an acknowledgment arrived.
+    /// The share of the time of all traced exchanges during which data was held until a late acknowledgment arrived.
     waited: f64,
 }
 
@@ -39,7 +40,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| late_acks(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let late = &first.data;
-    // Quick ACKs replace another remedy, so only a case without one differs in quick ACKs alone.
+    // `quickack` would replace another remedy, and the pair would then differ in more than quick ACKs.
     let plain = first.case.case.primary().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
     let other = other_remedy(run, first.case, Remedy::Quickack, QUICK_ACKS).filter(|_| plain);
     let mut all_evidence = vec![
@@ -94,7 +95,7 @@ mod tests {
             let found = found_traced(CODE, &case, 60 * MS, &trace, &switches("off", "off"));
             assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
             let known = [keys::SEEN, keys::TRACED, keys::WAITED].map(|key| value(&found[0], key));
-            assert_eq!(known, [18.0, 18.0, 0.0], "nothing waited for them");
+            assert_eq!(known, [18.0, 18.0, 0.0], "nothing waited for the ACKs");
             assert!(shows(&found[0], keys::ACK_DELAY, 40e6) && !found[0].has(keys::TWO_HOSTS), "{found:?}");
             assert_eq!(pair(&found[0]), [case, small_writes("quickack")]);
         }

@@ -1,12 +1,13 @@
 //! `drift`: a case became slower or faster over the run, or within each of its rounds.
 //!
 //! Why: a figure that changes with time is valid only for one moment, and consecutive cases would be compared at
-//! different moments (Hairpin interleaves them and pairs neighbours, so its comparisons hold). Evidence, over rounds:
-//! Theil-Sen slope of the logarithm of the rounds' p50 (for one-way loads at full rate, of the time per byte) and the
-//! Mann-Kendall test, at 5 % over all cases together (Bonferroni). Within rounds: the last three tenths compared with
-//! the second to fourth (the first belongs to `cold-start`), median over rounds with its interval. Either change must
-//! be at least 5 %. Exchanges are not checked within rounds: TCP acknowledges the first exchanges of a connection
-//! quickly and later ones late, although the machine does not change. Advice: find what warms up, throttles or fills.
+//! different moments (Hairpin interleaves cases and pairs rounds that are close in time, so its comparisons hold).
+//! Evidence, over rounds: Theil-Sen slope of the logarithm of the rounds' p50 (for one-way loads at full rate, of the
+//! time per byte) and the Mann-Kendall test, at 5 % over all cases together (Bonferroni). Within rounds: the last
+//! three tenths compared with the second to fourth (the first tenth belongs to `cold-start`), median over rounds with
+//! its interval. Either change must be at least 5 %. Exchanges are not checked within rounds: TCP acknowledges the
+//! first exchanges of a connection quickly and later ones late, although the machine does not change. Advice: find
+//! what warms up, throttles or fills.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{

@@ -72,7 +72,7 @@ enum Cause {
 
 impl Cause {
     /// Determines the cause. A generator has time to spare if half of its messages are answered within half the send
-    /// interval; without answers, if half of them leave within that time after they were due.
+    /// interval; without answers, if half of its messages leave within this time after they were due.
     fn of(case: &CaseSummary) -> Self {
         let period_ns = open_loop::requested_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
         let (p50, spins) = match case.case.primary().load {
@@ -119,7 +119,7 @@ fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
         return None;
     }
     let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-    // An end that waits for a CPU also sends late.
+    // An end that waits for a CPU also sends late: see `cpu-contention`.
     if open_loop::share_reached(&case.case, &rounds)? < open_loop::MIN_SHARE_REACHED || is_contended(run, case) {
         return None;
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_found_and_from_a_fifth_of_the_latency_on_ranks_nothing() {
+    fn a_case_late_by_a_fifth_of_its_latency_is_not_ranked() {
         let found = found(10_000);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.25).abs() < 0.001, "{}", found[0].share);

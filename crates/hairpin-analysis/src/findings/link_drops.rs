@@ -76,7 +76,7 @@ fn find_drops(run: &Run, case: &CaseSummary) -> Option<Dropped> {
     Some(Dropped { stage: strongest_stage(run, case), lost })
 }
 
-/// Returns the stage that dropped most in the direction of the load; damaged packets are dropped after the link.
+/// Returns the stage that dropped most in the direction of the load; includes packets that it damaged.
 fn strongest_stage(run: &Run, case: &CaseSummary) -> Option<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     for (_, measured) in rounds_of(run, &case.id) {

@@ -34,7 +34,7 @@ struct Late {
     /// Lateness of the median packet, and p99 of the lateness.
     p50_ns: Figure,
     p99_ns: Figure,
-    /// The smaller of lateness as a share of the p50 and of the p99.
+    /// Median lateness, over all crossings, as a share of the p50; then p99 of the lateness as a share of the p99.
     share: f64,
     share_of_tail: f64,
     left_out: usize,
@@ -137,7 +137,7 @@ fn awake(case: &Case) -> Option<Case> {
         .then(|| case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow))
 }
 
-/// Judges whether keeping the CPUs awake removed the lateness, if measured. Includes omitted rounds, as they show it.
+/// Judges whether keeping the CPUs awake removed the lateness, if measured. Includes omitted (late) rounds.
 fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
     let awake = sibling_of(run, &awake(&case.case)?)?;
     let [own, other] =

@@ -2,9 +2,9 @@
 //!
 //! Why: the latency is then the wait in a queue that the sender filled, and the sender causes the losses. Evidence,
 //! from the link's log: the exact time of each packet in the stage `queue` (waiting, and being sent at the rate), its
-//! drops and its maximum fill. The share is that time, in both directions, as a share of the mean latency, or the share
-//! of dropped packets if that is larger; a load without answers has only one direction. The counter-experiment is the
-//! same link without that stage. Advice: send less at once, pace, or shorten the queue.
+//! drops and its maximum fill. The share is this time in both directions (without answers, in one), relative to the
+//! mean latency, or the share of dropped packets if it is larger. The counter-experiment is the same link without
+//! `queue`. Advice: send less at once, pace, or shorten the queue.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::link::Direction;
@@ -108,8 +108,8 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
 }
 
 fn find_saturation(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
-    // `link-drops` reports the queue's drops of a load without answers. Under a probe the link should be saturated, and
-    // its log does not separate the packets of the probe from those of the load.
+    // `link-drops` reports the queue's drops of a load without answers. A load beside a probe should saturate the
+    // link, and the link's log does not separate the probe's packets from the load's.
     if case.case.replicate != 0 || by_queue(run, case) || !case.case.loads().is_empty() {
         return None;
     }
@@ -157,7 +157,7 @@ mod tests {
         over("rate=1mbit queue=64KiB delay=10ms", Case::ping_pong("tcp"))
     }
 
-    /// A link with 100 packets in its queue upwards, `each_ns` each, and `dropped` drops.
+    /// A link whose queue upwards held 100 packets for `each_ns` each, and dropped `dropped` packets.
     fn queued(each_ns: u64, dropped: u64) -> LinkRecord {
         let mut link = dropping(QUEUE_STAGE, &vec![0; usize::try_from(dropped).unwrap()]);
         link.up.drops.clear();

@@ -1,9 +1,9 @@
 //! `machine-states`: the machine had two speeds during the run.
 //!
-//! Why: on a shared core the same code takes longer for seconds at a time, whatever is measured. The probe before and
-//! after each round shows this on the CPU of each end, independently of the transport. Evidence: the probe time in each
-//! state, the shares of the states and the number of changes. Advice: figures are from the faster state if it has
-//! enough rounds; compare runs in the same state.
+//! Why: on a shared core any code may take longer for seconds at a time. The probe before and after each round shows
+//! this on the CPU of each end, independently of the transport. Evidence: the probe time in each state, the shares of
+//! the states and the number of changes. Advice: figures are from the faster state if it has enough rounds; compare
+//! runs in the same state.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{Finding, FindingCard, Run, finding_keys as keys};

@@ -36,7 +36,7 @@ struct SegmentCounts {
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
     let experiment = |case: &CaseSummary| {
-        // One write has no gaps between writes, so the comparison would include the gaps.
+        // One write has no gaps between writes, so its saving would include the gaps.
         let pauses = case.case.primary().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
         let (remedy, kind) = if pauses { (Remedy::Cork, CORK_REQUESTS) } else { (Remedy::OneWrite, ONE_WRITE) };
         other_remedy(run, case, remedy, kind)

@@ -93,8 +93,8 @@ fn remove_check_on_one_host(finding: &mut Finding) {
 type Rank = (bool, About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<usize>);
 
 /// Returns the sort key of a finding: causes, then traffic, then the run. Causes are ordered by share in whole
-/// percents, then by severity; others by severity, then by share; ties by the order of cases in the plan. A
-/// CPU quota comes first, as it distorts the shares of the other causes.
+/// percents, then by severity; others by severity, then by share; ties by the order of cases in the plan. A CPU quota
+/// comes first, because it distorts the shares of the other causes.
 fn rank(finding: &Finding, run: &Run) -> Rank {
     // Fits an i64: a share is at most a few hundred percent.
     let percents = (finding.share * 100.0).round() as i64;
@@ -141,7 +141,7 @@ mod tests {
     fn a_counter_experiment_between_two_hosts_needs_no_single_host() {
         let tcp = between_hosts(Case::ping_pong("tcp"));
         let mut finding = findings(&Fixture::alike(3, &tcp, &cold()).run()).remove(0);
-        assert_eq!(repeated(&finding), std::slice::from_ref(&tcp), "of a cold start");
+        assert_eq!(repeated(&finding), std::slice::from_ref(&tcp), "a longer warm-up");
         let both = [Placement::SameCpu, Placement::CrossCpu];
         let placed = both.map(|placement| tcp.clone().with(|changed| changed.ends.placement = placement));
         finding.counter_experiment = Some(support::counter_experiment("", placed));

@@ -2,12 +2,12 @@
 //!
 //! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged, and the other end
 //! delays its acknowledgment (RFC 1122, 4.2.3.2) to send it with data of its own. The rest of a request then waits at
-//! the client for the server, which cannot answer an incomplete request. With several requests in flight they wait for
-//! each other, and their answers wait at the server for acknowledgments of the client: 40 ms each time on Linux.
-//! Evidence, never the latency alone: in traced rounds, writes of an end that left when all earlier bytes were
-//! acknowledged by a pure ACK, at least 10 ms after its data; in untraced rounds with the same exchanges, the same
-//! durations; `TCP_NODELAY` and `TCP_CORK` granted as off to that end in the timed rounds too. The share is the time
-//! that writes were held, relative to the duration of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
+//! the client for the server, which cannot answer an incomplete request. Several requests in flight wait for each
+//! other, and their answers wait at the server for acknowledgments of the client: 40 ms each time on Linux. Evidence,
+//! never the latency alone: in traced rounds, writes of an end that left when a pure ACK, sent at least 10 ms after
+//! its data arrived, covered all earlier bytes; in untraced rounds with the same exchanges, the same durations;
+//! `TCP_NODELAY` and `TCP_CORK` granted as off to that end in the timed rounds too. The share is the time that writes
+//! were held, relative to the duration of a timed exchange. Advice: one write, a cork, or `TCP_NODELAY`.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::{Evidence, Finding, FindingCard, Remedy, Run, finding_keys as keys};
@@ -152,7 +152,7 @@ mod tests {
         assert!((40e6..50e6).contains(&at[0]) && (at[1] - 40e6).abs() < 50e3, "{at:?}");
         let ends = found[0].evidence.iter().filter(|piece| piece.key == keys::NODELAY_OFF.name);
         let ends: Vec<&str> = ends.map(|piece| piece.of.as_str()).collect();
-        assert_eq!(ends, ["client", "server"], "the one with more such exchanges first");
+        assert_eq!(ends, ["client", "server"], "the end with more stalled exchanges first");
         assert_eq!([keys::SEEN, keys::TRACED].map(|key| value(&found[0], key)), [36.0, 36.0]);
         assert!(value(&found[0], keys::SHARE_OF_SEEN) > 0.995);
     }
@@ -179,8 +179,8 @@ mod tests {
         case.clone().with(|changed| changed.primary_mut().options = nodelay)
     }
 
-    /// The kernel gives merged segments in the receive queue the stamp of the last one. The first then seems to have
-    /// travelled for the interval between messages, which is as long as the answers wait.
+    /// The kernel gives merged segments in the receive queue the timestamp of the last segment. The first segment
+    /// then seems to have travelled for the interval between messages, which is as long as the answers wait.
     #[test]
     fn merged_receive_stamps_do_not_hide_a_stall() {
         let mut trace = traces::messages(500 * US, false);
@@ -201,7 +201,7 @@ mod tests {
         assert!(found[0].word(keys::HELD_OF_CLIENT).is_some_and(|part| part != "all"), "{found:?}");
     }
 
-    /// As with a server that sleeps, only the traced exchanges stall, because tracing takes time.
+    /// Only the traced exchanges stall, because tracing takes time.
     #[test]
     fn a_stall_caused_only_by_tracing_is_not_evidence() {
         let off = switches("off", "off");
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// By chance only some traced exchanges in a round stall, but nearly all timed ones.
+    /// By chance, only some traced exchanges of a round stall, although nearly all timed exchanges do.
     #[test]
     fn the_share_is_the_nodelay_saving_if_few_traced_messages_stalled() {
         let case = at_rate(Case::ping_pong("tcp"), 2000.0);

@@ -1,4 +1,4 @@
-//! `nagle-waits`: written bytes were held for a round trip, until an ACK came back that was not delayed.
+//! `nagle-waits`: written bytes were held for a round trip, until an ACK without delay came back.
 //!
 //! Why: Nagle's algorithm (RFC 896) holds a small segment while an earlier one is unacknowledged. Even if the server
 //! acknowledges at once, the rest of a request waits for one round trip of the path: negligible on loopback, but a
@@ -71,8 +71,8 @@ fn find_holds(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    // In an exchange only the client's writes can be held. In an open loop answers follow one another, so the server's can
-    // be held too.
+    // In an exchange only the client's writes can be held. In an open loop answers follow one another, so the
+    // server's writes can be held too.
     let both_ends = case.case.primary().load.exchange().is_none();
     let by_nagle =
         |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);

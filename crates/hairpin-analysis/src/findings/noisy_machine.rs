@@ -1,13 +1,12 @@
 //! `noisy-machine`: something else used the machine during rounds.
 //!
-//! Why: other programs add tails, but a busy machine can also show *better* medians, as the scheduler then puts both
-//! ends on one CPU. Evidence, per round: at least 1 % of the time taken by the hypervisor (steal); more than 10 % used
-//! by other programs, beyond the 10 ms resolution of the counters; more runnable tasks than CPUs; or ends with their
-//! own CPUs preempted at least once in 1 000 messages. Ends that share a CPU preempt each other, and a link's emulator
-//! may share one, so neither
-//! counts, nor ends that a CPU quota stopped. CPU time of a link's emulator is not noise. Load averages are shown but not used:
-//! they cover the last minute. The effect compares the p50 of such rounds, relative to the median of their case, with
-//! quiet rounds. The figures include such rounds.
+//! Why: other programs add tails, but a busy machine can also show *better* medians, because the scheduler then puts
+//! both ends on one CPU. Evidence, per round: at least 1 % of the time taken by the hypervisor (steal); more than
+//! 10 % used by other programs, beyond the 10 ms resolution of the counters; more runnable tasks than CPUs; or ends
+//! with their own CPUs preempted at least once in 1 000 messages. Preemptions do not count for ends that share a CPU
+//! with each other or with a link's emulator, or that a CPU quota stopped. CPU time of a link's emulator is not
+//! noise. Load averages are shown but not used: they cover the last minute. The effect compares the p50 of disturbed
+//! rounds, relative to the median of their case, with quiet rounds. The figures include disturbed rounds.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;
@@ -140,13 +139,13 @@ fn ends_cpu_ns(measured: &Measured, server_is_elsewhere: bool) -> f64 {
         |end: &EndReport| Some(end.phase_usage.as_ref()?.each().map(|(_, usage)| usage.cpu_ns as f64).sum::<f64>());
     let of_all_phases: Option<f64> = ends().map(by_phase).sum();
     of_all_phases.unwrap_or_else(|| {
-        // Known only for the measured part; assume that the ends were as busy during the warm-up.
+        // The CPU time is known only for the measured part; assume that the ends were as busy during the warm-up.
         let own = ends().map(|end| end.cpu_ns).sum::<u64>() as f64;
         own * (measured.noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0)
     })
 }
 
-/// The p50 of noisy rounds over that of quiet ones, each relative to the median of its case; `None` without either.
+/// The p50 of noisy rounds / p50 of quiet rounds, each relative to the case's median; `None` if either is missing.
 fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64> {
     let relative = |noisy: bool| -> Option<f64> {
         let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
@@ -222,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Steal counts from 1 % of both CPUs' time in a round, preemptions from 10; the finding needs a tenth of the
+    /// Steal counts from 1 % of both CPUs' time in a round, preemptions from 10; a finding needs a tenth of the
     /// rounds.
     #[test]
     fn the_finding_begins_at_the_threshold() {

@@ -1,11 +1,11 @@
 //! `own-send-queue`: a message waits in the sender's socket, behind bulk data written earlier on the connection.
 //!
-//! Why: the kernel accepts much more of a stream than it can send at once, and later writes wait for all of it, before
-//! any byte reaches the path. No queue on the path is the cause, so CoDel does not help. Evidence: the unsent bytes of
+//! Why: the kernel accepts much more of a stream than it can send at once, and later writes wait until all of this
+//! data has left the socket. No queue on the path is the cause, so CoDel does not help. Evidence: the unsent bytes of
 //! the load's socket (`tcpi_notsent_bytes` of tcp_info, read every 20 ms), divided by the rate at which the load is
 //! received; compared with the median latency that the load adds. The counter-experiment sets the option
-//! `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the remaining data itself; if the option
-//! is already set, there is no finding. Advice: that option, and choosing what to send when the socket is writable.
+//! `notsent-lowat` (`TCP_NOTSENT_LOWAT`, tcp(7)), with which the program keeps the remaining data itself; if already
+//! set, the finding is not reported. Advice: set the option, and choose what to send when the socket is writable.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::NOTSENT_LOWAT;
@@ -104,7 +104,7 @@ pub(super) fn is_bounded(case: &Case) -> bool {
     case.loads().iter().any(|load| load.options.get(OptionName::NotsentLowat).is_some())
 }
 
-/// Returns the median of the readings under steady load, in bytes.
+/// Returns the median of the unsent bytes under steady load.
 fn unsent_bytes(measured: &Measured) -> Option<f64> {
     let load = loads(measured).next()?;
     median(&loaded_states(measured, load)?.map(|state| state.not_sent_bytes as f64).collect::<Vec<_>>())
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_checked_by_the_case_with_less_unsent_data() {
+    fn the_cause_is_checked_by_the_case_with_less_unsent_data() {
         let both = [
             (shared_over_link(), Beside::unsent(610_000_000, 600_000)),
             (bounded_over_link(), Beside::unsent(120_000_000, 12_000)),

@@ -1,9 +1,8 @@
 //! `placement-lottery`: the scheduler placed the ends differently from round to round.
 //!
-//! Why: if not pinned, both ends may share a CPU in one round and not in the next. The latencies differ by a factor of
-//! several, so the median over rounds depends on chance, and a *loaded* machine can look faster than an idle one.
-//! Evidence: the CPUs on which both ends were seen, and the p50 of rounds on the same CPU and on two. Advice: pin the
-//! ends.
+//! Why: if not pinned, both ends may share a CPU in one round and not in the next. The latencies differ several-fold,
+//! so the median over rounds depends on chance, and a *loaded* machine can look faster than an idle one. Evidence:
+//! the CPUs on which both ends were seen, and the p50 of rounds on the same CPU and on two. Advice: pin the ends.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::PINNED;
@@ -23,7 +22,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum difference between placements for a warning.
 const MIN_WARNING_SHARE: f64 = 0.1;
 
-/// Minimum rounds per placement; a single round is not enough to judge it.
+/// Minimum rounds per placement; a single round is not enough to judge a placement.
 const MIN_ROUNDS: usize = 2;
 
 /// The placement of both ends in a round.

@@ -1,9 +1,9 @@
 //! `rate-not-reached`: an open loop did not reach the requested rate.
 //!
-//! Why: a saturated generator does not measure that rate, but how far it fell behind (other tools hide this by
+//! Why: a saturated generator measures how far it fell behind, not the requested rate (other tools hide this by
 //! coordinated omission). If the generator kept up and the answers did not, the transport or the server is at its
-//! limit: the latency then shows the length of the queue, and grows with the duration of the round. Evidence: messages
-//! sent over the scheduled time plus the generator's lag; answers per second. Advice: a lower rate or more CPU time.
+//! limit: the latency then shows the queue, and grows with the round's duration. Evidence: messages sent over the
+//! scheduled time plus the generator's lag; answers per second. Advice: a lower rate or more CPU time.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LOWER_RATE;
@@ -22,8 +22,8 @@ pub(super) const CARD: FindingCard = FindingCard {
     why: "the figures do not describe the requested rate: they show how far the load fell behind it",
 };
 
-/// Minimum median queue length, in messages, at which answers count as behind. Their rate must also be below 99 % of
-/// the possible one.
+/// Minimum median queue length, in messages, at which answers count as behind. The rate of answers must also be below
+/// 99 % of the possible rate.
 const MIN_QUEUE_LENGTH: f64 = 10.0;
 
 pub(super) fn detect(run: &Run) -> Vec<Finding> {
@@ -44,7 +44,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     findings.into_iter().flatten().chain(load_behind(run)).collect()
 }
 
-/// Finds loads next to a probe that did not reach their rate. They cause no latency of the probe, so their share is 0.
+/// Finds loads beside a probe that did not reach their rate. They add no latency to the probe, so their share is 0.
 fn load_behind(run: &Run) -> Option<Finding> {
     let hits = Hits::among(run, |case| {
         let rounds: Vec<&Measured> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
@@ -76,14 +76,13 @@ fn load_behind(run: &Run) -> Option<Finding> {
 type Short = (f64, f64, Option<HeldUp>);
 
 fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
-    // Other findings report how such loads lose messages on a link; under load the queue belongs to the load.
+    // A one-way load on a link loses messages, which other findings report; under load, the queue is the load's.
     if case.case.primary().load.is_one_way() && case.case.is_emulated() || !case.case.loads().is_empty() {
         return None;
     }
     let asked = open_loop::requested_per_s(&case.case)?;
     let (rate, p50) = (case.primary().rate_per_s?.value, case.primary().latency_ns.p50?.value);
-    // Messages in transit on a link are not a queue. A round lasts until its last answer, and lost messages are not
-    // slow.
+    // Messages in transit on a link are not queued, lost messages not slow, and a round lasts until its last answer.
     let on_its_way_ns = case.primary().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
     let queued = (p50 - on_its_way_ns) * asked / 1e9;
     let each_round = case.primary().ledger.sent as f64 / case.rounds.max(1) as f64;
@@ -112,7 +111,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
     Some(faster.into_iter().fold(finding, |finding, way| finding.with(keys::FASTER_BY, way)))
 }
 
-/// Returns how to make the ends faster, by means that the case does not use yet.
+/// Returns ways to make the ends faster that the case does not use yet.
 fn faster_by(case: &Case) -> Option<&'static str> {
     let share_a_cpu = !case.ends.placement.has_own_cpus();
     match case.primary().load {
@@ -148,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_saturated_generator_is_a_problem_and_makes_the_case_invalid() {
-        // Each message is another 25 us late: 8 000 per second are sent instead of 10 000.
+        // Each message is 25 us later than the previous one: 8 000 per second are sent instead of 10 000.
         let (valid, found) = found(25_000, |_| 20_000);
         assert!(!valid);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));

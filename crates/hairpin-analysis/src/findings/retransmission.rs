@@ -1,14 +1,14 @@
 //! `retransmission`: TCP segments were retransmitted, and messages waited for the retransmissions.
 //!
 //! Why: a lost segment is retransmitted after a round trip if later packets reveal the gap (fast retransmit, RFC 6675
-//! and RFC 8985), after a little more than two if a probe is sent (tail loss probe, RFC 8985, section 7), and after at
-//! least 200 ms if only the timer is left (retransmission time-out, RFC 6298). No packets follow a single message, so a
-//! request and its answer wait longest. Evidence: the retransmitted segments in TCP_INFO of both ends; with a link, the
-//! counters of its network namespaces, which separate the three kinds; and the link's log of drops, matched by time to
-//! the messages in transit, with their latencies and their share of the slowest 1 %. The share is the additional time
-//! of these messages relative to the time of all messages. The counter-experiment is the same link without the stage
-//! that dropped most; it is judged by the mean, as rare events do not move the median. Advice: keep more in flight, or
-//! avoid retransmission.
+//! and RFC 8985), after a little more than two round trips if a probe is sent (tail loss probe, RFC 8985, section 7),
+//! and after at least 200 ms if only the timer is left (retransmission time-out, RFC 6298). No packets follow a
+//! single message, so a request and its answer wait longest. Evidence: the retransmitted segments in TCP_INFO of both
+//! ends; with a link, the counters of its network namespaces, which separate the three kinds; and the link's log of
+//! drops, matched by time to the messages in transit, with their latencies and their share of the slowest 1 %. The
+//! share is the additional time of these messages relative to the time of all messages. The counter-experiment is the
+//! same link without the stage that dropped most; the mean is compared, because rare events do not move the median.
+//! Advice: keep more in flight, or avoid retransmission.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(super) const CARD: FindingCard = FindingCard {
 /// Minimum retransmitted segments, and minimum share of messages, to report if no link shows their cost.
 const MIN_SEGMENTS: f64 = 3.0;
 const MIN_SHARE: f64 = 0.001;
-/// Minimum share of affected messages among the slowest 1 %, and of their added time in the total time, for a warning.
+/// For a warning: minimum share of affected messages among the slowest 1 %, and of the added time in the total time.
 const MIN_SHARE_OF_TAIL: f64 = 0.5;
 const MIN_SHARE_OF_TIME: f64 = 0.01;
 
@@ -102,7 +102,8 @@ impl DropEffect {
         self.share_of_tail.is_some_and(|share| share >= MIN_SHARE_OF_TAIL)
     }
 
-    /// Returns the share of the total time; or of the slowest 1 % if drops shape it, as a p99 then shows it.
+    /// Returns the larger share: of the total time or, if drops shape the tail, of the slowest 1 %, which a p99
+    /// shows.
     fn explains(&self) -> f64 {
         let of_tail = match (self.hit_ns, self.other_ns) {
             (Some(hit), Some(other)) if self.shapes_tail() && hit > other => 1.0 - other / hit,
@@ -117,7 +118,7 @@ fn find_retransmissions(run: &Run, case: &CaseSummary) -> Option<(f64, Retransmi
         return None;
     }
     let counters = read_counters(case).filter(|counters| counters.segments > 0.0)?;
-    // The link's log does not separate flows, and messages without answers are not matched to it.
+    // The link's log does not separate flows, and messages without answers are not matched to the log.
     let is_matched = !case.case.primary().load.is_one_way() && case.case.loads().is_empty();
     let cost = case.path.relay.as_ref().filter(|_| is_matched).map(|_| drop_effect(run, case));
     let often = counters.segments >= MIN_SEGMENTS && counters.segments >= MIN_SHARE * case.primary().samples as f64;
@@ -126,7 +127,7 @@ fn find_retransmissions(run: &Run, case: &CaseSummary) -> Option<(f64, Retransmi
     is_relevant.then_some((share, RetransmissionEffect { counters, cost }))
 }
 
-/// Returns the counters of the flow by which the case is judged; `None` if it has no TCP end.
+/// Returns the counters of the flow by which the case is judged; `None` for a flow without a TCP end.
 fn read_counters(case: &CaseSummary) -> Option<Retransmissions> {
     let is_of_load = |end: &&EndSummary| case.case.is_under_load() && end.flow != case.primary().flow.id;
     let ends: Vec<&EndSummary> = case.ends.iter().filter(|end| !is_of_load(end)).collect();
@@ -216,7 +217,7 @@ fn all_evidence(first: &Hit<'_, RetransmissionEffect>) -> Vec<Evidence> {
     all
 }
 
-/// Judges by the mean of each round whether the added time disappeared with the drops, if the run has that case.
+/// Judges by round means whether the case without the stage, if the run has one, is without the added time.
 fn proved(run: &Run, first: &Hit<'_, RetransmissionEffect>, sibling: &hairpin_model::case::Case) -> Option<Proved> {
     let expected_ns = first.data.cost.as_ref()?.added_ns;
     let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
@@ -257,8 +258,7 @@ mod tests {
         facts
     }
 
-    /// Rounds of `messages` messages of 20 ms; packets of those with the indices `hit` were dropped, so they take
-    /// `slow` ns.
+    /// Rounds of `messages` messages of 20 ms. The messages in `hit` lost packets and take `slow` ns.
     fn lossy_of(messages: usize, hit: &[usize], slow: u64, how: [f64; 4]) -> Fixture {
         let mut latencies = vec![20 * MS; messages];
         hit.iter().for_each(|place| latencies[*place] = slow);

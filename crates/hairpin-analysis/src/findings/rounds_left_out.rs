@@ -1,8 +1,8 @@
 //! `rounds-left-out`: rounds between two hosts did not count.
 //!
-//! Why: the rounds of two clients at one server change each other's figures, and a datagram load without feedback from
-//! a receiver is stopped early. Evidence: the number of rounds, and the first reason. Their data is kept. The advice
-//! depends on the reason: wait longer for the other client, or check the path.
+//! Why: the rounds of two clients at one server change each other's figures, and a datagram load without feedback
+//! from a receiver is stopped early. Evidence: the number of omitted rounds, and the first reason. The data of these
+//! rounds is kept. The advice depends on the reason: wait longer for the other client, or check the path.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::names::distinct;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back, value};
 
-    /// A run of 4 rounds; `spoiled` lists the invalid ones.
+    /// A run of 4 rounds; `spoiled` lists the invalid rounds.
     fn found(spoiled: &[u32], spoil: impl Fn(&mut hairpin_model::round::Measured)) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         for block in 0..4 {

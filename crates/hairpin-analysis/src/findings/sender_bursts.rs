@@ -77,7 +77,7 @@ fn find_bursts(run: &Run, case: &CaseSummary) -> Option<Bursts> {
     (asked.is_some() || is_uneven).then_some(Bursts { lost, asked, below_half })
 }
 
-/// Returns the case with the same rate at even intervals, by schedule or by pacing; `None` if it is already even.
+/// Returns the case with the same rate at even intervals, by schedule or by pacing; `None` if already even.
 fn even_counter_experiment(case: &Case) -> Option<CounterExperiment> {
     let Load::Offered { offered_per_s, size_bytes, arrivals, pacing } = case.primary().load else { return None };
     let with = |arrivals, pacing| {

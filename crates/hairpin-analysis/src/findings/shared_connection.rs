@@ -1,11 +1,11 @@
 //! `shared-connection`: messages wait for bulk data on the same connection.
 //!
-//! Why: a connection is one ordered stream of bytes. Data that is written later arrives later: it waits for the current
-//! write, for unsent data in the socket, and for lost segments before it (head-of-line blocking). Evidence: if the run
-//! has the same probe on its own connection, the latency added by the shared connection; otherwise a message's wait
-//! before the kernel accepts its first byte, and its wait for unsent data. The share excludes the latter if
-//! `own-send-queue` reports it. The counter-experiment gives the probe its own connection. Advice: one connection for
-//! each kind of traffic, or a transport with several streams.
+//! Why: a connection is one ordered stream of bytes. Data that is written later arrives later: it waits for the
+//! current write, for unsent data in the socket, and for lost segments before it (head-of-line blocking). Evidence:
+//! if the run has the same probe on its own connection, the latency added by the shared connection; otherwise a
+//! message's wait before the kernel accepts its first byte, and its wait for unsent data. The share excludes the wait
+//! for unsent data if `own-send-queue` reports that wait. The counter-experiment gives the probe its own connection.
+//! Advice: one connection for each kind of traffic, or a transport with several streams.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::OWN_CONNECTION;
@@ -120,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn without_a_sibling_it_rests_on_the_unsent_data() {
+    fn without_a_sibling_the_finding_is_based_on_unsent_data() {
         let finding =
             found(&[(shared_over_link(), Beside::unsent(610_000_000, 600_000))]).expect("half a second is unsent");
         assert!(finding.figure(keys::LONGER).is_none() && shows(&finding, keys::EXPLAINED, 500e6), "{finding:?}");
-        assert!(finding.share < 0.01, "it only waits in the socket, see own-send-queue: {}", finding.share);
+        assert!(finding.share < 0.01, "the probe only waits in the socket, see own-send-queue: {}", finding.share);
         let uses: Vec<_> = repeated(&finding).iter().map(|case| case.primary().connection_use).collect();
         assert_eq!(uses, [ConnectionUse::Shared, ConnectionUse::Own]);
     }
@@ -136,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn with_its_own_connection_measured_the_difference_proves_it() {
+    fn the_difference_from_a_separate_connection_confirms_the_cause() {
         let own = with_own_connection(&shared_over_link());
         let both =
             [(shared_over_link(), Beside::unsent(610_000_000, 0)), (own.clone(), Beside::unsent(180_000_000, 0))];
-        let finding = found(&both).expect("it takes 430 ms longer");
+        let finding = found(&both).expect("a probe takes 430 ms longer");
         assert!((finding.share - 430.0 / 610.0).abs() < 0.01, "{}", finding.share);
         assert!(shows(&finding, keys::LONGER, 430e6), "{finding:?}");
         assert_eq!(finding.proved.map(|proved| proved.verdict), Some("confirmed".to_owned()));

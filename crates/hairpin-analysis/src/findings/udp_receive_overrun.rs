@@ -1,12 +1,12 @@
 //! `udp-receive-overrun`: the receiver's socket buffer was full, so its kernel dropped datagrams.
 //!
-//! Why: the network lost none of these. While a receiver does not run (it waits for its CPU, or does something else),
-//! its buffer must hold all arrivals, and the rest is dropped without notice to either program; tools that count at the
-//! sender report that as packet loss. Evidence: the receiver's own counter of drops (`SK_MEMINFO_DROPS`; over a link
-//! `Udp: RcvbufErrors` of its network namespace), as a share of the messages sent. The counter-experiment is a receive
-//! buffer of 4 MiB. If the same share is lost with it, the receiver is slower than the sender on average and no buffer
-//! helps: the finding then keeps the counted drops and says so. Advice: a larger buffer, several datagrams per call, or
-//! a CPU for the receiver alone.
+//! Why: the network lost none of these datagrams. While a receiver does not run (it waits for its CPU, or does
+//! something else), its buffer must hold all arrivals, and the kernel drops what does not fit without notice to
+//! either program; tools that count at the sender report that as packet loss. Evidence: the receiver's own counter of
+//! drops (`SK_MEMINFO_DROPS`; over a link `Udp: RcvbufErrors` of its network namespace), as a share of the messages
+//! sent. The counter-experiment is a receive buffer of 4 MiB. If the same share is lost with this buffer, the
+//! receiver is slower than the sender on average and no buffer helps: the finding then keeps the counted drops and
+//! says that. Advice: a larger buffer, several datagrams per call, or a CPU for the receiver alone.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::LARGER_BUFFER;
@@ -23,7 +23,7 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "udp-receive-overrun",
     about: About::Cause,
     what: "the receive buffer of a UDP socket was full, so the receiver's kernel dropped datagrams",
-    why: "the receiver lost them, not the network: it must read faster or have a larger buffer",
+    why: "the receiver lost the datagrams, not the network: the receiver must read faster or have a larger buffer",
 };
 
 const CAUSES: &[&str] = &[RECEIVE_BUFFER];
@@ -77,7 +77,7 @@ fn received_per_s(case: &CaseSummary) -> Option<Figure> {
     case.primary().one_way.as_ref()?.received_per_s
 }
 
-/// Returns the same case with a large buffer; `None` if it already has one.
+/// Returns the same case with a large buffer; `None` if the case already has a large buffer.
 fn larger_buffer(case: &Case) -> Option<CounterExperiment> {
     let asked = case.primary().options.get(OptionName::Rcvbuf).and_then(|asked| asked.parse::<u64>().ok());
     if asked.is_some_and(|asked| asked >= LARGE_BYTES) {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_buffer_that_loses_nothing_confirms_it() {
+    fn a_larger_buffer_that_loses_nothing_confirms_the_cause() {
         let (own, large) = (messages("udp"), with("rcvbuf=4194304"));
         let fixture = interleaved(&[(&own, &counts(&[(RECEIVE_BUFFER, 400)], 0.0)), (&large, &counts(&[], 0.0))]);
         let found = fixture.findings(CARD.code);

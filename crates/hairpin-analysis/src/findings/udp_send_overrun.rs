@@ -1,10 +1,11 @@
 //! `udp-send-overrun`: the sender's own kernel dropped or refused datagrams, before any network.
 //!
-//! Why: a datagram that does not fit in the queue discipline of the sender's device is dropped there, although the send
-//! call succeeds (udp_send_skb, net/ipv4/udp.c, reports the drop only to sockets with `IP_RECVERR`); if the kernel has
-//! no memory, the call fails with `ENOBUFS`. In both cases, no other host received the message. Evidence: the drops of
-//! the queue disciplines (rtnetlink, `TCA_STATS2`) and the refused calls. In the host's own network namespace, other
-//! programs also increase the former. The counter-experiment offers 80 % of the rate that arrived. Advice: pace.
+//! Why: a datagram that does not fit in the queue discipline of the sender's device is dropped there, although the
+//! send call succeeds (udp_send_skb, net/ipv4/udp.c, reports the drop only to sockets with `IP_RECVERR`); if the
+//! kernel has no memory, the call fails with `ENOBUFS`. In both cases, no other host received the message. Evidence:
+//! the drops of the queue disciplines (rtnetlink, `TCA_STATS2`) and the refused calls. In the host's network
+//! namespace, other programs also cause drops. The counter-experiment offers 80 % of the rate that arrived. Advice:
+//! pace.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::{QDISC, SEND_BUFFER};

@@ -1,11 +1,11 @@
 //! `unexplained-loss`: messages are missing, or too many arrived, and no counter says why.
 //!
 //! Why: if the counters do not add up, Hairpin does not know what happened to messages, which is a defect of Hairpin.
-//! An exception is a surplus because a full receive buffer counts packets and the link made copies
-//! ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a reliable transport a loss with
-//! a known cause counts too: such a round should have failed. If datagrams travel as segments of one packet (the option
-//! `gso`), the kernel counts a dropped packet once, so the missing messages may be its other segments, which is only a
-//! note. Evidence: the ledger. Advice: report the defect, with the run folder.
+//! An exception is a surplus that copies made by the link may explain, because a full receive buffer counts them too
+//! ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a reliable transport a loss
+//! with a known cause counts too: such a round should have failed. If datagrams travel as segments of one packet (the
+//! option `gso`), the kernel counts a dropped packet once, so the missing messages may be other segments of that
+//! packet, which is only a note. Evidence: the ledger. Advice: report the defect, with the run folder.
 
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::ledger::MAX_SEGMENTS;
@@ -19,7 +19,7 @@ pub(super) const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
     about: About::Run,
     what: "messages are missing, or too many arrived, and no counter says why",
-    why: "Hairpin does not know what happened to them, which is a defect of Hairpin",
+    why: "Hairpin does not know what happened to the messages, which is a defect of Hairpin",
 };
 
 struct Missing {

@@ -103,7 +103,7 @@ pub(super) fn detect(run: &Run) -> Vec<Finding> {
     ]
 }
 
-/// Returns what helps, without causes that were ruled out and without options that two hosts lack.
+/// Returns the advised changes, without those that were ruled out and those that need one host.
 fn advice(deep_idle_ruled_out: bool, case: &Case) -> Vec<&'static str> {
     let awake = (!deep_idle_ruled_out).then_some("awake");
     let one_cpu = case.host().is_none().then_some("one-cpu");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_experiment_proves_it() {
+    fn keeping_the_cpus_awake_confirms_the_cause() {
         let [tcp, pipe] = ["tcp", "pipe"].map(|transport| apart(Case::ping_pong(transport)));
         let found = found_among(&[
             (&tcp, 66_000),

@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn students_quantiles_equal_their_closed_forms() {
-        // With one degree of freedom it is the Cauchy distribution; with two, t = (2p - 1) / sqrt(2 p (1 - p)).
+        // With one degree of freedom, Student's t is the Cauchy distribution; with two, t is (2p - 1) / sqrt(2p (1 -
+        // p)).
         let p = 0.975_f64;
         assert!((student_quantile(p, 1) - (PI * (p - 0.5)).tan()).abs() < 1e-9);
         assert!((student_quantile(p, 2) - (2.0 * p - 1.0) / (2.0 * p * (1.0 - p)).sqrt()).abs() < 1e-9);

@@ -6,16 +6,15 @@
 //!
 //! 1. Take the values of the rounds in time order, as logarithms if all are above 0; `m` is their median, `s_r` their
 //!    standard deviation.
-//! 2. Cut them into 8 consecutive batches, or 5 below 16 rounds; `s_b` is the standard deviation of the batches'
-//!    medians. Batches remove the correlation of neighbours (Schmeiser, "Batch size effects in the analysis of
-//!    simulation output", Operations Research 30, 1982), and Student's t over a few of them is valid even if their
+//! 2. Cut the values into 8 consecutive batches, or 5 below 16 rounds; `s_b` is the standard deviation of the
+//!    batches' medians. Batches remove the correlation of neighbours (Schmeiser, "Batch size effects in the analysis
+//!    of simulation output", Operations Research 30, 1982), and Student's t over a few of them is valid even if their
 //!    variances differ (Ibragimov and Mueller, "t-statistic based correlation and heterogeneity robust inference",
 //!    Journal of Business and Economic Statistics 28, 2010).
 //! 3. Half the width is `sqrt((t s_b / sqrt(q))^2 + (z sqrt(rho_T) s_r)^2)`, with `q` batches. The second part is a
 //!    floor for variation slower than the run: `rho_T = rho sqrt(10 s / T)`, with `rho` = [`SLOW_SHARE`] measured by
-//!    `cargo xtask coverage`. The floor is our own: no published method knows how long a state of a shared machine
-//!    lasts.
-//! 4. There is no interval below [`MIN_ROUNDS`] rounds, if the batches' medians rise or fall (Mann-Kendall, p under
+//!    `cargo xtask coverage`. The floor is our own: no published method covers the states of a shared machine.
+//! 4. No interval is given below [`MIN_ROUNDS`] rounds, if the batches' medians rise or fall (Mann-Kendall, p under
 //!    0.01), or if neighbouring medians are correlated by more than 0.4.
 
 use hairpin_model::Figure;
@@ -42,8 +41,8 @@ const MAX_CORRELATION: f64 = 0.4;
 const TREND_ALPHA: f64 = 0.01;
 /// Maximum ratio of the upper to the lower bound; a wider interval says nothing about the figure.
 pub const MAX_BOUNDS_RATIO: f64 = 100.0;
-/// The share of the rounds' variance that a run of 10 s cannot show because it varies more slowly. Measured on a
-/// virtual machine with 2 CPUs; `cargo xtask coverage` measures it again.
+/// The share of the rounds' variance that a run of 10 s cannot show because this part varies more slowly. Measured on
+/// a virtual machine with 2 CPUs; `cargo xtask coverage` measures it again.
 pub const SLOW_SHARE: f64 = 0.13;
 /// The run length to which [`SLOW_SHARE`] refers, in s.
 const SLOW_SHARE_AT_S: f64 = 10.0;
@@ -117,7 +116,7 @@ pub struct Estimate {
     errors: Vec<(f64, u32)>,
     /// Standard deviation of the variation that is slower than the run.
     floor: f64,
-    /// Why there is no interval.
+    /// Why the estimate has no interval.
     why: Option<NoInterval>,
     /// Outer bounds, with or without an interval: the batches' range, extended by its width on both sides.
     widest: Option<(f64, f64)>,
@@ -162,7 +161,7 @@ impl Estimate {
         }
     }
 
-    /// Returns the mean of independent estimates of one quantity. `None` if there are no estimates.
+    /// Returns the mean of independent estimates of one quantity. `None` if `estimates` is empty.
     pub fn mean(estimates: &[Self]) -> Option<Self> {
         let share = 1.0 / estimates.len() as f64;
         let values: Vec<f64> = estimates.iter().map(|estimate| estimate.value).collect();
@@ -236,8 +235,8 @@ impl Estimate {
     /// Returns the probability of an estimate more than `step` from 0 if the true difference is at most `step`: the
     /// largest alpha whose interval still contains such a difference.
     ///
-    /// Without an interval, the result is 1 unless both outer bounds are more than `step` from 0 on one side. Then it
-    /// is 0, or with too few rounds the p-value of Student's t over them.
+    /// Without an interval, the result is 1 unless both outer bounds are more than `step` from 0 on one side. If they
+    /// are, the result is 0, or with too few rounds the p-value of Student's t over these rounds.
     pub fn p_value(&self, step: f64) -> f64 {
         if let Some(why) = self.why {
             let is_beyond = self.widest.is_some_and(|(low, high)| low > step || high < -step);
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_width_is_that_of_batches_and_of_the_floor() {
+    fn the_width_combines_the_batches_and_the_floor() {
         // Batches of two: medians 0, 1, -1, 1, -1; their SD is 1, t of 4 degrees 2.776; all values have an SD of 2.
         let values = [-2.0, 2.0, -1.0, 3.0, -3.0, 1.0, -1.0, 3.0, -3.0, 1.0];
         let estimate = Estimate::of(&values, TEN).unwrap();
@@ -375,7 +374,7 @@ mod tests {
         let server = four([2.5, 2.4, 2.55, 2.45]);
         assert_eq!(server.figure(0.05).why, Some(NoInterval::TooFewRounds));
         assert!(server.p_value(0.0) < 1e-3, "{}", server.p_value(0.0));
-        assert!((server.p_value(2.4) - 1.0).abs() < 1e-9, "no further than the step");
+        assert!((server.p_value(2.4) - 1.0).abs() < 1e-9, "not farther than the step");
         assert!((four([2.5, 1.0, 2.55, 2.45]).p_value(0.0) - 1.0).abs() < 1e-9, "within their range of zero");
         assert!((four([2.5, -1.0, 2.55, 2.45]).p_value(0.0) - 1.0).abs() < 1e-9);
     }
@@ -404,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn holm_stops_at_the_first_that_is_not_confirmed() {
+    fn holm_stops_at_the_first_hypothesis_that_is_not_confirmed() {
         assert_eq!(holm(&[0.04, 0.001, 0.03, 0.012], 0.05), [false, true, false, true]);
         assert_eq!(holm(&[], 0.05), [false; 0]);
     }

@@ -12,7 +12,7 @@ const MAX_ONE_ACK_NS: u64 = 2_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub(super) left_ns: u64,
-    /// When it was captured at the other end; `None` if that end was not captured or the segment never arrived.
+    /// When the segment was captured at the other end; `None` without a capture there, or if it never arrived.
     pub(super) seen_ns: Option<u64>,
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
@@ -21,9 +21,9 @@ pub(super) struct Segment {
 /// An acknowledgment of new data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ack {
-    /// When it arrived.
+    /// When the acknowledgment arrived.
     pub(super) at_ns: u64,
-    /// When it was captured leaving the other end; `None` if that end was not captured.
+    /// When the acknowledgment was captured leaving the other end; `None` without a capture there.
     pub(super) left_ns: Option<u64>,
     /// The first newly acknowledged byte.
     pub(super) first_byte: u64,
@@ -111,8 +111,8 @@ impl<'t> Direction<'t> {
         (self.sender_only, self.travel_ns) = (true, least_round_trip_ns);
     }
 
-    /// Returns an upper bound of the time at which the bytes up to `end_byte` had arrived: the earliest of the capture,
-    /// the kernel's receive stamps and the calls that read them. `None` if unknown.
+    /// Returns an upper bound of the time at which the bytes up to `end_byte` had arrived: the earliest of the
+    /// capture, the kernel's receive stamps and the calls that read the bytes. `None` if unknown.
     pub(super) fn arrived_ns(&self, end_byte: u64) -> Option<u64> {
         let stamp = self.received.partition_point(|stamp| stamp.end_byte < end_byte);
         let stamp = self.received.get(stamp).map(|stamp| stamp.at_ns);
@@ -121,7 +121,7 @@ impl<'t> Direction<'t> {
         [stamp, read, self.captured_arrival_ns(end_byte)].into_iter().flatten().min()
     }
 
-    /// Returns this bound from the capture only: with both ends captured, when a segment with the last byte arrived.
+    /// Like [`Self::arrived_ns`], from the capture only; with both ends captured, the arrival of the last byte.
     fn captured_arrival_ns(&self, end_byte: u64) -> Option<u64> {
         if self.crosses_link {
             let with_it = self.segments.iter().filter(|one| one.first_byte < end_byte && one.end_byte >= end_byte);
@@ -131,15 +131,14 @@ impl<'t> Direction<'t> {
         left.map(|segment| segment.left_ns.saturating_add(self.travel_ns))
     }
 
-    /// Returns the arrival of the segment; `None` if neither the capture nor a receive stamp of this segment shows it.
+    /// Returns the arrival of the segment; `None` if neither the capture nor a receive stamp shows the arrival.
     pub(super) fn exact_arrival_ns(&self, segment: &Segment) -> Option<u64> {
         if self.crosses_link {
             return segment.seen_ns.filter(|seen_ns| *seen_ns >= segment.left_ns);
         }
         let place = self.received.partition_point(|stamp| stamp.end_byte < segment.end_byte);
         let stamp = self.received.get(place).filter(|stamp| stamp.end_byte == segment.end_byte)?;
-        // Segments in the receive queue are merged and share the stamp of the last one (net/ipv4/tcp_input.c,
-        // `tcp_try_coalesce`).
+        // Merged segments in the receive queue share the last one's stamp (net/ipv4/tcp_input.c, `tcp_try_coalesce`).
         let merged = self.received.get(place + 1).is_some_and(|next| next.at_ns == stamp.at_ns);
         (stamp.at_ns >= segment.left_ns && !merged).then_some(stamp.at_ns)
     }
@@ -175,9 +174,9 @@ impl<'t> Direction<'t> {
         calls_with(&self.reads, bytes)
     }
 
-    /// Determines which acknowledgments known by kernel timestamps were pure, as the timestamps do not say. An
-    /// acknowledgment is pure unless a segment left the other end between the arrival of the acknowledged data and the
-    /// acknowledgment: every segment carries the newest acknowledgment (RFC 9293, section 3.10.7.4).
+    /// Determines which acknowledgments known by kernel timestamps were pure, because the timestamps do not show it.
+    /// An acknowledgment is pure unless a segment left the other end between the arrival of the acknowledged data and
+    /// the acknowledgment: every segment carries the newest acknowledgment (RFC 9293, section 3.10.7.4).
     pub(super) fn classify_acks(&mut self, back: &[Segment], clock_error_ns: u64) {
         if self.captured {
             return;
@@ -258,7 +257,7 @@ struct ReceivedAck {
     is_pure: bool,
 }
 
-/// Converts stamps to segments. A stamp has the last byte of a segment, which starts where the previous one ended.
+/// Converts stamps to segments. A stamp has a segment's last byte; the segment starts where the previous one ended.
 fn stamped_segments(sender: &EndTrace) -> Vec<Segment> {
     let stamps = in_time(sender, StampKind::Driver);
     let ends: Vec<Segment> = stamps

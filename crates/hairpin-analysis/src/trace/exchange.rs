@@ -187,8 +187,8 @@ fn is_late(ack: &Ack, waited: &ConnectionWait) -> bool {
 }
 
 /// Returns the acknowledgment that released the segment held since `from_ns`, if the receiver delayed it for at least
-/// half of the hold. In an open loop it leaves with the next message, long before the delayed-ACK timer ends.
-/// [`late_acks`] returns the late pure acknowledgments.
+/// half of the hold. In an open loop, this acknowledgment leaves with the next message, long before the delayed-ACK
+/// timer ends. [`late_acks`] returns the late pure acknowledgments.
 fn releasing_ack(
     direction: &Direction<'_>,
     segment: &Segment,
@@ -201,8 +201,8 @@ fn releasing_ack(
     (2 * kept_ns >= segment.left_ns.saturating_sub(from_ns)).then_some(waited)
 }
 
-/// Returns the time from the arrival of the acknowledged data until the acknowledgment left. If the trace does not show
-/// when it left, this is estimated as its arrival minus `travel_ns`, the longest travel time in that direction.
+/// Returns the time from the arrival of the acknowledged data until the acknowledgment left. If the trace does not
+/// show the departure, it is estimated as the arrival minus `travel_ns`, the longest travel time in that direction.
 fn delay(direction: &Direction<'_>, ack: &Ack, travel_ns: u64) -> Option<ConnectionWait> {
     let first = direction.first_segment(ack.first_byte + 1)?;
     Some(ConnectionWait {

@@ -7,12 +7,12 @@ use super::reading::{MAX_EFFECT_DELAY_NS, Reading};
 use super::sending::{Corked, Sending};
 
 /// Linux releases corked data after about 200 ms (tcp(7), `TCP_CORK`). The timer counts in ticks and is at least the
-/// retransmission timeout: about three round trips, at most 200 ms, while RTTs vary little (RFC 6298).
+/// retransmission time-out, which on a long path is up to three round trips (RFC 6298).
 const CORK_TIMER_NS: std::ops::RangeInclusive<u64> = 150_000_000..=400_000_000;
 const ROUND_TRIPS: u64 = 3;
 
 impl Reading<'_> {
-    /// Returns why the bytes of `segment` were held; the first of them was written at `from_ns`.
+    /// Returns why the bytes of `segment` were held; the first of these bytes was written at `from_ns`.
     pub(super) fn cause(
         &self,
         direction: &Direction<'_>,
@@ -54,8 +54,8 @@ impl Reading<'_> {
     }
 
     /// Whether Nagle's algorithm explains the wait: at the write, earlier bytes were unacknowledged, and these bytes
-    /// left when all of them were acknowledged (RFC 896), or when the last small segment before these bytes was. The
-    /// latter is enough because Linux holds a small segment only while an earlier small one is unacknowledged
+    /// left when all earlier bytes were acknowledged (RFC 896), or when the last earlier small segment was. That
+    /// segment is enough, because Linux holds a small segment only while an earlier small segment is unacknowledged
     /// (`tcp_minshall_check`, net/ipv4/tcp_output.c).
     fn left_with_the_ack(&self, direction: &Direction<'_>, segment: &Segment, from_ns: u64) -> bool {
         if segment.first_byte == 0 {
@@ -63,7 +63,7 @@ impl Reading<'_> {
         }
         let ends = [Some(segment.first_byte), direction.last_small_before(segment.first_byte)];
         let mut acks = ends.into_iter().flatten().filter_map(|end_byte| direction.acknowledged(end_byte));
-        // With `MAX_EFFECT_DELAY_NS`, any shorter hold would seem to end with an acknowledgment.
+        // With the full `MAX_EFFECT_DELAY_NS`, every shorter hold would seem to end with an acknowledgment.
         let held_ns = segment.left_ns.saturating_sub(from_ns);
         let at_once_ns = if self.is_open_loop { MAX_EFFECT_DELAY_NS.min(held_ns / 4) } else { MAX_EFFECT_DELAY_NS };
         let at_once_ns = at_once_ns.saturating_add(self.trace.clock_error_ns);

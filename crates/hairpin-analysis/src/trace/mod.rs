@@ -70,7 +70,7 @@ pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     }
 }
 
-/// Selects the packets, which are more precise than kernel timestamps, unless some were dropped.
+/// Selects the captured packets, which are more precise than kernel timestamps, unless the capture dropped some.
 fn source(trace: &RoundTrace) -> Source {
     let complete = !matches!(trace.capture, Capture::Saved { dropped, .. } if dropped > 0);
     if trace.packets.is_empty() || !complete { Source::KernelTimestamps } else { Source::Capture }

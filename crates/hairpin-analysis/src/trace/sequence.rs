@@ -9,7 +9,7 @@ use super::exchange::{ConnectionWait, Extent};
 use super::reading::Reading;
 use crate::statistics::location::median;
 
-/// A duration is typical if it differs from the median by at most this share of it.
+/// A duration is typical if it differs from the median by at most this share of the median.
 const MAX_TYPICAL_DEVIATION: f64 = 0.25;
 
 impl Reading<'_> {
@@ -82,7 +82,7 @@ impl Reading<'_> {
             .collect()
     }
 
-    /// Returns the packets of the exchange: those with payload selected by their bytes, others by their time.
+    /// Returns the packets of the exchange: packets with payload are selected by their bytes, others by their time.
     fn packets<'a>(&'a self, extent: &'a Extent) -> impl Iterator<Item = Event> + 'a {
         let of_it = |packet: &&Packet| {
             let bytes = extent.bytes(packet.from);
@@ -107,7 +107,7 @@ impl Reading<'_> {
     }
 }
 
-/// Returns the index of the last exchange with a typical duration; if there is none, of the exchange nearest to the
+/// Returns the index of the last exchange with a typical duration; without one, of the exchange nearest to the
 /// median. Ignores the first exchange unless it is the only one.
 fn typical_index(exchanges: &[TracedExchange]) -> Option<usize> {
     let skipped = usize::from(exchanges.len() > 1);

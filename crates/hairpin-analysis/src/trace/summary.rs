@@ -28,8 +28,8 @@ fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
 }
 
 /// Computes the cost of tracing per exchange, in ns and as a ratio, from the means of a traced round and of the
-/// untraced round in its block. `None` if either is missing. Both run the same exchanges, and the mean counts all of
-/// them; a median would miss it if some took twice as long.
+/// untraced round in its block. `None` if either is missing. Both rounds run the same exchanges. The mean counts all
+/// of them; the median would hide that some took twice as long.
 fn cost(rounds: &[&RoundRecord]) -> Option<(Figure, Figure)> {
     let means = |purpose: Purpose| {
         let of = |round: &&RoundRecord| {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
-    /// The summary after so many blocks, each of an untraced and a traced round with these latencies.
+    /// The summary after `blocks` blocks, each with an untraced and a traced round with these latencies.
     fn traced(blocks: u32, latencies: impl Fn(u64) -> [Vec<u64>; 2]) -> TraceSummary {
         let case = small_writes("default");
         let mut fixture = Fixture::of(&[(&case, &[500_000; 3])]);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn two_slow_exchanges_of_four_are_seen() {
+    fn two_slow_exchanges_of_four_raise_the_cost() {
         let slow = [40_000_000, 40_000_000, 80_000_000, 80_000_000];
         let trace = traced(3, |block| [vec![40_000_000 + block * 40_000; 4], slow.to_vec()]);
         let (ratio, cost) = (trace.cost_ratio.unwrap(), trace.cost_ns.unwrap());

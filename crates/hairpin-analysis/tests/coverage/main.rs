@@ -1,5 +1,5 @@
-//! Simulates how often intervals contain the true value and verdicts are wrong: seeded, so these rates are the same on
-//! every machine. Each series has 100 rounds over 10 s; `HAIRPIN_SERIES` is the number of series of each kind.
+//! Simulates how often intervals contain the true value, and how often verdicts are wrong. Seeds make these rates
+//! equal on every machine. Each series has 100 rounds over 10 s; `HAIRPIN_SERIES` sets how many of each kind.
 
 mod recorded;
 #[path = "../support/mod.rs"]
@@ -43,8 +43,7 @@ impl Simulation {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Logarithms of rounds around 0, with a standard deviation of 5 %; an AR(1) process with this correlation from one
-    /// round to the next.
+    /// Logarithms of rounds around 0, with a standard deviation of 5 %; an AR(1) process with this lag-1 correlation.
     fn correlated(&mut self, correlation: f64) -> Vec<f64> {
         let mut slow = self.normal();
         (0..ROUNDS)
@@ -139,7 +138,7 @@ fn skewed_rounds_and_outliers_are_covered() {
 
 #[test]
 fn a_drift_is_covered_or_has_no_interval() {
-    // 5 % over the run; the true value is that in the middle of the run.
+    // 5 % over the run; the true value is the value in the middle of the run.
     let coverage = Coverage::of(&mut Simulation::new(9), |one| {
         let rounds: Vec<f64> =
             (0..ROUNDS).map(|k| 0.03 * one.normal() + 0.05 * (k as f64 / ROUNDS as f64 - 0.5)).collect();
@@ -164,7 +163,7 @@ fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Opt
     }
     let states = States::of(&fixture.rounds);
     let run = fixture.run();
-    // If one state fills the run, its level decides: a slow run is compared with slow ones.
+    // If the whole run is in one state, the probe shows whether this is the fast state.
     let is_fast = states.machine.states.first().is_some_and(|state| state.probe_ns < 99_000.0);
     let p50 = run.cases[0]
         .primary()
@@ -193,8 +192,7 @@ fn states_that_the_probe_sees_are_covered() {
     }
 }
 
-/// The verdict on a case against itself, the second measurement slower by `scale`, over rounds with a common slow
-/// variation.
+/// The verdict on a case against itself, slower by `scale` the second time, over rounds with a common slow variation.
 fn verdict(simulation: &mut Simulation, scale: f64) -> Verdict {
     let shared = simulation.correlated(0.9);
     let case = Case::ping_pong("tcp");

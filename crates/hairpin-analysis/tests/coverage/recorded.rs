@@ -1,9 +1,9 @@
-//! How often intervals of recorded runs contain the figures of all of them.
+//! Checks how often the intervals of recorded runs contain the median over the other runs.
 //!
-//! `recording.txt` has the rounds of runs that `cargo xtask coverage` made one after the other for 20 minutes, as its
-//! first lines say. Each run is summarised again here. The true value of a run is the median of its case over the other
-//! runs in its state, at least five: those whose probe, and for cases on two CPUs also the wake-up time, is within 2 %
-//! of its own.
+//! `recording.txt` has the rounds of runs that `cargo xtask coverage` made one after the other for 20 minutes, as the
+//! first lines of the file describe. Each run is summarised again here. The true value for a run is the median over
+//! at least five other runs in the same state: their probe time, and for cases on two CPUs their wake-up time, is
+//! within 2 % of the run's own.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Notice> {
     let mut blocks = [0_u32; CASES];
     for round in rounds {
         let block = &mut blocks[round.case];
-        // The last of 99 messages is the p99, and eleven rounds have enough samples for one.
+        // The last of 99 messages is the p99, and eleven rounds have enough samples for a p99.
         let latencies: Vec<u64> = [vec![round.p50_ns; 98], vec![round.p99_ns.max(round.p50_ns)]].concat();
         fixture.round_with(&case(round.case), *block, &back_to_back(&[], &latencies), |measured| {
             let probe = |ns: u64| Some(Probe { before: ns, after: ns });
@@ -71,7 +71,7 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Notice> {
                 (server.probe_ns, server.pinned_cpu) = (probe(round.probes_ns[1]), Some(1));
             }
         });
-        fixture.rounds.last_mut().expect("it was just added").started_ns = round.started_ms * 1_000_000;
+        fixture.rounds.last_mut().expect("a round was added").started_ns = round.started_ms * 1_000_000;
         *block += 1;
     }
     let run = fixture.run();
@@ -101,7 +101,7 @@ fn is_near(one: f64, other: f64) -> bool {
     (one / other).ln().abs() < ONE_STATE.ln()
 }
 
-/// Runs with an interval and a true value, those of them that cover it, and all runs.
+/// Numbers of all runs, of those with an interval, of those that also have a true value, and of those that cover it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     runs: usize,

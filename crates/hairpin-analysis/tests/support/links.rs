@@ -6,7 +6,7 @@ use hairpin_model::{
     RelayReport, RemotePath, StageRecord,
 };
 
-/// `case` over a link of that line.
+/// `case` over the link with the specification `line`.
 pub fn over(line: &str, case: Case) -> Case {
     case.with(|changed| changed.path.link = line.to_owned())
 }
@@ -19,7 +19,7 @@ pub fn between_hosts(case: Case) -> Case {
     })
 }
 
-/// A link that carried 200 packets on time and dropped none; the samples began with it.
+/// A link that carried 200 packets on time and dropped none; the samples began with the link.
 pub fn link() -> LinkRecord {
     let packets = |count| PacketCounts { entered: count, out: count, ..PacketCounts::default() };
     let direction = || DirectionRecord { packets: packets(100), ..DirectionRecord::default() };
@@ -44,7 +44,7 @@ pub fn late_by(p50: u64) -> impl Fn(&mut Measured) {
     }
 }
 
-/// A packet with payload that was dropped at that time.
+/// A packet with payload that was dropped at `at_ns`.
 pub fn dropped(number: u64, at_ns: u64, stage: &str) -> DroppedPacket {
     DroppedPacket {
         number,

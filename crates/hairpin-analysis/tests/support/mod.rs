@@ -52,7 +52,7 @@ pub fn paced(interval_ns: u64, messages: &[(u64, u64)]) -> Samples {
     samples
 }
 
-/// The value that the recorder puts into a histogram for that time.
+/// The value that the recorder puts into a histogram for this time.
 fn as_recorded(ns: u64) -> u64 {
     ns.clamp(1, MAX_LATENCY_NS)
 }
@@ -67,7 +67,7 @@ fn push(samples: &mut Samples, due: u64, sent: u64, received: u64) {
 
 const SEED: u64 = 7;
 
-/// A run under construction; rounds get the purpose that is set when they are made.
+/// A run under construction; rounds get the `purpose` that is set when they are added.
 pub struct Fixture {
     pub plan: Vec<Case>,
     pub rounds: Vec<RoundRecord>,
@@ -89,12 +89,12 @@ impl Fixture {
         fixture
     }
 
-    /// With so many rounds of a case, all with these samples.
+    /// With `blocks` rounds of a case, all with these samples.
     pub fn alike(blocks: u32, case: &Case, samples: &Samples) -> Self {
         Self::alike_with(blocks, case, samples, |_| {})
     }
 
-    /// The same, each round modified by `change`.
+    /// Like [`Self::alike`], with each round modified by `change`.
     pub fn alike_with(blocks: u32, case: &Case, samples: &Samples, change: impl Fn(&mut Measured)) -> Self {
         let mut fixture = Self::new();
         (0..blocks).for_each(|block| fixture.round_with(case, block, samples, &change));
@@ -110,7 +110,7 @@ impl Fixture {
     pub fn round_with(&mut self, case: &Case, block: u32, samples: &Samples, change: impl FnOnce(&mut Measured)) {
         let mut measured = measured(case, self.purpose, samples);
         change(&mut measured);
-        // The drops of a link that `change` added.
+        // Computes the drops of a link that `change` added.
         if measured.link.is_some() && measured.primary().figures.drops.is_none() {
             let duration_ns = measured.duration_ns;
             let figures = round_figures(
@@ -136,7 +136,7 @@ impl Fixture {
         self.rounds_with(case, latencies, |_| {});
     }
 
-    /// The same, each modified by `change`.
+    /// Like [`Self::rounds_of`], with each round modified by `change`.
     pub fn rounds_with(&mut self, case: &Case, latencies: &[u64], change: impl Fn(&mut Measured)) {
         for (block, latency) in latencies.iter().enumerate() {
             self.round_with(case, block as u32, &back_to_back(&[*latency; 20], &[*latency; 100]), &change);
@@ -188,7 +188,7 @@ pub fn value(finding: &Finding, key: Key) -> f64 {
     finding.figure(key).unwrap_or_else(|| panic!("no {key:?} in {finding:?}")).value
 }
 
-/// Whether three digits of a figure are those of `expected`, as it is shown.
+/// Whether a figure equals `expected` to the three digits that are printed.
 pub fn shows(finding: &Finding, key: Key, expected: f64) -> bool {
     (value(finding, key) - expected).abs() <= 0.005 * expected.abs()
 }
@@ -217,7 +217,7 @@ fn order(case: &Case, block: u32) -> RoundOrder {
     }
 }
 
-/// A round on a quiet machine: client on CPU 0, server on CPU 0 or 1 as placed, no CPU time but the ends' own.
+/// A round on a quiet machine: client on CPU 0, server on CPU 0 or 1 as placed, no CPU time except that of the ends.
 fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
     let first = samples.due_ns.get(samples.warm_up).copied().unwrap_or(0);
     let duration_ns = samples.received_ns.last().map_or(0, |last| last.saturating_sub(first));
@@ -247,27 +247,27 @@ pub fn granted(name: OptionName, value: &str) -> Effective {
     Effective { name, asked: None, before: value.to_owned(), after: value.to_owned(), met: true }
 }
 
-/// Exchanges of 100 writes of 2 bytes over TCP with that remedy.
+/// Exchanges of 100 writes of 2 bytes over TCP with this remedy.
 pub fn small_writes(remedy: &str) -> Case {
     let (writes, remedy) = ("100x2".parse().unwrap(), remedy.parse().unwrap());
     Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, remedy })
 }
 
-/// The same with `pipeline` requests in flight.
+/// Like [`small_writes`], with `pipeline` requests in flight.
 pub fn in_flight(pipeline: u64, remedy: &str) -> Case {
     let case = small_writes(remedy);
     case.with(|case| case.primary_mut().load.exchange_mut().unwrap().pipeline = pipeline)
 }
 
-/// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and an untraced
-/// one whose exchanges take as long. `options` were granted to both ends in all of them.
+/// Six timed rounds of `case` with this latency, and three blocks of evidence: a round with this trace, and an
+/// untraced round whose exchanges take as long. `options` were granted to both ends in all rounds.
 pub fn traced_rounds(fixture: &mut Fixture, case: &Case, latency: u64, trace: &RoundTrace, options: &[Effective]) {
     let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
     let untraced: Vec<u64> = times.map(|(began_ns, ended_ns)| ended_ns - began_ns).collect();
     evidence_rounds(fixture, case, latency, (trace, &untraced), [options, options]);
 }
 
-/// The findings of that code in a run of these rounds alone.
+/// The findings with this code in a run that has only the rounds of [`traced_rounds`].
 pub fn found_traced(
     code: &str,
     case: &Case,
@@ -280,7 +280,7 @@ pub fn found_traced(
     fixture.findings(code)
 }
 
-/// The same with given durations of the untraced exchanges, and separate options of client and server.
+/// Like [`traced_rounds`], with given durations of the untraced exchanges, and separate options of client and server.
 pub fn evidence_rounds(
     fixture: &mut Fixture,
     case: &Case,

@@ -16,8 +16,8 @@ pub fn offered(arrivals: Arrivals, pacing: Pacing) -> Case {
     Case::of(Flow::one_way("udp", load, Direction::Up))
 }
 
-/// Counts of both ends over one second with 1000 messages sent: these losses by cause, the rest received, and the share
-/// of intervals between messages below half.
+/// Counts of both ends over one second with 1000 messages sent: these losses by cause, the rest received, and the
+/// share of intervals between messages below half of the nominal interval.
 pub fn counts(lost: &[(&str, u64)], below_half: f64) -> impl Fn(&mut Measured) {
     let lost: Vec<(String, u64)> = lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect();
     move |measured| {
@@ -36,7 +36,7 @@ pub fn counts(lost: &[(&str, u64)], below_half: f64) -> impl Fn(&mut Measured) {
 
 type Counted<'a> = (&'a Case, &'a dyn Fn(&mut Measured));
 
-/// Eight blocks of rounds of each case, interleaved, with its counts.
+/// Eight interleaved blocks of one round of each case, with the counts of the case.
 pub fn interleaved(cases: &[Counted<'_>]) -> Fixture {
     let mut fixture = Fixture::new();
     for block in 0..8 {

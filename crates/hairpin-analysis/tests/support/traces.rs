@@ -18,7 +18,7 @@ pub const TRAVEL: u64 = 2 * US;
 pub struct Wiretap {
     pub trace: RoundTrace,
     pub now: u64,
-    /// Bytes written, sent and arrived in each direction, by sender.
+    /// Bytes written and sent in each direction, by sender.
     written: [u64; 2],
     sent: [u64; 2],
     /// Bytes that arrived, and the arrival time of the last one.
@@ -142,7 +142,7 @@ impl Wiretap {
         }
     }
 
-    /// A read call that takes all that has arrived.
+    /// A read call that returns all bytes that have arrived.
     pub fn reads(&mut self, end: End) {
         let from = place(other(end));
         let (first_byte, (end_byte, arrived_ns)) = (self.read[from], self.arrived[from]);
@@ -153,7 +153,7 @@ impl Wiretap {
         self.read[from] = end_byte;
     }
 
-    /// The server reads, and acknowledges after this time; then what the client has written since leaves and is read.
+    /// The server reads, and acknowledges after `ns`; then all bytes written since by the client leave and are read.
     pub fn acknowledged_after(&mut self, ns: u64) {
         self.reads(End::Server);
         self.wait(ns);
@@ -162,13 +162,13 @@ impl Wiretap {
         self.reaches_the_server();
     }
 
-    /// What the client has written leaves and is read.
+    /// The bytes that the client has written leave, and the server reads them.
     pub fn reaches_the_server(&mut self) {
         self.leaves(End::Client);
         self.reads(End::Server);
     }
 
-    /// The server answers `after` and the client reads the answer: the exchange ends.
+    /// The server answers after `after` ns and the client reads the answer: the exchange ends.
     pub fn answered(&mut self, after: u64) {
         self.wait(after);
         self.write(End::Server, REPLY);
@@ -177,14 +177,14 @@ impl Wiretap {
         self.ends();
     }
 
-    /// The autocorking counter, before and after.
+    /// Sets the autocorking counter, which grows by `times` during the trace.
     pub fn autocorked(&mut self, times: u64) {
         let fact = |value: u64| vec![Fact::number(fact_names::AUTOCORKING, value as f64)];
         (self.trace.client.before, self.trace.client.after) = (fact(1_000), fact(1_000 + times));
     }
 }
 
-/// The trace without its packets, as seen without the privilege to capture.
+/// The trace without its packets, as recorded without the privilege to capture.
 pub fn uncaptured(mut trace: RoundTrace) -> RoundTrace {
     trace.packets.clear();
     trace.capture = Capture::Skipped { reason: "no permission".to_owned() };
@@ -219,8 +219,8 @@ pub fn answers_held() -> RoundTrace {
     })
 }
 
-/// The same in a hundred writes: only the first write of a window leaves at once, the others are held until the
-/// server's acknowledgment after 40 ms. Then the answers stall as well.
+/// Like [`answers_held`] with a hundred writes per request: only the first write of a window leaves at once, the
+/// others are held until the server's acknowledgment after 40 ms. Then the answers stall as well.
 pub fn requests_and_answers_held() -> RoundTrace {
     windows(|tap| {
         for request in 0..4 {
@@ -256,8 +256,8 @@ fn four_answers(tap: &mut Wiretap) {
     (1..4).for_each(|_| tap.ends());
 }
 
-/// 100 writes of 2 bytes with default options: from the second exchange on the first write leaves, and the others are
-/// held until the server's acknowledgment after 40 ms.
+/// 100 writes of 2 bytes with default options: from the second exchange on, the first write leaves, and the others
+/// are held until the server's acknowledgment after 40 ms.
 pub fn none() -> RoundTrace {
     exchanges(6, |tap, number| {
         tap.write(End::Client, 2);
@@ -268,7 +268,7 @@ pub fn none() -> RoundTrace {
     })
 }
 
-/// The same with `TCP_NODELAY`: every write leaves at once, and the server acknowledges as it reads.
+/// Like [`none`] with `TCP_NODELAY`: every write leaves at once, and the server acknowledges as it reads.
 pub fn nodelay() -> RoundTrace {
     exchanges(6, |tap, _| {
         for _ in 0..100 {
@@ -280,7 +280,7 @@ pub fn nodelay() -> RoundTrace {
     })
 }
 
-/// The same with a cork that is released after the last write.
+/// Like [`none`] with a cork that is released after the last write.
 pub fn cork() -> RoundTrace {
     exchanges(6, |tap, _| {
         tap.call(End::Client, CallKind::Cork);
@@ -291,7 +291,7 @@ pub fn cork() -> RoundTrace {
     })
 }
 
-/// The same with a cork that is never released.
+/// Like [`none`] with a cork that is never released.
 pub fn cork_forgotten() -> RoundTrace {
     exchanges(6, |tap, _| {
         (0..100).for_each(|_| tap.write(End::Client, 2));
@@ -301,7 +301,7 @@ pub fn cork_forgotten() -> RoundTrace {
     })
 }
 
-/// The same with `MSG_MORE`, and a pause between writes.
+/// Like [`none`] with `MSG_MORE`, and a pause between writes.
 pub fn more(gap: u64) -> RoundTrace {
     exchanges(6, |tap, _| {
         for write in 0..100 {
@@ -313,7 +313,7 @@ pub fn more(gap: u64) -> RoundTrace {
     })
 }
 
-/// All in one write; the server answers `after`, and its kernel acknowledges after 40 ms if that is earlier.
+/// One write per request; the server answers after `after` ns, and its kernel acknowledges after 40 ms if earlier.
 pub fn one_write(after: u64) -> RoundTrace {
     exchanges(6, |tap, _| {
         tap.write(End::Client, REQUEST);
@@ -328,8 +328,8 @@ pub fn one_write(after: u64) -> RoundTrace {
     })
 }
 
-/// Two writes under Nagle's algorithm: the first is acknowledged at once, so the second leaves at once; the server
-/// answers after 40 ms.
+/// Two writes under Nagle's algorithm: an ACK of the first comes at once and releases the second; the answer takes
+/// 40 ms.
 pub fn acknowledged_in_time() -> RoundTrace {
     exchanges(6, |tap, _| {
         tap.write(End::Client, 4);
@@ -343,8 +343,8 @@ pub fn acknowledged_in_time() -> RoundTrace {
     })
 }
 
-/// Twelve messages of an open loop, one per `interval`: from the second on the server holds each answer until the next
-/// message acknowledges the previous answer. No `quick` answer is held.
+/// Twelve messages of an open loop, one per `interval`: from the second on, the server holds each answer until the
+/// next message acknowledges the previous answer. If `quick`, no answer is held.
 pub fn messages(interval: u64, quick: bool) -> RoundTrace {
     const MESSAGES: u64 = 12;
     let mut tap = Wiretap::new();
@@ -372,8 +372,8 @@ pub fn messages(interval: u64, quick: bool) -> RoundTrace {
     tap.trace
 }
 
-/// Six exchanges over a link of `way_ns` each way, seen at both of its ends: a write of 2 bytes leaves at once, one of
-/// 198 when the acknowledgment arrives, which left `held_ns` after the arrival of the first.
+/// Six exchanges over a link of `way_ns` each way, captured at both ends: a write of 2 bytes leaves at once, a write
+/// of 198 bytes when the ACK of the first arrives. The ACK left `held_ns` after the first write arrived.
 pub fn two_writes_across(way_ns: u64, held_ns: u64) -> RoundTrace {
     let mut trace = RoundTrace {
         request_bytes: REQUEST,

@@ -27,12 +27,12 @@ pub fn probed(ways: &[Direction]) -> Case {
     case
 }
 
-/// The same with the load going up, over a link of 10 Mbit/s.
+/// Like [`probed`] with a load upwards, over a link of 10 Mbit/s.
 pub fn probed_over_link() -> Case {
     over("rate=10mbit queue=256KiB delay=5ms", probed(&[Direction::Up]))
 }
 
-/// The same with a probe over TCP on the load's connection.
+/// Like [`probed_over_link`], with a probe over TCP on the load's connection.
 pub fn shared_over_link() -> Case {
     let mut case = probed_over_link();
     case.primary_mut().transport = "tcp".to_owned();
@@ -40,7 +40,7 @@ pub fn shared_over_link() -> Case {
     case
 }
 
-/// The same with a limit on the unsent data in the sender's socket.
+/// Like [`shared_over_link`], with a limit on the unsent data in the sender's socket.
 pub fn bounded_over_link() -> Case {
     let mut case = shared_over_link();
     for flow in &mut case.flows[..2] {
@@ -54,7 +54,7 @@ pub fn bounded_over_link() -> Case {
 pub struct Beside {
     /// Latency of each message without load and under load, in ns.
     pub latency_ns: [u64; 2],
-    /// The lateness of the message within its latency under load, in ns.
+    /// The lateness of each message, which is part of its latency under load, in ns.
     pub late_ns: u64,
     /// Wait of both ends together for a CPU per message, in ns.
     pub waited_ns: [u64; 2],
@@ -65,12 +65,12 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Without waits.
+    /// With these latencies and without waits.
     pub fn latencies(idle_ns: u64, loaded_ns: u64) -> Self {
         Self { latency_ns: [idle_ns, loaded_ns], late_ns: 0, waited_ns: [0, 0], queues: None, state: None }
     }
 
-    /// From an idle path of 10 ms, with these unsent bytes of a load of 1.2 MB/s.
+    /// On an idle path of 10 ms, with these unsent bytes of a load of 1.2 MB/s.
     pub fn unsent(loaded_ns: u64, not_sent_bytes: u64) -> Self {
         let state = SenderState { not_sent_bytes, ..SenderState::default() };
         Self { state: Some(state), ..Self::latencies(10_000_000, loaded_ns) }
@@ -87,7 +87,7 @@ impl Fixture {
         self.beside_with(case, block, beside, |_| {});
     }
 
-    /// The same, modified by `change`.
+    /// Like [`Self::beside`], modified by `change`.
     pub fn beside_with(&mut self, case: &Case, block: u32, beside: Beside, change: impl Fn(&mut Measured)) {
         let message = (beside.late_ns, beside.latency_ns[1] - beside.late_ns);
         // The first message shows the latency of the empty path.
@@ -171,7 +171,7 @@ fn states(spans: &ByPhase<Span>, steady: Option<SenderState>) -> Vec<SenderState
     (0..20).map(early).chain((0..10).map(at)).collect()
 }
 
-/// Both ends of a flow; those of the probe share the waits, those of a load use half a CPU each.
+/// Both ends of a flow. The ends of the probe share the waits; the ends of a load use half a CPU each.
 fn ends(spans: &ByPhase<Span>, flow: &Flow, waited_ns: impl Fn(Phase) -> u64) -> [EndReport; 2] {
     let usage = ByPhase::of(|phase| {
         let lasts_ns = spans.get(phase).until_ns - spans.get(phase).from_ns;

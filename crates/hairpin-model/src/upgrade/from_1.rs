@@ -57,8 +57,7 @@ pub(super) fn run(run: &mut Value) {
     }
 }
 
-/// Upgrades a line of `rounds.jsonl`, unless it already is in the new format: `analyse` writes the rounds before the
-/// run.
+/// Upgrades a line of `rounds.jsonl`, unless already upgraded: `analyse` rewrites `rounds.jsonl` before `run.json`.
 pub(super) fn round(record: &mut Value) {
     let Some(case) = record.pointer_mut("/order/case").filter(|case| case.get("flows").is_none()) else { return };
     rename(case);
@@ -142,7 +141,7 @@ fn lift_summary(summary: &mut Value) {
                 "role": role, "host": 0, "cpu_seconds": cpu_seconds,
                 "waiting": settings["ends"]["waiting"], "placement": settings["ends"]["placement"],
                 "effective_options": list(of(&options, name)), "facts": list(of(&facts, name)),
-                // Format 1 did not record the end.
+                // Format 1 did not record at which end options differed.
                 "differing_options": list(if role == "client" { of(&options, "differs") } else { Value::Null }),
             })
         })

@@ -21,7 +21,7 @@ const ROLES: &[(&str, &str, &str)] = &[
 /// Renamed causes of losses.
 const CAUSES: &[(&str, &str)] = &[("receive_buffer", "receive-buffer-overflow"), ("send_buffer", "send-buffer")];
 
-/// Upgrades the run, without its rounds. Removes its answer, which is computed again when the run is opened.
+/// Upgrades the run, without its rounds. Removes the run's answer, which is computed again when the run is opened.
 pub(super) fn run(run: &mut Value) {
     if let Some(plan) = run.get_mut("plan") {
         items(plan, "cases").for_each(lift_flows);
@@ -56,8 +56,7 @@ pub(super) fn run(run: &mut Value) {
     }
 }
 
-/// Upgrades a line of `rounds.jsonl`, unless it already is in the new format: `analyse` writes the rounds before the
-/// run.
+/// Upgrades a line of `rounds.jsonl`, unless already upgraded: `analyse` rewrites `rounds.jsonl` before `run.json`.
 pub(super) fn round(record: &mut Value) {
     let Some(case) = record.pointer_mut("/order/case").filter(|case| case["flows"][0].get("id").is_none()) else {
         return;

@@ -26,9 +26,9 @@ pub enum LoadError {
         format: u32,
         source: serde_json::Error,
     },
-    #[error("it is not JSON: {0} (hint: was the file edited or truncated?)")]
+    #[error("the file is not JSON: {0} (hint: was the file edited or truncated?)")]
     Json(#[from] serde_json::Error),
-    /// No format number in it.
+    /// The file has no format number.
     #[error("the file has no `format` number (hint: is this the run.json of a Hairpin run?)")]
     NoFormat,
     /// Written by a newer Hairpin.
@@ -36,7 +36,7 @@ pub enum LoadError {
     Newer(u32),
 }
 
-/// One step: upgrades each kind of file of a run from format `n` to `n + 1`; `n` is its index in `STEPS` plus one.
+/// One step: upgrades each kind of file of a run from format `n` to `n + 1`; `n` is the index in `STEPS` plus one.
 struct Upgrade {
     /// `run.json`.
     run: fn(&mut Value),
@@ -55,7 +55,7 @@ fn parse_upgraded<T: DeserializeOwned>(
     lift: fn(&Upgrade) -> fn(&mut Value),
 ) -> serde_json::Result<T> {
     if format == FORMAT {
-        // Avoids the tree of values, which takes several times the memory.
+        // Parses directly, because a tree of values takes several times the memory.
         return serde_json::from_slice(text);
     }
     let mut json: Value = serde_json::from_slice(text)?;
@@ -80,10 +80,9 @@ pub fn round(line: &[u8], format: u32) -> serde_json::Result<RoundRecord> {
 }
 
 /// Reads a `run.json` in the current or an older format. Returns the run in the current format, and the format of the
-/// file, which is also that of its `rounds.jsonl`.
+/// file, which is also the format of its `rounds.jsonl`.
 ///
-/// # Errors
-/// [`LoadError`] if it is not a run, or has a newer format.
+/// # Errors [`LoadError`] if the text is not a run or has a newer format.
 pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
     let format = format_of(text)?;
     if format > FORMAT {
@@ -141,8 +140,8 @@ mod tests {
         assert_eq!(load(&json.to_string()).unwrap().0.cards, own);
     }
 
-    /// Calls `check` with each node of the value replaced by each kind of JSON value. Replaces all nodes if properties
-    /// are tried 512 times or more, else every nth.
+    /// Calls `check` with each node of the value replaced by each kind of JSON value. Replaces all nodes if proptest
+    /// runs 512 cases or more per property, else only every nth node.
     fn each_mutation(whole: &Value, check: impl Fn(&Value)) {
         fn places(value: &Value, place: String, into: &mut Vec<String>) {
             match value {
@@ -163,7 +162,7 @@ mod tests {
         for place in all.into_iter().step_by(step as usize) {
             for other in serde_json::json!([null, 5, "x", [], ["x"], {}]).as_array().expect("a list") {
                 let mut mutated = whole.clone();
-                *mutated.pointer_mut(&place).expect("it is there") = other.clone();
+                *mutated.pointer_mut(&place).expect("the place exists") = other.clone();
                 check(&mutated);
             }
         }
@@ -204,7 +203,7 @@ mod tests {
             ("/order/case/flows/2/id", "load"),
         ] {
             let mut damaged = whole.clone();
-            *damaged.pointer_mut(place).expect("it is there") = other.into();
+            *damaged.pointer_mut(place).expect("the place exists") = other.into();
             let told = read(&damaged).unwrap_err().to_string();
             assert!(told.contains("flows"), "{place}: {told}");
         }

@@ -108,7 +108,7 @@ fn the_reverse_share_is_bytes_in_the_opposite_direction_per_byte_received() {
 }
 
 #[test]
-fn without_a_link_the_reverse_direction_is_the_segments_without_payload_of_the_receiver() {
+fn without_a_link_reverse_bytes_are_those_of_the_receivers_segments_without_payload() {
     let mut fixture = Fixture::new();
     let counted = |measured: &mut Measured, segments: [f64; 3]| {
         let names = [fact_names::SEGMENTS_OUT, fact_names::DATA_SEGMENTS_OUT, fact_names::HEADER_BYTES];

@@ -37,7 +37,7 @@ fn a_table_is_judged_by_its_rows() {
 }
 
 #[test]
-fn the_figure_of_a_table_is_that_of_its_headline_row() {
+fn a_table_has_the_figure_of_its_headline_row() {
     let row = |name: &str, rule: Json| json!({"name": name, "test": {"run": "r", "rule_because": "b", "rule": rule}});
     let mut ratio = row(
         "ratio",

@@ -18,7 +18,7 @@ fn probe_rounds(case: &Case) -> Fixture {
 }
 
 #[test]
-fn the_share_lost_of_a_probe_is_that_of_its_loaded_phase() {
+fn the_lost_share_of_a_probe_is_from_its_loaded_phase() {
     let mut loaded = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
     loaded.flows.push(Flow::stream("tcp", 65_536, Direction::Up).in_role(FlowRole::Load));
     let run = probe_rounds(&loaded).run();

@@ -16,8 +16,8 @@ pub(in crate::findings) struct Alternative {
 }
 
 impl Alternative {
-    /// Returns the share of the cause: `traced`, its share in the traces, or the measured saving if that is larger.
-    /// Traced rounds are few, so a stall that starts by chance may be rare in them.
+    /// Returns the share of the cause: its share in the traces, `traced`, or the measured saving if larger. Traced
+    /// rounds are few, so a stall that starts by chance may be rare in them.
     pub(in crate::findings) fn share(&self, traced: f64) -> f64 {
         let confirmed = self.proved.as_ref().is_some_and(|proved| proved.verdict == CONFIRMED);
         let saved = self.change.filter(|_| confirmed).map_or(0.0, |change| change.saved_share().value);
@@ -34,13 +34,13 @@ impl Alternative {
     }
 }
 
-/// Returns the same case in the run, whatever the name of its link.
+/// Returns the case of the run that equals `sibling`, except for the name of the link.
 pub(in crate::findings) fn sibling_of<'r>(run: &'r Run, sibling: &Case) -> Option<&'r CaseSummary> {
     let id = sibling.id();
     run.cases.iter().find(|other| other.id == id)
 }
 
-/// Returns `case` with another `remedy`; `None` if it has no exchanges or already has that remedy.
+/// Returns `case` with another `remedy`; `None` for a case without exchanges or with that remedy.
 pub(in crate::findings) fn other_remedy(
     run: &Run,
     case: &CaseSummary,
@@ -51,7 +51,7 @@ pub(in crate::findings) fn other_remedy(
     Some(Alternative::new(run, case, with_remedy(&case.case, remedy), kind))
 }
 
-/// Returns `case` with another value of that option; `None` if the option already has that value.
+/// Returns `case` with `option` set to `value`; `None` if the option already has this value.
 pub(in crate::findings) fn other_option(
     run: &Run,
     case: &CaseSummary,
@@ -70,7 +70,7 @@ pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Optio
     }
 }
 
-/// Returns `case` over its link without that stage; `None` if the link has no such removable stage.
+/// Returns `case` over its link without `stage`; `None` if the link has no removable stage of this name.
 pub(in crate::findings) fn without_stage(run: &Run, case: &CaseSummary, stage: &str) -> Option<Alternative> {
     let line = line_without(case.path.relay.as_ref()?, stage)?;
     Some(Alternative::new(run, case, over_line(&case.case, line), WITHOUT_STAGE))
@@ -82,7 +82,7 @@ pub(in crate::findings) fn with_codel(case: &CaseSummary) -> Option<CounterExper
     Some(paired(CODEL, [case.case.clone(), over_line(&case.case, line)]))
 }
 
-/// Returns the same case over the link with that specification.
+/// Returns the same case over the link with the specification `line`.
 fn over_line(case: &Case, line: &str) -> Case {
     case.clone().with(|changed| {
         changed.path.link = line.to_owned();

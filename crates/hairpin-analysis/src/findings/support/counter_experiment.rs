@@ -20,7 +20,7 @@ pub(in crate::findings) fn counter_experiment(
     }
 }
 
-/// Repeats the same case for 40 s. The default is 10 s, so a larger number of rounds alone would not be reached.
+/// Repeats the same case for 40 s. More rounds alone would not fit in the default budget of 10 s.
 pub(in crate::findings) fn longer_run(case: &Case) -> CounterExperiment {
     let mut experiment = counter_experiment(LONGER, [case.clone()]);
     experiment.repeat.over_ns = Some(40_000_000_000);
@@ -32,7 +32,7 @@ pub(in crate::findings) fn paired(kind: &str, pair: [Case; 2]) -> CounterExperim
     CounterExperiment { pair: Some(Box::new(pair.clone())), ..counter_experiment(kind, pair) }
 }
 
-/// Returns the case with that option, set in both directions if the case goes both ways.
+/// Returns the case with the option `name` changed to `value`, in every direction of the case.
 pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &str) -> Case {
     let set = |flow: &mut Flow| flow.options = flow.options.clone().with(name, value);
     case.clone().with(|changed| match case.goes_both_ways() {

@@ -17,7 +17,7 @@ pub(in crate::findings) struct Lost {
     causes: &'static [&'static str],
 }
 
-/// Counts the messages that a one-way load lost to these causes; `None` if there are none.
+/// Counts the messages that a one-way load lost to these causes; `None` if it lost none.
 pub(in crate::findings) fn losses_by(case: &CaseSummary, causes: &'static [&'static str]) -> Option<Lost> {
     if case.case.replicate != 0 || !case.case.primary().load.is_one_way() {
         return None;

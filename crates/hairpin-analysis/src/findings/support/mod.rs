@@ -34,7 +34,7 @@ use crate::valid_rounds;
 pub struct Detector {
     /// The code of the finding, what it reports, and why it matters.
     pub card: FindingCard,
-    /// Returns few findings over many cases rather than one finding per case.
+    /// Returns a few findings, each for many cases, rather than one finding per case.
     pub(super) detect: fn(&Run) -> Vec<Finding>,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
     Some(evidence_of(case, keys::PURE_ACKS, case.primary().exchanges.as_ref()?.pure_acks_per_exchange?))
 }
 
-/// Returns the rounds that a case's figures are computed from, in order of execution.
+/// Returns the rounds from which a case's figures are computed, in order of execution.
 pub(super) fn rounds_of<'r>(run: &'r Run, id: &str) -> Vec<(&'r RoundRecord, &'r Measured)> {
     valid_rounds::timed_rounds(run.rounds.iter().filter(|round| round.case_id == id))
 }
@@ -168,15 +168,15 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
     })
 }
 
-/// Returns the time per 10^9 bytes in a round of a one-way load at full rate, in ns; `None` for other loads. It
-/// replaces the latency, which only shows the queue that such a load fills.
+/// Returns the time per 10^9 bytes in a round of a one-way load at full rate, in ns; `None` for other loads. This
+/// time replaces the latency, which only shows the queue that such a load fills.
 pub(super) fn ns_per_gb(case: &CaseSummary, point: &RoundPoint) -> Option<f64> {
     let load = &case.case.primary().load;
     let goodput = point.goodput_bytes_per_s.filter(|goodput| *goodput > 0.0)?;
     (load.is_one_way() && load.rate_per_s().is_none()).then(|| 1e18 / goodput)
 }
 
-/// Returns the change of the time per 10^9 bytes between two such cases.
+/// Returns the change of the time per 10^9 bytes between two cases of one-way loads at full rate.
 pub(super) fn change_of_goodput(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
     let by_block = |case: &CaseSummary, of: fn(f64) -> f64| {
         by_block(case.round_points.iter().filter_map(|point| Some((point.block, of(ns_per_gb(case, point)?)))))
@@ -207,10 +207,10 @@ fn verdict(comparison: &Comparison) -> Option<Verdict> {
     }
 }
 
-/// Minimum saving that must be possible; if even the upper bound is smaller, the explanation is refuted.
+/// Minimum saving; if even the upper bound of the saving is smaller, the explanation is refuted.
 const MIN_POSSIBLE_SAVING: f64 = 0.1;
 
-/// Judges a counter-experiment of that kind; its candidate is faster if the cause is right.
+/// Judges a counter-experiment of the given kind, whose candidate is faster if the cause is right.
 pub(super) fn judge_check(kind: &str, change: &Change) -> Proved {
     let small = change.saved_share().high.is_some_and(|most| most < MIN_POSSIBLE_SAVING);
     let verdict = match change.verdict {
@@ -222,7 +222,7 @@ pub(super) fn judge_check(kind: &str, change: &Change) -> Proved {
     check_result(kind, verdict, change.difference_ns)
 }
 
-/// Returns the result of a counter-experiment of that kind, with its effect in ns.
+/// Returns the result of a counter-experiment of the given kind, with its effect in ns.
 pub(super) fn check_result(kind: &str, verdict: &str, effect: Figure) -> Proved {
     Proved { kind: kind.to_owned(), verdict: verdict.to_owned(), effect, unit: "ns".to_owned(), ..Proved::default() }
 }

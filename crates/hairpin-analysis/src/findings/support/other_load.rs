@@ -8,8 +8,8 @@ use hairpin_model::{Arrivals, Case, CounterExperiment, EndSettings, Flow, Load, 
 
 use super::paired;
 
-/// Returns the counter-experiment that runs the load on another CPU than the probe; `None` if the load already runs
-/// there, or if the placement has no other CPU.
+/// Returns the counter-experiment that runs the load on a CPU other than the probe's; `None` if the load already runs
+/// on another CPU, or if the placement has no other CPU.
 pub(in crate::findings) fn load_elsewhere(case: &Case) -> Option<CounterExperiment> {
     let is_elsewhere = |flow: &Flow| case.ends_of(flow).cpus != case.ends.cpus;
     if case.ends.placement != Placement::SameCpu
@@ -30,7 +30,7 @@ pub(in crate::findings) fn load_at(case: &Case, bits_per_s: f64) -> Option<Count
     if case.loads().is_empty() || case.loads().iter().any(|flow| flow.load.rate_per_s().is_some()) {
         return None;
     }
-    // The case must have the rate that the printed command yields.
+    // The case must have exactly the rate of the printed command.
     let bits_per_s = parse::bits_per_s(&bit_rate_argument(three_digits(bits_per_s))).ok()?;
     let limited = with_loads(case, |flow| {
         let own_bytes = flow.load.size_bytes();
@@ -107,7 +107,7 @@ mod tests {
         let [_, elsewhere] = *load_elsewhere(&case).unwrap().pair.unwrap();
         let which: Vec<_> = elsewhere.flows.iter().map(|flow| flow.ends.map(|ends| ends.cpus)).collect();
         assert_eq!(which, [None, Some(WhichCpus::Other), Some(WhichCpus::Other), None]);
-        assert_eq!(load_at(&limited, 8e6), None, "it has a rate");
+        assert_eq!(load_at(&limited, 8e6), None, "the load has a rate");
         assert_eq!(load_at(&probed(&[]), 8e6), None);
     }
 

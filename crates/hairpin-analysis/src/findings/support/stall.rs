@@ -25,7 +25,7 @@ pub(in crate::findings) struct StallAt {
     pub(in crate::findings) end: End,
     /// How long bytes were held in an exchange, in ns.
     pub(in crate::findings) held_ns: Figure,
-    /// How long the acknowledgment that released them was delayed, in ns.
+    /// How long the acknowledgment that released the bytes was delayed, in ns.
     pub(in crate::findings) acknowledged_ns: Figure,
     /// Number of traced exchanges with a stall.
     exchanges: usize,
@@ -44,8 +44,8 @@ enum Held {
     Some,
 }
 
-/// Detects the combined effect of Nagle's algorithm and delayed acknowledgments on a case; `None` if there is none. An
-/// end counts only if `TCP_NODELAY` and `TCP_CORK` were also off in the timed rounds.
+/// Detects the combined effect of Nagle's algorithm and delayed acknowledgments on a case; `None` without this
+/// effect. An end counts only if `TCP_NODELAY` and `TCP_CORK` were also off in the timed rounds.
 pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
     if case.case.replicate != 0 {
         return None;
@@ -122,7 +122,7 @@ fn is_late_ack(end: End, wait: &Wait) -> bool {
     wait.cause == WaitCause::DelayedAck && wait.end != end
 }
 
-/// Returns the longest delay of an acknowledgment that released data at `end`, in ns; 0 if there is none.
+/// Returns the longest delay of an acknowledgment that released data at `end`, in ns; 0 if none did.
 fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
     let released = |ack: &&Wait| {
         let with = |wait: &Wait| is_stall(end, exchange, wait) && wait.until_ns.abs_diff(ack.over_ns()) <= MAX_GAP_NS;

@@ -9,7 +9,8 @@ use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;
 use crate::valid_rounds;
 
-/// Maximum excess of a traced exchange over untraced ones, as a share of a wait; with more, tracing caused the wait.
+/// Maximum excess of a traced exchange over untraced ones, as a share of a wait; above this share, tracing caused the
+/// wait.
 const MAX_TRACING_EXCESS: f64 = 0.5;
 
 /// The traces of a case, one per traced round.
@@ -22,8 +23,9 @@ pub(in crate::findings) struct Traced<'r> {
 }
 
 impl<'r> Traced<'r> {
-    /// Returns the traces of a case; `None` if no exchange was traced. Tracing takes time, which can cause a wait. Each
-    /// exchange is therefore compared with one of the untraced rounds ([`controls`]); otherwise its waits do not count.
+    /// Returns the traces of a case; `None` if no exchange was traced. Tracing takes time, which can cause a wait.
+    /// Each exchange is therefore compared with an exchange of the untraced rounds ([`controls`]); otherwise its
+    /// waits do not count.
     pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
         let measured = |purpose: Purpose| -> Vec<&'r Measured> {
             let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
@@ -58,8 +60,8 @@ impl<'r> Traced<'r> {
         median_over(&values, Over::evidence(0.0))
     }
 
-    /// Counts how often a wait of that kind occurred, and computes its share of the time. Uses medians if more than
-    /// half of the exchanges have it: a mean would be dominated by a few exchanges that the machine delayed.
+    /// Counts how often the wait occurred, and computes its share of the time. Uses medians if more than half of the
+    /// exchanges have the wait: a mean would be dominated by a few exchanges that the machine delayed.
     pub(in crate::findings) fn frequency(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> WaitFrequency {
         let mut often = WaitFrequency { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
         // For each exchange with the wait: its duration minus the wait, and the share of the wait.
@@ -102,8 +104,8 @@ pub(in crate::findings) struct WaitFrequency {
     pub(in crate::findings) some: usize,
     pub(in crate::findings) all: usize,
     pub(in crate::findings) share_of_some: f64,
-    /// The share that the finding reports: of the duration of a timed exchange, from the p50 if more than half of the
-    /// exchanges have the wait, otherwise from the mean.
+    /// The reported share of the duration of a timed exchange: from the p50 if more than half of the exchanges have
+    /// the wait, otherwise from the mean.
     pub(in crate::findings) share: f64,
 }
 
@@ -210,15 +212,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_valid_unless_the_exchange_is_longer_by_more_than_half_of_it() {
+    fn a_wait_is_valid_unless_tracing_adds_more_than_half_of_the_wait() {
         let traced = exchange(83_000, &[(0, 43_000), (43_000, 83_000), (-90_000, 1_000)]);
         let left = |untraced_ns| filter_waits(&traced, untraced_ns).waits.len();
         assert_eq!(left(Some(40_000.0)), 0, "43 us longer");
-        assert_eq!(left(Some(61_500.0)), 1, "longer by exactly half of the longest");
+        assert_eq!(left(Some(61_500.0)), 1, "longer by exactly half of the longest wait");
         assert_eq!(left(Some(61_499.0)), 0);
         assert_eq!(left(Some(63_000.0)), 2, "the third is in the exchange for 1 us only");
         assert_eq!(left(Some(90_000.0)), 3, "shorter than untraced");
-        assert_eq!(left(None), 0, "nothing to compare it with");
+        assert_eq!(left(None), 0, "no untraced exchange");
     }
 
     #[test]
@@ -248,9 +250,9 @@ mod tests {
         let quick = exchange(20, &[]);
         let diluted = [vec![quick.clone(), quick.clone(), stalled.clone()]];
         let all = often(&diluted, [100.0, 100.0]);
-        assert_eq!(all, WaitFrequency { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed ones stall");
-        assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "none of them does");
-        assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "another cause made them long");
+        assert_eq!(all, WaitFrequency { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed stall");
+        assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "no timed exchange stalls");
+        assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "timed exchanges have another cause");
         let none = often(&[vec![quick]], [100.0, 100.0]);
         assert_eq!(none, WaitFrequency { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
     }

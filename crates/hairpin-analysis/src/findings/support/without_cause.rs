@@ -7,7 +7,7 @@ use crate::compare::{by_block, difference_by_block, over_points};
 
 /// Maximum share that remains if the change had the expected effect.
 const MAX_SHARE_LEFT: f64 = 0.5;
-/// Without an interval: maximum share that remains to confirm the cause, and minimum share saved not to refute it.
+/// Without an interval, the cause is confirmed if at most this share remains, refuted if at most this share is saved.
 const CLEAR_SHARE: f64 = 0.1;
 
 /// Judges a counter-experiment that is expected to save `expected_ns` and changed the value by `effect` ns (negative:

@@ -21,8 +21,8 @@ pub(super) fn call(kind: CallKind, at_ns: u64, bytes: Range<u64>) -> Call {
     Call { kind, began_ns: at_ns, ended_ns: at_ns + US, first_byte: bytes.start, end_byte: bytes.end }
 }
 
-/// One exchange of a write of 2 and a write of 198 bytes. The second is held until the first is acknowledged, which
-/// happens `held_ns` after the first arrived. If the first segment is lost, it is sent again after `lost`.
+/// One exchange of a write of 2 and a write of 198 bytes. The second write is held until the first is acknowledged,
+/// `held_ns` after the first arrived. With `lost`, the first segment is lost and sent again at this time.
 fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
     let first_ns = lost.unwrap_or(0);
     let acked_ns = first_ns + WAY + held_ns;
@@ -104,7 +104,7 @@ fn link_losses_are_not_late_acknowledgments() {
 }
 
 #[test]
-fn the_arrows_of_a_ladder_end_when_packets_arrive_and_those_of_lost_ones_do_not() {
+fn arrows_of_the_ladder_end_when_packets_arrive_and_have_no_end_if_lost() {
     let sequence = figures(&exchange(0, Some(200 * MS)), "default", &switches("off", "off")).sequence.unwrap();
     let arrows: Vec<(EventKind, i64, Option<i64>)> = sequence
         .events

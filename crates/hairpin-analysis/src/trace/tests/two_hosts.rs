@@ -6,8 +6,8 @@ use super::links::{call, ms, packet, waits};
 use super::*;
 
 /// Packets captured at the client, on a path of `way_ns` each way. One exchange of a write of 2 and a write of 198
-/// bytes; the second is held until the first is acknowledged, and the server delays that acknowledgment by `held_ns`.
-/// The server takes 300 us.
+/// bytes; the second write is held until the first is acknowledged, and the server delays this acknowledgment by
+/// `held_ns`. The server takes 300 us to answer.
 fn exchange(way_ns: u64, held_ns: u64, clock_off_ns: u64) -> RoundTrace {
     let seen = |from, at_ns, bytes, ack_byte| packet(from, at_ns, false, bytes, ack_byte);
     let (began_ns, round_trip_ns) = (100 * MS, 2 * way_ns);
