@@ -8,7 +8,8 @@ use hairpin_model::{Failure, FailureKind};
 
 use crate::system::process::Process;
 
-/// Maximum searches for processes. More than one is needed because a killed process may have started another.
+/// Maximum searches for processes. Several searches are needed because a killed process may have started another
+/// process.
 const MAX_PASSES: usize = 50;
 
 /// Time for a killed process to end, in ms.
@@ -21,7 +22,7 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
     let failed = |cause: String| {
         Failure::new(
             FailureKind::Other,
-            format!("cannot end what runs in the link's namespaces: {cause}"),
+            format!("cannot end the processes in the link's namespaces: {cause}"),
             "`ip netns identify PID` and `lsns -t net` show what is left; end it manually",
         )
     };
@@ -37,7 +38,7 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
             return Ok(());
         }
         for id in found {
-            // Its id may have been reused since the search, so check this process again.
+            // The id may have been reused since the search, so check the process again.
             let process = Process::with_id(id).ok().filter(|_| is_there(id));
             if let Some(process) = process.filter(|process| process.kill().is_ok()) {
                 drop(process.ends_within(EXIT_TIMEOUT_MS));
