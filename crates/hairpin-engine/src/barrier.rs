@@ -32,11 +32,7 @@ impl Barrier {
         let said = output.write_all(&said).and_then(|()| output.flush());
         match said.and_then(|()| read_go()) {
             Ok((GO, begin_ns)) => Ok(begin_ns),
-            _ => Err(Failure::new(
-                FailureKind::Closed,
-                "another flow of the round failed",
-                "see the failure of that flow",
-            )),
+            _ => Err(Failure::new(FailureKind::Closed, "another flow of the round failed", "see its own failure")),
         }
     }
 }

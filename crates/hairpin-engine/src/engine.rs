@@ -236,8 +236,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Creates the path. Call this before pinning the calling thread, because the link and the server inherit the
-    /// thread's allowed CPUs.
+    /// Creates the path. Call this before pinning the calling thread: link and server inherit the allowed CPUs.
     pub(crate) fn open(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Self, Failure> {
         let awake = match order.case.ends.cpu_idle {
             CpuIdle::Deep => None,

@@ -40,8 +40,7 @@ pub(crate) enum Mark<'a> {
     Running(u64),
     /// A receiver has received data of a one-way load whose sender has ended. This may be the last data.
     Latest,
-    /// The last measured message is complete. A server that answers does not set this mark, because it cannot know
-    /// which message is the last.
+    /// The last measured message is complete. A server that answers sets no such mark: it does not know the last one.
     Last,
     /// In the process that starts the flows of a round: all flows are connected.
     Connected(&'a [FlowProcesses]),

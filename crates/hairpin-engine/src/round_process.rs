@@ -199,8 +199,7 @@ impl<'e> RoundProcess<'e> {
         }
     }
 
-    /// Reports to the process that all flows were connected at `begin_ns`. The start times of loads count from this
-    /// time.
+    /// Reports that all flows were connected at `begin_ns`, from which the start times of loads count.
     pub(crate) fn begin(&mut self, begin_ns: u64) -> Result<(), Failure> {
         let mut said = vec![GO];
         said.extend(begin_ns.to_le_bytes());
@@ -266,8 +265,7 @@ struct Answer<'e> {
     given_up_at: Option<Instant>,
 }
 
-/// A round ends by its own deadline. This later deadline ends a process that cannot end because it is stopped
-/// (SIGSTOP).
+/// A round ends by its own deadline. This later deadline is for a process that is stopped (SIGSTOP).
 fn deadline_of(order: &RoundOrder) -> Option<Instant> {
     let longest = Duration::from_nanos(order.deadline_ns)
         .saturating_add(Duration::from_nanos(order.timeout_ns).saturating_mul(10));

@@ -2,8 +2,7 @@
 //!
 //! The ends of a flow know nothing of other flows. Once all flows are connected they start together; each flow then
 //! has its own warm-up and ends independently. If a flow fails after the start, the other flows continue. In a round
-//! with phases, the probe runs in all phases, and the loads run in the second and third phase: the ramp is their
-//! warm-up.
+//! with phases, the probe runs in all phases, the loads in the second (their warm-up) and the third.
 
 use hairpin_model::flow::{ConnectionUse, FlowRole};
 use hairpin_model::phases::Phase;
@@ -48,8 +47,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         Ok(FlowProcess { group, process, is_one_of_several })
     });
     let mut flows = flows.collect::<Result<Vec<FlowProcess<'_>>, Failure>>()?;
-    // Nothing is measured before the start. If a flow fails, dropping the other processes closes their input, which
-    // ends them.
+    // Nothing is measured yet. If a flow fails, dropping the other processes closes their input, which ends them.
     let connected = flows.iter_mut().map(|flow| {
         let processes = flow.step(RoundProcess::connected)?;
         Ok(FlowProcesses { flow: flow.group.primary().id.clone(), processes })

@@ -1,4 +1,4 @@
-//! The time of a round trip that wakes another CPU in each direction, used only to plan rounds on two CPUs. This time
+//! The time of a round trip that wakes another CPU in each direction, used only to plan rounds on two CPUs. It
 //! differs between machines by a factor of five, so a fixed value would plan too few rounds or announce too short a
 //! run.
 

@@ -234,8 +234,7 @@ fn a_missing_interface_is_named() {
     assert!(capture::begin("", 4000).is_err() && capture::begin("l\0o", 4000).is_err());
 }
 
-/// Runs one of the tests below in a child process, in the environment that `prefix` sets up. The test must run and
-/// pass.
+/// Runs one of the tests below in a child, in the environment that `prefix` sets up. The test must run and pass.
 fn assert_passes_alone(test: &str, prefix: &[&str]) {
     let mut command = Command::new(prefix[0]);
     command.args(&prefix[1..]).arg(std::env::current_exe().unwrap());

@@ -184,10 +184,7 @@ fn the_packets_match_the_timestamps() {
         }
     };
     assert_eq!(trace.packets.len() as u64, packets);
-    assert!(
-        file.is_some_and(|file| file.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])),
-        "the file begins with a pcapng section header"
-    );
+    assert!(file.is_some_and(|file| file.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])), "a pcapng section header");
     assert!(trace.packets[0].syn && trace.packets[0].from == End::Client, "the capture began before the connection");
     for (from, end) in [(End::Client, &trace.client), (End::Server, &trace.server)] {
         let payload =

@@ -1,8 +1,7 @@
 //! The built-in profiles and the sources of their figures.
 //!
 //! A figure is published, derived from published figures, or our own choice; [`Builtin::because`] says which. Sources
-//! give round-trip times, but a profile gives the delay of one direction, so its delays are half of the published
-//! values.
+//! give round-trip times, but a profile gives the delay of one direction, which is half of the published value.
 
 use crate::profile::Profile;
 

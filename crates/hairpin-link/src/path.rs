@@ -148,8 +148,7 @@ impl Path {
         self.stations.iter().map(|station| station.stage.holds().packets).sum()
     }
 
-    /// Appends each packet and copy inside to `out`, by number. The due time of a packet is known once the packet is
-    /// in the last stage.
+    /// Appends each packet and copy inside to `out`, by number. The due times of packets in the last stage are known.
     pub fn each_inside(&self, out: &mut Vec<Outcome>) {
         let first = out.len();
         for (after, station) in (0..).zip(self.stations.iter().rev()) {

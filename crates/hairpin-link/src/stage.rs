@@ -35,8 +35,7 @@ pub trait Stage: Send {
         let _ = tell;
     }
 
-    /// Minimum time that a packet spends in the stage, in ns. The path uses it to compute when something can leave
-    /// next.
+    /// Minimum time that a packet spends in the stage, in ns. The path uses it to predict the next departure.
     fn least_delay_ns(&self) -> u64 {
         0
     }

@@ -276,8 +276,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// Asserts that a text gives either a profile whose displayed line parses to the same profile, or an error with a
-/// position, a problem and a hint.
+/// Asserts that a text gives a profile that parses from its own line, or an error with position, problem and hint.
 fn assert_answered(text: &str) {
     match text.parse::<Profile>() {
         Ok(profile) => {

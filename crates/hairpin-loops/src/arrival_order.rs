@@ -1,6 +1,5 @@
 //! The arrival order of numbered messages, as RFC 4737 defines it: a message is reordered if one sent later arrived
-//! before it (section 3.3, `s < NextExp`). If several copies of a message arrive, only the first counts (section
-//! 3.1).
+//! before it (section 3.3, `s < NextExp`). If copies of a message arrive, only the first counts (section 3.1).
 
 use hairpin_model::Case;
 

@@ -8,8 +8,7 @@ use hairpin_model::{ByPhase, Extent, RoundOrder, Span};
 use super::undamaged;
 use crate::recorder::Recorder;
 
-/// Consecutive time-outs that end a round. Without this limit, a running peer that never answers would prolong the
-/// round until its deadline.
+/// Consecutive time-outs that end a round. Without this limit, a silent peer would prolong the round to its deadline.
 pub(super) const MAX_TIME_OUTS: u32 = 10;
 
 /// The parameters of a client, other than its wire.
@@ -35,8 +34,7 @@ impl<C> Client<'_, C> {
 }
 
 /// Creates the recorder of a round. It has room for every message if the number of messages is known and below the
-/// limit. Warm-up messages use at most a quarter of the limit, or all of it in a traced round, because a trace shows
-/// the warm-up.
+/// limit. The warm-up uses at most a quarter of the limit; in a traced round, which shows it, it may use all.
 pub(super) fn recorder<C>(client: &Client<'_, C>, open_loop: bool) -> Recorder {
     let order = client.order;
     let wanted = match (order.warm_up, order.extent) {

@@ -141,8 +141,7 @@ impl Bracket {
     }
 }
 
-/// The kernel uses the counter as clock source only if the counter's rate is constant, even in idle states, and all
-/// CPUs agree.
+/// The kernel uses the counter as clock source only if its rate is constant, even in idle states, and all CPUs agree.
 fn counter_is_trusted() -> bool {
     cfg!(target_arch = "x86_64") && kernel_source() == "tsc"
 }

@@ -1,5 +1,4 @@
-//! The server. It answers each message with the message itself, the beginning of the message, or a longer answer, as
-//! the load requires.
+//! The server: it answers each message with the message, its beginning, or a longer answer, as the load requires.
 
 use std::time::Duration;
 
@@ -93,8 +92,7 @@ impl<C: Clock> Echo<'_, C> {
             {
                 self.hold(injected_fault);
             }
-            // The turnaround is recorded before the send: the call may wake the client on this CPU, and the client
-            // would run first.
+            // Recorded before the send, which may wake the client on this CPU: the client would then run first.
             if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
                 counter.record(self.clock.now_ns() - begin_ns);
             }
@@ -118,8 +116,8 @@ impl<C: Clock> Echo<'_, C> {
         self.case.injected_fault.is_some() || !(self.cpu_only && self.case.ends.waiting == Waiting::Spin)
     }
 
-    /// Receives one message. Returns false if the client has closed its end, or if the load is over, because the
-    /// client's farewell may have been lost.
+    /// Receives one message. Returns false if the client has closed its end or the load is over (the farewell may be
+    /// lost).
     #[inline(always)]
     fn receive_whole<W: Wire + ?Sized>(
         &self,
@@ -139,8 +137,7 @@ impl<C: Clock> Echo<'_, C> {
                     }
                 }
                 Err(WireError::Closed) => return Ok(false),
-                // The client reports missing answers; the server only checks whether the load is over or the client
-                // was stopped.
+                // The client handles silence; the server checks whether the load is over or the client was stopped.
                 Err(WireError::TimedOut { .. }) if marks.look()? != Notice::Stop => {}
                 Err(WireError::TimedOut { .. }) => return Ok(false),
                 Err(error) => return Err(broken("receive", number, &error)),

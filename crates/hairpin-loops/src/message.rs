@@ -68,8 +68,7 @@ impl Message {
         newest.checked_sub(behind)
     }
 
-    /// Describes how an answer differs from the expected answer, ignoring the sequence number; `None` if they are
-    /// equal.
+    /// Describes how an answer differs from the expected answer, ignoring the sequence number; `None` if it does not.
     pub fn difference(&self, reply: &[u8]) -> Option<String> {
         if reply.len() != self.reply_size {
             return Some(format!("it has {} bytes instead of {}", reply.len(), self.reply_size));

@@ -13,8 +13,7 @@ impl Timetable {
         Self { start_ns, period_ns: 1e9 / rate_per_s }
     }
 
-    /// When message `number` is due, in ns. Computed from the start each time, so that rounding errors do not
-    /// accumulate.
+    /// When message `number` is due, in ns. Computed from the start, so that rounding errors do not accumulate.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -32,8 +32,7 @@ impl PhaseRecorder {
         }
     }
 
-    /// Counts a message. Returns the histograms of its phase, or `None` for the loaded phase, whose histograms the
-    /// recorder keeps.
+    /// Counts a message. Returns the histograms of its phase; `None` in the loaded phase: the recorder has these.
     pub(crate) fn count(&mut self, stamps: &Stamps, was_counted: bool) -> Option<&mut PhaseHistograms> {
         let phase = self.spans.at(stamps.due_ns);
         let counts = self.counts.get_mut(phase);

@@ -75,8 +75,7 @@ impl ScriptedWire {
         Self { send_takes_ns, ..self }
     }
 
-    /// Makes the wire a stream. A message is complete after `request_bytes`, and its answer is its first
-    /// `reply_bytes`.
+    /// Makes the wire a stream: a message has `request_bytes`, and its answer is its first `reply_bytes`.
     pub fn in_pieces(self, request_bytes: usize, reply_bytes: usize) -> Self {
         let script = Script { request_bytes, reply_bytes, piece: Vec::new(), made: Vec::new() };
         Self { script: Some(script), ..self }

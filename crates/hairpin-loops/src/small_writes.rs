@@ -1,5 +1,4 @@
-//! The client in a closed loop of exchanges: it sends a request in several writes, waits for the answer, then sends
-//! the next request.
+//! The client in a closed loop of exchanges: it sends a request in several writes and waits for the answer.
 //!
 //! An exchange is timed from the beginning of its first call, including the calls of the remedy, to the end of its
 //! answer. With several exchanges in flight, the client writes all requests, then reads all answers.
@@ -51,8 +50,7 @@ pub fn run<C: Clock>(
 const MAX_RESERVED: u64 = 1 << 16;
 
 impl<C: Clock> ClosedLoop<'_, C> {
-    /// Writes `count` requests back to back, fewer if the user ends the run. Returns the sequence number of the first
-    /// request.
+    /// Writes `count` requests back to back, fewer if the user ends the run. Returns the number of the first request.
     fn write_requests(
         &mut self,
         wire: &mut dyn Wire,
@@ -205,8 +203,7 @@ fn copy_together<'a>(sizes: &[usize], bytes: &[u8], copied: &'a mut [u8]) -> &'a
     &copied[..end]
 }
 
-/// Changes the lifetime of an empty vector's slices and keeps its memory: `collect` reuses the allocation of
-/// `into_iter`.
+/// Changes the slices' lifetime and keeps the vector's memory: `collect` reuses the allocation of `into_iter`.
 fn reuse_allocation<'a>(mut parts: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
     parts.clear();
     parts.into_iter().map(|_| IoSlice::new(&[])).collect()

@@ -66,10 +66,9 @@ impl Tally {
     /// missing; otherwise the ledger covers only the measured messages. A reliable transport retransmits, so drops by
     /// its sockets or by the link do not count as losses.
     ///
-    /// `link_lost` is the number of unanswered messages for which the link is the cause, by cause. The counter of a
-    /// full receive buffer includes packets that the link duplicated or damaged. No counter separates such packets
-    /// from messages, so all counts are kept, and any excess makes `unexplained` negative
-    /// ([`Ledger::may_count_copies`]).
+    /// `link_lost` counts the messages that the link left unanswered, by cause. The counter of a full receive buffer
+    /// includes duplicated and damaged packets. No counter separates these from messages, so all counts are kept, and
+    /// any excess makes `unexplained` negative ([`Ledger::may_count_copies`]).
     pub fn ledger(
         &self,
         reliable: bool,
@@ -109,9 +108,8 @@ impl Tally {
 
     /// Counts per direction, if the server is on another host and reports how many messages it answered.
     ///
-    /// The server answers duplicates too, and answers in order of arrival. The duplicates and reordered messages that
-    /// the server counted are those of the direction up; subtracting them from the client's counts gives the counts
-    /// of the direction down.
+    /// The server answers duplicates too, and answers in order of arrival. The server counts the duplicates and
+    /// reordered messages of the direction up; subtracting them from the client's counts gives the direction down.
     fn ways(&self, server: &[Fact]) -> Option<(Way, Way)> {
         fact::number(server, fact_names::ANSWERED)?;
         let of_server = |name| counter_value(server, name);
@@ -133,8 +131,7 @@ impl Tally {
 /// The ledger of a one-way load. Each cause has its own counter: the receive buffer, send calls that the kernel
 /// refused, the sender's queueing disciplines, the receiver's devices, and the link.
 ///
-/// Only the link counts warm-up messages separately. If the warm-up lost messages elsewhere, the ledger includes the
-/// warm-up.
+/// Only the link counts warm-up messages separately. If the warm-up lost others, the ledger includes the warm-up.
 pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>, link: LinkLosses) -> Ledger {
     let (from, to) = (sender.counted, receiver.counted);
     let warm_up_lost = to.warm_up_received + link.in_warm_up != from.warm_up_sent;
@@ -353,8 +350,7 @@ mod tests {
             order: reordered(9),
             ..Tally::default()
         };
-        // Of 100 messages, the server's receive buffer dropped 7, the network lost 3 on the way up, and 90 arrived, 2
-        // of them twice.
+        // Of 100 messages, the server's buffer dropped 7, the network lost 3 on the way up, and 90 arrived (2 twice).
         let ledger = between(&tally, [92, 2, 6], [7, 1]);
         let (up, down) = (ledger.up.unwrap(), ledger.down.unwrap());
         assert_eq!(up, Way { sent: 100, received: 90, duplicated: 2, reordered: 6 });

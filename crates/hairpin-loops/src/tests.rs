@@ -188,8 +188,7 @@ fn a_generator_that_cannot_keep_up_ends_one_time_out_after_the_ordered_duration(
     let order = order(Load::PLAIN.paced(1e6), 0, 0);
     let order = RoundOrder { extent: Extent::DurationNs(4 * TIMEOUT_NS), ..order };
     let client_result = travel_behind_time(&order);
-    // 4 000 messages are due in 4 ms. A send takes 1.5 us, so the generator has sent 3 334 messages after 5 ms, and
-    // ends.
+    // 4 000 messages are due in 4 ms. A send takes 1.5 us, so the generator has sent 3 334 when it ends, at 5 ms.
     assert_eq!((client_result.tally.sent, client_result.tally.received), (3334, 3334));
 }
 

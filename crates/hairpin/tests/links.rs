@@ -105,7 +105,7 @@ fn a_profile_that_cannot_be_read_is_shown_with_the_word_underlined() {
         (
             "loss=1% loopback",
             "error: link profile: a built-in profile must be the first word\n  loss=1% loopback\n          ^^^^^^^^\n\
-             (hint: put the name of the profile first)\n",
+             (hint: put the profile first)\n",
         ),
     ] {
         assert_eq!(place.hairpin(["link", "show", words]).refused().stderr, told);

@@ -214,8 +214,7 @@ pub(crate) fn receive_past(
         let left = deadline.saturating_duration_since(Instant::now());
         match control.receive(left) {
             Ok(message) if !is_passed_over(&message) => return Ok(message),
-            // Available messages are received even with no time left, so a peer that never pauses must be stopped
-            // here.
+            // Available messages are received even with no time left, so a peer that never pauses must time out here.
             Ok(_) if left.is_zero() => return Err(ControlError::OnlyProgress(within)),
             Ok(_) => passed_over = true,
             Err(ControlError::TimedOut(_)) if passed_over => return Err(ControlError::OnlyProgress(within)),
@@ -244,9 +243,8 @@ mod tests {
         }
     }
 
-    /// To limit control traffic during a load, a progress message has less than 100 bytes, with the frame header and
-    /// the overhead of a TLS 1.3 record (22 bytes, RFC 8446, section 5.2), even after a day of one million 64-byte
-    /// messages per second.
+    /// To limit control traffic, a progress message has less than 100 bytes, with the frame header and the overhead
+    /// of a TLS 1.3 record (22 bytes, RFC 8446, section 5.2), even after a day of a million messages per second.
     #[test]
     fn progress_is_short() {
         let messages = 24 * 3600 * 1_000_000;

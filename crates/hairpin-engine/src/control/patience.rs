@@ -48,8 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits for a peer that never answers. The user ends the program during call `given_up_in`. Returns the
-    /// time-outs of the calls.
+    /// Waits for a silent peer. The user ends the program during call `given_up_in`. Returns the calls' time-outs.
     fn looks(given_up_in: usize) -> (WaitOutcome, Vec<i32>) {
         let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
         let look = |at_most_ms| {

@@ -45,8 +45,7 @@ const MAX_SLEEP: Duration = Duration::from_millis(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum time in ns that the hosts add to the path's delay.
 const HOST_MARGIN_NS: u64 = 20_000_000;
-/// Time for the server to end after the request to end, in ns. After this time the client asks for the report, which
-/// fails.
+/// Time for the server to end after the request, in ns. Then the client asks for the report, which fails.
 const MAX_ENDING_NS: u64 = 60_000_000_000;
 
 pub(crate) struct Client<'a> {
@@ -97,8 +96,7 @@ impl Client<'_> {
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
         let all_connected_ns = started.all_connected_ns;
         let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
-        // The server now waits for the wire to close and uses no CPU time, so ending the observers does not disturb
-        // the server.
+        // The server waits for the wire to close and uses no CPU, so it does not disturb the observers.
         observers.end();
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
@@ -135,8 +133,7 @@ impl Client<'_> {
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let EndCounts { streamed, system_calls, warm_up_messages, interrupted } =
             load.run(&mut wires, &mut ServerOfRound(server), &mut observers)?;
-        // A server that receives ends when it has all data. A server that sends keeps its wires open until this
-        // message.
+        // A server that receives ends when it has all data. A server that sends keeps its wires open until then.
         if order.case.primary().direction == Direction::Down {
             server.send(&Message::Complete)?;
         }
@@ -251,8 +248,7 @@ impl Client<'_> {
         let Self { host, order, card, mut server, link, .. } = self;
         let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire.effective());
         let link = link.take();
-        // On an unreliable transport, answers still in flight must be received late or counted, so the wire stays
-        // open.
+        // On an unreliable transport, answers in flight must be received late or counted, so the wire stays open.
         let mut open = None;
         let mut facts = Vec::new();
         if let Some(link) = link.as_ref().filter(|_| !card.reliable) {

@@ -47,8 +47,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Enters the network namespace and pins the calling thread to the CPU that `ends` assigns to `end`. Returns that
-    /// CPU.
+    /// Enters the network namespace and pins the calling thread to the CPU of this end. Returns that CPU.
     pub(crate) fn enter_and_pin(&self, ends: &EndSettings, end: End) -> Result<Option<usize>, Failure> {
         let pinned = self.cpus.cpu_for_end(ends, end == End::Client);
         place(pinned, &self.cpus.allowed).map_err(|error| opening::unplaced(pinned, &error))?;

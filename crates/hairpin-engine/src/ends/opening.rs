@@ -75,9 +75,8 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     Failure::new(error, format!("cannot run on {place}: {error}"), "did the allowed CPUs change meanwhile?")
 }
 
-/// Every option on the card: its requested value, and its actual values before and after the load. With several
-/// wires, reports the first wire that was not granted the option, else the first wire whose value changed, else the
-/// first wire.
+/// Every option on the card: its requested value, and its actual values before and after the load. Of several wires,
+/// reports the first that was not granted the option, else the first whose value changed, else the first.
 pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Vec<Fact>]) -> Vec<Effective> {
     let of_wire = |name: OptionName, before: &[Fact], after: &[Fact]| {
         let before = option_text(before, name.word())?;
@@ -245,11 +244,7 @@ mod tests {
         assert_eq!(shown(&asked("sndbuf=2304"), &wires, &wires), of("1024", "1024", false));
         assert_eq!(shown(&asked("sndbuf=2304"), &wires[..2], &wires[..2]), of("4608", "4608", true));
         let grown = [wires[0].clone(), wires[3].clone()];
-        assert_eq!(
-            shown(&asked(""), &wires[..2], &grown),
-            of("4608", "2048", true),
-            "the second wire's value changed"
-        );
+        assert_eq!(shown(&asked(""), &wires[..2], &grown), of("4608", "2048", true), "wire 2 has changed");
         let failure = check_options(End::Server, &card(), &round("sndbuf=2304", false), &wires).unwrap_err();
         assert_eq!(failure.cause, "server: option sndbuf=2304 was not granted: the kernel says 1024");
     }

@@ -215,8 +215,7 @@ impl Drop for Server {
         drop(self.channel.take());
         match &mut self.runs {
             Runs::Process(child) => leave(child, EXIT_TIMEOUT),
-            // The server's wire is closed or times out, so its thread ends. A panic was already reported as a
-            // failure.
+            // The server's wire is closed or times out, so the thread ends. A panic was already reported.
             Runs::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
             Runs::Elsewhere => {}
         }

@@ -22,9 +22,8 @@ const UDP: &[Counter] = &[
     (fact_names::UDP_BUFFER_ERRORS, "Udp:", "RcvbufErrors"),
 ];
 
-/// Number of small writes that were delayed because an earlier packet was still in the device's queue
-/// (`tcp_should_autocork`, net/ipv4/tcp.c), over all connections of this network namespace; `None` if the kernel does
-/// not count them.
+/// Number of small writes delayed because an earlier packet was still in the device's queue (`tcp_should_autocork`,
+/// net/ipv4/tcp.c), over all connections of this network namespace; `None` if the kernel does not count them.
 pub(crate) fn autocorked() -> Option<Fact> {
     let text = file("netstat")?;
     Some(Fact::number(fact_names::AUTOCORKING, counter(&text, "TcpExt:", "TCPAutoCorking")? as f64))

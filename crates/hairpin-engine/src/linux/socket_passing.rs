@@ -1,5 +1,4 @@
-//! Passes sockets from the process that owns a port to the process that serves a round on this port (SCM_RIGHTS,
-//! unix(7)).
+//! Passes sockets from the owner of a port to the process that serves a round on this port (SCM_RIGHTS, unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -138,11 +138,7 @@ mod tests {
         let mut seen = Observations::default();
         Box::new(usage).report(&mut seen);
         assert!(measured_ns > 0);
-        assert_eq!(
-            (seen.report.cpu_ns, seen.report.pinned_cpu),
-            (measured_ns, Some(7)),
-            "excludes work after the last mark"
-        );
+        assert_eq!((seen.report.cpu_ns, seen.report.pinned_cpu), (measured_ns, Some(7)), "until the mark");
         assert!(seen.report.used_in_all.is_some_and(|all| all.cpu_ns > measured_ns));
     }
 }

@@ -1,6 +1,5 @@
 //! Observation of a traced round: the calls of each end and the kernel's timestamps ([`wire`]), the kernel's
-//! counters, and the packets ([`round`]). The ends do not know of the tracing, and untraced rounds have no cost for
-//! it.
+//! counters, and the packets ([`round`]). The ends do not know of the tracing, and untraced rounds pay nothing.
 
 pub(crate) mod observer;
 pub mod round;

@@ -153,11 +153,7 @@ impl ProfileLine<'_> {
         let text = &self.0[range.clone()];
         let Some((name, _)) = text.split_once('=') else {
             return Err(match builtin::find(text) {
-                Some(_) => self.fault(
-                    range,
-                    "a built-in profile must be the first word",
-                    "put the name of the profile first",
-                ),
+                Some(_) => self.fault(range, "a built-in profile must be the first word", "put the profile first"),
                 None => self.no_such_name(text, range),
             });
         };
@@ -251,11 +247,7 @@ impl ProfileLine<'_> {
             let Some(Requirement { needs, example, there, .. }) = &word.about else { continue };
             if !setting.directions().any(|direction| there(profile.path(direction))) {
                 let problem = format!("`{}` has no effect without {needs}", word.name);
-                return Err(self.fault(
-                    setting.range.clone(),
-                    problem,
-                    format!("add {needs}, for instance {example}"),
-                ));
+                return Err(self.fault(setting.range.clone(), problem, format!("add {needs}: {example}")));
             }
         }
         for path in [&mut profile.up, &mut profile.down] {

@@ -7,10 +7,9 @@
 //! - `pareto`: mean D, standard deviation J and a long tail: at least D - 0.577 J, of shape 3 (see
 //!   [`crate::generator::Draws::pareto`]).
 //!
-//! With `order=kept` (the default) no packet overtakes another: a packet whose draw is earlier leaves together with
-//! the previous packet, as behind a queue elsewhere on the path. Packets closer together than J therefore take more
-//! than D on average. With `order=free` each packet has its own delay, as in netem's `delay D J`
-//! (net/sched/sch_netem.c; tc-netem(8)).
+//! With `order=kept` (the default) no packet overtakes another: a packet with an earlier draw leaves with the
+//! previous packet, as behind a queue elsewhere on the path. Packets closer than J thus take more than D on average.
+//! With `order=free` each packet has its own delay, as in netem's `delay D J` (net/sched/sch_netem.c; tc-netem(8)).
 
 use hairpin_model::Refused;
 
@@ -24,7 +23,6 @@ use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Stage};
 use crate::word::{Requirement, Word};
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "delay",
     models: "the distance, and how much it varies",

@@ -10,7 +10,6 @@ use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Outbox, Stage};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "duplicate",
     models: "a medium that repeats packets",

@@ -21,7 +21,6 @@ use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "loss",
     models: "a medium that loses packets",
@@ -134,8 +133,7 @@ impl Stage for Medium {
 }
 
 impl Medium {
-    /// Why the packet is lost; `None` if it passes. Every packet may change the medium's state, even a packet lost by
-    /// number.
+    /// Why the packet is lost; `None` if it passes. Any packet may change the medium's state, even if lost by number.
     fn reason(&mut self, packet: &InFlight) -> Option<&'static str> {
         let mut draws = self.generator.draws_for(packet);
         let burst = self.loss.burst.is_some_and(|burst| {

@@ -6,7 +6,6 @@
 use crate::packet::InFlight;
 use crate::stage::{Card, Outbox, Stage};
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "mtu",
     models: "the largest packet that the path carries",

@@ -13,7 +13,6 @@ use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "outage",
     models: "times at which the path is down",

@@ -16,7 +16,6 @@ use crate::quantity::{Share, share, shown_share, shown_time, time_ns};
 use crate::stage::{Card, Contradiction};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "reorder",
     models: "a second, longer route",

@@ -1,5 +1,4 @@
-//! The bytes that a sender passes to one call: contiguous messages with sequence numbers or fill bytes, and
-//! timestamps.
+//! The bytes that a sender passes to one call: contiguous messages with numbers or fill bytes, and timestamps.
 
 use hairpin_transports::Batch;
 

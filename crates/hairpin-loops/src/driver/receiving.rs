@@ -256,8 +256,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Counts bytes of one phase. Checks the last byte unless it may be part of a timestamp; this check detects most
-    /// data of other programs.
+    /// Counts bytes of one phase. Checks the last byte, to detect other data, unless it may be part of a timestamp.
     fn take_bytes(&mut self, wire: usize, piece: &[u8]) -> Result<(), DriverError> {
         let lane = &mut self.lanes[wire];
         let size = self.order.write_size_bytes as u64;

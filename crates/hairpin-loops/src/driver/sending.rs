@@ -145,8 +145,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Time until which to wait for room, in ns: the end of the phase, or no limit if the phase is over and only the
-    /// rest of a message must be sent.
+    /// Limit of a wait for room, in ns: the end of the phase; none if only the rest of a message must be sent.
     fn next_change_ns(&self) -> u64 {
         let ends_ns = self.phase_ends_ns();
         if ends_ns > self.end.now_ns { ends_ns } else { u64::MAX }

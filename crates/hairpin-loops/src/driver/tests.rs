@@ -169,8 +169,7 @@ fn messages_of_a_burst_are_due_together_and_gaps_count_between_bursts() {
     let (outcome, _) = offered(Arrivals::Burst(4), Amount::Count(8), wire, true);
     let rows = outcome.times.reported().rows;
     let sent: Vec<u64> = rows.iter().map(|row| row[2]).collect();
-    // Two messages of the first burst are the warm-up. The measurement begins at 20 ns, when the first measured
-    // message can be sent.
+    // Two messages of the first burst are the warm-up, so the measurement begins at 20 ns.
     assert_eq!(sent, [20, 30, 4020, 4030, 4040, 4050, 8020, 8030]);
     assert_eq!(outcome.pacing.unwrap().gaps, 1, "from the second burst to the third");
 }
@@ -242,8 +241,7 @@ fn receiving(clock: &ManualClock) -> Receiving<'_, ManualClock> {
     }
 }
 
-/// Returns when the last of 200 messages arrived, if each arrives `gives_after_ns` after the previous one and the
-/// wire stays open.
+/// When the last of 200 messages arrived. They arrive `gives_after_ns` apart, and the wire stays open.
 fn last_came_ns(gives_after_ns: u64) -> u64 {
     let clock = ManualClock::default();
     let gives = (0_u64..200).map(|sequence| (sequence << 1 | 1).to_le_bytes().to_vec()).collect();
@@ -327,8 +325,7 @@ fn offered_messages_that_are_too_short_for_a_time_are_sent() {
 
 #[test]
 fn a_timestamp_is_the_time_of_the_call_that_sent_its_first_byte() {
-    // The messages are so large that each carries a timestamp. The second measured message is split within its
-    // timestamp.
+    // Messages of this size all carry a timestamp. The second measured message is split within its timestamp.
     let sends = VecDeque::from([vec![(8192, 10); 11], vec![(3, 10), (8189, 70)]].concat());
     let bytes = streamed(8192, 1, sends, false);
     let rows = received(8192, &bytes, std::iter::repeat_n(1000, bytes.len())).rows;

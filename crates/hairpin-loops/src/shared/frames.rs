@@ -57,8 +57,7 @@ pub struct NoFrame(&'static str);
 pub struct Outgoing {
     messages: VecDeque<(Vec<u8>, Option<u64>)>,
     bulk: [Vec<u8>; 2],
-    /// The partly written frame, and how many of its bytes were written. The frame is bulk data of the ramp
-    /// (`Some(0)`) or of the measurement (`Some(1)`), or the first queued frame (`None`).
+    /// The partly written frame (0 or 1 as in `bulk`; `None`: the first message), and how many bytes were written.
     begun: Option<(Option<usize>, usize)>,
 }
 
@@ -102,8 +101,7 @@ impl Outgoing {
         self.messages.is_empty() && self.begun.is_none()
     }
 
-    /// Writes as much as there is room for: queued frames first, then bulk data of the ramp (`Some(0)`) or of the
-    /// measurement (`Some(1)`).
+    /// Writes as much as there is room for: queued frames, then bulk data of the ramp (0) or of the measurement (1).
     pub fn write(&mut self, wire: &mut dyn Wire, bulk: Option<usize>) -> Result<Written, WireError> {
         let mut written = Written::default();
         loop {

@@ -1,9 +1,8 @@
 //! A probe and a load on one connection: messages, answers and bulk data share one byte stream, as in programs that
 //! multiplex (HTTP/2, gRPC). A message waits for the bytes that were written before it.
 //!
-//! Each end is one loop that never blocks in a call on the connection: bytes for which the connection has no room
-//! stay queued in frames ([`frames`]). After each complete frame the end chooses the next frame; messages come before
-//! bulk data.
+//! Each end is one loop that never blocks in a call on the connection: bytes without room stay queued in frames
+//! ([`frames`]). After each complete frame the end chooses the next frame; messages come before bulk data.
 
 mod bulk;
 pub mod client;
@@ -77,8 +76,7 @@ impl Waits {
         Ok(Self { for_room, ready: Vec::with_capacity(4) })
     }
 
-    /// Waits for incoming bytes, at most until `until_ns`. If `has_no_room`, also returns when there is room to
-    /// write.
+    /// Waits for incoming bytes, at most until `until_ns`. If `has_no_room`, room to write also ends the wait.
     fn wait<C: Clock>(
         &mut self,
         clock: &C,

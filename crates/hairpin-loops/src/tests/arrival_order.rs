@@ -24,8 +24,7 @@ fn between_hosts(load: Load, count: u64, warm_up: u64) -> RoundOrder {
 
 #[test]
 fn an_open_loop_counts_reordered_answers() {
-    // One message is due every 1000 ns. The answer to message 1 (warm-up) arrives after that to 4, and the answer to
-    // 6 between those to 8 and 9.
+    // A message is due every 1000 ns. Answer 1 (warm-up) arrives after answer 4, and answer 6 between 8 and 9.
     let held = |number| if number == 1 { 3500 } else { 2100 };
     let acts: Vec<Act> =
         (0..10).map(|number| Act::After(if [1, 6].contains(&number) { held(number) } else { 100 })).collect();

@@ -87,8 +87,7 @@ fn copied_writes_have_the_sizes_of_the_model() {
 #[test]
 fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
     let order = order(exchange("3x2", Remedy::Default), 3, 1);
-    // Two writes of 10 ns precede the last write. The wire answers the given time after the beginning of the last
-    // write.
+    // Two writes of 10 ns precede the last write. The wire answers the given time after the last write begins.
     let (client_result, _) = travel(&order, &[Act::After(1000), Act::After(100), Act::After(300), Act::After(700)]);
     let client_result = client_result.unwrap();
     assert_eq!(client_result.recorder.first_message_ns(), 1020);
@@ -149,8 +148,7 @@ fn requests_in_flight_are_all_written_before_an_answer_is_read() {
     assert_eq!(made, [window(2), window(3), window(1)].concat());
     let samples = client_result.recorder.finish(0);
     assert_eq!(samples.sequence, [0, 1, 2, 3, 4, 5]);
-    // The warm-up's window ends at 130 ns. Each exchange counts from its own first write, 20 ns after that of the
-    // previous exchange.
+    // The warm-up's window ends at 130 ns. Each exchange counts from its own first write; these are 20 ns apart.
     assert_eq!(samples.sent_ns[2..5], [130, 150, 170]);
     assert_eq!(samples.received_ns[2..5], [240, 260, 280]);
 }

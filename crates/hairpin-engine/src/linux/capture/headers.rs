@@ -34,8 +34,7 @@ pub(super) struct Segment {
 pub(super) fn segment(bytes: &[u8], length_bytes: u32) -> Option<Segment> {
     let network = bytes.get(ETHERNET_BYTES..)?;
     let on_the_wire = usize::try_from(length_bytes).ok()?.checked_sub(ETHERNET_BYTES)?;
-    // The kernel creates packets of more than 64 KiB with a length field of 0, because 16 bits cannot hold their
-    // length.
+    // The kernel creates packets of more than 64 KiB with a length field of 0: their length exceeds 16 bits.
     let stated_or = |stated: usize, all: usize| if stated == 0 { all } else { stated };
     let (header_bytes, packet_bytes, protocol) = match half(bytes, 12)? {
         IPV4 if network.first()? >> 4 == 4 => {

@@ -1,8 +1,7 @@
 //! Captures the packets of one connection in this process, without a thread.
 //!
 //! A packet socket ([`begin`]) makes the kernel copy every packet of the port into a shared ring. The ring is read
-//! only after the load ([`Live::finish`]), so the measured loop makes no calls for the capture. Needs CAP_NET_RAW
-//! (capabilities(7)).
+//! after the load ([`Live::finish`]), so the measured loop makes no extra calls. Needs CAP_NET_RAW (capabilities(7)).
 
 mod crossing;
 mod filter;

@@ -29,8 +29,7 @@ pub struct Guest {
 /// The processes that receive the terminal's signals (Ctrl-C) and the signals of [`Guest::signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// The program stays in its parent's process group, so it can use the terminal. [`Guest::signal`] reaches only
-    /// the program.
+    /// The program stays in its parent's process group and can use the terminal. [`Guest::signal`] reaches only it.
     Shared,
     /// The program leads its own group. The terminal's signals do not reach this group, but [`Guest::signal`] does.
     Own,
@@ -124,8 +123,7 @@ impl Guest {
         drop(system::signal(self.child.id(), self.leads_group, signal));
     }
 
-    /// Asks the program to end (SIGTERM). After `patience`, kills the program, and its group if the program leads
-    /// one.
+    /// Asks the program to end (SIGTERM). After `patience`, kills the program, and the group that it leads.
     pub fn end(self, patience: Duration) {
         self.signal(libc::SIGTERM);
         let deadline = Instant::now() + patience;

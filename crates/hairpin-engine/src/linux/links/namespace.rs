@@ -1,8 +1,7 @@
 //! Network namespaces: checks the permission to create them, and lets a thread enter one and return.
 //!
-//! Each thread is in a network namespace. A process can enter namespaces that were created in its own user namespace.
-//! The process of an ordinary user cannot return to the network namespace in which it started, because that one
-//! belongs to the initial user namespace.
+//! Each thread is in a network namespace. A process can enter namespaces created in its own user namespace. An
+//! ordinary user's process cannot return to its first network namespace, which belongs to the initial user namespace.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -204,9 +203,7 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
     let refused = matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
     let hint = match error.raw_os_error() {
         _ if *step == NamespaceStep::EnterNetwork => "was the link ended from outside?",
-        _ if *step == NamespaceStep::Sysfs => {
-            "run as root, or outside of a container that mounts the host's own /sys only in part"
-        }
+        _ if *step == NamespaceStep::Sysfs => "run as root, or where the host's own /sys is mounted completely",
         Some(libc::ENOSPC) if *step == NamespaceStep::NetworkNamespace => {
             "raise the limit: sysctl -w user.max_net_namespaces=1000"
         }
@@ -219,9 +216,7 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
         Some(libc::EINVAL) if *step == NamespaceStep::PrivateMounts => {
             "run outside of a chroot, or make its directory a mount point (mount --bind DIR DIR before chroot DIR)"
         }
-        Some(libc::ENOSPC | libc::EUSERS) => {
-            "raise the limit: sysctl -w user.max_user_namespaces=1000, or run as root"
-        }
+        Some(libc::ENOSPC | libc::EUSERS) => "run as root, or: sysctl -w user.max_user_namespaces=1000",
         Some(libc::EINVAL | libc::ENOSYS) => {
             "a kernel with CONFIG_USER_NS and CONFIG_NET_NS is needed; root needs only CONFIG_NET_NS"
         }

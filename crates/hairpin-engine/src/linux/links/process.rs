@@ -28,8 +28,7 @@ pub const COMMAND: &str = "__link";
 /// Time-out for a message. It expires only if the process hangs: messages normally take a small part of this time.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running link. Like [`RunningLink::finish`], dropping the handle ends the link and all processes in its
-/// namespaces.
+/// A running link. Dropping the handle ends the link and all processes in its namespaces.
 pub struct RunningLink {
     child: Option<TalkingChild>,
     namespaces: Namespaces,

@@ -8,8 +8,7 @@ use hairpin_model::{Failure, FailureKind};
 
 use crate::system::process::Process;
 
-/// Maximum searches for processes. Several searches are needed because a killed process may have started another
-/// process.
+/// Maximum searches for processes. Several searches may be needed: a killed process may have started another.
 const MAX_PASSES: usize = 50;
 
 /// Time for a killed process to end, in ms.

@@ -1,5 +1,4 @@
-//! Finds the network interface with an address (getifaddrs(3)), and reads data of an interface's driver
-//! (`linux/ethtool.h`).
+//! Finds the interface with an address (getifaddrs(3)), and reads an interface's driver data (`linux/ethtool.h`).
 
 use std::ffi::{CStr, c_char};
 use std::io;
@@ -100,8 +99,7 @@ struct LinkSettings {
     modes: [[u32; MODE_WORDS]; 3],
 }
 
-/// The speed of a device in Mbit/s and its duplex, `full` or `half`; `None` for a value that the driver does not
-/// report.
+/// The speed of a device in Mbit/s and its duplex, `full` or `half`; `None` for an unreported value.
 pub(crate) fn speed_and_duplex(device: &str) -> (Option<u64>, Option<&'static str>) {
     const GET: u32 = 0x4c;
     // SAFETY: plain numbers, for which all zeroes are valid values.

@@ -2,8 +2,7 @@
 //!
 //! The ring is TPACKET_V2: each packet is available as soon as the kernel has written it. TPACKET_V3 makes packets
 //! available only in whole blocks, which a kernel timer closes. The timer would run during the measured loop, reading
-//! would have to wait for the last block, and every close would use up a block of a ring that is read only at the
-//! end.
+//! would have to wait for the last block, and every close would use up a block of the ring.
 
 use std::ffi::CString;
 use std::io;
@@ -104,8 +103,7 @@ pub(crate) fn pending_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Number of packets that passed the filter since the last call, and number of those that were dropped for lack of
-/// room.
+/// Number of packets that passed the filter since the last call, and how many of these were dropped for lack of room.
 pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     // SAFETY: two integers.
     let statistics = unsafe { get::<libc::tpacket_stats>(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)? };

@@ -117,8 +117,7 @@ impl PacketSocket {
         Some(taken)
     }
 
-    /// Sends frames, at most [`BATCH`]. Returns the number of frames that the kernel accepted. If that is less than
-    /// requested, it refused the next frame.
+    /// Sends frames, at most [`BATCH`]. Returns how many the kernel accepted; it refused the next one, if any.
     pub(crate) fn send(&mut self, frames: &[&[u8]]) -> usize {
         let frames = &frames[..frames.len().min(BATCH)];
         match self.send_now(frames) {

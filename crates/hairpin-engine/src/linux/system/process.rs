@@ -1,5 +1,4 @@
-//! Child processes of this program: they must not outlive the program, and the program ends the processes that they
-//! leave behind.
+//! Child processes of this program: they must not outlive it, and it ends the processes that they leave behind.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -1,5 +1,4 @@
-//! An observer for tests, which reports its marks as a fact. Like any observer, it needs one file and one line in the
-//! list.
+//! An observer for tests, which reports its marks as a fact. Like others, it needs one file and one line in the list.
 
 use hairpin_model::Fact;
 

@@ -24,7 +24,6 @@ use crate::quantity::{bytes, rate_bits_per_s, shown_bytes, shown_rate, whole};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::{Requirement, Word};
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "queue",
     models: "the bottleneck: a queue that waits for a rate or a replayed trace",

@@ -182,8 +182,7 @@ impl Carrier {
             Fate::Inside { .. } => return,
         };
         let Some(bit) = corrupted_bit else { return self.send_due(interfaces, outcomes, None) };
-        // The bit is flipped only for this send, because a copy shares these bytes and flips the same bit for its own
-        // send.
+        // The bit is flipped only for this send: a copy shares these bytes and flips the same bit for its own send.
         let noticed = self.flip(direction, number, bit);
         self.send_due(interfaces, outcomes, noticed.then_some(messages::CORRUPT));
         self.flip(direction, number, bit);
@@ -200,8 +199,7 @@ impl Carrier {
         noticed
     }
 
-    /// Sends packets that leave in one direction. `lost` is set if the packets count as lost nevertheless: it is the
-    /// cause.
+    /// Sends packets that leave in one direction. `lost` is the cause if the packets nevertheless count as lost.
     ///
     /// The duration of a send call is divided evenly among its packets. The first packet counts as released before the
     /// call, so its lateness excludes the call itself.

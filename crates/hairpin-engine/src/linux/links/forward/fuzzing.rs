@@ -12,9 +12,8 @@ use crate::links::{FlowMatch, Numbered};
 const PORT: u16 = 4000;
 
 /// Reads frames that arrive at a link. The input is 3 bytes that define how messages are recognized, then the frames.
-/// A frame is encoded as 1 byte for direction and fate, 2 bytes for a bit to flip, 2 bytes for the number of bytes
-/// not captured, and the captured bytes preceded by their length. Returns whether all frames are carried and each IP
-/// packet is part of a message.
+/// Each is 1 byte for direction and fate, 2 for a bit to flip, 2 for the number of bytes not captured, and the length
+/// and the captured bytes. Returns whether all frames are carried and each IP packet is part of a message.
 pub fn link_frames(input: &[u8]) -> bool {
     let mut input = Input(input);
     let mut flows = Flows::new(&[(FlowId::default(), numbered(&mut input))].into());

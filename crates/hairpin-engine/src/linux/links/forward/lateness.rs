@@ -28,8 +28,7 @@ impl Lateness {
 const LONG_NS: u64 = 5_000_000;
 /// Number of wake-ups within the margin for each wake-up later than the margin: one in twenty is late.
 const LATE_STEPS: u64 = 19;
-/// Decrease of a margin after a wake-up in time. A late wake-up raises the margin by [`LATE_STEPS`] times this
-/// amount.
+/// Decrease of a margin after a wake-up in time. A late wake-up raises the margin by [`LATE_STEPS`] steps.
 const STEP_NS: u64 = 1_000;
 /// Limits of the margins: smaller margins save nothing, and larger ones would use too much CPU for spinning.
 const MARGINS_NS: std::ops::RangeInclusive<u64> = 20_000..=300_000;

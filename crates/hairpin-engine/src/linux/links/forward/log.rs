@@ -256,9 +256,7 @@ mod tests {
         (0..50_000).for_each(|number| log.add(line(number)));
         let problem = log.finish(std::iter::empty()).unwrap();
         assert!(problem.starts_with("cannot write the link's log /dev/full: No space left"), "{problem}");
-        let Err(failure) = Log::new(&LogTo::File("/no-such-folder/log".into()), &[]) else {
-            panic!("the log was created")
-        };
+        let Err(failure) = Log::new(&LogTo::File("/no-such-folder/log".into()), &[]) else { panic!("created") };
         assert!(failure.cause.starts_with("cannot open the link's log /no-such-folder/log: "), "{}", failure.cause);
     }
 }

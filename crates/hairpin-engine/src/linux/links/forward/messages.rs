@@ -239,8 +239,7 @@ impl Messages {
         lost
     }
 
-    /// The number of a message in the up direction: of all numbers with these low bytes, the nearest to the newest
-    /// number.
+    /// The number of a message in the up direction: of all numbers with these low bytes, the nearest to the newest.
     fn message(&mut self, payload: &[u8]) -> Option<u64> {
         let (low, modulus) = number(payload, self.numbered.message_bytes)?;
         let number = match (self.newest, modulus) {

@@ -57,8 +57,7 @@ fn the_time_between_the_timestamp_and_the_ring_counts_as_lateness() {
         ..coming(there_ns, Up, udp(&[1; 72]))
     };
     // The first packet leaves at 5 ms. For the link, the second packet, timestamped at 2 ms, therefore arrives at 5
-    // ms: the relay caused 3 ms of its delay. The third packet entered late too, but the link's time had not passed
-    // its timestamp.
+    // ms, 3 ms late. The third packet entered late too, but the link's time had not passed its timestamp.
     let packets = vec![stamped_at(0, 0), stamped_at(2 * MS, 6 * MS), stamped_at(11 * MS, 13 * MS)];
     let mut interfaces = Fixture::new(packets, SECOND);
     let (left, log) = logged("delay=5ms", &mut interfaces);

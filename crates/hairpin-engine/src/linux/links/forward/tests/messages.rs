@@ -146,11 +146,7 @@ fn a_fragmented_message_is_lost_with_any_fragment() {
     let down = (0..10).flat_map(|number| parts(number * MS + 100 * MS, Down, number));
     let both: Vec<_> = up.iter().cloned().chain(down).collect();
     assert_eq!(lost("delay=1ms", WIDE, both.clone()), causes([]));
-    assert_eq!(
-        lost("up.drop=1,2,9,15", WIDE, up),
-        causes([("link-loss", 3)]),
-        "two fragments of one message, one of each of two others"
-    );
+    assert_eq!(lost("up.drop=1,2,9,15", WIDE, up), causes([("link-loss", 3)]), "three messages lost fragments");
     assert_eq!(lost("down.drop=0,13,14", WIDE, both.clone()), causes([("link-loss", 2)]));
     // The answer to a damaged message that passed the checksum does not count.
     assert_eq!(lost("up.corrupt=100%", WIDE, both.clone()), causes([("link-corrupt", 10)]));
@@ -179,8 +175,7 @@ fn truncated_numbers_are_resolved_by_the_newest() {
         let answered = packets.into_iter().filter(|one| !gone(one)).collect();
         assert_eq!(lost(&line, numbered, answered), causes([("link-loss", 14)]), "{bytes}");
     }
-    // The relay missed so many messages that the next number is nearer to an older number. The message still counts
-    // as new.
+    // The relay missed so many messages that the next number is nearer to an older one. The message counts as new.
     let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, flow_match: None };
     let packets = vec![coming(0, Up, udp(&[3])), coming(1, Up, udp(&[200]))];
     assert_eq!(lost("up.drop=1", narrow, packets), causes([("link-loss", 1)]));
