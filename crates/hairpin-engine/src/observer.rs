@@ -40,7 +40,7 @@ pub(crate) enum Mark<'a> {
     Running(u64),
     /// A receiver has received data of a one-way load whose sender has ended. This may be the last data.
     Latest,
-    /// The last measured message is complete. A server that answers sets no such mark: it does not know the last one.
+    /// The last measured message is complete. A server that answers cannot know this, so it sets no such mark.
     Last,
     /// In the process that starts the flows of a round: all flows are connected.
     Connected(&'a [FlowProcesses]),

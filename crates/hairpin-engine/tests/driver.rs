@@ -189,7 +189,7 @@ fn every_message_is_counted_over_every_transport_with_every_wait_and_batch() {
             (Waiting::Poll, 64, 8),
             (Waiting::Spin, 4, 20_000),
         ] {
-            // A blocking load needs a transport that can also poll, because its calls wait for room.
+            // Transports that cannot poll have no calls that wait for room.
             if !card.waitings.contains(&waiting)
                 || waiting == Waiting::Block && !card.waitings.contains(&Waiting::Poll)
             {

@@ -143,7 +143,7 @@ impl Path {
         out.append(&mut self.ready);
     }
 
-    /// Number of packets and copies inside, excluding those whose outcomes are not yet fetched.
+    /// Number of packets and copies in the stages. Outcomes that are not yet fetched do not count.
     pub fn inside(&self) -> u64 {
         self.stations.iter().map(|station| station.stage.holds().packets).sum()
     }

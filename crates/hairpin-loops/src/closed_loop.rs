@@ -42,7 +42,7 @@ const MAX_REMEMBERED: usize = 256;
 const MAX_REMEMBERED_ON_LINK: usize = 1 << 16;
 
 impl<'a, C: Clock> ClosedLoop<'a, C> {
-    /// Creates a loop. `pauses_ns` is the time that the client pauses between the writes of its requests.
+    /// Creates a loop. `pauses_ns` is the total time that the client pauses between the writes of a turn.
     pub(super) fn new(client: &'a Client<'a, C>, pauses_ns: u64) -> Self {
         let case = &client.order.case;
         let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");

@@ -82,8 +82,8 @@ pub fn run<C: Clock>(
             break false;
         }
         if now_ns >= due_ns && this.has_room() {
-            // A client behind schedule receives answers first. Otherwise it would timestamp them late, and eventually
-            // each end would wait for the other end to read.
+            // A client behind schedule receives answers first. Otherwise it would timestamp answers late, and
+            // eventually each end would wait for the other end to read.
             if !has_listened && this.receive_available(wire)? {
                 continue;
             }

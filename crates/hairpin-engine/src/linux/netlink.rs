@@ -73,7 +73,7 @@ impl Netlink {
         self.ask(request, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
     }
 
-    /// Stops the kernel from assigning and announcing an IPv6 address of an interface.
+    /// Stops the kernel from assigning an IPv6 address to an interface and announcing it.
     pub(super) fn no_own_ipv6_address(&mut self, index: u32) -> io::Result<()> {
         let mut request = Request::link(libc::RTM_SETLINK, index, 0);
         request.nested(libc::IFLA_AF_SPEC, |families| {

@@ -116,7 +116,7 @@ impl Messages {
         self.batch
     }
 
-    /// Whether the buffer is a byte stream that already encodes `phase`, so that messages need no preparation.
+    /// Whether the buffer is a byte stream that already encodes `phase`.
     #[inline]
     pub(super) fn are_filled(&self, phase: Phase) -> bool {
         !self.boundaries && self.filled == phase

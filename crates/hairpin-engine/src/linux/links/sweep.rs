@@ -14,7 +14,7 @@ const MAX_PASSES: usize = 50;
 /// Time for a killed process to end, in ms.
 const EXIT_TIMEOUT_MS: i32 = 100;
 
-/// Kills every process in these network namespaces, except the spared ones, until none is left.
+/// Kills the processes in these network namespaces, except those in `spared`, until no process is left.
 ///
 /// The open files keep the namespaces' identities from being reused.
 pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failure> {

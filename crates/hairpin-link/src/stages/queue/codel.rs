@@ -174,8 +174,8 @@ mod tests {
         assert!(least_wait_ns >= 5 * MS, "{least_wait_ns}");
     }
 
-    /// A second overload soon after the first resumes near the first one's drop rate: its first two drops are interval
-    /// / sqrt(n - 1) apart, where n is the number of drops in the first overload.
+    /// A second overload soon after the first resumes near the drop rate of the first: the first two drops of the
+    /// second are interval / sqrt(n - 1) apart, where n is the number of drops in the first.
     #[test]
     fn a_second_overload_soon_after_resumes_the_drop_rate_of_the_first() {
         let second_ns = 4000 * MS;
