@@ -55,8 +55,9 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
     let registry = format!("{}/registry", home.context("HOME is not set")?);
     let place = process::scratch("fresh")?;
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-c", SCRIPT, "fresh"]);
+    // unshare(1) ends with this process, and all in its namespaces with it.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-c", SCRIPT, "fresh"]);
     command.arg(&place).arg(root).arg(toolchain).arg(registry);
     command.env("COMMIT", commit);
     command.env("AS", if asked.root { "root" } else { "user" }).env("BUSY", asked.busy.to_string());

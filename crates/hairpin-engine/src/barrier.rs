@@ -1,4 +1,4 @@
-//! A round that carries one of several flows: it uses existing network namespaces and waits for the others.
+//! Synchronization of a round that carries one of several flows: it waits until all flows are connected.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use hairpin_model::{Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const CONNECTED: u8 = b'+';
-/// Sent to the round's process once all flows are connected, followed by the time at which they were, in ns of the
-/// clock (8 bytes, little endian).
+/// Sent to the round's process once all flows are connected, followed by the time of this event in ns of the clock (8
+/// bytes, little endian).
 pub(crate) const GO: u8 = b'>';
 
 /// What a round that carries one of several flows needs: the existing network namespaces and its start time.
@@ -18,13 +18,13 @@ pub struct Barrier {
     pub(crate) client: Option<PathBuf>,
     /// The server's network namespace, if it has one.
     pub(crate) server: Option<PathBuf>,
-    /// Time between all flows being connected and the start of this flow's load, in ns.
+    /// Delay from the time when all flows are connected to the start of this flow's load, in ns.
     pub(crate) starts_after_ns: u64,
 }
 
 impl Barrier {
-    /// Reports that the ends are connected, with the process id of the server if it is a process, and waits until all
-    /// flows are connected. Returns the time at which they were, in ns of the clock.
+    /// Reports that the ends are connected, with the server's process id (0 if the server is no process), and waits
+    /// until all flows are connected. Returns the time of this event in ns of the clock.
     pub(crate) fn wait_for_all(&self, server: Option<u32>) -> Result<u64, Failure> {
         let mut output = io::stdout().lock();
         let mut said = vec![CONNECTED];
@@ -32,7 +32,7 @@ impl Barrier {
         let said = output.write_all(&said).and_then(|()| output.flush());
         match said.and_then(|()| read_go()) {
             Ok((GO, begin_ns)) => Ok(begin_ns),
-            _ => Err(Failure::new(FailureKind::Closed, "another flow of the round failed", "see its failure")),
+            _ => Err(Failure::new(FailureKind::Closed, "another flow of the round failed", "see its own failure")),
         }
     }
 }

@@ -50,7 +50,7 @@ pub struct Engine {
     pub traces: Traces,
     /// The run folder, if link logs are kept (in its folder [`hairpin_model::link::LOGS`]).
     pub link_logs: Option<PathBuf>,
-    /// Set if each round here carries one of several flows.
+    /// Set if each round of this engine carries one of several flows.
     pub barrier: Option<Barrier>,
     /// The server of every round, if it is on another host.
     pub far: Option<Far>,
@@ -122,11 +122,11 @@ impl Engine {
         }
     }
 
-    /// Runs one round on the calling thread, and pins the thread meanwhile. An error makes the round a failed one and
-    /// does not end the run.
+    /// Runs one round on the calling thread, and pins the thread meanwhile. An error makes this round fail, but does
+    /// not end the run.
     ///
-    /// It deliberately starts no thread: in a process with several threads the kernel counts references in every call
-    /// on a descriptor (`fdget`, fs/file.c), which makes a blocking round trip on one CPU 2 to 5 % slower.
+    /// This function deliberately starts no thread: in a process with several threads the kernel counts references in
+    /// every call on a descriptor (`fdget`, fs/file.c), which makes a blocking round trip on one CPU 2 to 5 % slower.
     pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
         self.run_with(number, order, |host| match &self.far {
             None => Server::start(&self.server_program, order, host),
@@ -134,7 +134,7 @@ impl Engine {
         })
     }
 
-    /// Like [`Engine::run`], with a server that waits for its order behind `control`.
+    /// Like [`Engine::run`], with a server that waits for its order at the other end of `control`.
     pub fn run_over(&self, number: u32, order: &RoundOrder, control: Box<dyn Control>) -> Finished {
         self.run_with(number, order, |_| Ok(Server::behind(control, order)))
     }
@@ -160,7 +160,7 @@ impl Engine {
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
         let (outcome, samples, trace) = match attempt {
             Ok(Done { mut measured, samples, trace }) => {
-                // One of several flows reports this to the process that joins the flows.
+                // Only the process that joins several flows needs this value.
                 if self.barrier.is_none() {
                     measured.ends.iter_mut().for_each(|end| end.used_in_all = None);
                 }
@@ -226,18 +226,18 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
     one_flow(engine, order, (transport, &card), &mut path.link, namespaces, serve)
 }
 
-/// What is prepared before the ends of a round start: the path between them, and CPUs kept awake.
+/// Everything prepared before the ends of a round start: the path between them, and CPUs that are kept awake.
 pub(crate) struct Prepared {
     pub(crate) link: Option<Link>,
     /// The network namespaces of the client and of the server; `None` for an end without its own.
     pub(crate) namespaces: [Option<PathBuf>; 2],
-    // Dropped at the end of the round, which ends both.
+    // Dropping these fields at the end of the round removes the namespace and lets the CPUs idle.
     _own: Option<OwnNamespace>,
     _awake: Option<keep_awake::KeptAwake>,
 }
 
 impl Prepared {
-    /// Creates the path. Call it before pinning the calling thread: the link and the server inherit its allowed CPUs.
+    /// Creates the path. Call this before pinning the calling thread: link and server inherit the allowed CPUs.
     pub(crate) fn open(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Self, Failure> {
         let awake = match order.case.ends.cpu_idle {
             CpuIdle::Deep => None,
@@ -256,7 +256,7 @@ impl Prepared {
     }
 }
 
-/// Runs a round of one flow: new ends in the network namespaces of the client and of the server.
+/// Runs a round of one flow, with new ends in the given network namespaces of client and server.
 fn one_flow(
     engine: &Engine,
     order: &RoundOrder,
@@ -311,7 +311,7 @@ fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
     let link_lost = link.as_ref().map_or_else(LinkLosses::default, |link| LinkLosses {
         measured: link.lost.get(&flow.id).map_or(0, |lost| lost.by_cause.values().sum()),
         in_warm_up: link.lost.get(&flow.id).map_or(0, |lost| lost.in_warm_up),
-        // Packets dropped for lack of memory already count as dropped by the link.
+        // Packets that the emulator dropped for lack of memory already count as dropped by the link.
         not_carried: link.record.relay.map_or(0, |relay| relay.overrun.saturating_sub(relay.memory_overrun)),
     });
     let facts = [report.facts.as_slice(), server.facts.as_slice()];
@@ -450,12 +450,11 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     Done { measured, samples: [(primary.id.clone(), samples)].into(), trace }
 }
 
-/// Adds the causes that the server and the link report: they explain a broken wire better than its own error does. Ends
-/// the link.
+/// Ends the link, and adds the causes that the server and the link report, because they explain a broken wire better.
 fn with_causes(failure: Failure, server: Option<&mut Server>, link: Option<Link>) -> Failure {
     let server = server.and_then(Server::own_cause);
     let link = link.and_then(|link| link.finish().map_or_else(Some, |end| let_nothing_through(&end.record)));
-    // Omits repetitions of the failure itself.
+    // Omit repetitions of the failure itself.
     let more: Vec<Failure> = [server, link].into_iter().flatten().filter(|cause| *cause != failure).collect();
     more.into_iter().fold(failure, |failure, cause| {
         Failure::new(cause.kind, format!("{}; {}", failure.cause, cause.cause), cause.hint)
@@ -500,8 +499,8 @@ fn given_up() -> Failure {
     )
 }
 
-/// After one of these signals the current round has 2 s to end in order. Then all waits of the process are abandoned,
-/// and the round fails.
+/// After one of these signals the current round has 2 s to finish. Then the process abandons all waits, and the round
+/// fails.
 pub fn bound_the_end(signals: &[i32]) -> io::Result<()> {
     ending::bound(signals)
 }

@@ -3,7 +3,7 @@
 use std::process::Child;
 use std::time::Duration;
 
-/// Waits up to a second for the process, which may take long to exit on a busy machine. `None` if it still runs.
+/// Waits up to a second for the process, which may exit slowly on a busy machine. `None` if it is still running.
 pub(crate) fn exit_status(child: &mut Child) -> Option<String> {
     for _ in 0..500 {
         match child.try_wait() {

@@ -23,8 +23,8 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(whole)
     }
 
-    /// Bytes preceded by their length as a four-byte number. libFuzzer discovers a length by comparison only if it has
-    /// at least four bytes.
+    /// Bytes preceded by their length as a four-byte number. libFuzzer discovers a length by comparison only if the
+    /// length has at least four bytes.
     pub(crate) fn prefixed_bytes(&mut self) -> &'a [u8] {
         let length = self.number(4);
         self.bytes(usize::try_from(length).expect("four bytes"))

@@ -1,7 +1,7 @@
 //! Observers of a round, in addition to the recorder: machine state, CPU time, drops, noise, captures.
 //!
-//! Between [`Mark::First`] and [`Mark::Last`] an end handles measured messages. It sets no other marks then, except
-//! [`Mark::Running`] and [`Mark::Latest`] during a one-way load.
+//! Between [`Mark::First`] and [`Mark::Last`] an end handles measured messages. In this time the end sets no other
+//! marks, except [`Mark::Running`] and [`Mark::Latest`] during a one-way load.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(crate) enum Mark<'a> {
         pinned: Option<usize>,
         /// The address to connect to; `None` at the server.
         address: Option<&'a str>,
-        /// The server's network namespace, if this end is the client and the server has its own.
+        /// At the client, the server's network namespace, if the server has its own.
         server_namespace: Option<&'a Path>,
     },
     /// These wires are open. The load, beginning with its warm-up, comes next.
@@ -38,9 +38,9 @@ pub(crate) enum Mark<'a> {
     First,
     /// During a one-way load, at intervals of at least 50 ms, with the time in ns of the clock.
     Running(u64),
-    /// A receiver has received data of a one-way load whose sender has ended: it may be the last data.
+    /// A receiver has received data of a one-way load whose sender has ended. This may be the last data.
     Latest,
-    /// The last measured message is complete. A server that answers does not set it: it cannot know which is the last.
+    /// The last measured message is complete. A server that answers cannot know this, so it sets no such mark.
     Last,
     /// In the process that starts the flows of a round: all flows are connected.
     Connected(&'a [FlowProcesses]),
@@ -76,8 +76,8 @@ pub(crate) struct Observations {
     pub(crate) report: EndReport,
     /// The reports of all ends, for observers of a whole round.
     pub(crate) ends: Vec<EndReport>,
-    /// The noise of the machine during the round; only at the client.
+    /// The noise of the machine during the round, observed only at the client.
     pub(crate) noise: Noise,
-    /// The packets and clocks of a traced round; only at the client.
+    /// The packets and clocks of a traced round, observed only at the client.
     pub(crate) watched: Option<TraceObservations>,
 }

@@ -15,7 +15,7 @@ use crate::usage_by_phase::UsageByPhase;
 type Begin = fn(Context<'_>) -> Option<Box<dyn Observer>>;
 
 /// All observers of an end; each decides which rounds and ends it observes. CPU time begins last and ends first, so
-/// that it excludes the CPU time of the others.
+/// that it excludes the CPU time of the other observers.
 const ALL: &[Begin] = &[
     boxed::<MachineNoise>,
     boxed::<Probing>,
@@ -28,7 +28,7 @@ const ALL: &[Begin] = &[
     boxed::<Usage>,
 ];
 
-/// Observers of a whole round of several flows or with phases, in the process that starts the flows.
+/// Observers of a whole round with several flows or with phases, in the process that starts the flows.
 const OF_ROUND: &[Begin] = &[boxed::<MachineNoise>, boxed::<UsageByPhase>];
 
 fn boxed<O: Observer + 'static>(context: Context<'_>) -> Option<Box<dyn Observer>> {
@@ -53,7 +53,7 @@ impl Observers {
         }
     }
 
-    /// Ends the observers, at the end of this end's load.
+    /// Ends the observers when this end's load is over.
     pub(crate) fn end(&mut self) {
         self.0.iter_mut().rev().for_each(|observer| observer.end());
     }

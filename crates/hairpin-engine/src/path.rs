@@ -21,9 +21,9 @@ use crate::links::{FlowMatch, LinkEnd, LinkOrder, LogTo, Numbered, RunningLink, 
 use crate::placement::Cpus;
 use hairpin_loops::clock::RealClock;
 
-/// Maximum time to delay a farewell on a path that reorders, in ns.
+/// Maximum delay of a farewell on a path that reorders packets, in ns.
 const MAX_HOLD_NS: u64 = 2_000_000_000;
-/// Maximum silence to wait for on a path, in ns.
+/// Limit of [`longest_gap_ns`], in ns.
 const MAX_GAP_NS: u64 = 60_000_000_000;
 /// Upper limit of the headers of a packet, in bytes.
 const HEADERS_BYTES: u64 = 100;
@@ -50,8 +50,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Creates the link of the order; `None` if the case has none. Call it before pinning the calling thread: the
-    /// link's process inherits the allowed CPUs.
+    /// Creates the link of the order; `None` if the case has none. Call this before pinning the calling thread,
+    /// because the link's process inherits the allowed CPUs.
     pub(crate) fn open(setup: &LinkSetup<'_>, number: u32, order: &RoundOrder) -> Result<Option<Self>, Failure> {
         let case = &order.case;
         if !case.is_emulated() {
@@ -141,8 +141,8 @@ pub(crate) fn longest_gap_ns(case: &Case) -> u64 {
     [held_ns, send_ns, down_ns].into_iter().fold(delay_ns, u64::saturating_add).min(MAX_GAP_NS)
 }
 
-/// A network namespace for a round on the loopback whose case has kernel settings. Changing the settings there changes
-/// nothing on the host.
+/// A network namespace for a round on the loopback whose case has kernel settings. Changing the settings in this
+/// namespace changes nothing on the host.
 pub(crate) struct OwnNamespace(File);
 
 impl OwnNamespace {
@@ -158,7 +158,7 @@ impl OwnNamespace {
     }
 }
 
-/// The flows whose individual messages a link must recognize: those over unreliable transports.
+/// The flows over unreliable transports. A link must recognize their individual messages.
 pub(crate) fn unreliable_flows(order: &RoundOrder) -> impl Iterator<Item = &Flow> {
     let may_be_lost = |flow: &&Flow| opening::transport(&flow.transport).is_ok_and(|known| !known.card().reliable);
     order.case.flows.iter().filter(may_be_lost)
@@ -181,15 +181,15 @@ fn log_of(folder: Option<&Path>, number: u32) -> Result<Option<(String, File)>, 
     let file = create_log(&folder.join(&name)).map_err(|error| {
         Failure::new(
             &error,
-            format!("cannot make the link's log {name} in {}: {error}", folder.display()),
+            format!("cannot create the link's log {name} in {}: {error}", folder.display()),
             "omit --keep-link-log, or use another folder with --out",
         )
     })?;
     Ok(Some((name, file)))
 }
 
-/// The offsets of the message number in a message and in its answer: see [`hairpin_loops::message`], and for one-way
-/// loads [`hairpin_loops::driver::phase`].
+/// How a link recognizes the messages of a flow: see [`hairpin_loops::message`], and for one-way loads
+/// [`hairpin_loops::driver::phase`].
 fn numbered(flow: &Flow, port: Option<u16>) -> Numbered {
     let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");
     let (size, reply) = (flow.load.size_bytes(), flow.load.reply_size_bytes());
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_gap_is_the_time_the_path_holds_a_message() {
+    fn the_longest_gap_is_the_time_that_the_path_holds_a_message() {
         let gap_ms = |line: &str, way: Direction| {
             let case = Case::of(Flow::stream("udp", 1_150, way)).with(|case| case.path.link = line.to_owned());
             longest_gap_ns(&case) / 1_000_000

@@ -53,11 +53,11 @@ impl Cpus {
         }
     }
 
-    /// The CPUs for a second pair of ends: two other CPUs as far as available, else the same ones.
+    /// The CPUs for a second pair of ends: other CPUs as far as available, else the same CPUs.
     fn others(&self) -> Self {
         let own = [Some(self.client), self.server];
         let mut others = self.allowed.iter().copied().filter(|cpu| !own.contains(&Some(*cpu)));
-        // With two CPUs, a second pair that shares one CPU uses that of the first client.
+        // With two CPUs, a second pair that shares one CPU uses the CPU of the first client.
         let server = others.next().unwrap_or(self.client);
         let client = others.next().or(self.server).unwrap_or(self.client);
         Self { client, server: Some(server), share_core: None, ..self.clone() }
@@ -75,8 +75,8 @@ impl Cpus {
 }
 
 impl Cpus {
-    /// The CPU for the emulator of a link: if possible one that no flow uses, else one that the primary flow does not
-    /// use, else that of the primary flow's server. `None` if the primary flow is not pinned.
+    /// The CPU for the emulator of a link: if possible a CPU that no flow uses, else a CPU that the primary flow does
+    /// not use, else the CPU of the primary flow's server. `None` if the primary flow is not pinned.
     pub fn cpu_for_relay(&self, primary: &EndSettings, flows: &[EndSettings]) -> Option<usize> {
         let of = |flow: &EndSettings| [true, false].map(|is_client| self.cpu_for_end(flow, is_client));
         let [Some(client), Some(server)] = of(primary) else { return None };
@@ -147,9 +147,9 @@ mod tests {
         let relay = |allowed: &[usize], placement| beside(allowed, placement, &[WhichCpus::Same]);
         let with_load = [WhichCpus::Same, WhichCpus::Other];
         assert_eq!(beside(&[0, 1, 2], Placement::SameCpu, &with_load), Some(0), "the load is on 2");
-        assert_eq!(beside(&[0, 1], Placement::SameCpu, &with_load), Some(0), "with the load, not the probe");
-        assert_eq!(relay(&[0, 1], Placement::SameCpu), Some(0), "the ends share the other");
-        assert_eq!(relay(&[0, 1], Placement::CrossCpu), Some(1), "with the server");
+        assert_eq!(beside(&[0, 1], Placement::SameCpu, &with_load), Some(0), "on the load's CPU, not on the probe's");
+        assert_eq!(relay(&[0, 1], Placement::SameCpu), Some(0), "the ends share CPU 1");
+        assert_eq!(relay(&[0, 1], Placement::CrossCpu), Some(1), "on the server's CPU");
         assert_eq!(relay(&[0, 1, 2], Placement::CrossCpu), Some(2));
         assert_eq!(relay(&[3], Placement::CrossCpu), Some(3));
         assert_eq!(relay(&[0, 1, 2], Placement::Unpinned), None);

@@ -1,10 +1,10 @@
 //! The machine-state probe: a fixed piece of work, timed before and after each round on the CPU of each end.
 //!
-//! A shared core has states that last for seconds to minutes: another tenant of its caches slows down the same code,
-//! although the guest sees neither stolen time nor load. The work is sending 4-byte datagrams from a socket to itself
-//! over the loopback, which wakes no process and exercises a large part of the kernel. Medians over windows of 20
-//! readings (one every 50 ms for 5 minutes) correlated with the round trips of a pipe and of UDP on the same CPU by
-//! 0.98; those of 1 000 `getppid` calls by 0.89 and 0.85, and those of a Unix socket pair by 0.74 and 0.71.
+//! A shared core has states that last for seconds to minutes: another tenant of the core's caches slows down the same
+//! code, although the guest sees neither stolen time nor load. The work is sending 4-byte datagrams from a socket to
+//! itself over the loopback, which wakes no process and exercises a large part of the kernel. Medians over windows of
+//! 20 readings (one every 50 ms for 5 minutes) correlated with the round trips of a pipe and of UDP on the same CPU
+//! by 0.98. 1 000 `getppid` calls correlated by 0.89 and 0.85, a Unix socket pair by 0.74 and 0.71.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -15,14 +15,14 @@ use hairpin_model::Probe;
 use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::Clock;
 
-/// Datagrams before the timed ones, to refill the caches.
+/// Number of datagrams before the timed datagrams, to refill the caches.
 const WARM_UP: u32 = 10;
 /// Number of timed parts. The median part counts, so an interrupt or preemption during one part has no effect.
 const PARTS: usize = 9;
 const DATAGRAMS: u32 = 10;
 /// A reading is scaled to this number of parts, i.e. to 100 datagrams.
 const READING_PARTS: u64 = 10;
-/// Only ends a hang: a datagram to the same socket never takes this long.
+/// This time-out expires only in a hang: a datagram to the same socket never takes this long.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Probes before and after a round, on the CPU of an end.
@@ -30,7 +30,7 @@ pub(crate) struct Probing {
     clock: Box<dyn Clock>,
     /// `None` if the socket could not be created.
     socket: Option<UdpSocket>,
-    /// The reading before the round in ns; `None` if it failed. The same for `after`.
+    /// The readings before and after the round in ns; `None` if the reading failed.
     before: Option<u64>,
     after: Option<u64>,
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_in_one_part_is_not_a_state() {
+    fn an_interrupt_in_one_part_does_not_change_the_reading() {
         let mut datagrams = 0;
         let reading = read(&Uneven(Cell::new(0)), &mut || {
             datagrams += 1;

@@ -1,7 +1,7 @@
 //! Maps the kernel's CLOCK_REALTIME timestamps to the engine's clock.
 //!
-//! A bracket is a reading of CLOCK_REALTIME between two readings of the engine's clock. Two brackets, one before the
-//! timestamps and one after them, define the map, which is linear between them. All processes of a machine share
+//! A bracket is a reading of CLOCK_REALTIME between two readings of the engine's clock. Two brackets, one before and
+//! one after the timestamps, define the map. The map is linear between the brackets. All processes of a machine share
 //! CLOCK_REALTIME, so one map serves the timestamps of both ends.
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use hairpin_loops::clock::Clock;
 use hairpin_loops::time::realtime_ns;
 
-/// Number of readings, of which the narrowest bracket is kept.
+/// Number of attempts to read a bracket; the narrowest bracket is kept.
 const READINGS: usize = 64;
 
 /// A reading of CLOCK_REALTIME between two readings of the engine's clock, in ns.
@@ -59,8 +59,8 @@ impl RealtimeMap {
 
     /// Converts a CLOCK_REALTIME in ns to engine time in ns since the origin; 0 for times before the origin.
     ///
-    /// The map is linear between the brackets, which spreads a drift evenly. Outside them, and if CLOCK_REALTIME was
-    /// set back between them, it uses the offset of the nearer bracket.
+    /// The map is linear between the brackets, which spreads a drift evenly. Outside the brackets, and if
+    /// CLOCK_REALTIME was set back between them, the map uses the offset of the nearer bracket.
     pub fn engine_ns(&self, realtime_ns: u64) -> u64 {
         let (low, high) = (&self.before, &self.after);
         let engine_ns = if (low.realtime_ns..high.realtime_ns).contains(&realtime_ns) {
@@ -81,7 +81,7 @@ impl RealtimeMap {
     }
 
     /// Maximum error of a mapped time, in ns: half the width of the wider bracket plus the difference between the two
-    /// offsets, because CLOCK_REALTIME may have been set at any time between them.
+    /// offsets, because CLOCK_REALTIME may have been set at any time between the brackets.
     pub fn error_ns(&self) -> u64 {
         let half_width = self.before.width_ns().max(self.after.width_ns()).div_ceil(2);
         let offset = |bracket: &Bracket| i128::from(bracket.middle_ns()) - i128::from(bracket.realtime_ns);
@@ -113,7 +113,7 @@ mod tests {
     fn a_drift_is_spread_evenly_and_is_part_of_the_error() {
         let map = RealtimeMap::between(bracket(1_000, 5_000, 1_000), bracket(3_100, 7_000, 3_101), 0);
         assert_eq!([5_000, 6_000, 7_000].map(|realtime| map.engine_ns(realtime)), [1_000, 2_050, 3_100]);
-        assert_eq!((map.engine_ns(4_000), map.engine_ns(8_000)), (0, 4_100), "outside, the nearer offset holds");
+        assert_eq!((map.engine_ns(4_000), map.engine_ns(8_000)), (0, 4_100), "the nearer offset applies");
         assert_eq!(map.error_ns(), 101);
     }
 
@@ -123,11 +123,11 @@ mod tests {
         assert_eq!((map.engine_ns(9_500), map.engine_ns(6_900)), (1_500, 1_900));
         assert_eq!(map.error_ns(), 3_000);
         let same = RealtimeMap::between(bracket(1_000, 9_000, 1_000), bracket(2_000, 9_000, 2_000), 0);
-        assert_eq!((same.engine_ns(9_000), same.error_ns()), (2_000, 1_000), "no division by an empty span");
+        assert_eq!((same.engine_ns(9_000), same.error_ns()), (2_000, 1_000), "an empty span does not divide by zero");
     }
 
     #[test]
-    fn times_count_from_the_origin_and_nothing_is_before_it() {
+    fn times_count_from_the_origin_and_earlier_times_are_zero() {
         let map = RealtimeMap::between(bracket(1_000, 5_000, 1_000), bracket(2_000, 6_000, 2_000), 1_200);
         assert_eq!([5_199, 5_200, 5_201].map(|realtime| map.engine_ns(realtime)), [0, 0, 1]);
         let server = RealtimeMap::between(bracket(u64::MAX, 0, u64::MAX), bracket(u64::MAX, 1, u64::MAX), 0);

@@ -1,6 +1,6 @@
-//! Runs each round in its own process, so that the client is as new as its server.
+//! Runs each round in its own process, so that the client's process is new in each round, like the server's.
 //!
-//! The memory layout of a process changes the cost of its calls by some percent for its whole lifetime (Mytkowicz,
+//! The memory layout of a process changes the cost of its calls by a few percent for its whole lifetime (Mytkowicz,
 //! Diwan, Hauswirth and Sweeney, "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009). If one
 //! process were the client of all rounds of a run, all rounds would share this error, and no confidence interval over
 //! the rounds could show it.
@@ -40,11 +40,11 @@ use hairpin_loops::clock::RealClock;
 /// The hidden command that runs a round.
 pub const COMMAND: &str = "__round";
 
-/// Interval between checks whether the user ended the run. A signal interrupts the wait too; the interval covers one
-/// that arrived just before the wait.
+/// Interval between checks whether the user ended the run. A signal interrupts the wait too; the interval is for a
+/// signal that arrived just before the wait.
 const POLL_MS: i32 = 1000;
-/// Time for a round to write its result after the user ended the run: its waits end within half a second, and a busy
-/// machine needs the rest.
+/// Time for a round to write its result after the user ended the run: its waits end within half a second, and the
+/// rest is for busy machines.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for the process to exit after writing its result.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -75,7 +75,7 @@ pub(crate) struct Job {
 }
 
 impl Engine {
-    /// Runs one round in its own process. An error makes the round a failed one and does not end the run.
+    /// Runs one round in its own process. An error makes this round fail, but does not end the run.
     pub fn run_apart(&self, number: u32, order: &RoundOrder) -> Finished {
         self.wait_until(order.not_before_ns);
         if self.stop.load(Ordering::Relaxed) {
@@ -123,7 +123,7 @@ impl Engine {
 
     fn traces_of(&self, order: &RoundOrder) -> Result<Option<(String, Named)>, Failure> {
         let profile = Some(&order.case.path.link).filter(|_| order.case.is_emulated());
-        // The round itself reports an unparsable line.
+        // The round itself reports a line that cannot be parsed.
         let Some(profile) = profile.and_then(|line| line.parse::<Profile>().ok()) else { return Ok(None) };
         let traces = self.traces.of(&profile)?;
         Ok((!traces.is_empty()).then(|| (profile.to_string(), traces)))
@@ -133,7 +133,7 @@ impl Engine {
 /// The running process of a round. Dropping it ends the process.
 pub(crate) struct RoundProcess<'e> {
     child: Child,
-    /// The standard input of the process, for its job and, with several flows, the start of its load.
+    /// The standard input of the process, for the job and, with several flows, for the start of the load.
     input: Option<ChildStdin>,
     answer: BufReader<Answer<'e>>,
 }
@@ -199,7 +199,7 @@ impl<'e> RoundProcess<'e> {
         }
     }
 
-    /// Reports to the process that all flows were connected at `begin_ns`, from which the start times of loads count.
+    /// Reports that all flows were connected at `begin_ns`, from which the start times of loads count.
     pub(crate) fn begin(&mut self, begin_ns: u64) -> Result<(), Failure> {
         let mut said = vec![GO];
         said.extend(begin_ns.to_le_bytes());
@@ -256,16 +256,16 @@ struct Answer<'e> {
     output: ChildStdout,
     process: Process,
     stop: &'e AtomicBool,
-    /// The process wrote its first byte, so its SIGTERM handler is installed.
+    /// Whether the process wrote its first byte, so that its SIGTERM handler is installed.
     is_prepared: bool,
     is_asked: bool,
-    /// Well after the round's own deadline; `None` if the round has none.
+    /// When to give up on the process, well after the round's own deadline; `None` if the round has no deadline.
     deadline: Option<Instant>,
     /// When the end of the program was first noticed.
     given_up_at: Option<Instant>,
 }
 
-/// A round ends by its own deadline. This later one ends a process that cannot, because it is stopped (SIGSTOP).
+/// A round ends by its own deadline. This later deadline is for a process that is stopped (SIGSTOP).
 fn deadline_of(order: &RoundOrder) -> Option<Instant> {
     let longest = Duration::from_nanos(order.deadline_ns)
         .saturating_add(Duration::from_nanos(order.timeout_ns).saturating_mul(10));
@@ -273,7 +273,7 @@ fn deadline_of(order: &RoundOrder) -> Option<Instant> {
 }
 
 impl Answer<'_> {
-    /// Waits up to `at_most_ms` for output. Returns whether there is some.
+    /// Waits up to `at_most_ms` for output. Returns whether output is available.
     fn look(&mut self, at_most_ms: i32) -> io::Result<bool> {
         let look_ms = if self.stop.load(Ordering::Relaxed) { POLL_MS / 10 } else { POLL_MS }.min(at_most_ms);
         if process::readable(&self.output, look_ms)? {

@@ -1,4 +1,4 @@
-//! The main function of the process of a round.
+//! The main function of a round's process.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;

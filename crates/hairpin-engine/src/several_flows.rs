@@ -1,8 +1,8 @@
 //! A round of several concurrent flows. Each flow has its own client and server, in their own processes, over one path.
 //!
-//! The ends of a flow know nothing of other flows. Once all flows are connected they start together; each then has its
-//! own warm-up and ends independently. If one fails after the start, the others continue. In a round with phases the
-//! probe runs through all phases, and the others from the second to the third: the ramp is their warm-up.
+//! The ends of a flow know nothing of other flows. Once all flows are connected they start together; each flow then
+//! has its own warm-up and ends independently. If a flow fails after the start, the other flows continue. In a round
+//! with phases, the probe runs in all phases, the loads in the second (their warm-up) and the third.
 
 use hairpin_model::flow::{ConnectionUse, FlowRole};
 use hairpin_model::phases::Phase;
@@ -27,7 +27,7 @@ use hairpin_loops::clock::{Clock, RealClock};
 /// Interval between checks of the flows, in ms.
 const POLL_INTERVAL_MS: u64 = 1000;
 
-/// Runs a round of several flows, or of one with phases.
+/// Runs a round with several flows or with phases.
 pub(crate) fn run(engine: &Engine, number: u32, order: &RoundOrder) -> Finished {
     engine.record(number, order, || attempt(engine, number, order))
 }
@@ -47,7 +47,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         Ok(FlowProcess { group, process, is_one_of_several })
     });
     let mut flows = flows.collect::<Result<Vec<FlowProcess<'_>>, Failure>>()?;
-    // Nothing is measured before the start: if a flow fails, dropping the others closes their input, which ends them.
+    // Nothing is measured yet. If a flow fails, dropping the other processes closes their input, which ends them.
     let connected = flows.iter_mut().map(|flow| {
         let processes = flow.step(RoundProcess::connected)?;
         Ok(FlowProcesses { flow: flow.group.primary().id.clone(), processes })
@@ -124,8 +124,8 @@ impl<'e> FlowProcess<'e> {
     }
 }
 
-/// Adds the messages that the link dropped to the ledgers of a flow and of its phases. The flow's own processes do not
-/// know of them.
+/// Adds the messages that the link dropped to the ledgers of a flow and of its phases. The flow's own processes do
+/// not know of these drops.
 fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut PhaseSamples>) {
     match &flow.sent {
         // A ledger that covers the warm-up counts more messages sent than were measured.
@@ -152,7 +152,7 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
     }
 }
 
-/// Splits the case into one per process: of the flows that share a connection, or of one flow.
+/// Splits the case into one case per process. Flows that share a connection share a process.
 fn groups(case: &Case) -> Vec<Case> {
     let probe = case.primary();
     let shares = |flow: &Flow| {
@@ -164,8 +164,8 @@ fn groups(case: &Case) -> Vec<Case> {
     std::iter::once(together).chain(others.into_iter().map(|flow| case.alone(flow))).collect()
 }
 
-/// Returns the order for only the flows of `group`, and the time between all flows being connected and the start of
-/// their load, in ns.
+/// Returns the order for only the flows of `group`, and the delay from the time when all flows are connected to the
+/// start of the group's load, in ns.
 fn order_for_group(order: &RoundOrder, group: &Case) -> (RoundOrder, u64) {
     let flow = group.primary();
     let port = port_of(order, flow).unwrap_or(order.port);
@@ -186,7 +186,7 @@ fn order_for_load(order: RoundOrder, lengths: &PhaseLengths) -> RoundOrder {
     }
 }
 
-/// The start of each phase and the end of the last, in ns of the clock.
+/// The start of each phase and the end of the last phase, in ns of the clock.
 fn bounds_ns(spans: Option<ByPhase<Span>>) -> Vec<u64> {
     spans.map_or_else(Vec::new, |spans| {
         spans.each().map(|(_, span)| span.from_ns).chain([spans.recovering.until_ns]).collect()
@@ -195,8 +195,8 @@ fn bounds_ns(spans: Option<ByPhase<Span>>) -> Vec<u64> {
 
 type Results = (Measured, FlowSamples);
 
-/// Waits for all processes. Returns each result with its part of the case. If one fails, the others continue to their
-/// end. Marks the start and end of each phase meanwhile.
+/// Waits for all processes, and marks the start and end of each phase. Returns each result with its part of the case.
+/// If a process fails, the others continue to their end.
 fn wait_for_all(
     mut flows: Vec<FlowProcess<'_>>,
     mut bounds_ns: &[u64],

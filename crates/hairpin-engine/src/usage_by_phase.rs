@@ -1,5 +1,5 @@
-//! Usage of the processes of all ends in each phase of a round. It is read from outside the processes, so the ends make
-//! no calls for it.
+//! Usage of the processes of all ends in each phase of a round. The usage is read from outside the processes, so the
+//! ends make no calls for it.
 
 use hairpin_model::trace::End;
 use hairpin_model::{ByPhase, EndReport, FlowId, PhaseUsage};
@@ -40,7 +40,7 @@ fn read(FlowProcesses { flow, processes }: &FlowProcesses) -> impl Iterator<Item
 }
 
 impl UsageByPhase {
-    /// The usage of an end by phase. For a boundary after its end, uses its total.
+    /// The usage of an end by phase. For a phase boundary after the end has exited, uses the end's total usage.
     fn of(&self, report: &EndReport) -> Option<ByPhase<PhaseUsage>> {
         let read = |bound: usize| {
             let mut ends = self.readings.get(bound)?.iter();

@@ -1,5 +1,6 @@
-//! The time of a round trip that wakes another CPU in each direction, used only to plan rounds on two CPUs. It differs
-//! between machines by a factor of five, so a fixed value would plan too few rounds or announce too short a run.
+//! The time of a round trip that wakes another CPU in each direction, used only to plan rounds on two CPUs. It
+//! differs between machines by a factor of five, so a fixed value would plan too few rounds or announce too short a
+//! run.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::sync::OnceLock;
@@ -9,12 +10,12 @@ use crate::placement::{Cpus, place};
 
 /// Assumed round-trip time in ns if it cannot be measured.
 const UNKNOWN_NS: u64 = 60_000;
-/// Number of timed round trips, and of untimed ones before them.
+/// Number of timed round trips, and of untimed round trips before them.
 const TIMED_TRIPS: usize = 60;
 const WARM_UP_TRIPS: usize = 20;
 
 /// The median round trip of a byte through two pipes between threads on two CPUs, in ns. Measured at the first call,
-/// which takes some ms; the second thread has ended when it returns.
+/// which takes a few ms; the second thread has ended when the call returns.
 pub(crate) fn round_trip_ns() -> u64 {
     static MEASURED: OnceLock<u64> = OnceLock::new();
     *MEASURED.get_or_init(|| measure().unwrap_or(UNKNOWN_NS))
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_measured_once_and_the_thread_runs_anywhere_again() {
+    fn the_time_is_measured_once_and_the_thread_is_unpinned_afterwards() {
         let allowed = crate::system::cpu::allowed().unwrap();
         let first = round_trip_ns();
         assert!(first > 0);

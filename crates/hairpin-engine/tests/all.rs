@@ -1,4 +1,4 @@
-//! The integration tests of this crate in one binary: linking one per file takes longer than running them.
+//! All integration tests are in one binary, because linking one binary per file takes longer than running the tests.
 
 #[macro_use]
 extern crate hairpin_testing;

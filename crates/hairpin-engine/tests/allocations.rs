@@ -1,4 +1,4 @@
-//! The loops of both ends allocate nothing per message: an allocation would be measured, and is sometimes slow.
+//! The loops of both ends allocate nothing per message, because an allocation would be part of the measured time.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use crate::common::{order_of, pairs};
 use crate::counting::allocations_of;
 
 const COOKIE: Cookie = Cookie([7; 16]);
-/// Only a hang takes this long.
+/// Time limit of a load; only a hang takes this long.
 const LIMIT_NS: u64 = 60_000_000_000;
 
 /// Allocations of the client and of the server in a round of `count` messages.
 fn allocations(case: &Case, count: u64) -> [u64; 2] {
-    // Keep fewer samples than messages, so that the loop also fills the histogram of the others.
+    // Keep fewer samples than messages, so that the loop also fills the histogram.
     let order = RoundOrder { warm_up: Extent::Count(10), keep_samples: 500, ..order_of(case.clone(), count) };
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
-    let transport = opening::transport(&case.primary().transport).expect("it is known");
+    let transport = opening::transport(&case.primary().transport).expect("a known transport");
     let card = transport.card();
     let mut listening = transport.listen(&opening::setup(&order, End::Server, COOKIE, None)).expect("it can listen");
     let address = listening.address();
@@ -70,8 +70,8 @@ fn assert_constant(case: &Case) {
     // The first round makes the allocations that happen once per thread or process.
     allocations(case, 10);
     let (once, twice) = (allocations(case, 2000), allocations(case, 4000));
-    assert_eq!(once, twice, "{}, {:?}: the client's and the server's", case.label(), case.primary().load);
-    assert!(once[0] > 0 && once[1] > 0, "both make their buffers before the loop: {once:?}");
+    assert_eq!(once, twice, "{}, {:?}: allocations of client and server", case.label(), case.primary().load);
+    assert!(once[0] > 0 && once[1] > 0, "both ends allocate buffers before the loop: {once:?}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ impl Marks for Sent {
 /// Allocations of the two ends of a one-way load of `count` messages on each of three wires.
 fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
-    let transport = opening::transport(transport).expect("it is known");
+    let transport = opening::transport(transport).expect("a known transport");
     let boundaries = transport.card().boundaries;
     let setup = Setup { cookie: COOKIE, ..Setup::new(Waiting::Spin, Duration::from_secs(20), 64) };
     let (mut from, mut to) = pairs(transport, 3, &setup);
@@ -150,8 +150,8 @@ fn twice_the_messages_one_way_take_no_more_allocations() {
     for transport in ["memory", "unix-stream", "unix-datagram", "tcp"] {
         one_way_allocations(transport, 10);
         let (once, twice) = (one_way_allocations(transport, 5000), one_way_allocations(transport, 10_000));
-        assert_eq!(once, twice, "{transport}: the sender's and the receiver's");
-        assert!(once[0] > 0 && once[1] > 0, "{transport}: both make their buffers before the loop: {once:?}");
+        assert_eq!(once, twice, "{transport}: allocations of sender and receiver");
+        assert!(once[0] > 0 && once[1] > 0, "{transport}: both ends allocate buffers before the loop: {once:?}");
     }
 }
 
@@ -161,7 +161,7 @@ fn twice_the_exchanges_take_no_more_allocations_whatever_the_remedy() {
         .into_iter()
         .map(|remedy| Case::small_writes("unix-stream", exchange(remedy, 1)))
         .collect();
-    // The remedies over TCP that never stall: 6000 exchanges have to be over in a moment.
+    // These are the remedies over TCP that never stall, so 6000 exchanges are fast.
     cases.extend(["nodelay", "cork", "more"].map(|remedy| Case::small_writes("tcp", exchange(remedy, 1))));
     cases.push(Case::small_writes("unix-stream", exchange("writev", 10)));
     cases.iter().for_each(assert_constant);

@@ -1,5 +1,5 @@
-//! Captures of real connections: on the loopback, on an interface that disappears, without the privilege; and their
-//! files as read by tshark, which shares no code with their writer.
+//! Captures of real connections: on the loopback, on an interface that disappears, and without the privilege. tshark,
+//! which shares no code with Hairpin, reads the files.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,12 +13,12 @@ use hairpin_model::{Capture, Packet};
 use hairpin_testing::{or_skip, program, works};
 use hairpin_transports::HELLO_BYTES;
 
-/// Bytes of the request's writes; the last exceeds a segment of the loopback.
+/// Bytes of the request's writes. The last write exceeds a segment of the loopback.
 const WRITES: [usize; 3] = [2, 198, 100_000];
 const REQUEST_BYTES: u64 = 100_200;
 const REPLY_BYTES: u64 = 4;
 
-/// A conversation with its client port, clock map and end.
+/// A finished connection: the client's port, the clock map, and the time of the end.
 struct Talk {
     client_port: u16,
     map: RealtimeMap,
@@ -61,7 +61,7 @@ fn listener(host: impl Into<IpAddr>) -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// A capture of the loopback interface, or the error that this process may not capture.
+/// A capture of the loopback interface; an error if this process may not capture.
 fn begin(port: u16) -> Result<Live, String> {
     match capture::begin("lo", port) {
         Err(why) if !why.reason.contains("Operation not permitted") => panic!("{why}"),
@@ -69,7 +69,7 @@ fn begin(port: u16) -> Result<Live, String> {
     }
 }
 
-/// A capture of one conversation over `host`, or the error that this process may not capture.
+/// A capture of one connection to `host`; an error if this process may not capture.
 fn captured(host: impl Into<IpAddr>) -> Result<(Captured, Talk, u16), String> {
     let (listener, port) = listener(host);
     let live = begin(port)?;
@@ -89,7 +89,7 @@ fn joined(packets: &[Packet], from: End) -> u64 {
 }
 
 #[test]
-fn a_loopback_connection_is_seen_whole_and_each_packet_once() {
+fn a_loopback_connection_is_captured_completely_and_each_packet_once() {
     for host in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
         let (captured, talk, _) = or_skip!(captured(host));
         let packets = captured.packets(talk.client_port, &talk.map);
@@ -115,7 +115,7 @@ fn a_loopback_connection_is_seen_whole_and_each_packet_once() {
 }
 
 #[test]
-fn foreign_packets_are_not_taken() {
+fn packets_of_other_connections_are_not_captured() {
     let (watched, port) = listener(Ipv4Addr::LOCALHOST);
     let live = or_skip!(begin(port));
     let (other, _) = listener(Ipv4Addr::LOCALHOST);
@@ -137,7 +137,7 @@ fn packets_without_room_are_counted_and_the_first_are_kept() {
     server.set_nodelay(true).unwrap();
     let client_port = client.local_addr().unwrap().port();
     let mut byte = [0];
-    // At least two packets per turn, for a ring of 16 384.
+    // Each turn sends at least two packets, and the ring holds 16 384.
     for _ in 0..9_000 {
         client.write_all(&byte).unwrap();
         server.read_exact(&mut byte).unwrap();
@@ -145,7 +145,7 @@ fn packets_without_room_are_counted_and_the_first_are_kept() {
         client.read_exact(&mut byte).unwrap();
     }
     let captured = live.finish().unwrap();
-    let Capture::Saved { packets, dropped, .. } = captured.outcome(None) else { panic!("it was captured") };
+    let Capture::Saved { packets, dropped, .. } = captured.outcome(None) else { panic!("the capture was skipped") };
     assert_eq!(packets, 16_384);
     assert!(dropped >= 18_000 + 3 - 16_384, "{dropped}");
     let bracket = Bracket::read(&RealClock::calibrated());
@@ -185,7 +185,7 @@ fn tshark_reads_the_same_packets_at_the_same_times() {
         let hello_bytes = if packet.from == End::Client { HELLO_BYTES as u64 } else { 0 };
         if number(2) > 0 && number(3) <= hello_bytes {
             let sizes = (number(2), packet.end_byte);
-            assert_eq!(sizes, (hello_bytes, 0), "the hello is no payload: {read:?} {packet:?}");
+            assert_eq!(sizes, (hello_bytes, 0), "the hello does not count as payload: {read:?} {packet:?}");
             continue;
         }
         assert_eq!(number(2), packet.end_byte - packet.first_byte, "{read:?} {packet:?}");
@@ -211,7 +211,7 @@ fn capinfos_reads_the_metadata_of_the_file() {
     let ran = Command::new("capinfos").arg(&path).output().unwrap();
     let text = String::from_utf8(ran.stdout).unwrap();
     assert!(ran.status.success(), "{text}");
-    let Capture::Saved { packets, .. } = captured.outcome(None) else { panic!("it was captured") };
+    let Capture::Saved { packets, .. } = captured.outcome(None) else { panic!("the capture was skipped") };
     for expected in [
         "pcapng".to_owned(),
         "Ethernet".to_owned(),
@@ -227,14 +227,14 @@ fn capinfos_reads_the_metadata_of_the_file() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named() {
-    let Err(why) = capture::begin("hairpin-none0", 4000) else { panic!("there is such an interface") };
+fn a_missing_interface_is_named() {
+    let Err(why) = capture::begin("hairpin-none0", 4000) else { panic!("the interface exists") };
     let expected = "cannot find the interface for a capture on hairpin-none0: No such device (os error 19)";
     assert_eq!(why.reason, expected);
     assert!(capture::begin("", 4000).is_err() && capture::begin("l\0o", 4000).is_err());
 }
 
-/// Runs one of the tests below alone in a child, in the environment that `prefix` sets up. It must run and pass.
+/// Runs one of the tests below in a child, in the environment that `prefix` sets up. The test must run and pass.
 fn assert_passes_alone(test: &str, prefix: &[&str]) {
     let mut command = Command::new(prefix[0]);
     command.args(&prefix[1..]).arg(std::env::current_exe().unwrap());
@@ -289,7 +289,7 @@ fn without_the_privilege_the_reason_and_the_remedy_are_reported() {
 #[test]
 #[ignore = "child of without_the_privilege_the_reason_and_the_remedy_are_reported, which runs it without the privilege"]
 fn child_without_privilege() {
-    let Err(why) = capture::begin("lo", 4000) else { panic!("it may capture after all") };
+    let Err(why) = capture::begin("lo", 4000) else { panic!("this process may capture") };
     assert_eq!(why.reason, "cannot open a packet socket for a capture on lo: Operation not permitted (os error 1)");
     assert!(why.hint.contains("setcap cap_net_raw+ep"), "{why}");
 }

@@ -1,5 +1,5 @@
-//! One-way loads over real wires: every message sent is counted at the other end, over every transport and a thousand
-//! wires.
+//! One-way loads over real wires: every message sent is counted at the other end, over every transport and over a
+//! thousand wires.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,12 @@ use hairpin_transports::{ALL, Cookie, Setup, Transport, WireError};
 
 use crate::common::{Wires, pairs};
 
-/// Only a hang takes this long.
+/// Time limit of a load; only a hang takes this long.
 const LIMIT_NS: u64 = 60_000_000_000;
 const QUIET_NS: u64 = 300_000_000;
 
 fn setup(waiting: Waiting, largest_message: usize, options: &str) -> Setup {
-    let options = Options::parse(options).expect("options that there are");
+    let options = Options::parse(options).expect("valid options");
     let plain = Setup::new(waiting, Duration::from_nanos(LIMIT_NS), largest_message);
     Setup { options, cookie: Cookie([7; 16]), ..plain }
 }
@@ -107,7 +107,7 @@ impl Load<'_> {
         self.receiving().run(wires, marks).expect("it can begin")
     }
 
-    /// Both ends at once; the wires stay open until both are done.
+    /// Runs both ends at once. The wires stay open until both ends are done.
     fn run(&self, from: &mut Wires, to: &mut Wires) -> (Outcome, Outcome) {
         let told = Notice::default();
         std::thread::scope(|scope| {
@@ -137,7 +137,7 @@ fn load(card: Card, stop: &AtomicBool) -> Load<'_> {
     }
 }
 
-/// The transports with both ends in this program.
+/// The transports whose server is Hairpin's and which can run here.
 fn transports() -> impl Iterator<Item = &'static dyn Transport> {
     let all = ALL.iter().copied().filter(|transport| transport.card().answered_by == AnsweredBy::Server);
     all.filter(|transport| match transport.can_run() {
@@ -153,7 +153,7 @@ fn transports() -> impl Iterator<Item = &'static dyn Transport> {
     })
 }
 
-/// Everything sent on each wire was received once, with warm-up and measurement distinguished.
+/// Asserts that everything sent on each wire was received once, in the warm-up and in the measurement.
 fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
     assert!(matches!(sent.ended, StreamEnd::Complete), "{what}: {:?}", sent.ended);
     assert!(matches!(received.ended, StreamEnd::Complete), "{what}: {:?} {:?}", received.ended, received.total);
@@ -174,7 +174,7 @@ fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
     // On a busy machine a load by time can end before its first measured message.
     let is_first = received.total.first_ns.is_none_or(|first_ns| received.time_line.begin_ns <= Some(first_ns));
     assert!(is_first, "{what}: the time line begins with the warm-up");
-    assert!(received.total.bytes_after_first < timed, "{what}: the first is omitted");
+    assert!(received.total.bytes_after_first < timed, "{what}: the first call is omitted");
 }
 
 #[test]
@@ -189,14 +189,14 @@ fn every_message_is_counted_over_every_transport_with_every_wait_and_batch() {
             (Waiting::Poll, 64, 8),
             (Waiting::Spin, 4, 20_000),
         ] {
-            // Without polling no call waits for room.
+            // Transports that cannot poll have no calls that wait for room.
             if !card.waitings.contains(&waiting)
                 || waiting == Waiting::Block && !card.waitings.contains(&Waiting::Poll)
             {
                 continue;
             }
             let load = Load { waiting, batch, write_size_bytes, ..load(card.clone(), &stop) };
-            // Unreliable transports send little enough to fit the buffer.
+            // Over unreliable transports, the load fits the buffer.
             let load = if card.reliable {
                 load
             } else {
@@ -215,7 +215,7 @@ fn every_message_is_counted_over_every_transport_with_every_wait_and_batch() {
     }
 }
 
-/// Whole messages, as many as there is time for: the ledger still closes.
+/// A load by time sends as many complete messages as possible, and the counts of both ends agree.
 #[test]
 fn a_load_by_time_sends_whole_messages_and_loses_none() {
     let stop = AtomicBool::new(false);
@@ -237,7 +237,7 @@ fn a_load_by_time_sends_whole_messages_and_loses_none() {
             }
             sent.total.measured.messages_sent > 0 && received.total.bytes_per_s().is_some()
         };
-        // A busy machine may run an end once in that time.
+        // On a busy machine an end may run only once in that time.
         assert!((0..20).any(measures), "{}", load.card.name);
     }
 }
@@ -259,7 +259,7 @@ fn the_socket_counts_all_lost_datagrams() {
         let (sent, received) = (sent.wires[wire], received.wires[wire]);
         let came = received.warm_up.messages_received + received.measured.messages_received;
         assert_eq!(sent.warm_up.messages_sent + sent.measured.messages_sent, 2030);
-        assert!(dropped > 0 && came > 0, "{came} came, {dropped} dropped");
+        assert!(dropped > 0 && came > 0, "{came} arrived, {dropped} dropped");
         assert_eq!(came + dropped, 2030, "wire {wire}");
     }
 }
@@ -270,7 +270,7 @@ fn a_thousand_wires_are_all_served() {
     hairpin_testing::or_skip!(limits::open_files(2 * WIRES as u64 + 200));
     let stop = AtomicBool::new(false);
     let unix = hairpin_transports::find("unix-stream").expect("it is built");
-    // More than a wire holds, so that each needs several turns.
+    // Each wire sends more than its buffers hold, so that it needs several turns.
     let load = Load {
         write_size_bytes: 64 * 1024,
         warm_up: Amount::Count(1),
@@ -292,7 +292,7 @@ fn a_thousand_wires_are_all_served() {
     assert_eq!(received.total.warm_up.messages_received, WIRES as u64);
 }
 
-/// While all wires have data to send, none lags far behind another.
+/// While all wires have data to send, no wire lags far behind another.
 #[test]
 fn no_wire_starves() {
     let stop = AtomicBool::new(false);
@@ -304,7 +304,7 @@ fn no_wire_starves() {
         ..load(unix.card(), &stop)
     };
     let (mut from, mut to) = pairs(unix, 20, &setup(Waiting::Poll, 1000, ""));
-    /// Ends both after enough messages.
+    /// Ends both ends after enough messages.
     struct Enough<'a>(&'a AtomicBool);
     impl Marks for Enough<'_> {
         fn progress(&mut self, so_far: &Transfer, _: u64) {
@@ -364,7 +364,7 @@ fn deadlines_and_stops_end_both_ends() {
     let tcp = hairpin_transports::find("tcp").expect("it is built");
     let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
     let late = Load { amount: Amount::Count(u64::MAX), within_ns: 20_000_000, ..load(tcp.card(), &stop) };
-    // The wires are full, because no thread reads.
+    // The send buffers are full, because no thread reads.
     let sent = late.send(&mut from, &mut Notice::default());
     assert!(matches!(sent.ended, StreamEnd::DeadlinePassed), "{:?}", sent.ended);
     let received = late.receive(&mut to, &mut Notice::default());
@@ -376,7 +376,7 @@ fn deadlines_and_stops_end_both_ends() {
 }
 
 #[test]
-fn too_short_messages_and_foreign_bytes_are_refused() {
+fn messages_that_are_too_short_and_unexpected_bytes_are_refused() {
     let stop = AtomicBool::new(false);
     let (udp, tcp) =
         (hairpin_transports::find("udp").expect("built"), hairpin_transports::find("tcp").expect("built"));
@@ -415,13 +415,13 @@ mod limits {
     /// Raises the limit of open files to at least `wanted`.
     pub(super) fn open_files(wanted: u64) -> Result<(), String> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: both calls are given a live `rlimit`.
+        // SAFETY: both calls get a pointer to a live `rlimit`.
         unsafe {
             if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
                 return Err(std::io::Error::last_os_error().to_string());
             }
             if limit.rlim_max < wanted {
-                return Err(format!("{wanted} open files are needed, and {} are allowed", limit.rlim_max));
+                return Err(format!("{wanted} open files are needed, but only {} are allowed", limit.rlim_max));
             }
             limit.rlim_cur = limit.rlim_cur.max(wanted);
             match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
@@ -432,7 +432,7 @@ mod limits {
     }
 }
 
-/// The receiver can quote the nonce in messages with boundaries, unless they are too short for it.
+/// Messages with boundaries carry the nonce that the receiver quotes, unless they are too short for a nonce.
 #[test]
 fn messages_carry_the_nonce_that_the_receiver_quotes() {
     struct Numbered;
@@ -441,7 +441,7 @@ fn messages_carry_the_nonce_that_the_receiver_quotes() {
             7
         }
     }
-    /// Ends the sender at the first report.
+    /// Ends the sender at the first progress report.
     struct Hears<'a>(&'a AtomicBool, u64);
     impl Marks for Hears<'_> {
         fn progress(&mut self, _: &Transfer, nonce: u64) {

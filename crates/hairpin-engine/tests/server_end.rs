@@ -1,5 +1,5 @@
-//! A foreign server: it answers garbage, a wrong length or nothing, or closes. The client must name the cause, in
-//! bounded time, over the real transports.
+//! Servers that answer garbage, a wrong length or nothing, or close the connection. The client must report the cause
+//! in bounded time, over real transports.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -31,14 +31,14 @@ fn loads() -> [Load; 2] {
 /// A server's answer to the first message.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// The right length with other bytes.
+    /// The right length, but other bytes.
     Garbage,
     OneByteWrong,
     /// Only the beginning of the message.
     Short,
     /// The message and more bytes.
     Long,
-    /// No answer, but it stays.
+    /// No answer, but the connection stays open.
     Nothing,
 }
 
@@ -69,7 +69,7 @@ fn travel(transport: &'static str, address: &str, load: &Load) -> Result<ClientR
         assert_eq!(case.ends.waiting, Waiting::Block);
         let timeout_ns = u64::try_from(TIMEOUT.as_nanos()).expect("short");
         let order = RoundOrder { timeout_ns, ..order_of(case, COUNT) };
-        let transport = opening::transport(transport).expect("it is known");
+        let transport = opening::transport(transport).expect("a known transport");
         let card = transport.card();
         let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
         let client = Client {
@@ -88,11 +88,11 @@ fn travel(transport: &'static str, address: &str, load: &Load) -> Result<ClientR
         // The test may have given up.
         drop(tell.send(client_result));
     });
-    end.recv_timeout(LIMIT).expect("a round ends, whatever the server does")
+    end.recv_timeout(LIMIT).expect("a round ends in time")
 }
 
 fn cause(transport: &'static str, address: &str, load: &Load) -> String {
-    let failure = travel(transport, address, load).expect_err("it must not be taken for an answer");
+    let failure = travel(transport, address, load).expect_err("the client must report a failure");
     assert!(!failure.hint.is_empty(), "{failure:?}");
     failure.cause
 }
@@ -103,13 +103,13 @@ fn tcp_peer(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let address = listener.local_addr().expect("it is bound").to_string();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client connects");
-        stream.read_exact(&mut [0; HELLO_BYTES]).expect("it says hello");
+        stream.read_exact(&mut [0; HELLO_BYTES]).expect("the client sends a hello");
         serve(stream);
     });
     address
 }
 
-/// A TCP server that sends this answer to every message, until the other end has gone.
+/// A TCP server that sends this answer to every message until the client closes the connection.
 fn answering_tcp_peer(answer: Answer) -> String {
     tcp_peer(move |mut stream| {
         let mut message = [0; SIZE];
@@ -123,8 +123,8 @@ fn answering_tcp_peer(answer: Answer) -> String {
 
 #[test]
 fn a_tcp_peer_that_answers_too_little_or_nothing_times_out() {
-    // In a stream five bytes are the beginning of an answer, so the client waits for the rest. In an open loop the
-    // bytes of the next answers would complete it, and the error would be detected.
+    // In a stream, five bytes are the beginning of an answer, so the client waits for the rest. In an open loop, the
+    // bytes of the next answers can complete the answer, and the client then detects the error.
     let cause_of = |answer, load| cause("tcp", &answering_tcp_peer(answer), load);
     let paced = Load::PLAIN.paced(1000.0);
     for (answer, load) in [(Answer::Short, &Load::PLAIN), (Answer::Nothing, &Load::PLAIN), (Answer::Nothing, &paced)]
@@ -138,7 +138,7 @@ fn a_tcp_peer_that_answers_too_little_or_nothing_times_out() {
 }
 
 #[test]
-fn a_tcp_peer_that_closes_is_gone() {
+fn a_tcp_peer_that_closes_is_reported() {
     for load in &loads() {
         let at_once = tcp_peer(drop);
         let after_one = tcp_peer(|mut stream| {
@@ -165,19 +165,19 @@ fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").to_string()
 }
 
-/// The first byte of a datagram server's answers to a hello: a challenge, then a welcome once the challenge is
-/// confirmed.
+/// The first byte of a datagram server's answers to a hello: first a challenge, then, once the client has confirmed
+/// it, a welcome.
 const CHALLENGE: u8 = 5;
 const WELCOME: u8 = 7;
 
-/// A UDP socket that sends these answers to a hello and then serves its sender.
+/// A UDP server that sends these answers to a hello and then serves the sender of the hello.
 fn udp_peer(answers: &'static [u8], serve: impl FnOnce(&UdpSocket, SocketAddr) + Send + 'static) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("it is bound").to_string();
-    socket.set_read_timeout(Some(LIMIT)).expect("it may have one");
+    socket.set_read_timeout(Some(LIMIT)).expect("a time-out can be set");
     std::thread::spawn(move || {
         let mut hello = [0; 100];
-        let (bytes, mut from) = socket.recv_from(&mut hello).expect("a client says hello");
+        let (bytes, mut from) = socket.recv_from(&mut hello).expect("a client sends a hello");
         assert!(is_hello(&hello[..bytes]) && bytes == HELLO_BYTES);
         for kind in answers {
             hello[0] = *kind;
@@ -191,7 +191,7 @@ fn udp_peer(answers: &'static [u8], serve: impl FnOnce(&UdpSocket, SocketAddr) +
     address
 }
 
-/// A UDP server that sends this answer to every message, or nothing if it is empty.
+/// A UDP server that sends this answer to every message, or nothing if the answer is empty.
 fn answering_udp_peer(answer: Answer) -> String {
     udp_peer(&[CHALLENGE, WELCOME], move |socket, from| {
         let mut message = [0; 100];
@@ -216,7 +216,7 @@ fn a_peer_that_answers_wrongly_is_detected() {
         ("udp", answering_udp_peer, Answer::Garbage, "is not what was sent: "),
         ("udp", answering_udp_peer, Answer::OneByteWrong, "byte 11 is 0x"),
         ("udp", answering_udp_peer, Answer::Short, "it has 5 bytes instead of 12"),
-        // A receive has room for one byte more than an answer, to detect longer ones.
+        // A receive has room for one byte more than an answer, to detect longer answers.
         ("udp", answering_udp_peer, Answer::Long, "it has 13 bytes instead of 12"),
     ];
     for load in &loads() {
@@ -229,29 +229,29 @@ fn a_peer_that_answers_wrongly_is_detected() {
 }
 
 #[test]
-fn a_udp_peer_that_answers_nothing_is_loss() {
+fn a_udp_peer_that_answers_nothing_causes_losses() {
     for load in &loads() {
         let client_result = travel("udp", &answering_udp_peer(Answer::Nothing), load).expect("datagrams may be lost");
         let tally = &client_result.tally;
         assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (COUNT, 0, 0, 0), "{load:?}");
-        assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 3, "no counter has a cause for it");
-        assert_eq!(client_result.recorder.measured(), COUNT, "each is on record as lost");
+        assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 3, "no counter explains the losses");
+        assert_eq!(client_result.recorder.measured(), COUNT, "each message is recorded as lost");
     }
 }
 
 #[test]
-fn a_udp_peer_that_goes_away_is_gone() {
+fn a_udp_peer_that_exits_is_reported() {
     for load in &loads() {
-        // On a busy machine all messages may be sent before its socket is closed: then they are lost without a known
-        // cause.
+        // On a busy machine all messages may be sent before the peer closes its socket. Then they are lost without a
+        // known cause.
         let failure = (0..20).find_map(|_| travel("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), load).err());
-        let cause = failure.expect("it must not be taken for an answer").cause;
+        let cause = failure.expect("the client must report a failure").cause;
         assert!(cause.contains("the other end closed the connection or has ended"), "{load:?}: {cause}");
     }
 }
 
 #[test]
-fn a_udp_peer_that_does_not_know_the_greeting_is_not_connected_to() {
+fn connecting_to_a_udp_peer_with_another_protocol_fails() {
     let greets_wrongly = |socket: &UdpSocket, from: SocketAddr| {
         let mut hello = [0; 100];
         while socket.recv(&mut hello).is_ok() && socket.send_to(b"good day", from).is_ok() {}

@@ -1,4 +1,4 @@
-//! Exchanges over real sockets and pipes: the ledger closes, the counts are right, the options are the requested ones.
+//! Exchanges over real sockets and pipes: the ledger closes, the counts are right, and the requested options are set.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ fn a_stream_without_segments_counts_its_system_calls_only() {
 
 #[test]
 fn tcp_counts_the_segments_of_each_remedy() {
-    // For 100 writes of 2 bytes and the answer, which is a segment too.
+    // The numbers are for 100 writes of 2 bytes and the answer, which is a segment too.
     for (remedy, segments, calls) in [
         (Remedy::Nodelay, 10..=101, 101),
         (Remedy::Cork, 2..=3, 103),
@@ -53,7 +53,7 @@ fn tcp_counts_the_segments_of_each_remedy() {
         (Remedy::OneWrite, 2..=2, 2),
         (Remedy::Batch(50), 2..=3, 3),
     ] {
-        // Two small writes of a batch stall like those without a remedy, so use few exchanges.
+        // The two small writes of `batch=50` stall like writes without a remedy, so use few exchanges.
         let counts = counts(&order("tcp", "100x2", remedy));
         let counted = counts.segments.expect("TCP counts its segments");
         assert!((segments.start() * COUNT..=segments.end() * COUNT).contains(&counted), "{remedy}: {counts:?}");
@@ -63,16 +63,16 @@ fn tcp_counts_the_segments_of_each_remedy() {
 }
 
 #[test]
-fn without_a_remedy_writes_are_merged_and_every_one_is_a_call() {
+fn without_a_remedy_writes_are_merged_but_every_write_is_a_call() {
     let counts = counts(&order("tcp", "100x2", Remedy::Default));
-    // The first write leaves alone; the other 99 wait for its acknowledgment and leave together.
-    assert!((3 * COUNT..10 * COUNT).contains(&counts.segments.expect("they are counted")), "{counts:?}");
-    assert!(counts.pure_acks >= Some(COUNT / 2), "that acknowledgment carries nothing: {counts:?}");
+    // The first write leaves alone. The other 99 writes wait for its acknowledgment and leave together.
+    assert!((3 * COUNT..10 * COUNT).contains(&counts.segments.expect("TCP counts its segments")), "{counts:?}");
+    assert!(counts.pure_acks >= Some(COUNT / 2), "this acknowledgment is a pure ACK: {counts:?}");
     assert!((101 * COUNT..=101 * COUNT + 10).contains(&counts.system_calls), "{counts:?}");
 }
 
 #[test]
-fn requests_in_flight_and_gaps_close_their_ledger() {
+fn the_ledger_closes_with_requests_in_flight_and_gaps() {
     for transport in ["tcp", "unix-stream", "pipe"] {
         for (pipeline, gap_ns) in [(7, 0), (1, 1000), (3, 1000)] {
             let order = order(transport, "3x2,100", Remedy::Default);
@@ -88,12 +88,12 @@ fn requests_in_flight_and_gaps_close_their_ledger() {
 }
 
 fn option(report: &EndReport, name: OptionName) -> (Option<&str>, &str, &str, bool) {
-    let option = report.options.iter().find(|option| option.name == name).expect("it is on the card");
+    let option = report.options.iter().find(|option| option.name == name).expect("the option is on the card");
     (option.asked.as_deref(), &option.before, &option.after, option.met)
 }
 
 #[test]
-fn nodelay_is_asked_of_both_ends_and_a_cork_of_the_client_only() {
+fn nodelay_is_set_at_both_ends_and_cork_only_at_the_client() {
     let on = (Some("on"), "on", "on", true);
     let off = (None, "off", "off", true);
     for (remedy, nodelay, cork) in [
@@ -114,15 +114,15 @@ fn nodelay_is_asked_of_both_ends_and_a_cork_of_the_client_only() {
 }
 
 #[test]
-fn quick_acknowledgments_arrive_one_by_one() {
+fn quickack_causes_more_pure_acks() {
     let with = counts(&order("tcp", "2x2", Remedy::Quickack));
     let without = counts(&order("tcp", "2x2", Remedy::OneWrite));
     assert!(with.pure_acks > without.pure_acks, "{with:?} {without:?}");
-    assert_eq!(with.system_calls, 3 * COUNT, "they are asked for at the other end: {with:?}");
+    assert_eq!(with.system_calls, 3 * COUNT, "the server makes the calls for quick ACKs: {with:?}");
 }
 
 #[test]
-fn a_missing_feature_of_a_transport_fails_the_round_with_its_cause() {
+fn a_round_fails_with_the_feature_that_its_transport_lacks() {
     for (transport, remedy, part) in [
         ("memory", Remedy::Default, "memory is not a byte stream"),
         ("udp", Remedy::OneWrite, "udp is not a byte stream"),
@@ -131,7 +131,7 @@ fn a_missing_feature_of_a_transport_fails_the_round_with_its_cause() {
         ("pipe", Remedy::Nodelay, "has no option nodelay"),
         ("unix-stream", Remedy::Quickack, "cannot ask for a quick acknowledgment"),
     ] {
-        // A server without a client waits this long.
+        // This is how long a server without a client waits.
         let order = RoundOrder { timeout_ns: 300_000_000, ..order(transport, "2x2", remedy) };
         let failure = run(&order).expect_err("it cannot run");
         assert!(failure.cause.contains(part), "{transport} {remedy}: {failure:?}");
@@ -140,12 +140,12 @@ fn a_missing_feature_of_a_transport_fails_the_round_with_its_cause() {
 }
 
 #[test]
-fn the_cases_own_options_stay_with_the_remedys() {
+fn options_of_the_case_and_of_the_remedy_are_both_set() {
     let order = order("tcp", "2x2", Remedy::Nodelay);
     let options = Options::parse("nodelay=on,sndbuf=65536").expect("options");
     let case = order.case.clone().with(|changed| changed.primary_mut().options = options);
     let measured = run(&RoundOrder { case, ..order }).expect("it runs");
     let server = measured.server().expect("it has a server");
-    assert_eq!(option(server, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
+    assert_eq!(option(server, OptionName::Nodelay).0, Some("on"), "the case requests nodelay at both ends");
     assert_eq!(option(measured.client(), OptionName::Sndbuf).0, Some("65536"));
 }

@@ -1,5 +1,5 @@
-//! Traced rounds over real connections: calls and stamps match at both ends, and tracing does not interfere when the
-//! round fails.
+//! Traced rounds over real connections: calls and timestamps match at both ends, and a failed traced round does not
+//! affect the next round.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use hairpin_transports::HELLO_BYTES;
 
 use crate::common::{COUNT, WARM_UP, engine, order};
 
-/// Traced rounds have no warm-up, which would last until both ends measure.
+/// Number of traced exchanges. These rounds have no warm-up, because its length would vary.
 const EXCHANGES: u64 = COUNT;
 
 fn traced(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
@@ -26,7 +26,7 @@ fn traced(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
 
 fn run(order: &RoundOrder) -> (Measured, RoundTrace, Option<Vec<u8>>) {
     let finished = engine(PathBuf::new()).run(0, order);
-    let (trace, file) = finished.trace.expect("it is traced");
+    let (trace, file) = finished.trace.expect("the round is traced");
     match finished.record.outcome {
         Outcome::Measured(measured) => (*measured, trace, file),
         Outcome::Failed(failure) => panic!("{}: {failure:?}", order.case.label()),
@@ -37,7 +37,7 @@ fn of(trace: &EndTrace, kind: CallKind) -> Vec<Call> {
     trace.calls.iter().filter(|call| call.kind == kind).copied().collect()
 }
 
-/// Checks that the byte ranges of the calls of that kind have no gaps. Returns their end.
+/// Checks that the byte ranges of calls of this kind have no gaps. Returns the end of the last range.
 fn joined(trace: &EndTrace, kind: CallKind) -> u64 {
     of(trace, kind).iter().fold(0, |end, call| {
         assert_eq!(call.first_byte, end, "{call:?}");
@@ -59,7 +59,7 @@ fn assert_in_order(trace: &EndTrace, error_ns: u64) {
         let write = of(trace, CallKind::Write)
             .into_iter()
             .find(|call| call.end_byte >= driver.end_byte)
-            .expect("only what was written leaves");
+            .expect("only written bytes are sent");
         assert!(write.began_ns <= driver.at_ns + error_ns, "{write:?} {driver:?}");
         assert!(at(StampKind::Scheduled, driver.end_byte).is_some(), "{driver:?}");
         let acknowledged = at(StampKind::Acknowledged, driver.end_byte);
@@ -67,7 +67,7 @@ fn assert_in_order(trace: &EndTrace, error_ns: u64) {
     }
     let reads = of(trace, CallKind::Read);
     for received in trace.stamps.iter().filter(|stamp| stamp.kind == StampKind::Received) {
-        let read = reads.iter().find(|call| call.end_byte == received.end_byte).expect("a read took it");
+        let read = reads.iter().find(|call| call.end_byte == received.end_byte).expect("a read received these bytes");
         assert!(received.at_ns <= read.ended_ns + error_ns, "{read:?} {received:?}");
     }
 }
@@ -77,7 +77,7 @@ fn last_byte(trace: &EndTrace, kind: StampKind) -> Option<u64> {
 }
 
 #[test]
-fn a_traced_round_over_tcp_joins_up_at_both_ends() {
+fn a_trace_over_tcp_is_complete_at_both_ends() {
     for (remedy, writes_each) in
         [(Remedy::Default, 10), (Remedy::Nodelay, 10), (Remedy::Cork, 10), (Remedy::OneWrite, 1)]
     {
@@ -97,15 +97,15 @@ fn a_traced_round_over_tcp_joins_up_at_both_ends() {
             for kind in [StampKind::Scheduled, StampKind::Driver] {
                 assert_eq!(last_byte(end, kind), Some(sent), "{remedy} {kind}");
             }
-            // The kernel starts stamping received packets some time after the request: in a round of many milliseconds
-            // it has started, in a short one perhaps not.
+            // The kernel starts to timestamp received packets some time after the request, so a short round may have
+            // no such timestamps.
             if remedy == Remedy::Default {
                 assert_eq!(last_byte(end, StampKind::Received), Some(received));
             }
             assert_in_order(end, trace.clock_error_ns);
         }
         assert_eq!(last_byte(&trace.client, StampKind::Acknowledged), Some(requests), "{remedy}");
-        assert_eq!(last_byte(&trace.server, StampKind::Acknowledged), None, "the next request brings it");
+        assert_eq!(last_byte(&trace.server, StampKind::Acknowledged), None, "the next request carries the ACK");
     }
 }
 
@@ -144,7 +144,7 @@ fn quick_acknowledgments_are_in_the_servers_trace() {
 }
 
 #[test]
-fn stamps_are_read_before_they_fill_the_socket() {
+fn timestamps_are_read_before_they_fill_the_socket() {
     let (_, trace, _) = run(&traced("tcp", "1000x2", Remedy::Nodelay));
     assert_eq!(of(&trace.client, CallKind::Write).len() as u64, 1000 * EXCHANGES);
     assert_eq!(last_byte(&trace.client, StampKind::Driver), Some(2000 * EXCHANGES));
@@ -156,7 +156,7 @@ fn stamps_are_read_before_they_fill_the_socket() {
 }
 
 #[test]
-fn without_kernel_stamps_there_are_calls() {
+fn without_kernel_timestamps_the_trace_has_calls() {
     for transport in ["pipe", "unix-stream"] {
         let (_, trace, file) = run(&traced(transport, "5x2", Remedy::Default));
         for (end, sent, received) in [(&trace.client, 10, 4), (&trace.server, 4, 10)] {
@@ -173,7 +173,7 @@ fn without_kernel_stamps_there_are_calls() {
 }
 
 #[test]
-fn the_packets_match_the_stamps() {
+fn the_packets_match_the_timestamps() {
     let (_, trace, file) = run(&traced("tcp", "5x2", Remedy::Default));
     let packets = match &trace.capture {
         Capture::Saved { packets, dropped: 0, .. } => *packets,
@@ -184,15 +184,15 @@ fn the_packets_match_the_stamps() {
         }
     };
     assert_eq!(trace.packets.len() as u64, packets);
-    assert!(file.is_some_and(|file| file.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])), "a pcapng section begins so");
+    assert!(file.is_some_and(|file| file.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])), "a pcapng section header");
     assert!(trace.packets[0].syn && trace.packets[0].from == End::Client, "the capture began before the connection");
     for (from, end) in [(End::Client, &trace.client), (End::Server, &trace.server)] {
         let payload =
             trace.packets.iter().filter(|packet| packet.from == from && packet.end_byte > packet.first_byte);
         let ends: Vec<u64> = payload.map(|packet| packet.end_byte).collect();
         let stamps = end.stamps.iter().filter(|stamp| stamp.kind == StampKind::Driver);
-        assert!(stamps.map(|stamp| stamp.end_byte).eq(ends), "each segment was stamped and captured");
-        assert!(trace.packets.iter().any(|packet| packet.from == from && packet.fin), "it was closed");
+        assert!(stamps.map(|stamp| stamp.end_byte).eq(ends), "each segment was timestamped and captured");
+        assert!(trace.packets.iter().any(|packet| packet.from == from && packet.fin), "the connection was closed");
     }
 }
 
@@ -206,9 +206,9 @@ fn requests_in_flight_are_traced_too() {
     let (_, trace, _) = run(&RoundOrder { case, ..order });
     assert_eq!(joined(&trace.client, CallKind::Write), 100 * EXCHANGES);
     assert!(trace.exchange_began_ns.is_sorted() && trace.exchange_ended_ns.is_sorted());
-    assert!(trace.exchange_began_ns[3] < trace.exchange_ended_ns[0], "they overlap");
+    assert!(trace.exchange_began_ns[3] < trace.exchange_ended_ns[0], "the exchanges overlap");
     for (end, sent) in [(&trace.client, 100 * EXCHANGES), (&trace.server, 4 * EXCHANGES)] {
-        assert_eq!(last_byte(end, StampKind::Acknowledged), Some(sent), "an answer may wait for it too");
+        assert_eq!(last_byte(end, StampKind::Acknowledged), Some(sent), "an answer may wait for an ACK too");
     }
 }
 
@@ -222,7 +222,7 @@ fn a_ping_pong_can_be_traced() {
 }
 
 #[test]
-fn an_untraced_round_leaves_no_trace() {
+fn an_untraced_round_has_no_trace() {
     for purpose in [Purpose::Timed, Purpose::Untraced] {
         let finished = engine(PathBuf::new()).run(0, &RoundOrder { purpose, ..order("tcp", "2x2", Remedy::Nodelay) });
         assert!(matches!(finished.record.outcome, Outcome::Measured(_)));
@@ -237,8 +237,8 @@ fn frame(message: &str) -> String {
     format!("printf '\\{length:03o}\\000\\000\\000%s' '{message}'\n")
 }
 
-/// A server that answers one exchange and exits: a program that sends a server's messages, which refer to a socket of
-/// this test.
+/// The server is a script that sends a server's control messages; its wire is a socket of this test. It exits after
+/// one exchange.
 #[test]
 fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -277,10 +277,10 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
     let finished = engine.run(3, &dies);
     let Outcome::Failed(failure) = &finished.record.outcome else { panic!("{:?}", finished.record.outcome) };
     assert!(failure.cause.contains("cannot receive the answer to message 1: the other end closed"), "{failure:?}");
-    server.join().expect("it saw two requests");
+    server.join().expect("the server received two requests");
     assert!(failure.cause.contains("the server ended early (exit status: 7)"), "{failure:?}");
     assert!(finished.trace.is_none() && finished.samples.is_empty());
-    assert_eq!((finished.record.number, &finished.record.order), (3, &dies), "what was ordered is on record");
+    assert_eq!((finished.record.number, &finished.record.order), (3, &dies), "the record has the order");
 
     let next = engine.run(4, &order);
     assert!(next.trace.is_some_and(|(trace, _)| trace.exchange_began_ns.len() as u64 == EXCHANGES));

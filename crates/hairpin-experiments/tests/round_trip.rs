@@ -39,7 +39,7 @@ fn kernel_settings_combine_and_each_block_has_every_combination() {
         assert_eq!(of_block.map(|order| order.case.id()).collect::<BTreeSet<_>>().len(), 4);
     }
     let refused = |value: &str| refusal(&[("transport", "tcp"), ("sysctl", value)]);
-    assert!(refused("net.core.rmem_max=1,2").contains("cannot be changed for a round alone"));
+    assert!(refused("net.core.rmem_max=1,2").contains("cannot be changed for a single round"));
     assert!(refused("net.ipv4..x=1").contains("is not a kernel setting"));
     let twice = [("transport", "tcp"), ("sysctl", "net.ipv4.tcp_sack=0"), ("sysctl", "net.ipv4.tcp_sack=1")];
     assert!(refusal(&twice).contains("--sysctl net.ipv4.tcp_sack is given twice"));

@@ -52,8 +52,8 @@ pub(crate) fn drops(outcomes: &[Outcome]) -> Vec<(u64, u64, &'static str)> {
     outcomes.iter().filter_map(dropped).collect()
 }
 
-/// Asserts that the count of successes in `trials` independent trials is within five standard deviations of its mean.
-/// The seed is fixed; 1 in 1.7 million counts would be outside.
+/// Asserts that the number of successes in `trials` independent trials is within five standard deviations of the
+/// mean. With random seeds, 1 in 1.7 million counts would be outside.
 pub(crate) fn assert_binomial(count: usize, trials: u64, chance: f64) {
     let (count, trials) = (count as f64, trials as f64);
     let deviation = (trials * chance * (1.0 - chance)).sqrt();

@@ -29,7 +29,7 @@ impl Generator {
         Self { stream: Xoshiro256PlusPlus::seed_from_u64(seed ^ hash).next_u64() }
     }
 
-    /// The random numbers of one packet. A copy has different ones.
+    /// The random numbers of one packet. A copy of the packet has different numbers.
     pub fn draws_for(&self, packet: &InFlight) -> Draws {
         let key = packet.packet.number.wrapping_mul(2).wrapping_add(u64::from(packet.copy));
         Draws(Xoshiro256PlusPlus::seed_from_u64(self.stream.wrapping_add(key)))
@@ -46,7 +46,7 @@ impl Draws {
         u128::from(self.0.next_u64()) < share.of_u64_range()
     }
 
-    /// A whole number from 0 to `bound` - 1. Probabilities are equal to within `bound` / 2^64. 0 if `bound` is 0.
+    /// A whole number from 0 to `bound` - 1, or 0 if `bound` is 0. Probabilities are equal to within `bound` / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.0.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).expect("less than the bound")
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_a_stage_a_direction_a_packet_and_a_copy_have_numbers_of_their_own() {
+    fn each_seed_stage_direction_packet_and_copy_has_its_own_numbers() {
         let first = |generator: Generator, number, copy| generator.draws_for(&packet(number, copy)).below(u64::MAX);
         let numbers = [
             first(generator(), 0, 0),
@@ -149,7 +149,7 @@ mod tests {
 
     /// These values are from an earlier build: a saved seed must always give the same fates.
     #[test]
-    fn a_seed_means_the_same_on_every_machine_and_in_every_version() {
+    fn a_seed_gives_the_same_numbers_on_every_machine_and_in_every_version() {
         let mut draws = generator().draws_for(&packet(5, 0));
         let integers = [draws.below(1_000_000), draws.below(1_000_000)];
         let floats = [draws.normal().to_bits(), draws.pareto().to_bits()];
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_logarithm_and_the_root_are_those_of_the_library_to_the_last_bits() {
+    fn the_logarithm_and_the_root_agree_with_the_library_to_the_last_bits() {
         for step in 1..10_000_u32 {
             let x = f64::from(step) / 9973.0;
             assert!((natural_logarithm(x) - x.ln()).abs() <= 4e-16 * x.ln().abs().max(1.0), "ln {x}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_and_shares_at_their_ends() {
+    fn extreme_bounds_and_shares() {
         let mut draws = generator().draws_for(&packet(1, 0));
         assert_eq!(draws.below(0), 0);
         assert_eq!(draws.below(1), 0);

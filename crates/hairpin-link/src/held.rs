@@ -11,7 +11,7 @@ const RESERVED_PACKETS: usize = 4096;
 
 /// Decides when packets leave.
 pub(crate) trait Due: Send {
-    /// The time at which the packet leaves; `None` if it is not held.
+    /// The time at which the packet leaves; `None` if the stage does not hold it.
     fn due_ns(&mut self, packet: &InFlight, now_ns: u64) -> Option<u64>;
 
     /// Minimum time that a packet spends in the stage, in ns.

@@ -10,7 +10,7 @@ use crate::stage::Site;
 use crate::stages;
 use crate::trace::Trace;
 
-/// Two paths: `up` from the near end to the far end, and `down` back.
+/// Two paths: `up` from the client to the server, and `down` back.
 pub struct Link {
     profile: Profile,
     seed: u64,
@@ -71,7 +71,7 @@ impl Link {
         self.path_mut(direction).arrive(packet, now_ns);
     }
 
-    /// When to call [`Link::advance`] next: the earlier event of both directions; `None` if the link is empty.
+    /// When to call [`Link::advance`] next: at the earliest event of both directions; `None` if the link is empty.
     pub fn next_event_ns(&self) -> Option<u64> {
         [&self.up, &self.down].into_iter().filter_map(Path::next_event_ns).min()
     }

@@ -51,7 +51,7 @@ pub struct Outcome {
     pub fate: Fate,
 }
 
-/// What happened to a packet. `Inside` only if the packet had not left the link.
+/// What happened to a packet. `Inside` means that the packet had not left the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Leaves {
@@ -67,7 +67,7 @@ pub enum Fate {
         reason: &'static str,
     },
     Inside {
-        /// When the packet will leave, in ns; `None` while a later stage may change that.
+        /// When the packet will leave, in ns; `None` while a later stage may change that time.
         due_ns: Option<u64>,
     },
 }

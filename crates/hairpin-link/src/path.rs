@@ -101,9 +101,9 @@ impl Path {
         }
     }
 
-    /// Handles the arrival of a packet. A time before that of the latest call counts as the time of that call.
+    /// Handles the arrival of a packet. A time before the latest call counts as the time of the latest call.
     ///
-    /// Events due by then happen first: a packet that leaves the queue at the same time makes room.
+    /// Events due by `now_ns` happen first, so a packet that leaves the queue at `now_ns` makes room.
     pub fn arrive(&mut self, packet: Packet, now_ns: u64) {
         self.run(now_ns);
         self.data_packets += u64::from(packet.carries_data);
@@ -125,8 +125,8 @@ impl Path {
 
     /// When to call [`Path::advance`] next, in ns; nothing leaves earlier. `None` if the path is empty.
     ///
-    /// The time is exact once the next packet to leave has entered the last stage that delays packets. Before that it
-    /// may be too early, and `advance` then returns nothing.
+    /// The time is exact once the next packet to leave has entered the last stage that delays packets. Until then the
+    /// time may be too early, so that `advance` returns nothing.
     pub fn next_event_ns(&self) -> Option<u64> {
         if !self.ready.is_empty() {
             return Some(self.now_ns);
@@ -143,12 +143,12 @@ impl Path {
         out.append(&mut self.ready);
     }
 
-    /// Number of packets and copies inside, excluding those whose outcomes are not yet fetched.
+    /// Number of packets and copies in the stages. Outcomes that are not yet fetched do not count.
     pub fn inside(&self) -> u64 {
         self.stations.iter().map(|station| station.stage.holds().packets).sum()
     }
 
-    /// Appends each packet and copy inside to `out`, by number. Its due time is known once it is in the last stage.
+    /// Appends each packet and copy inside to `out`, by number. The due times of packets in the last stage are known.
     pub fn each_inside(&self, out: &mut Vec<Outcome>) {
         let first = out.len();
         for (after, station) in (0..).zip(self.stations.iter().rev()) {
@@ -160,7 +160,7 @@ impl Path {
         out[first..].sort_by_key(|outcome| (outcome.number, outcome.copy));
     }
 
-    /// What the queue holds now, including the packet being sent; `None` if the path has no queue.
+    /// The packets in the queue now, including the packet being sent; `None` if the path has no queue.
     pub fn queue_depth(&self) -> Option<Held> {
         self.queue.map(|queue| self.stations[queue].stage.holds())
     }
@@ -239,7 +239,7 @@ impl Path {
         }
     }
 
-    /// Counts the packets that left stage `at`. Those that passed it are in `moving`.
+    /// Counts the packets that left stage `at`. Packets that were not dropped are then in `moving`.
     fn count_outputs(&mut self, at: usize) {
         let station = &mut self.stations[at];
         for (packet, reason) in self.outbox.dropped.drain(..) {

@@ -1,7 +1,7 @@
 //! The quantities in a profile: exact decimal numbers with a unit, stored as whole numbers of the smallest unit.
 //!
-//! Nothing is rounded: `23.5ms` is 23 500 000 ns, and a value finer than the smallest unit is refused. So a displayed
-//! quantity parses to the same quantity.
+//! Nothing is rounded: `23.5ms` is 23 500 000 ns, and a value finer than the smallest unit is refused. Parsing a
+//! displayed quantity gives the same quantity.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ impl Share {
     }
 }
 
-/// Without `m` (which could mean milli) and without units longer than `min`.
+/// Units of time. `m` is not among them because it could mean milli.
 const TIME: &[Unit] =
     &[("ms", 1_000_000), ("us", 1_000), ("µs", 1_000), ("ns", 1), ("min", 60_000_000_000), ("s", 1_000_000_000)];
 const SHOWN_TIME: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
@@ -146,7 +146,7 @@ pub fn shown_share(share: Share) -> String {
     shown(u64::from(share.0), PERCENT, "0%")
 }
 
-/// A number of bytes as a profile shows it, in the largest power of 1024 that divides it.
+/// A number of bytes as a profile shows it, in the largest power of 1024 that divides the number.
 pub fn shown_bytes(bytes: u64) -> String {
     let unit = BYTE_UNITS[..3].iter().find(|(_, scale)| bytes > 0 && bytes.is_multiple_of(*scale));
     let (spelling, scale) = unit.copied().unwrap_or(("B", 1));
@@ -170,7 +170,7 @@ fn shown(value: u64, units: &[Unit], zero: &str) -> String {
     text + spelling
 }
 
-/// What a valid value must fulfil.
+/// The requirements for a valid value.
 struct What {
     quantity: &'static str,
     units: &'static [Unit],

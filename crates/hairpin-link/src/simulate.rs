@@ -8,7 +8,7 @@ use crate::packet::Packet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// In ns since the link started.
+    /// Arrival time in ns since the link started.
     pub at_ns: u64,
     pub direction: Direction,
     pub packet: Packet,

@@ -35,7 +35,7 @@ pub trait Stage: Send {
         let _ = tell;
     }
 
-    /// Minimum time that a packet spends in the stage, in ns. From it the path computes when something can leave next.
+    /// Minimum time that a packet spends in the stage, in ns. The path uses it to predict the next departure.
     fn least_delay_ns(&self) -> u64 {
         0
     }
@@ -46,7 +46,7 @@ pub trait Stage: Send {
 pub struct Held {
     /// Number of packets, including copies.
     pub packets: u64,
-    /// Total size of their IP packets.
+    /// Total size of these IP packets.
     pub bytes: u64,
 }
 
@@ -65,12 +65,12 @@ impl Outbox {
         self.passed.push(packet);
     }
 
-    /// Drops the packet for a reason of one word (`full`).
+    /// Drops the packet. `reason` is one word, for instance `full`.
     pub fn drop(&mut self, packet: InFlight, reason: &'static str) {
         self.dropped.push((packet, reason));
     }
 
-    /// Passes the packet and, directly behind it, a copy. A copy is not copied again.
+    /// Passes the packet and a copy directly behind the packet. A copy is not copied again.
     pub fn pass_twice(&mut self, packet: InFlight) {
         if packet.outcomes > 1 {
             return self.pass(packet);
@@ -126,8 +126,8 @@ pub struct Card {
     pub reasons: &'static [&'static str],
     /// Finds impossible or contradictory figures.
     pub check: fn(&PathProfile, mtu_bytes: u32) -> Option<Contradiction>,
-    /// A description of the figures; `None` if they do not require the stage.
+    /// A description of the figures; `None` if the figures do not require the stage.
     pub figures: fn(&PathProfile, mtu_bytes: u32) -> Option<String>,
-    /// Builds the stage; `None` if the figures do not require it.
+    /// Builds the stage; `None` if the figures do not require the stage.
     pub build: fn(&PathProfile, &Site<'_>) -> Option<Box<dyn Stage>>,
 }

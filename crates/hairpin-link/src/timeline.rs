@@ -9,7 +9,7 @@ const MAX_INTERVALS: usize = 256;
 /// Initial length of an interval: 1 ms.
 const FIRST_INTERVAL_NS: u64 = 1_000_000;
 
-/// Counts by interval. When there are too many intervals, pairs are merged.
+/// Counts by interval. Pairs of intervals are merged when the maximum is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     interval_ns: u64,
@@ -152,7 +152,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_queue_that_stands_is_seen_in_the_intervals_in_which_nothing_happens() {
+    fn intervals_without_events_show_the_standing_queue() {
         let mut timeline = Timeline::new(1);
         timeline.entered(0);
         timeline.queue(0, Held { packets: 5, bytes: 500 });
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_depth_of_the_last_interval_survives_a_merge_with_none() {
+    fn the_depth_of_the_last_interval_survives_a_merge_with_an_unused_interval() {
         let mut timeline = Timeline::new(0);
         timeline.queue(4 * MS, Held { packets: 9, bytes: 900 });
         timeline.queue(4 * MS, Held::default());

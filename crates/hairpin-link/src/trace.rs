@@ -1,8 +1,8 @@
 //! A trace of sending opportunities, in the format of mahimahi (Netravali et al., USENIX ATC 2015; mm-link(1)).
 //!
 //! Each line of a trace is a whole number of milliseconds, not less than the line before: an opportunity to send 1500
-//! bytes at that time after the start. A time given twice is two opportunities. After its last line the trace restarts,
-//! offset by the time of that line.
+//! bytes at that time after the start. A time given twice is two opportunities. The trace restarts after its last
+//! line, offset by the time of that line.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) const OPPORTUNITY_BYTES: u32 = 1500;
 /// The times at which packets can leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// In ms, not decreasing. The last is the period, and above 0.
+    /// In ms, not decreasing. The last time is the period, and is above 0.
     pub(crate) opportunities_ms: Arc<[u64]>,
 }
 
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn its_mean_rate_is_its_opportunities_over_its_period() {
+    fn the_mean_rate_is_the_opportunities_divided_by_the_period() {
         assert_eq!(Trace::parse("1\n2\n3\n4").unwrap().mean_bits_per_s(), 12_000_000);
         assert_eq!(Trace::parse("0\n4294967295").unwrap().period_ms(), 4_294_967_295);
     }

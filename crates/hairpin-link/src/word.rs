@@ -18,14 +18,14 @@ pub struct Word {
     pub about: Option<Requirement>,
 }
 
-/// What a word needs to have an effect, as a queue needs a rate.
+/// What a word needs to have an effect; a queue, for instance, needs a rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirement {
     /// What is needed, for the hint: `a rate`.
     pub needs: &'static str,
-    /// Example of a word that provides it.
+    /// Example of a word that provides what is needed.
     pub example: &'static str,
     pub there: fn(&PathProfile) -> bool,
-    /// Resets the figures to what they are without the word.
+    /// Resets the figures to their values without the word.
     pub clear: fn(&mut PathProfile),
 }

@@ -1,4 +1,4 @@
-//! The integration tests in one binary: linking one for each file takes longer than running them.
+//! All integration tests are in one binary, because linking one binary per file takes longer than running the tests.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod allocations;

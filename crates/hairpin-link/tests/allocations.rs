@@ -1,4 +1,4 @@
-//! A link allocates nothing for a packet once it has room: an allocation in the relay's path might be slow.
+//! A link that has reserved its memory allocates nothing per packet, because an allocation could delay the emulator.
 
 use hairpin_link::Direction;
 use hairpin_link::link::Link;
@@ -6,7 +6,7 @@ use hairpin_link::packet::{Outcome, Packet};
 
 use crate::counting::allocations_of;
 
-/// Sends packets of 1500 bytes both ways, `gap_ns` apart, and fetches what is due before each.
+/// Sends packets of 1500 bytes both ways, `gap_ns` apart, and fetches the due outcomes before each packet.
 fn send(link: &mut Link, outcomes: &mut Vec<Outcome>, numbers: std::ops::Range<u64>, gap_ns: u64) {
     for number in numbers {
         let packet = Packet { number, size_bytes: 1500, carries_data: true };

@@ -17,7 +17,7 @@ fn link(profile: &Profile, seed: u64) -> Link {
     Link::new(profile, seed, &common::traces()).expect("a profile without contradiction")
 }
 
-/// Every ledger of the record adds up; none of its counts is computed as a difference.
+/// Asserts that every ledger of the record adds up. No count is computed as a difference.
 fn assert_closed(record: &LinkRecord) {
     assert_eq!(record.packets.unexplained(), 0);
     for direction in [&record.up, &record.down] {
@@ -42,7 +42,7 @@ fn assert_closed(record: &LinkRecord) {
     }
 }
 
-/// Runs the link like a relay that wakes up late: `advance` only at every `nth` arrival.
+/// Runs the link like an emulator that wakes up late: calls `advance` only at every `nth` arrival.
 fn late(link: &mut Link, arrivals: &[Arrival], nth: usize) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for (at, arrival) in arrivals.iter().enumerate() {
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn every_packet_has_its_outcomes_in_order_of_time_and_none_before_it_arrives(
+    fn every_packet_has_its_outcomes_in_order_of_time_and_after_its_arrival(
         profile in common::profile(), arrivals in common::arrivals(), seed: u64,
     ) {
         let outcomes = simulate(&mut link(&profile, seed), &arrivals);
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn calls_that_come_late_change_nothing(profile in common::profile(), arrivals in common::arrivals(), seed: u64, nth in 1_usize..40) {
+    fn late_calls_change_nothing(profile in common::profile(), arrivals in common::arrivals(), seed: u64, nth in 1_usize..40) {
         let exact: Vec<Outcome> = simulate(&mut link(&profile, seed), &arrivals).into_iter().map(|line| line.outcome).collect();
         let mut slow = link(&profile, seed);
         prop_assert_eq!(late(&mut slow, &arrivals, nth), exact);
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn one_direction_knows_nothing_of_the_other(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+    fn the_directions_are_independent(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
         let up = |arrivals: &[Arrival]| -> Vec<LogLine> {
             let lines = simulate(&mut link(&profile, seed), arrivals);
             lines.into_iter().filter(|line| line.outcome.direction == Direction::Up).collect()
@@ -218,7 +218,7 @@ fn arrival(number: u64, at_ns: u64, size_bytes: u32) -> Arrival {
 }
 
 #[test]
-fn an_arrival_stamped_before_the_last_call_counts_as_coming_then() {
+fn an_arrival_before_the_last_call_counts_at_the_time_of_that_call() {
     let mut link = link(&"delay=1ms".parse().unwrap(), 0);
     let mut outcomes = Vec::new();
     link.advance(5_000_000, &mut outcomes);
@@ -228,9 +228,9 @@ fn an_arrival_stamped_before_the_last_call_counts_as_coming_then() {
     assert_eq!((outcomes[0].arrived_ns, outcomes[0].fate.at_ns()), (5_000_000, 6_000_000));
 }
 
-/// 1500 B at 12 Mbit/s take 1 ms; nothing can leave before the delay has passed too.
+/// 1500 B at 12 Mbit/s take 1 ms, and nothing can leave before the delay has passed too.
 #[test]
-fn the_next_event_looks_through_the_stages_that_take_a_known_time() {
+fn the_next_event_includes_the_minimum_delays_of_later_stages() {
     let mut link = link(&"up=12mbit delay=20ms".parse().unwrap(), 0);
     link.arrive(Direction::Up, arrival(0, 0, 1500).packet, 0);
     assert_eq!(link.next_event_ns(), Some(21_000_000));
@@ -249,10 +249,10 @@ fn a_log_line_has_a_column_for_each_word_of_the_header() {
     assert!(lines.iter().all(|line| line.split(' ').count() == columns));
 }
 
-/// A packet that is held back exactly until the next one arrives leaves before it: of two simultaneous events, the one
-/// farther along the path comes first.
+/// A packet that is held back exactly until the next packet arrives leaves before that packet: of two simultaneous
+/// events, the event farther along the path happens first.
 #[test]
-fn of_simultaneous_events_the_one_farther_along_comes_first() {
+fn of_simultaneous_events_the_event_farther_along_happens_first() {
     let mut link = link(&"delay=1ms reorder=50%/1ms".parse().unwrap(), 7);
     let arrivals: Vec<Arrival> = (0..1000).map(|number| arrival(number, number * 1_000_000, 100)).collect();
     let numbers: Vec<u64> = simulate(&mut link, &arrivals).iter().map(|line| line.outcome.number).collect();
@@ -287,7 +287,7 @@ fn drops_beyond_the_limit_of_the_list_are_counted() {
 }
 
 #[test]
-fn a_trace_that_was_not_given_is_asked_for_by_name() {
+fn a_missing_trace_is_named_in_the_error() {
     let profile: Profile = "up.replay=a.trace down.replay=b.trace".parse().unwrap();
     assert_eq!(profile.traces(), ["a.trace", "b.trace"]);
     let error = Link::new(&profile, 0, &[]).err().unwrap();
@@ -297,7 +297,7 @@ fn a_trace_that_was_not_given_is_asked_for_by_name() {
 }
 
 #[test]
-fn a_profile_that_was_put_together_wrongly_makes_no_link() {
+fn an_impossible_profile_makes_no_link() {
     let mut profile = Profile::default();
     profile.up.bottleneck.rate_bits_per_s = Some(0);
     let error = Link::new(&profile, 0, &[]).err().unwrap();

@@ -31,7 +31,7 @@ fn assert_said(text: &str, at: &str, problem: &str, hint: &str) {
 }
 
 #[test]
-fn the_line_of_the_documentation_is_read_to_the_ns() {
+fn the_line_of_the_documentation_is_parsed_exactly() {
     let profile = read("delay=23.5ms±1ms up=5.5mbit down=80mbit queue=64KiB loss=0.1%");
     for path in [&profile.up, &profile.down] {
         assert_eq!((path.delay.base_ns, path.delay.spread_ns), (23_500_000, 1_000_000));
@@ -45,7 +45,7 @@ fn the_line_of_the_documentation_is_read_to_the_ns() {
 }
 
 #[test]
-fn a_line_is_shown_with_its_defaults_and_its_words_in_their_order() {
+fn a_line_is_shown_with_its_defaults_and_in_canonical_order() {
     for (why, text, shown) in [
         (
             "one direction overrides both",
@@ -76,7 +76,7 @@ fn removing_a_stage_removes_only_its_words() {
 }
 
 #[test]
-fn codel_is_put_in_each_queue_that_has_none() {
+fn codel_is_added_to_each_queue_that_lacks_it() {
     let with = |line: &str| read(line).with_codel().map(|profile| profile.to_string());
     let line = "rate=10mbit queue=256KiB delay=5ms";
     assert_eq!(with(line).as_deref(), Some("rate=10mbit queue=256KiB codel=5ms/100ms delay=5ms"));
@@ -101,7 +101,7 @@ fn a_link_without_effect_is_not_the_loopback() {
 fn a_built_in_profile_can_be_changed_by_the_words_after_it() {
     assert_eq!(read("bridged-vm loss=1%").to_string(), "loss=1% delay=2ms");
     assert_eq!(read(" bridged-vm "), builtin::find("bridged-vm").unwrap().profile());
-    // Words that lose their effect by the change are removed.
+    // Words that the change makes ineffective are removed.
     let name = builtin::ALL.iter().find(|builtin| builtin.line.contains("jitter=")).unwrap().name;
     assert_eq!(read(&format!("{name} delay=5ms")).up.delay, read("delay=5ms").up.delay);
 }
@@ -144,7 +144,7 @@ fn every_stage_has_its_figures_in_words() {
 }
 
 #[test]
-fn an_unknown_word_gets_the_nearest() {
+fn an_error_about_an_unknown_word_suggests_the_nearest_word() {
     assert_said("delay=1ms los=1%", "los", "no word is called `los`", "did you mean `loss`?");
     assert_said("up.dealy=1ms", "up.dealy", "no word is called `dealy`", "did you mean `delay`?");
     assert_said("latency=1ms", "latency", "no word is called `latency`", "did you mean `delay`?");
@@ -160,7 +160,7 @@ fn an_unknown_word_gets_the_nearest() {
 }
 
 #[test]
-fn a_wrong_value_is_pointed_at_with_the_right_unit() {
+fn an_error_in_a_value_points_at_it_and_suggests_a_unit() {
     assert_said("delay=20", "20", "`20` has no unit", "for instance 23.5ms, 200us or 1s");
     assert_said("delay=20ms±", "20ms±", "`` is not a time", "for instance 23.5ms, 200us or 1s");
     assert_said("loss=120%", "120%", "`120%` is too large", "at most 100%");
@@ -227,7 +227,7 @@ fn a_hint_about_the_mtu_keeps_the_value_that_was_given() {
 }
 
 #[test]
-fn the_place_is_underlined() {
+fn the_error_position_is_underlined() {
     let error = refused("delay=20ms±1ms los=1%");
     assert_eq!(error.to_string(), "the link profile at `los`: no word is called `los` (hint: did you mean `loss`?)");
     assert_eq!(error.pointed(), "delay=20ms±1ms los=1%\n               ^^^");
@@ -235,7 +235,7 @@ fn the_place_is_underlined() {
 }
 
 #[test]
-fn a_line_without_end_is_refused() {
+fn a_line_that_is_too_long_is_refused() {
     assert_eq!(refused(&"loss=1% ".repeat(20_000)).problem, "the line is too long");
 }
 
@@ -254,7 +254,7 @@ fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(words), 0..6).prop_map(|words| words.join(" "))
 }
 
-/// A text with some bytes changed, removed, doubled or inserted.
+/// A text with some bytes changed, removed, duplicated or inserted.
 fn mutated() -> impl Strategy<Value = String> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..4), 0..6);
     (pieces(), edits).prop_map(|(text, edits)| {
@@ -276,7 +276,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// Any text gives either a profile that its own line gives again, or an error with a place, a problem and a hint.
+/// Asserts that a text gives a profile that parses from its own line, or an error with position, problem and hint.
 fn assert_answered(text: &str) {
     match text.parse::<Profile>() {
         Ok(profile) => {
@@ -317,10 +317,10 @@ fn the_page_about_links_has_every_word_and_every_reason() {
     for stage in stages::ALL {
         for word in stage.words {
             let row = format!("| `{}` | {} | {} |", word.example, stage.name, word.says);
-            assert!(page.contains(&row), "docs/links.md does not hold: {row}");
+            assert!(page.contains(&row), "docs/links.md does not contain: {row}");
         }
         for reason in stage.reasons {
-            assert!(page.contains(&format!("`{reason}`")), "docs/links.md does not know the reason `{reason}`");
+            assert!(page.contains(&format!("`{reason}`")), "docs/links.md does not mention the reason `{reason}`");
         }
     }
     let order: Vec<&str> = stages::ALL.iter().map(|stage| stage.name).collect();

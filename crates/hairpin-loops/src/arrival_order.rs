@@ -1,15 +1,15 @@
 //! The arrival order of numbered messages, as RFC 4737 defines it: a message is reordered if one sent later arrived
-//! before it (section 3.3, `s < NextExp`). Of several copies only the first counts (section 3.1).
+//! before it (section 3.3, `s < NextExp`). If copies of a message arrive, only the first counts (section 3.1).
 
 use hairpin_model::Case;
 
 use super::driver::window::{Arrival, Window};
 
-/// Counts at a receiver whose messages are numbered from 0.
+/// Counts reordered and duplicated messages. Sequence numbers begin at 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrivalOrder {
     window: Window,
-    /// Messages that arrived after one that was sent later.
+    /// Messages that arrived after a message that was sent later.
     pub reordered: u64,
     /// Repeated arrivals of a message.
     pub duplicated: u64,
@@ -26,14 +26,14 @@ impl ArrivalOrder {
     pub fn note(&mut self, sequence: u64) {
         match self.window.note(sequence) {
             Arrival::InOrder => {}
-            // A message that is too old may be a copy, but counts as reordered.
+            // A message that is too old counts as reordered, although it may be a duplicate.
             Arrival::Reordered | Arrival::TooOld => self.reordered += 1,
             Arrival::Duplicate => self.duplicated += 1,
         }
     }
 
-    /// Like [`ArrivalOrder::note`], for a message of `size` bytes that begins with the low bytes of its number. Of all
-    /// numbers with these low bytes, takes the one nearest to the expected number.
+    /// Counts the arrival of a message of `size` bytes that begins with the low bytes of its sequence number. Of all
+    /// sequence numbers with these low bytes, uses the one nearest to the expected number.
     #[inline]
     pub fn note_lowest(&mut self, message: &[u8], size: u64) {
         let numbered = usize::try_from(size).map_or(8, |size| size.clamp(1, 8));
@@ -72,11 +72,11 @@ mod tests {
         assert_eq!(of(&[1, 2, 3, 4, 7, 8, 5, 6, 9]), (2, 0));
         assert_eq!(of(&[4, 3, 2, 1, 0]), (4, 0));
         assert_eq!(of(&[0, 0, 2, 1, 1, 2]), (1, 3), "only the first copy can be reordered");
-        assert_eq!(of(&[0, 1 << 20, 0]), (1, 0), "one that is too old does not count as a copy");
+        assert_eq!(of(&[0, 1 << 20, 0]), (1, 0), "a message that is too old counts as reordered only");
     }
 
     #[test]
-    fn the_lowest_bytes_are_those_of_the_nearest_number() {
+    fn low_bytes_select_the_nearest_sequence_number() {
         let mut order = ArrivalOrder::default();
         for number in 0_u64..1000 {
             order.note_lowest(&number.to_le_bytes(), 1);
@@ -89,6 +89,6 @@ mod tests {
         }
         let mut order = ArrivalOrder::default();
         order.note_lowest(&[200], 1);
-        assert_eq!(order, ArrivalOrder::default(), "there was no message before the first");
+        assert_eq!(order, ArrivalOrder::default(), "numbers before the first message are ignored");
     }
 }

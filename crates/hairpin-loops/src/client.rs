@@ -1,4 +1,4 @@
-//! What all clients share: the parameters, the recorder, and the test whether an extent is complete.
+//! Code that all clients share: the parameters, the recorder, and the check whether an extent is complete.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +8,7 @@ use hairpin_model::{ByPhase, Extent, RoundOrder, Span};
 use super::undamaged;
 use crate::recorder::Recorder;
 
-/// Consecutive time-outs that end a round. Without this limit a live peer that never answers would keep it forever.
+/// Consecutive time-outs that end a round. Without this limit, a silent peer would prolong the round to its deadline.
 pub(super) const MAX_TIME_OUTS: u32 = 10;
 
 /// The parameters of a client, other than its wire.
@@ -16,9 +16,9 @@ pub struct Client<'a, C> {
     /// The only clock that the client reads.
     pub clock: &'a C,
     pub order: &'a RoundOrder,
-    /// The transport may lose messages: a time-out is then a loss, not a failure.
+    /// Whether the transport may lose messages. If so, a time-out is a loss, not a failure.
     pub lossy: bool,
-    /// The transport keeps message boundaries: each receive returns one answer.
+    /// Whether the transport keeps message boundaries. If so, each receive returns one answer.
     pub boundaries: bool,
     /// The phases of the round, in ns of the clock; `None` if the round has no phases.
     pub phases: Option<ByPhase<Span>>,
@@ -33,8 +33,8 @@ impl<C> Client<'_, C> {
     }
 }
 
-/// A recorder for the order. Has room for every message if their number is known and below the limit, and for a warm-up
-/// of at most a quarter of the limit. For a traced round it keeps the whole warm-up, because a trace shows it.
+/// Creates the recorder of a round. It has room for every message if the number of messages is known and below the
+/// limit. The warm-up uses at most a quarter of the limit; in a traced round, which shows it, it may use all.
 pub(super) fn recorder<C>(client: &Client<'_, C>, open_loop: bool) -> Recorder {
     let order = client.order;
     let wanted = match (order.warm_up, order.extent) {
@@ -42,7 +42,7 @@ pub(super) fn recorder<C>(client: &Client<'_, C>, open_loop: bool) -> Recorder {
         _ => u64::MAX,
     };
     let rows = |count: u64| usize::try_from(count).expect("the limit fits memory");
-    // The warm-up lasts until the server measures too: messages beyond the ordered number are not kept.
+    // The warm-up continues until the server measures too. Warm-up messages beyond the ordered number are not kept.
     let asked = if let Extent::Count(warm_up) = order.warm_up { warm_up } else { u64::MAX };
     let most = if order.purpose == Purpose::Traced { order.keep_samples } else { order.keep_samples / 4 };
     let warm_up = most.min(asked);

@@ -10,7 +10,7 @@ use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
 
-/// Maximum farewells received before an answer.
+/// Maximum number of farewell datagrams to skip while receiving late answers.
 const FAREWELLS: u32 = 8;
 
 #[derive(Debug)]
@@ -21,17 +21,17 @@ pub struct ClientResult {
     pub origin_ns: u64,
     /// Time from the first measured message to the end of the last one, in ns.
     pub duration_ns: u64,
-    /// The user ended the round early.
+    /// Whether the user ended the round early.
     pub interrupted: bool,
-    /// Counts of the measured exchanges; only of a load that consists of exchanges.
+    /// Counts of the measured exchanges; `None` unless the load consists of exchanges.
     pub exchange_counts: Option<ExchangeCounts>,
     /// Tracks answers that may still arrive.
     pub late_replies: LateReplies,
 }
 
 impl ClientResult {
-    /// Receives the answers that have arrived, without waiting, on a transport with boundaries. Returns false if the
-    /// other end has closed and all of its answers were received.
+    /// Receives the late answers that have arrived, without waiting. The transport must keep message boundaries.
+    /// Returns false if the server has closed its end and all answers were received.
     pub fn take_late_replies<C: Clock>(&mut self, clock: &C, wire: &mut dyn Wire) -> Result<bool, Failure> {
         let newest = self.late_replies.next.saturating_sub(1);
         let mut closed = 0;
@@ -39,10 +39,10 @@ impl ClientResult {
             match wire.try_receive(&mut self.late_replies.reply) {
                 Ok(Some(len)) => self.late_reply(len, newest, clock.now_ns())?,
                 Ok(None) => return Ok(true),
-                // The farewell may have overtaken an answer, and may arrive several times.
+                // The farewell datagram may have overtaken an answer, and may arrive several times.
                 Err(WireError::Closed) if closed < FAREWELLS => closed += 1,
                 Err(WireError::Closed) => return Ok(false),
-                Err(error) => return Err(broken("receive a late answer, the last one being to", newest, &error)),
+                Err(error) => return Err(broken("receive late answers after", newest, &error)),
             }
         }
     }
@@ -60,7 +60,7 @@ impl ClientResult {
             self.tally.answered_again(sequence);
             return Ok(());
         };
-        // In a round that the user ended, answers that arrive here can still be in time.
+        // If the user ended the round early, an answer that arrives now can still be in time.
         let in_time = received_ns.saturating_sub(sent_ns) <= *in_time_ns;
         self.tally.answered(sequence, measured, in_time);
         let fate = if in_time { Fate::Received } else { Fate::Late };

@@ -1,8 +1,8 @@
 //! The only clock of the program.
 //!
-//! On x86-64 with a constant time stamp counter that the kernel itself uses as its clock source, a read is one RDTSC
-//! and one multiplication (about 10 ns). Otherwise the clock is CLOCK_MONOTONIC. Its cost, resolution and calibration
-//! error are measured and saved in the run's environment.
+//! If the kernel's clock source is the x86-64 time stamp counter, a clock read is one RDTSC and one multiplication
+//! (about 10 ns). Otherwise the clock is CLOCK_MONOTONIC. The clock's cost, resolution and calibration error are
+//! measured and saved in the run's environment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::linux::system::time::{kernel_source, monotonic_ns, ticks};
 pub trait Clock {
     fn now_ns(&self) -> u64;
 
-    /// Returns as soon as possible after `until_ns`; at once if that has passed.
+    /// Sleeps until `until_ns`. Returns at once if that time has passed.
     fn sleep_until(&self, until_ns: u64);
 
     /// Like [`Clock::sleep_until`], but busy-waits.
@@ -28,10 +28,10 @@ pub trait Clock {
     }
 }
 
-/// How long before its end a sleep changes to spinning, in ns: waking takes tens of microseconds.
+/// Duration of the busy-wait at the end of each sleep, in ns: waking up takes tens of microseconds.
 const SPIN_NS: u64 = 60_000;
 
-/// How long the tick rate is compared with CLOCK_MONOTONIC, in ns.
+/// Duration of the calibration against CLOCK_MONOTONIC, in ns.
 const CALIBRATION_NS: u64 = 20_000_000;
 
 /// The machine's clock. The server uses the client's calibration: the counter is the same on all CPUs, and another
@@ -122,7 +122,7 @@ impl Clock for RealClock {
     }
 }
 
-/// Simultaneous readings of both clocks: the narrowest of several brackets, with its width.
+/// A reading of CLOCK_MONOTONIC between two readings of the counter that are `width_ticks` apart.
 struct Bracket {
     ticks: u64,
     ns: u64,
@@ -141,7 +141,7 @@ impl Bracket {
     }
 }
 
-/// The kernel uses the counter as clock source only if it is constant, runs in idle states and agrees between CPUs.
+/// The kernel uses the counter as clock source only if its rate is constant, even in idle states, and all CPUs agree.
 fn counter_is_trusted() -> bool {
     cfg!(target_arch = "x86_64") && kernel_source() == "tsc"
 }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_real_clock_agrees_with_the_kernels_and_never_goes_back() {
+    fn the_real_clock_agrees_with_the_kernel_and_never_goes_back() {
         let clock = RealClock::calibrated();
         let mut last = 0;
         for _ in 0..10_000 {
@@ -183,8 +183,8 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
-        // Both clocks are read at about the same time: the kernel's second reading must not precede this clock's by
-        // more than the calibration error since the origin.
+        // The clock must read a time between the kernel's two readings, within the calibration error since the
+        // origin.
         let before = monotonic_ns();
         let ours = clock.now_ns();
         let after = monotonic_ns();
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_clock_moves_only_when_told() {
+    fn the_manual_clock_never_advances_on_its_own() {
         let clock = ManualClock::default();
         assert_eq!(clock.now_ns(), 0);
         clock.clone().advance(5);
         assert_eq!(clock.now_ns(), 5);
         clock.sleep_until(9);
         clock.sleep_until(3);
-        assert_eq!(clock.now_ns(), 9, "it never goes back");
+        assert_eq!(clock.now_ns(), 9, "the clock never goes back");
         clock.spin_until(12);
         assert_eq!(clock.now_ns(), 12);
     }

@@ -1,6 +1,6 @@
 //! Shared parts of the closed loops: warm-up and round, message numbers, and verification of answers.
 //!
-//! An answer is verified after its arrival was timestamped, outside the timed part.
+//! An answer is timestamped first and verified afterwards, so the latency excludes the verification.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -38,11 +38,11 @@ pub(super) struct ClosedLoop<'a, C> {
 
 /// Number of unanswered messages remembered. An answer to an older message counts as duplicated.
 const MAX_REMEMBERED: usize = 256;
-/// The same for a link, which may hold many packets.
+/// Like [`MAX_REMEMBERED`], for a case that crosses a network, where many packets can be in flight.
 const MAX_REMEMBERED_ON_LINK: usize = 1 << 16;
 
 impl<'a, C: Clock> ClosedLoop<'a, C> {
-    /// Creates a loop in which the sender pauses for `pauses_ns` before an answer can arrive.
+    /// Creates a loop. `pauses_ns` is the total time that the client pauses between the writes of a turn.
     pub(super) fn new(client: &'a Client<'a, C>, pauses_ns: u64) -> Self {
         let case = &client.order.case;
         let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
@@ -66,8 +66,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         }
     }
 
-    /// Runs the warm-up and the round. `turn` is passed the number of messages left in the phase, and returns its end
-    /// time.
+    /// Runs the warm-up and the round. `turn` receives the number of messages left in the phase, and returns the time
+    /// when the turn ended.
     pub(super) fn run<W: Wire + ?Sized, T>(
         mut self,
         wire: &mut W,
@@ -133,8 +133,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         *(if self.measuring { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
     }
 
-    /// Receives the answer to the message in `self.message`. Returns the arrival time, or `None` if the answer was not
-    /// in time on a lossy transport.
+    /// Receives the answer to the message in `self.message`. Returns the arrival time, or `None` if the answer timed
+    /// out on a lossy transport.
     #[inline(always)]
     pub(super) fn take_answer<W: Wire + ?Sized>(
         &mut self,
@@ -174,8 +174,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns, fate });
     }
 
-    /// Handles an answer to an earlier message: late if that message timed out, duplicated if it was already answered.
-    /// Anything else is garbage.
+    /// Handles an answer to an earlier message. The answer is late if that message timed out, and duplicated if that
+    /// message was already answered. Any other answer is garbage.
     fn late_reply(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
         let reply = &self.reply[..len];
         if let Some(difference) = self.message.difference(reply) {

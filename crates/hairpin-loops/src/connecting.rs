@@ -1,8 +1,8 @@
 //! One connection per message: connect, send, receive the answer, close (like netperf's TCP_CRR).
 //!
-//! A message is due when opening its connection begins, and sent when the connection is open. So lateness is the
-//! connect time, service time is the time from request to answer, and latency is the sum of both. Connections are
-//! opened one after the other, at a given rate; messages that become due during the previous connection are skipped.
+//! A message is due when its connect call begins, and sent when the connection is open. Lateness is therefore the
+//! connect time, service time is the time from request to answer, and latency is their sum. Connections are opened
+//! one after the other, at a given rate; messages that become due during the previous connection are skipped.
 
 use std::sync::atomic::Ordering;
 
@@ -20,7 +20,7 @@ use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::Stamps;
 
-/// Longest sleep before a message, and maximum interval between checks whether the user ended the run, in ns.
+/// Longest single sleep in ns. After each sleep, the client checks whether the user ended the run.
 const MAX_SLEEP_NS: u64 = 20_000_000;
 
 /// Opens a connection. Returns `None` on a time-out.
@@ -74,7 +74,7 @@ pub fn run<C: Clock>(
         next_ns = next_ns.saturating_add((passed + 1).saturating_mul(apart_ns));
         *(if measuring { &mut tally.sent } else { &mut tally.warm_up_sent }) += 1;
         let wire = connect()?;
-        // After a connect time-out: the minimum time that the connection would have taken.
+        // After a connect time-out, the time since `due_ns` is a lower bound of the connect time.
         let sent_ns = clock.now_ns();
         let answered = match wire {
             Some(mut wire) => exchange(&mut *wire, &message, &mut reply, sequence)?,
@@ -146,7 +146,7 @@ pub fn serve(
         let Some(mut wire) = accept()? else { continue };
         let mut len = 0;
         while len < size {
-            // The server ignores clients that disconnected or sent nothing.
+            // The server ignores a client that disconnects or times out before its message is complete.
             match wire.receive(&mut buffer[len..size]) {
                 Ok(some) => len += some,
                 Err(_) => break,
@@ -182,7 +182,7 @@ mod tests {
             Client { clock: &clock, order: &order, lossy: false, boundaries: true, phases: None, stop: &stop };
         let mut script = connects.iter().cycle();
         let connect = || {
-            let (takes_ns, opens) = script.next().expect("it repeats");
+            let (takes_ns, opens) = script.next().expect("the script repeats");
             clock.advance(*takes_ns);
             let wire = ScriptedWire::new(&clock, &[Act::After(12_000)], TIMEOUT_NS);
             Ok(opens.then(|| Box::new(wire) as Box<dyn Wire>))
@@ -203,15 +203,15 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_times_out_is_a_lost_message_and_one_that_takes_long_delays_the_next() {
+    fn a_connect_time_out_is_a_loss_and_a_slow_connect_delays_the_next_message() {
         let (client_result, samples) = samples(&[(2_500_000, false), (10_000, true), (10_000, true)]);
         assert_eq!((client_result.tally.sent, client_result.tally.received), (3, 2));
         assert_eq!(samples.fate, [Fate::Lost, Fate::Received, Fate::Received]);
-        assert_eq!(samples.sent_ns[0], 2_500_000, "the minimum time that it took");
+        assert_eq!(samples.sent_ns[0], 2_500_000, "a lower bound of the connect time");
         assert_eq!(
             samples.due_ns,
             [0, 2_500_000, 3_000_000],
-            "the one due at 1 ms waited, and the others are skipped"
+            "the message due at 1 ms waited, and the one due at 2 ms was skipped"
         );
     }
 }

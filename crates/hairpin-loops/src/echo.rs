@@ -1,4 +1,4 @@
-//! The server: answers each message with the message itself, its beginning, or a longer answer, as ordered.
+//! The server: it answers each message with the message, its beginning, or a longer answer, as the load requires.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub struct Answered {
 }
 
 impl<C: Clock> Echo<'_, C> {
-    /// Echoes until the other end closes.
+    /// Answers messages until the client closes its end or the load is over.
     pub fn run(&self, wire: &mut dyn Wire, marks: &mut dyn ServerMarks) -> Result<Answered, Failure> {
         over_own_type(wire, Echoing { echo: self, marks })
     }
@@ -69,7 +69,7 @@ impl<C: Clock> Echo<'_, C> {
         if acknowledges_quickly {
             acknowledge_quickly(wire, number)?;
         }
-        // Without a warm-up, no message arrives before both ends count.
+        // Without a warm-up, the client sends no message before both ends count.
         let mut notice = if self.warm_up == Extent::Count(0) { marks.wait()? } else { Notice::Nothing };
         let mut measuring = false;
         loop {
@@ -92,7 +92,7 @@ impl<C: Clock> Echo<'_, C> {
             {
                 self.hold(injected_fault);
             }
-            // Recorded before the send: the peer may run on this CPU as soon as the call wakes it.
+            // Recorded before the send, which may wake the client on this CPU: the client would then run first.
             if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
                 counter.record(self.clock.now_ns() - begin_ns);
             }
@@ -110,13 +110,14 @@ impl<C: Clock> Echo<'_, C> {
         Ok(Answered { turnaround: turnaround.map(TurnaroundCounter::finish), count: number, order })
     }
 
-    /// Two clock reads take a few per mille of a round trip with system calls, but a tenth of one if both ends spin on
-    /// memory. In the latter case the server does not measure the turnaround.
+    /// Whether the server measures the turnaround. The two clock reads take a few per mille of a round trip with
+    /// system calls, but a tenth of a round trip if both ends spin on memory.
     fn stamps_turnaround(&self) -> bool {
         self.case.injected_fault.is_some() || !(self.cpu_only && self.case.ends.waiting == Waiting::Spin)
     }
 
-    /// Returns false if the other end has closed or the load is over, since the wire's farewell may have been lost.
+    /// Receives one message. Returns false if the client has closed its end or the load is over (the farewell may be
+    /// lost).
     #[inline(always)]
     fn receive_whole<W: Wire + ?Sized>(
         &self,
@@ -147,7 +148,7 @@ impl<C: Clock> Echo<'_, C> {
         }
     }
 
-    /// Whether the server applies the remedy: quick ACKs, requested again after each read (tcp(7)).
+    /// Whether the remedy is `quickack`: the server must request quick ACKs again after each read (tcp(7)).
     fn acknowledges_quickly(&self) -> bool {
         self.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }

@@ -10,7 +10,7 @@ pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
     let hint = match error {
         WireError::Closed => "the other end ended early; see the cause it reported",
         WireError::TimedOut { .. } => {
-            "is the path down, or the other end stopped? a longer --timeout allows a slower one"
+            "is the path down, or has the other end stopped? for a slow path, raise --timeout"
         }
         WireError::Refused => "is a queue discipline of the path full? send more slowly",
         WireError::System { .. } => "the system error states the reason",
@@ -30,12 +30,12 @@ pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Re
     ))
 }
 
-/// The failure of a round of whose last messages none was answered.
+/// The failure of a round that got no answer to its last messages.
 pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
     Failure::new(
         FailureKind::TimedOut,
         format!(
-            "no answer to {MAX_TIME_OUTS} messages in a row, each waited for {} ms, the last of them message {sequence}",
+            "no answer to {MAX_TIME_OUTS} messages in a row, each within {} ms; the last was message {sequence}",
             timeout_ns / 1_000_000
         ),
         "is the server stopped, or does the path lose everything?",

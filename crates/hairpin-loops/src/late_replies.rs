@@ -1,10 +1,10 @@
-//! Answers that arrive after the loop: to messages that the loop gave up, or duplicates.
+//! Answers that arrive after the loop: late answers and duplicates.
 
 use std::collections::BTreeMap;
 
 use super::message::Message;
 
-/// A message that was given up. Its answer may still arrive.
+/// A message without an answer so far. The answer may still arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
     pub(super) sequence: u64,
@@ -13,7 +13,7 @@ pub(super) struct Unanswered {
     pub(super) measured: bool,
 }
 
-/// What is needed to recognize answers that arrive after the loop.
+/// The state needed to match answers that arrive after the loop.
 #[derive(Debug)]
 pub struct LateReplies {
     pub(super) message: Message,
@@ -26,7 +26,7 @@ pub struct LateReplies {
 }
 
 impl LateReplies {
-    /// For a loop that would have sent message number `next` next.
+    /// Creates the state at the end of a loop. `next` is the number of the last message plus one.
     pub(super) fn new(
         message: Message,
         reply: Vec<u8>,

@@ -1,9 +1,9 @@
 //! All code that runs per message: the only clock, the recorder of timestamps, and the loops of both ends. It is a
 //! separate crate because only this code needs full optimization; everything else runs once per round.
 //!
-//! The client runs a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]); the server is [`echo`].
-//! They know only a wire and a clock, so tests run the same code on a manual clock. One-way loads over many wires are
-//! in [`driver`].
+//! The client runs a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]); the server is
+//! [`echo`]. These loops use only a wire and a clock, so tests run the same code on a manual clock. One-way loads
+//! over many wires are in [`driver`].
 
 pub mod arrival_order;
 mod client;
@@ -56,7 +56,7 @@ pub fn run_client<C: Clock>(
         Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => Err(Failure::new(
             FailureKind::Unsupported,
             "a one-way load has no answers for a closed or open loop",
-            "a one-way load goes up or down",
+            "use the direction up or down for a one-way load",
         )),
     }
 }

@@ -1,16 +1,16 @@
-//! The marks between which both ends count. The ends agree on them outside the wire, so counts need not be divided
-//! between warm-up and measurement afterwards.
+//! The marks at which both ends begin and end their counts. The ends agree on the marks over the control connection,
+//! so no counts must be split into warm-up and measurement afterwards.
 //!
-//! The client continues its warm-up until the server has confirmed that it measures. So no message waits for the
-//! agreement, and between the two marks the loops make only the calls of the case. If a ticket limits a client, the
-//! server also reads the clock at each message and reports progress ten times per second.
+//! The client continues its warm-up until the server has confirmed that it measures. No message waits for this
+//! confirmation, and between the two marks the loops make only the calls of the case. For a client limited by a
+//! ticket, the server also reads the clock at each message and reports progress ten times per second.
 
 use hairpin_model::Failure;
 
 pub trait ClientMarks {
-    /// Returns whether the next message is measured. Called between messages after the ordered warm-up until it returns
-    /// true; the first call sends the request to the server. Without a warm-up `waits` is set, and the call waits for
-    /// the server's confirmation, as the first message is measured.
+    /// Returns whether the next message is measured. Called between messages after the ordered warm-up until it
+    /// returns true; the first call sends the request to the server. `waits` is set if there is no warm-up: the first
+    /// message is then measured, so the call waits for the server's confirmation.
     fn may_measure(&mut self, waits: bool) -> Result<bool, Failure>;
 
     /// Called when the last measured message is complete.
@@ -22,21 +22,21 @@ pub trait ClientMarks {
 pub enum Notice {
     /// No notice yet.
     Nothing,
-    /// From now on everything is measured.
+    /// All messages from now on are measured.
     Measure,
     /// The load is over.
     Stop,
 }
 
 pub trait ServerMarks {
-    /// Returns the client's notice since the last call; never waits. Called after each message of the warm-up, and
-    /// whenever nothing arrived for a while.
+    /// Returns the client's notice since the last call, without waiting. Called after each warm-up message, and after
+    /// each receive time-out.
     fn look(&mut self) -> Result<Notice, Failure>;
 
-    /// Like [`ServerMarks::look`], but waits for a notice: before the first message if there is no warm-up.
+    /// Waits for a notice. Called before the first message if there is no warm-up.
     fn wait(&mut self) -> Result<Notice, Failure>;
 
-    /// Begins to count, and notifies the client.
+    /// Begins counting, and notifies the client.
     fn begin(&mut self) -> Result<(), Failure>;
 
     /// Reports the bytes of messages received and of answers sent so far. Called after each message.
@@ -45,7 +45,7 @@ pub trait ServerMarks {
     }
 }
 
-/// The marks of an end whose other end does not count, such as the kernel or a script.
+/// The marks of an end whose peer does not count, such as the kernel or a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 

@@ -53,8 +53,8 @@ impl Message {
         self.numbered.min(self.reply_size)
     }
 
-    /// The sequence number in an answer: the largest number up to `newest` whose low bytes are those of the answer,
-    /// which holds as many as fit. `None` if there is no such number.
+    /// The sequence number of an answer. An answer holds as many low bytes of the number as fit; of all numbers with
+    /// these low bytes, returns the largest up to `newest`. `None` if no such number exists.
     pub fn sequence_of(&self, reply: &[u8], newest: u64) -> Option<u64> {
         let width = self.numbered_reply();
         if width == 8 {
@@ -68,7 +68,7 @@ impl Message {
         newest.checked_sub(behind)
     }
 
-    /// Describes how an answer differs from the expected one, ignoring its number; `None` if it does not.
+    /// Describes how an answer differs from the expected answer, ignoring the sequence number; `None` if it does not.
     pub fn difference(&self, reply: &[u8]) -> Option<String> {
         if reply.len() != self.reply_size {
             return Some(format!("it has {} bytes instead of {}", reply.len(), self.reply_size));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_named_by_byte() {
+    fn a_difference_names_the_byte() {
         let message = Message::new(12, 12);
         let mut reply = message.expected().to_vec();
         assert_eq!(message.difference(&reply), None);

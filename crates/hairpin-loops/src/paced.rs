@@ -82,8 +82,8 @@ pub fn run<C: Clock>(
             break false;
         }
         if now_ns >= due_ns && this.has_room() {
-            // Behind schedule: receive answers first. Otherwise their arrival times would be late, and eventually both
-            // ends would wait for the other to read.
+            // A client behind schedule receives answers first. Otherwise it would timestamp answers late, and
+            // eventually each end would wait for the other end to read.
             if !has_listened && this.receive_available(wire)? {
                 continue;
             }
@@ -116,8 +116,8 @@ pub fn run<C: Clock>(
     Ok(ClientResult { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
 }
 
-/// Whether a generator that cannot keep up must end its round, which is one time-out after the ordered duration.
-/// Messages still due are not sent, and the round reports that it did not reach its rate.
+/// Whether the ordered duration plus one time-out has elapsed. A client that cannot keep up then ends its round
+/// without sending the remaining messages, and the round reports that it did not reach its rate.
 fn is_overdue(order: &RoundOrder, elapsed_ns: u64) -> bool {
     matches!(order.extent, Extent::DurationNs(wanted) if elapsed_ns > wanted.saturating_add(order.timeout_ns))
 }
@@ -128,7 +128,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
         let reply_size = usize::try_from(case.primary().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let message = Message::new(size, reply_size);
-        // A number truncated to one byte distinguishes 256 messages, half of which may be in flight.
+        // A sequence number of one byte distinguishes 256 messages, so half as many may be in flight.
         let most = if message.numbered_reply() == 1 { 128 } else { MAX_IN_FLIGHT / 2 };
         Self {
             client,
@@ -150,7 +150,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         usize::try_from(sequence % self.flying.len() as u64).expect("a remainder of a usize")
     }
 
-    /// Whether another message may be in flight. Gives up the oldest unanswered message if it has timed out.
+    /// Whether another message may be sent. Gives up the oldest unanswered message if it has timed out.
     fn has_room(&mut self) -> bool {
         if self.next - self.oldest < self.flying.len() as u64 {
             return true;
@@ -183,7 +183,7 @@ impl<'a, C: Clock> Paced<'a, C> {
     fn receive_until(&mut self, wire: &mut dyn Wire, until_ns: u64) -> Result<(), Failure> {
         let now_ns = self.client.clock.now_ns();
         if self.client.order.case.ends.waiting != Waiting::Spin {
-            // A due message that must not be in flight yet waits for an answer, not for its due time.
+            // If the due time has passed, too many messages are in flight, so the client waits for an answer.
             let wait_ns = if until_ns > now_ns { until_ns - now_ns } else { MAX_WAIT_NS };
             let at_most = Duration::from_nanos(wait_ns.min(MAX_WAIT_NS));
             if !wire.wait(at_most).map_err(|error| broken("wait for the answer to", self.oldest, &error))? {

@@ -1,4 +1,4 @@
-//! Due times of the messages of an open loop.
+//! Due times of messages at a fixed rate.
 
 /// The timetable of a fixed rate: message `k` is due `k / rate` after the start, independently of the other messages.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ impl Timetable {
         Self { start_ns, period_ns: 1e9 / rate_per_s }
     }
 
-    /// When message `number` is due, in ns. Computed from the start each time, so that rounding errors do not add up.
+    /// When message `number` is due, in ns. Computed from the start, so that rounding errors do not accumulate.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounding_does_not_add_up() {
+    fn rounding_errors_do_not_accumulate() {
         let timetable = Timetable::new(100, 3.0);
         assert_eq!(timetable.due_ns(0), 100);
         assert_eq!(timetable.due_ns(1), 333_333_433);

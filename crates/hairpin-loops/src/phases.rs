@@ -1,4 +1,4 @@
-//! Counts by phase of a round. A message belongs to the phase in which it was due.
+//! Counts per phase of a round. A message belongs to the phase in which it was due.
 
 use hairpin_model::phases::Phase;
 use hairpin_model::samples::{Fate, MAX_LATENCY_NS};
@@ -32,7 +32,7 @@ impl PhaseRecorder {
         }
     }
 
-    /// Counts a message. Returns the histograms of its phase; `None` means those of the recorder.
+    /// Counts a message. Returns the histograms of its phase; `None` in the loaded phase: the recorder has these.
     pub(crate) fn count(&mut self, stamps: &Stamps, was_counted: bool) -> Option<&mut PhaseHistograms> {
         let phase = self.spans.at(stamps.due_ns);
         let counts = self.counts.get_mut(phase);
@@ -100,7 +100,7 @@ mod tests {
         {
             count(&mut recorder, &message(sequence, due_ns, fate));
         }
-        assert!(recorder.count(&message(8, 1_001, Fate::Late), true).is_some(), "it arrived after all");
+        assert!(recorder.count(&message(8, 1_001, Fate::Late), true).is_some(), "the lost message arrived late");
         let samples = recorder.finish();
         assert_eq!(samples.counts.idle, PhaseCounts { first_sequence: 7, sent: 2, received: 1, late: 1, ..none() });
         assert_eq!(samples.counts.loaded, PhaseCounts { first_sequence: 9, sent: 1, received: 1, ..none() });

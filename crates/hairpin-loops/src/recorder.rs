@@ -59,14 +59,14 @@ impl Recorder {
         self.warm_up = self.rows.len();
     }
 
-    /// Records one message of the current phase of warm-up and measurement.
+    /// Records a message of the warm-up or, after [`Recorder::begin_measuring`], of the measurement.
     #[inline]
     pub fn record(&mut self, stamps: Stamps) {
         self.record_as(stamps, self.measuring);
     }
 
-    /// Records a message that was sent in the warm-up or, if `measured`, after it. Skips a warm-up message answered
-    /// after the warm-up: the first rows must be the warm-up, and the rest measured.
+    /// Records a message of the warm-up or, if `measured`, of the measurement. Skips a warm-up message that is
+    /// answered after the warm-up, because all rows of the warm-up must precede the measured rows.
     #[inline]
     pub fn record_as(&mut self, stamps: Stamps, measured: bool) {
         if self.first_ns.is_none() && stamps.fate != Fate::Lost {
@@ -104,7 +104,7 @@ impl Recorder {
         self.first_ns.unwrap_or(0)
     }
 
-    /// Counts a message. `was_counted`: it was already counted as lost, but has now arrived.
+    /// Counts a message. `was_counted` is true if the message was already counted as lost and has now arrived.
     fn count(&mut self, stamps: &Stamps, was_counted: bool) {
         let own = self.phases.as_mut().and_then(|phases| phases.count(stamps, was_counted));
         let PhaseHistograms { latency, service, lateness } = own.unwrap_or(&mut self.histograms);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_keeps_latency_service_time_and_lateness_apart() {
+    fn an_open_loop_records_latency_service_time_and_lateness_separately() {
         let mut recorder = Recorder::new(4, 1, true);
         recorder.begin_measuring();
         recorder.record(stamps(0, 100, 130, 180));

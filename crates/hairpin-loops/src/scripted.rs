@@ -75,7 +75,7 @@ impl ScriptedWire {
         Self { send_takes_ns, ..self }
     }
 
-    /// Makes the wire a stream: a message is complete after `request_bytes`, and its answer is its beginning.
+    /// Makes the wire a stream: a message has `request_bytes`, and its answer is its first `reply_bytes`.
     pub fn in_pieces(self, request_bytes: usize, reply_bytes: usize) -> Self {
         let script = Script { request_bytes, reply_bytes, piece: Vec::new(), made: Vec::new() };
         Self { script: Some(script), ..self }
@@ -87,7 +87,7 @@ impl ScriptedWire {
     }
 
     fn take(&mut self, into: &mut [u8]) -> usize {
-        let (_, bytes) = self.coming.pop_front().expect("something is coming");
+        let (_, bytes) = self.coming.pop_front().expect("an answer is queued");
         into[..bytes.len()].copy_from_slice(&bytes);
         bytes.len()
     }

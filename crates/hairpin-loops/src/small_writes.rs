@@ -1,7 +1,7 @@
-//! The client in a closed loop of exchanges: it sends a request in several writes, then the next one after the answer.
+//! The client in a closed loop of exchanges: it sends a request in several writes and waits for the answer.
 //!
-//! An exchange is timed from the beginning of its first write, before the calls of its remedy, to the end of its
-//! answer. With several exchanges in flight all their requests are written, then all their answers are read.
+//! An exchange is timed from the beginning of its first call, including the calls of the remedy, to the end of its
+//! answer. With several exchanges in flight, the client writes all requests, then reads all answers.
 
 use std::io::IoSlice;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ pub fn run<C: Clock>(
 const MAX_RESERVED: u64 = 1 << 16;
 
 impl<C: Clock> ClosedLoop<'_, C> {
-    /// Writes `count` requests back to back, fewer if the user ends the run. Returns the number of the first.
+    /// Writes `count` requests back to back, fewer if the user ends the run. Returns the number of the first request.
     fn write_requests(
         &mut self,
         wire: &mut dyn Wire,
@@ -88,7 +88,7 @@ impl<C: Clock> ClosedLoop<'_, C> {
 fn send_failure(sequence: u64, error: &WireError, in_flight: u64) -> Failure {
     let mut failure = broken("send", sequence, error);
     if in_flight > 1 && matches!(error, WireError::TimedOut { .. }) {
-        "both ends may be waiting for room for each other; fewer requests in flight (--pipeline) need less of it"
+        "each end may be waiting for the other to read; fewer requests in flight (--pipeline) need less buffer space"
             .clone_into(&mut failure.hint);
     }
     failure
@@ -105,7 +105,7 @@ struct Writer<'a, C> {
     together: usize,
     /// Buffer in which writes are combined for one call.
     copied: Vec<u8>,
-    /// Memory for the parts of a request's `writev`. They are filled before timing, as they are not part of the call.
+    /// Memory for the parts of a request's `writev`. The parts are prepared before timing begins.
     parts: Vec<IoSlice<'static>>,
 }
 
@@ -192,7 +192,7 @@ fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     front
 }
 
-/// Copies the writes one by one into `copied`, like a program that collects its writes.
+/// Copies the writes one by one into `copied`, like a program that buffers its writes.
 #[inline]
 fn copy_together<'a>(sizes: &[usize], bytes: &[u8], copied: &'a mut [u8]) -> &'a [u8] {
     let mut end = 0;
@@ -203,7 +203,7 @@ fn copy_together<'a>(sizes: &[usize], bytes: &[u8], copied: &'a mut [u8]) -> &'a
     &copied[..end]
 }
 
-/// Reuses the memory for slices of another lifetime: collecting a vector's own items keeps its allocation.
+/// Changes the slices' lifetime and keeps the vector's memory: `collect` reuses the allocation of `into_iter`.
 fn reuse_allocation<'a>(mut parts: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
     parts.clear();
     parts.into_iter().map(|_| IoSlice::new(&[])).collect()

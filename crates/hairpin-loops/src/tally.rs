@@ -53,22 +53,22 @@ impl Tally {
         *count += 1;
     }
 
-    /// Counts a repeated answer. Message `sequence` tells its phase, since warm-up messages have the first numbers.
+    /// Counts a repeated answer to message `sequence`. Warm-up messages have the lowest sequence numbers.
     #[inline]
     pub fn answered_again(&mut self, sequence: u64) {
         let in_warm_up = sequence < self.warm_up_sent;
         *(if in_warm_up { &mut self.warm_up_duplicated } else { &mut self.duplicated }) += 1;
     }
 
-    /// Computes the ledger from the kernel counters of both ends and those of the link.
+    /// Computes the ledger from the kernel counters of both ends and the counters of the link.
     ///
-    /// The kernel counters do not separate the warm-up. So the ledger includes the warm-up if that lost anything;
-    /// otherwise it covers only the measured messages. A reliable transport retransmits, so drops of sockets and of the
-    /// link are no causes of loss there.
+    /// The kernel counters do not separate the warm-up. So the ledger includes the warm-up if a warm-up message is
+    /// missing; otherwise the ledger covers only the measured messages. A reliable transport retransmits, so drops by
+    /// its sockets or by the link do not count as losses.
     ///
-    /// `link_lost` contains the messages whose answers the link prevented, by cause. A full receive buffer counts
-    /// packets, and the link may have copied or damaged some. No counter distinguishes these from messages, so every
-    /// count is kept as it is, and any excess makes `unexplained` negative ([`Ledger::may_count_copies`]).
+    /// `link_lost` counts the messages that the link left unanswered, by cause. The counter of a full receive buffer
+    /// includes duplicated and damaged packets. No counter separates these from messages, so all counts are kept, and
+    /// any excess makes `unexplained` negative ([`Ledger::may_count_copies`]).
     pub fn ledger(
         &self,
         reliable: bool,
@@ -106,10 +106,10 @@ impl Tally {
         .closed()
     }
 
-    /// Counts by direction, if the server is on another host and reports how many messages it answered.
+    /// Counts per direction, if the server is on another host and reports how many messages it answered.
     ///
-    /// The server answers duplicates too, and answers in order of arrival. The duplicates and reordering that the
-    /// server counted happened on the way up; subtracting them from the client's counts gives those of the way down.
+    /// The server answers duplicates too, and answers in order of arrival. The server counts the duplicates and
+    /// reordered messages of the direction up; subtracting them from the client's counts gives the direction down.
     fn ways(&self, server: &[Fact]) -> Option<(Way, Way)> {
         fact::number(server, fact_names::ANSWERED)?;
         let of_server = |name| counter_value(server, name);
@@ -128,10 +128,10 @@ impl Tally {
     }
 }
 
-/// The ledger of a one-way load. Each cause has its own counter: the receiver's buffer, the sender's calls that the
-/// kernel refused, queueing disciplines and devices of both hosts, and the link between them.
+/// The ledger of a one-way load. Each cause has its own counter: the receive buffer, send calls that the kernel
+/// refused, the sender's queueing disciplines, the receiver's devices, and the link.
 ///
-/// Only the link separates the warm-up's messages. If the warm-up lost any elsewhere, the ledger includes the warm-up.
+/// Only the link counts warm-up messages separately. If the warm-up lost others, the ledger includes the warm-up.
 pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>, link: LinkLosses) -> Ledger {
     let (from, to) = (sender.counted, receiver.counted);
     let warm_up_lost = to.warm_up_received + link.in_warm_up != from.warm_up_sent;
@@ -164,8 +164,8 @@ pub fn one_way_ledger(reliable: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd
 }
 
 /// The ledger of a one-way load between two hosts. Losses that neither kernel counted happened between the hosts. The
-/// counters of queueing disciplines and devices include all traffic of the interfaces, so they count only up to the
-/// number of missing messages.
+/// counters of queueing disciplines and devices include other traffic on the interfaces, so the ledger limits them to
+/// the number of missing messages.
 pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: OneWayEnd<'_>) -> Ledger {
     let mut ledger = one_way_ledger(reliable, sender, receiver, LinkLosses::default());
     let (from, to) = (sender.counted, receiver.counted);
@@ -192,7 +192,7 @@ pub fn between_hosts(reliable: bool, up: bool, sender: OneWayEnd<'_>, receiver: 
     ledger.closed()
 }
 
-/// The counts of one end of a one-way load, and of the end's kernel.
+/// The counts of one end of a one-way load, and the counters of its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct OneWayEnd<'a> {
     pub counted: &'a Streamed,
@@ -205,12 +205,12 @@ pub struct OneWayEnd<'a> {
 pub struct LinkLosses {
     pub measured: u64,
     pub in_warm_up: u64,
-    /// Packets of the whole load for which the emulator's own sockets had no room.
+    /// Packets of the whole load, including the warm-up, for which the emulator's own sockets had no room.
     pub not_carried: u64,
 }
 
 fn counter_value(facts: &[Fact], name: &str) -> u64 {
-    // A kernel's count of packets.
+    // The cast is safe: the number is a kernel counter.
     fact::number(facts, name).unwrap_or(0.0) as u64
 }
 
@@ -233,7 +233,7 @@ mod tests {
         ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).collect()
     }
 
-    /// The ledger if `received` of 20 messages and `warm_up` of 10 warm-up messages arrived.
+    /// The ledger if `received` of 20 measured messages and `warm_up` of 10 warm-up messages arrived.
     fn one_way(received: u64, warm_up: u64, link: LinkLosses, facts: [&[Fact]; 2]) -> Ledger {
         let refused = Sent { messages: 20, refused: 1, ..Sent::default() };
         let sender = Streamed { sent: 20, warm_up_sent: 10, departures: Some(refused), ..Streamed::default() };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_one_way_ledger_covers_a_warm_up_that_lost_anything_but_on_the_link() {
+    fn a_one_way_ledger_covers_the_warm_up_only_if_it_lost_messages_outside_the_link() {
         let none: [&[Fact]; 2] = [&[], &[]];
         let link = LinkLosses { measured: 2, in_warm_up: 3, not_carried: 0 };
         let apart = one_way(17, 7, link, none);
@@ -292,7 +292,7 @@ mod tests {
         let link =
             ["link-loss", "link-corrupt", "link-queue"].map(str::to_owned).into_iter().zip([2, 3, 0]).collect();
         let ledger = tally.ledger(false, &[], &echo, Some(&link));
-        assert_eq!(ledger.unexplained, 0, "the socket's own counter includes the damaged ones: {ledger:?}");
+        assert_eq!(ledger.unexplained, 0, "the socket counter includes damaged packets: {ledger:?}");
         assert_eq!(
             ledger.lost.keys().collect::<Vec<_>>(),
             ["link-corrupt", "link-loss", "receive-buffer-overflow-server"]
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn counters_are_never_reduced() {
-        // Of 20 messages the link lost 2, and 12 were answered, so 6 are missing. But the buffers had no room for 9
+        // The link lost 2 of 20 messages, and 12 were answered, so 6 are missing. But the receive buffers dropped 9
         // packets.
         let tally = Tally { sent: 20, received: 12, ..Tally::default() };
         let link = BTreeMap::from([("link-loss".to_owned(), 2)]);
@@ -309,7 +309,7 @@ mod tests {
         let counted =
             [("link-loss", 2), ("receive-buffer-overflow-client", 4), ("receive-buffer-overflow-server", 5)];
         assert_eq!(lost(&ledger), counted);
-        assert_eq!(ledger.unexplained, -3, "copies were dropped too, and no counter says how many");
+        assert_eq!(ledger.unexplained, -3, "duplicates were dropped too, and no counter shows how many");
     }
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
     }
 
-    /// The arrival order if `count` messages arrived after a later one.
+    /// The arrival order if `count` messages arrived after a message that was sent later.
     fn reordered(count: u64) -> Option<ArrivalOrder> {
         let mut order = ArrivalOrder::default();
         std::iter::once(count).chain(0..count).for_each(|number| order.note(number));
@@ -350,7 +350,7 @@ mod tests {
             order: reordered(9),
             ..Tally::default()
         };
-        // Of 100 sent, 7 found no room, 3 were lost on the way up, and 90 arrived, 2 of them twice.
+        // Of 100 messages, the server's buffer dropped 7, the network lost 3 on the way up, and 90 arrived (2 twice).
         let ledger = between(&tally, [92, 2, 6], [7, 1]);
         let (up, down) = (ledger.up.unwrap(), ledger.down.unwrap());
         assert_eq!(up, Way { sent: 100, received: 90, duplicated: 2, reordered: 6 });
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_the_way_up_are_not_repeated_for_the_way_down() {
+    fn duplicates_on_the_way_up_are_not_counted_on_the_way_down() {
         let tally = Tally { sent: 10, received: 10, duplicated: 3, order: reordered(2), ..Tally::default() };
         let down = between(&tally, [14, 4, 2], [0, 0]).down.unwrap();
         assert_eq!(down, Way { sent: 10, received: 10, duplicated: 0, reordered: 0 }, "one copied answer was lost");
@@ -407,13 +407,13 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_counted_with_their_messages() {
+    fn duplicates_count_for_the_phase_of_their_message() {
         let duplicated = |warm_up_received| {
             let mut tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received, ..Tally::default() };
             [0, 4, 4, 5, 14].into_iter().for_each(|sequence| tally.answered_again(sequence));
             tally.ledger(false, &[], &[], None).duplicated
         };
-        assert_eq!(duplicated(5), 2, "the ledger excludes a clean warm-up and its copies");
+        assert_eq!(duplicated(5), 2, "the ledger excludes a clean warm-up and its duplicates");
         assert_eq!(duplicated(4), 5);
     }
 }

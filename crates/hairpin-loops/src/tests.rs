@@ -25,7 +25,7 @@ pub(crate) fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
     RoundOrder { warm_up: Extent::Count(warm_up), timeout_ns: TIMEOUT_NS, ..RoundOrder::of(case, count) }
 }
 
-/// The result over a wire that may also be used afterwards.
+/// Runs the client over a wire that the test can use afterwards.
 fn travel_over(
     wire: &mut ScriptedWire,
     clock: &ManualClock,
@@ -42,7 +42,7 @@ fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<ClientResult,
 }
 
 #[test]
-fn a_closed_loop_measures_exactly_what_the_wire_took() {
+fn a_closed_loop_measures_exactly_the_times_of_the_wire() {
     let order = order(Load::PLAIN, 4, 2);
     let client_result =
         travel(&order, &[Act::After(9000), Act::After(500), Act::After(100), Act::After(300)], false).unwrap();
@@ -55,10 +55,10 @@ fn a_closed_loop_measures_exactly_what_the_wire_took() {
 }
 
 #[test]
-fn a_round_whose_messages_are_all_lost_ends_and_one_whose_answers_are_late_does_not() {
+fn a_round_fails_after_consecutive_losses_but_not_after_late_answers() {
     let order = order(Load::PLAIN, 30, 0);
     let failure = travel(&order, &[Act::Never], true).unwrap_err();
-    assert_eq!(failure.cause, "no answer to 10 messages in a row, each waited for 1 ms, the last of them message 9");
+    assert_eq!(failure.cause, "no answer to 10 messages in a row, each within 1 ms; the last was message 9");
     let one_in_ten: Vec<Act> = std::iter::repeat_n(Act::Never, 9).chain([Act::After(300)]).collect();
     let client_result = travel(&order, &one_in_ten, true).unwrap();
     assert_eq!((client_result.tally.sent, client_result.tally.received), (30, 3));
@@ -87,13 +87,13 @@ fn a_duration_ends_with_the_first_message_past_it() {
 }
 
 #[test]
-fn loss_is_counted_and_the_loop_goes_on() {
+fn a_loss_is_counted_and_the_loop_continues() {
     let order = order(Load::PLAIN, 4, 0);
     let acts = [Act::After(100), Act::Never, Act::Twice(200), Act::After(300)];
     let client_result = travel(&order, &acts, true).unwrap();
     let tally = &client_result.tally;
     assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (4, 3, 0, 1));
-    assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 1, "no kernel counter says where it was lost");
+    assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 1, "no kernel counter shows the loss");
     let samples = client_result.recorder.finish(0);
     assert_eq!(samples.fate, [Fate::Received, Fate::Lost, Fate::Received, Fate::Received]);
 }
@@ -126,8 +126,8 @@ fn silence_and_garbage_fail_a_lossless_round() {
 }
 
 #[test]
-fn an_open_loop_sends_on_time_whatever_has_come_back() {
-    // One message every 1000 ns. The second is answered after 3500 ns, the others after 100 ns.
+fn an_open_loop_sends_on_time_regardless_of_answers() {
+    // One message is due every 1000 ns. The second message is answered after 3500 ns, the others after 100 ns.
     let order = order(Load::PLAIN.paced(1e6), 5, 0);
     let client_result =
         travel(&order, &[Act::After(100), Act::After(3500), Act::After(100), Act::After(100), Act::After(100)], true)
@@ -140,8 +140,8 @@ fn an_open_loop_sends_on_time_whatever_has_come_back() {
 }
 
 #[test]
-fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_were_due() {
-    // A wire whose sends take time, modelled by a clock that a slow answer has advanced.
+fn a_delayed_generator_sends_late_and_latency_counts_from_the_due_time() {
+    // The slow first answer advances the clock, like a send call that takes long.
     let order = RoundOrder {
         case: (order(Load::PLAIN.paced(1e9), 1, 0).case).with(|changed| changed.primary_mut().load.set_sizes(1, 1)),
         ..order(Load::PLAIN.paced(1e9), 130, 0)
@@ -150,16 +150,16 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
     assert_eq!((client_result.tally.sent, client_result.tally.received), (130, 130));
     assert_eq!(client_result.tally.waited_for_answers, 2);
     let samples = client_result.recorder.finish(client_result.origin_ns);
-    // One byte distinguishes 256 numbers, so 128 messages may be in flight. Message 128, due at 128 ns, waits for the
-    // first answer at 500 ns and is answered at 1000 ns.
+    // A number of one byte distinguishes 256 messages, so 128 may be in flight. Message 128, due at 128 ns, waits for
+    // the first answer at 500 ns and is answered at 1000 ns.
     let row = samples.sequence.iter().position(|sequence| *sequence == 128).unwrap();
     assert_eq!((samples.due_ns[row], samples.sent_ns[row], samples.received_ns[row]), (128, 500, 1000));
     assert_eq!(samples.lateness.unwrap().max(), 372);
     assert_eq!(samples.latency.max(), 872);
 }
 
-/// The result over a wire on which each send takes one and a half times the gap between messages, so that the
-/// generator never catches up.
+/// Runs the client over a wire whose sends take one and a half times the gap between messages, so that the client
+/// never catches up.
 fn travel_behind_time(order: &RoundOrder) -> ClientResult {
     let clock = ManualClock::default();
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
@@ -167,16 +167,16 @@ fn travel_behind_time(order: &RoundOrder) -> ClientResult {
 }
 
 #[test]
-fn an_open_loop_counts_from_when_a_message_was_due_and_takes_answers_between_two_late_sends() {
+fn an_open_loop_counts_from_the_due_time_and_receives_answers_between_late_sends() {
     let client_result = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
     let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!(samples.due_ns, [0, 1000, 2000, 3000]);
-    assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500], "all but the first are late");
-    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each after its send, not after the last one");
+    assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500], "all messages but the first are late");
+    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "not all after the last send");
     assert_eq!(
         samples.latencies_ns().collect::<Vec<_>>(),
         [1500, 2000, 2500, 3000],
-        "received minus due, not minus sent"
+        "latency is received minus due, not received minus sent"
     );
     let (service, lateness) = (samples.service.unwrap(), samples.lateness.unwrap());
     assert_eq!((service.max(), lateness.max()), (1500, 1500));
@@ -184,20 +184,20 @@ fn an_open_loop_counts_from_when_a_message_was_due_and_takes_answers_between_two
 }
 
 #[test]
-fn a_generator_that_cannot_keep_up_ends_one_time_out_after_its_round() {
+fn a_generator_that_cannot_keep_up_ends_one_time_out_after_the_ordered_duration() {
     let order = order(Load::PLAIN.paced(1e6), 0, 0);
     let order = RoundOrder { extent: Extent::DurationNs(4 * TIMEOUT_NS), ..order };
     let client_result = travel_behind_time(&order);
-    // 4 000 messages are due in 4 ms. A send takes 1.5 us, so the generator has sent 3 334 after 5 ms and gives up.
+    // 4 000 messages are due in 4 ms. A send takes 1.5 us, so the generator has sent 3 334 when it ends, at 5 ms.
     assert_eq!((client_result.tally.sent, client_result.tally.received), (3334, 3334));
 }
 
 #[test]
-fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
+fn the_warm_up_of_a_late_generator_ends_by_the_clock() {
     let order = order(Load::PLAIN.paced(1e6), 4, 0);
     let order = RoundOrder { warm_up: Extent::DurationNs(6000), ..order };
     let client_result = travel_behind_time(&order);
-    // Six messages are due within 6000 ns, and four are sent.
+    // Six messages are due within 6000 ns, but only four are sent.
     assert_eq!((client_result.tally.warm_up_sent, client_result.tally.sent), (4, 4));
     let samples = client_result.recorder.finish(client_result.origin_ns);
     assert_eq!((samples.warm_up, samples.due_ns[4], samples.sent_ns[4]), (4, 4000, 6000));

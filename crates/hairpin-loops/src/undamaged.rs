@@ -1,9 +1,9 @@
 //! Messages that a link damaged without failing the checksum.
 //!
-//! The checksum of UDP and ICMP is a 16-bit sum (RFC 1071): in a fragmented datagram, two flipped bits cancel if they
-//! are at the same position of a 16-bit word, one 1 and the other 0. The link's record counts such a message as lost,
-//! so both ends drop it, as the kernel would with a better checksum. The client drops an answer that differs from what
-//! was sent; the server uses a wire that returns only undamaged messages.
+//! The checksum of UDP and ICMP is a 16-bit sum (RFC 1071). Two flipped bits in a fragmented datagram cancel if they
+//! are at the same position of a 16-bit word and one was 1, the other 0. The link counts such a message as lost, so
+//! both ends drop it, as the kernel would with a better checksum. The client drops an answer that differs from its
+//! message; the server uses a wire that returns only undamaged messages.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use hairpin_transports::{Wire, WireError};
 
 use super::message::Message;
 
-/// Whether the link of the case flips bits and the transport is unreliable: a reliable one retransmits damaged data.
+/// Whether the link of the case may flip bits.
 pub fn may_be_damaged(case: &Case) -> bool {
     case.is_emulated() && case.path.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())
 }
 
-/// Returns a check whether a message of the case is undamaged.
+/// Returns a function that checks whether a message of the case is undamaged.
 pub fn is_whole(case: &Case) -> impl FnMut(&[u8]) -> bool + Send {
     let size = usize::try_from(case.primary().load.size_bytes()).expect("sizes are at most 1 GiB");
     let message = Message::new(size, size);

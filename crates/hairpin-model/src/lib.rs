@@ -127,7 +127,7 @@ pub use phases::{
 pub use reason::Reason;
 pub use refused::Refused;
 pub use round::{
-    EndReport, ExchangeCounts, Extent, FailedFlow, Finished, FlowRecord, FlowSamples, Measured, Noise, Outcome,
+    EndReport, ExchangeCounts, Extent, FailedFlow, Finished, FlowRecord, FlowSamples, Measured, Noise, CpuNoise, Outcome,
     Probe, RoundOrder, RoundRecord, Turnaround,
 };
 pub use round_columns::RoundValue;

@@ -105,7 +105,7 @@ fn an_invalid_profile_is_shown_with_the_wrong_word_underlined() {
         (
             "loss=1% loopback",
             "error: link profile: a built-in profile must be the first word\n  loss=1% loopback\n          ^^^^^^^^\n\
-             (hint: put it first)\n",
+             (hint: put the profile first)\n",
         ),
     ] {
         assert_eq!(place.hairpin(["link", "show", words]).refused().stderr, told);

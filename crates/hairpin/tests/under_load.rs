@@ -48,7 +48,10 @@ fn the_ledgers_of_probe_and_load_close_separately_and_those_of_the_phases_within
             let has_goodput = !figures["load"]["goodput_bytes_per_s"].is_null();
             assert_eq!(has_goodput, phase == "loaded" && flows.len() > 1, "{phase}: {case}");
         }
-        assert!(case["added_ns"]["p50"]["value"].is_number() && case["responsiveness_rpm"].is_null(), "{case}");
+        // On a busy machine the short idle phase may end before its first answer.
+        let is_compared = number(&case["phases"]["idle"]["probe"]["ledger"]["received"]) > 0;
+        assert_eq!(case["added_ns"]["p50"]["value"].is_number(), is_compared, "{case}");
+        assert!(case["responsiveness_rpm"].is_null(), "{case}");
     }
     for round in rounds(&place.path("run")) {
         let probe = &round["outcome"]["flows"][0];

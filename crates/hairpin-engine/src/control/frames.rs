@@ -23,8 +23,8 @@ const MAX_READ_BYTES: usize = 64 << 10;
 /// Maximum bytes per write: a pipe that polls as writable has room for `PIPE_BUF` bytes (pipe(7)), so no write blocks.
 const MAX_WRITE_BYTES: usize = 4096;
 
-/// The byte stream under the frames. Reads and writes are made only when the stream is ready; one that would block
-/// anyway returns [`io::ErrorKind::WouldBlock`].
+/// The byte stream under the frames. Reads and writes are made only when the stream is ready; a call that would block
+/// nevertheless returns [`io::ErrorKind::WouldBlock`].
 pub trait Carrier: Read + Write + Send {
     /// Waits until the stream is readable, at most `at_most_ms` or until a signal. Returns whether it is readable.
     fn readable(&mut self, at_most_ms: i32) -> io::Result<bool>;
@@ -33,7 +33,7 @@ pub trait Carrier: Read + Write + Send {
     fn writable(&mut self, at_most_ms: i32) -> io::Result<bool>;
 }
 
-/// Messages over a carrier. Dropping it closes the carrier.
+/// Messages over a carrier. Dropping the frames closes the carrier.
 #[derive(Debug)]
 pub struct Frames<C> {
     carrier: C,
@@ -98,7 +98,7 @@ impl<C: Carrier> Frames<C> {
 
     /// Receives the next message.
     pub fn receive_any<M: DeserializeOwned>(&mut self, within: Duration) -> Result<M, ControlError> {
-        // A peer that stops in the middle of a long message must not block either.
+        // A peer that stops in the middle of a long message must not block this end.
         let deadline = Instant::now() + within;
         loop {
             if let Some(message) = self.take()? {
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic_or_are_held_without_bound(
+        fn no_bytes_cause_a_panic_or_unbounded_memory(
             pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..40),
             length in prop_oneof![0..300_u32, any::<u32>()],
         ) {

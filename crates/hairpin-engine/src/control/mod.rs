@@ -20,7 +20,7 @@ pub use crate::linux::channel;
 /// The version of these messages. Both ends first exchange versions, which must be equal.
 pub const VERSION: u32 = 2;
 
-/// Maximum bytes of a message that a server accepts. The largest is an order.
+/// Maximum bytes of a message that a server accepts. The largest message is an order.
 pub const MAX_ORDER_BYTES: usize = 1 << 20;
 /// Maximum bytes of a message that a client accepts: a traced round's report, whose trace uses a tenth of this.
 pub const MAX_REPORT_BYTES: usize = 64 << 20;
@@ -37,7 +37,7 @@ pub enum Message {
     Listening(String),
     /// From the server: it is connected, has read its options back and waits for the first message.
     Ready,
-    /// From either end. The other end, woken if it sleeps, answers with a `Ping`.
+    /// From the client, to measure the cost of waking the server; the server answers with a `Ping`.
     Ping,
     /// From the client: the load of a one-way flow begins.
     Begin,
@@ -135,14 +135,14 @@ pub enum ControlError {
     #[error("the program was ended during the wait")]
     GivenUp,
     /// A message exceeds this end's limit.
-    #[error("a control message of {bytes} bytes, more than the {most} that are accepted")]
+    #[error("a control message of {bytes} bytes exceeds the limit of {most} bytes")]
     TooLarge {
         /// The size that the message's header declares.
         bytes: usize,
         most: usize,
     },
     /// A message cannot be read.
-    #[error("a control message that cannot be read: {0}")]
+    #[error("cannot read a control message: {0}")]
     Unreadable(String),
     #[error("version {theirs} of the control messages; this Hairpin has version {VERSION}")]
     OtherVersion { theirs: u32 },
@@ -202,7 +202,7 @@ pub fn agree(control: &mut dyn Control, within: Duration) -> Result<(), ControlE
     }
 }
 
-/// Returns the next message that is not to be skipped. The time limit holds however many messages are skipped.
+/// Returns the next message that is not skipped. Skipped messages do not extend the time limit.
 pub(crate) fn receive_past(
     control: &mut dyn Control,
     within: Duration,
@@ -214,7 +214,7 @@ pub(crate) fn receive_past(
         let left = deadline.saturating_duration_since(Instant::now());
         match control.receive(left) {
             Ok(message) if !is_passed_over(&message) => return Ok(message),
-            // Available messages are read even with no time left, so a peer that never pauses must be cut off here.
+            // Available messages are received even with no time left, so a peer that never pauses must time out here.
             Ok(_) if left.is_zero() => return Err(ControlError::OnlyProgress(within)),
             Ok(_) => passed_over = true,
             Err(ControlError::TimedOut(_)) if passed_over => return Err(ControlError::OnlyProgress(within)),
@@ -243,8 +243,8 @@ mod tests {
         }
     }
 
-    /// Limits control traffic during a load: less than 100 bytes with the frame header and the overhead of a TLS 1.3
-    /// record (22 bytes, RFC 8446, section 5.2), even after a day of 64-byte messages at one million per second.
+    /// To limit control traffic, a progress message has less than 100 bytes, with the frame header and the overhead
+    /// of a TLS 1.3 record (22 bytes, RFC 8446, section 5.2), even after a day of a million messages per second.
     #[test]
     fn progress_is_short() {
         let messages = 24 * 3600 * 1_000_000;
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_only_reports_progress_is_not_heard_forever() {
+    fn a_peer_that_only_reports_progress_times_out() {
         let within = Duration::from_millis(20);
         let is_progress = |message: &Message| matches!(message, Message::Progress(_));
         let progress = Message::Progress(Progress::default());

@@ -1,4 +1,4 @@
-//! Waiting for the other end, with a time-out and not beyond the end of the program.
+//! Waits for the other end, until a time-out or until the user ends the program.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ pub(crate) enum WaitOutcome {
     TimedOut,
 }
 
-/// Calls `look` with a time-out in ms until it returns true. When the user has ended the program, the call in progress
-/// is the last, which leaves the peer this time to answer.
+/// Calls `look` with a time-out in ms until it returns true. If the user ends the program, the current call is the
+/// last one; the peer can still answer during this call.
 pub(crate) fn wait(patience: Duration, look: impl FnMut(i32) -> io::Result<bool>) -> io::Result<WaitOutcome> {
     wait_until(patience, look, has_given_up)
 }
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits for what never arrives; the program is ended during call number `given_up_in`. Returns the calls.
+    /// Waits for a silent peer. The user ends the program during call `given_up_in`. Returns the calls' time-outs.
     fn looks(given_up_in: usize) -> (WaitOutcome, Vec<i32>) {
         let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
         let look = |at_most_ms| {
@@ -61,14 +61,14 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_peer_gets_at_most_one_short_look_after_giving_up() {
+    fn no_call_begins_after_the_user_ended_the_program() {
         for given_up_in in [1, 2, 5] {
             assert_eq!(looks(given_up_in), (WaitOutcome::GivenUp, vec![200; given_up_in]));
         }
         assert_eq!(
             wait_until(Duration::ZERO, |_| Ok(true), || true).unwrap(),
             WaitOutcome::Ready,
-            "what is there is taken"
+            "an available message is received"
         );
         assert_eq!(wait_until(Duration::ZERO, |_| Ok(false), || false).unwrap(), WaitOutcome::TimedOut);
     }

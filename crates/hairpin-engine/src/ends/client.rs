@@ -43,9 +43,9 @@ const KEEP_ALIVE_INTERVAL_NS: u64 = 1_000_000_000;
 const MAX_SLEEP: Duration = Duration::from_millis(20);
 /// Interval between checks for late answers.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum time in ns that the hosts add to the path's delay of a packet.
+/// Maximum time in ns that the hosts add to the path's delay.
 const HOST_MARGIN_NS: u64 = 20_000_000;
-/// Time for the server to end after a request to do so, in ns. After it the report is requested, which then fails.
+/// Time for the server to end after the request, in ns. Then the client asks for the report, which fails.
 const MAX_ENDING_NS: u64 = 60_000_000_000;
 
 pub(crate) struct Client<'a> {
@@ -70,7 +70,7 @@ pub(crate) struct ClientEnd {
     /// The machine during the round.
     pub(crate) noise: Noise,
     pub(crate) server: Option<EndReport>,
-    /// Observations of the round and the client's own trace; only of a traced round.
+    /// Observations of the round and the client's own trace; `None` unless the round is traced.
     pub(crate) watched: Option<(TraceObservations, EndTrace)>,
     /// The results of the path between the ends.
     pub(crate) link: Option<LinkEnd>,
@@ -96,7 +96,7 @@ impl Client<'_> {
         let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
         let all_connected_ns = started.all_connected_ns;
         let (client_result, bulk) = self.load(observed.wire(), &mut observers, &started)?;
-        // The server waits for the wire to close and uses no CPU, so the observers do not compete with it.
+        // The server waits for the wire to close and uses no CPU, so it does not disturb the observers.
         observers.end();
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
@@ -133,7 +133,7 @@ impl Client<'_> {
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let EndCounts { streamed, system_calls, warm_up_messages, interrupted } =
             load.run(&mut wires, &mut ServerOfRound(server), &mut observers)?;
-        // A receiving server ends when it has all data; a sending one keeps its wires open until told to stop.
+        // A server that receives ends when it has all data. A server that sends keeps its wires open until then.
         if order.case.primary().direction == Direction::Down {
             server.send(&Message::Complete)?;
         }
@@ -248,7 +248,7 @@ impl Client<'_> {
         let Self { host, order, card, mut server, link, .. } = self;
         let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire.effective());
         let link = link.take();
-        // Messages in flight are received late or counted as lost, so the wire stays open until the end.
+        // On an unreliable transport, answers in flight must be received late or counted, so the wire stays open.
         let mut open = None;
         let mut facts = Vec::new();
         if let Some(link) = link.as_ref().filter(|_| !card.reliable) {
@@ -387,7 +387,7 @@ struct RoundEnd {
     link: Option<LinkEnd>,
 }
 
-/// The client of a datagram load over a path, after the load: receives until no answer can arrive any more.
+/// The client of a datagram load over a link, after the load: it receives until no more answers can arrive.
 struct Leaving<'a> {
     clock: &'a RealClock,
     wire: Box<dyn Wire>,
@@ -414,7 +414,7 @@ impl Leaving<'_> {
         let mut is_repeated = false;
         self.listen(|this, now_ns| {
             let Some(server) = this.server.as_deref_mut() else { return true };
-            // The farewell may be lost, so it is repeated over control, once the last message must have arrived.
+            // The farewell may be lost. Repeat it over control when the last message must have arrived.
             if !is_repeated && now_ns - said_ns >= arrives_ns {
                 drop(server.send(&Message::Stop));
                 is_repeated = true;
@@ -441,7 +441,7 @@ impl Leaving<'_> {
 
 /// The marks of the load's loop, coordinated with the server.
 struct Marks<'s> {
-    /// `None` if the kernel answers: it counts nothing.
+    /// `None` if the kernel answers, because the kernel needs no marks.
     server: Option<&'s mut Server>,
     has_asked: bool,
     observers: &'s mut Observers,

@@ -1,7 +1,7 @@
 //! The two ends of a round, and the messages that they exchange outside the wire.
 //!
-//! An order describes the round; each end's [`Host`] supplies its CPUs, clock and network namespace. So the server's
-//! code is the same wherever it runs and whatever carries [`crate::control`].
+//! An order describes the round; each end's [`Host`] supplies its CPUs, clock and network namespace. The server's
+//! code is therefore the same on every host and over every carrier of [`crate::control`].
 
 pub mod client;
 mod credit;
@@ -29,7 +29,7 @@ pub struct EndOrder {
     /// Identifies the client's connection: see [`hairpin_transports::Cookie`].
     pub cookie: [u8; 16],
     /// Whether the server also reports progress during round-trip loads, so that `hairpin serve` can enforce its
-    /// limits. It always does during one-way loads.
+    /// limits. The server always reports progress during one-way loads.
     #[serde(default)]
     pub reports_progress: bool,
 }
@@ -47,7 +47,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Enters the network namespace and pins the calling thread to the CPU that `ends` gives `end`. Returns that CPU.
+    /// Enters the network namespace and pins the calling thread to the CPU of this end. Returns that CPU.
     pub(crate) fn enter_and_pin(&self, ends: &EndSettings, end: End) -> Result<Option<usize>, Failure> {
         let pinned = self.cpus.cpu_for_end(ends, end == End::Client);
         place(pinned, &self.cpus.allowed).map_err(|error| opening::unplaced(pinned, &error))?;
@@ -61,7 +61,7 @@ pub(crate) const PINGS: usize = 24;
 /// Number of initial pings that are not timed: they refill the caches of both ends.
 pub(crate) const UNCOUNTED_PINGS: usize = 4;
 
-/// Whether each message has to wake another CPU. The current cost of waking is part of the machine's state.
+/// Whether each message has to wake another CPU. If so, the client measures the cost of waking before the load.
 pub(crate) fn is_woken(case: &Case) -> bool {
     case.path.across.is_none() && case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin
 }

@@ -1,9 +1,9 @@
 //! The load of a one-way flow: one end sends and the other receives. The client can be either.
 //!
-//! Over control, the sender reports the end of its warm-up, from which on the receiver times arrivals. When it ends, it
-//! reports its totals, so that the receiver knows how much is still in flight. The receiver ends when it has everything
-//! or, if messages may be lost, after a silence. If the user ends the run at the receiver, the receiver asks the sender
-//! to stop and takes the data in flight.
+//! Over control, the sender reports the end of its warm-up, and from then on the receiver times arrivals. When the
+//! sender ends, it reports its totals, so that the receiver knows how much is still in flight. The receiver ends when
+//! it has everything or, if messages may be lost, after a silence. If the user ends the run at the receiver, the
+//! receiver asks the sender to stop and receives the data in flight.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ use hairpin_loops::driver::{
 };
 use hairpin_loops::shared::frames::MAX_MESSAGE_BYTES;
 
-/// Messages that are missing after a silence of this many ns count as lost. A link's delays extend it.
+/// Messages that are missing after a silence of this many ns count as lost. The delays of a link extend this time.
 const QUIET_NS: u64 = 100_000_000;
 /// Maximum bytes per read of a byte stream. For messages, the buffer size of a typical program; for bulk data, more
 /// than a socket usually holds, so that one read empties it.
@@ -45,7 +45,7 @@ const MAX_WRITE_BYTES: u64 = 16 << 20;
 const MAX_BATCH_BYTES: u64 = 64 << 20;
 /// Highest rate of an open loop, in messages per second: one message per ns.
 const MAX_PER_S: f64 = 1e9;
-/// More than any round can count, and small enough that sums of counts do not overflow.
+/// Maximum count that an end may report: more than any round can count, and small enough for sums.
 const MAX_COUNT: u64 = 1 << 50;
 /// Maximum bytes, and maximum time in ns, that an end may report.
 const MAX_BYTES: u64 = 1 << 62;
@@ -56,7 +56,7 @@ const MAX_MESSAGES_PER_READ: usize = 64;
 pub(super) trait Peer {
     fn send(&mut self, message: &Message) -> Result<(), Failure>;
 
-    /// Returns the next message, or `None` if none has begun to arrive. Does not wait for one to begin.
+    /// Returns the next message, or `None` if no message has begun to arrive.
     fn try_receive(&mut self) -> Result<Option<Message>, Failure>;
 
     /// The name of the peer in error messages.
@@ -101,7 +101,7 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
         (format!("cannot send {batch} messages of {bytes} bytes at once: {most} can be"), "use a smaller batch")
     } else if !flow.load.rate_per_s().is_none_or(|per_s| per_s > 0.0 && per_s <= MAX_PER_S) {
         (
-            format!("cannot send at that rate: above 0 and up to {MAX_PER_S} messages/s can be sent"),
+            format!("cannot send at that rate: it must be above 0 and at most {MAX_PER_S} messages/s"),
             "use another rate",
         )
     } else {
@@ -110,7 +110,7 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::Unsupported, cause, hint))
 }
 
-/// Takes the server's counts from its report. Checks that a server of this flow can have counted them.
+/// Takes the server's counts from its report. Checks that these counts are possible for the flow.
 pub(super) fn of_server(report: &mut EndReport, flow: &Flow) -> Result<Streamed, Failure> {
     let receives = flow.direction == Direction::Up;
     let mut streamed = std::mem::take(&mut report.streamed);
@@ -304,7 +304,7 @@ impl OneWay<'_> {
             gaps_of_ns,
             keep_times: self.keep_times(),
             quiet_ns: QUIET_NS.saturating_add(longest_gap_ns(&self.order.case)),
-            // The sender's deadline is earlier; its failure explains more.
+            // The sender's deadline is earlier, because the sender's failure explains more.
             within_ns: self.order.deadline_ns.saturating_add(self.order.timeout_ns),
             stop,
         };
@@ -327,7 +327,7 @@ impl OneWay<'_> {
         usize::try_from(self.order.case.primary().load.size_bytes()).unwrap_or(usize::MAX)
     }
 
-    /// Returns the outcome if the load ended properly, else its failure.
+    /// Returns the outcome if the load ended properly, else the load's failure.
     fn whole(&self, outcome: Result<Outcome, hairpin_loops::driver::DriverError>) -> Result<Outcome, Failure> {
         let failed =
             |kind: FailureKind, cause: String, hint: &str| Failure::new(kind, format!("{}: {cause}", self.end), hint);
@@ -375,20 +375,20 @@ struct ControlMarks<'a> {
     user: &'a AtomicBool,
     /// Set to end the load at this end.
     ended: &'a AtomicBool,
-    /// This end receives and is the client: it tells the sender that the user ended the run.
+    /// Whether this end is a client that receives: it tells the sender when the user ends the run.
     reports_interrupt: bool,
-    /// This end sends and is the client: it stops when the user ends the run.
+    /// Whether this end is a client that sends: it stops when the user ends the run.
     stops_on_interrupt: bool,
     observers: &'a mut Observers,
     sender_measures: bool,
     sent: Option<Totals>,
     failure: Option<Failure>,
     stalled: Stalled<'a>,
-    /// This end sends, so it reports the end of its warm-up.
+    /// Whether this end sends: it then reports the end of its warm-up.
     sends: bool,
     /// `None` unless this end is a sender that needs credit.
     credit: Option<Credit>,
-    /// Time without feedback after which the sender stopped, in ns; `None` if it did not.
+    /// Time without feedback that made the sender stop, in ns; `None` if feedback was in time.
     no_feedback_ns: Option<u64>,
 }
 
@@ -438,7 +438,7 @@ impl ControlMarks<'_> {
             self.reports_interrupt = false;
             self.peer.send(&Message::Stop)?;
         }
-        // Leaves further messages to the next check.
+        // Further messages wait for the next check.
         for _ in 0..MAX_MESSAGES_PER_READ {
             let Some(message) = self.peer.try_receive()? else { return Ok(()) };
             self.stalled.heard_ns = self.stalled.clock.now_ns();

@@ -25,7 +25,7 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
     })
 }
 
-/// The socket options requested at one end: those of the case, and those of its remedy at this end.
+/// The socket options requested at one end: the case's own options, and the options of its remedy at this end.
 pub fn asked(case: &Case, end: End) -> Options {
     let remedy = case.primary().load.exchange().map(|exchange| exchange.options_at(end));
     remedy
@@ -75,8 +75,8 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     Failure::new(error, format!("cannot run on {place}: {error}"), "did the allowed CPUs change meanwhile?")
 }
 
-/// Every option on the card: its requested value, and its actual values before and after the load. With several wires,
-/// reports the first wire that was not granted the option, else the first whose value changed, else the first.
+/// Every option on the card: its requested value, and its actual values before and after the load. Of several wires,
+/// reports the first that was not granted the option, else the first whose value changed, else the first.
 pub fn effective(card: &Card, asked: &Options, before: &[Vec<Fact>], after: &[Vec<Fact>]) -> Vec<Effective> {
     let of_wire = |name: OptionName, before: &[Fact], after: &[Fact]| {
         let before = option_text(before, name.word())?;
@@ -101,7 +101,7 @@ pub(super) fn only_wire(end: End, wires: Vec<Box<dyn Wire>>) -> Result<Box<dyn W
     Ok(wire)
 }
 
-/// The kernel's facts about each wire. After the first wire, only options and events.
+/// The kernel's facts about each wire. For all wires but the first, returns only options and events.
 pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
     let counts = |name: &str| name.starts_with(OPTION_PREFIX) || fact_names::EVENTS.contains(&name);
     let effective = wires.iter().enumerate().map(|(place, wire)| {
@@ -127,7 +127,7 @@ pub fn facts(case: &Case, card: &Card, of_wire: Vec<Fact>) -> Vec<Fact> {
     facts
 }
 
-/// Fails if a wire was not granted an option, or the end a kernel setting, unless the order allows unmet options.
+/// Fails if a requested socket option or kernel setting was not granted, unless the order allows unmet options.
 pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fact>]) -> Result<(), Failure> {
     let effective = effective(card, &asked(&round.case, end), facts, facts);
     let unmet = effective.iter().find(|option| !option.met);
@@ -135,7 +135,7 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Vec<Fac
         let asked = option.asked.as_deref().unwrap_or_default();
         format!("option {}={asked} was not granted: the kernel says {}", option.name, option.before)
     });
-    // Both ends stay in their namespaces for the whole round, so the settings are read there.
+    // This end stays in its namespace for the whole round, so it reads the settings of that namespace.
     let settings = sysctl::facts(&round.case.sysctls);
     let unset = || {
         sysctl::unmet(&round.case.sysctls, &settings)
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(shown(&asked("sndbuf=2304"), &wires, &wires), of("1024", "1024", false));
         assert_eq!(shown(&asked("sndbuf=2304"), &wires[..2], &wires[..2]), of("4608", "4608", true));
         let grown = [wires[0].clone(), wires[3].clone()];
-        assert_eq!(shown(&asked(""), &wires[..2], &grown), of("4608", "2048", true), "the second has changed");
+        assert_eq!(shown(&asked(""), &wires[..2], &grown), of("4608", "2048", true), "wire 2 has changed");
         let failure = check_options(End::Server, &card(), &round("sndbuf=2304", false), &wires).unwrap_err();
         assert_eq!(failure.cause, "server: option sndbuf=2304 was not granted: the kernel says 1024");
     }

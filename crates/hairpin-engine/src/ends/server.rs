@@ -1,5 +1,5 @@
-//! The server of a round: it listens, accepts, echoes and reports. It knows only its host and its channel to the
-//! client, wherever it runs.
+//! The server of a round: it listens, accepts, echoes and reports. Wherever the server runs, it uses only its host
+//! and its channel to the client.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -35,12 +35,12 @@ use hairpin_loops::undamaged::{Filtered, is_whole, may_be_damaged};
 const LINK_SILENCE: Duration = Duration::from_millis(100);
 /// Time-out for the rest of a message that has begun to arrive.
 const PARTIAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest wait for the load to begin: longer than all phases before it can last.
+/// Longest wait for the load to begin: longer than all earlier phases of a round can last.
 const MAX_START: Duration = Duration::from_hours(72);
 /// Time-out for the client's next message. A client that exits is noticed sooner.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longest silence of a client on another host, in ns, in addition to the times of its load and its time-out.
+/// Longest silence of a client on another host, in ns, without the pauses of its load and its time-out.
 const MAX_SILENCE_NS: u64 = 10_000_000_000;
 
 /// Serves the round that `control` orders. Reports a failure to the client. If another process owns the port, `sockets`
@@ -78,7 +78,7 @@ fn attempt(control: &mut dyn Control, host: &Host, sockets: Option<Sockets>) -> 
     if case.crosses_a_network() && !card.reliable {
         setup.timeout = setup.timeout.min(LINK_SILENCE);
     }
-    // Mark before sending the address: sending it starts the client's observers, perhaps on the same CPU.
+    // This mark precedes the address, because the address starts the client's observers, perhaps on the same CPU.
     observers.mark(Mark::Opening { pinned, address: None, server_namespace: None });
     let mut listener = match sockets {
         None => transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?,
@@ -113,7 +113,7 @@ fn answer(
     if is_woken(case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    // The client's deadline is earlier; its failure explains more.
+    // The client's deadline is earlier, because the client's failure explains more.
     let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
     let until_ns = host.clock.now_ns().saturating_add(within_ns);
     let mut marks = Marks {
@@ -190,8 +190,8 @@ fn two_host_facts(case: &Case, answered: u64) -> Vec<Fact> {
     case.path.across.is_some().then(fact).into_iter().collect()
 }
 
-/// Longest silence of a client on another host once it has begun, in ns. On the same host, the kernel reports the end
-/// of the client.
+/// Longest allowed silence of a client on another host after its first message, in ns. On the same host there is no
+/// limit, because the kernel reports the client's exit.
 fn longest_silence_ns(round: &RoundOrder) -> u64 {
     if round.case.path.across.is_none() {
         return u64::MAX;
@@ -340,7 +340,7 @@ fn several_flows(count: usize) -> Failure {
 /// The client of a one-way load, as a [`Peer`].
 struct ClientOfRound<'c> {
     control: &'c mut dyn Control,
-    /// The channel was closed. Each further read would report this again.
+    /// Whether the channel was closed. Further reads would report this again.
     is_gone: bool,
 }
 
@@ -417,8 +417,8 @@ struct Marks<'c> {
 struct Silence {
     /// Longest allowed silence, in ns.
     longest_ns: u64,
-    /// Start of the silence, in ns of the clock. `None` until it is noticed, and before the first message: the client
-    /// may then be waiting for other flows.
+    /// Start of the silence, in ns of the clock. `None` until a check notices the silence, and before the first
+    /// message, when the client may be waiting for other flows.
     since_ns: Option<u64>,
 }
 
@@ -436,7 +436,7 @@ impl Marks<'_> {
 
 impl ServerMarks for Marks<'_> {
     fn look(&mut self) -> Result<Notice, Failure> {
-        // A notice that was not acted on yet is returned again.
+        // A notice that the loop has not handled yet is returned again.
         if self.notice == Notice::Nothing && self.control.is_ready() {
             return self.receive_notice(PARTIAL_TIMEOUT);
         }
@@ -466,7 +466,7 @@ impl ServerMarks for Marks<'_> {
     fn begin(&mut self) -> Result<(), Failure> {
         self.notice = Notice::Nothing;
         send(self.control, &Message::Measuring)?;
-        // Marked last before the first measured message, as at the client.
+        // This mark is the last action before the first measured message, as at the client.
         self.observers.mark(Mark::First);
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(super) struct Stalled<'a> {
 /// Longest time in which no message is due, in ns.
 pub(super) fn longest_idle_ns(load: &Load) -> u64 {
     match load {
-        // The plan limits it to less than a year, even for bursts.
+        // The plan limits this gap to less than a year, even for bursts.
         Load::Offered { offered_per_s, arrivals, .. } => (arrivals.longest_gap_s(*offered_per_s) * 1e9) as u64,
         _ => 0,
     }
@@ -49,7 +49,7 @@ impl Stalled<'_> {
         Failure::new(
             FailureKind::TimedOut,
             format!("timed out: {what} made no progress for {} ms", self.timeout_ns / 1_000_000),
-            "is the path down, or the other end stopped? a longer --timeout allows a slower one",
+            "is the path down, or has the other end stopped? for a slow path, raise --timeout",
         )
     }
 }

@@ -27,7 +27,7 @@ pub const TICKET_VARIABLE: &str = "HAIRPIN_TO";
 /// The hidden command that runs the program as the server of one round.
 pub const COMMAND: &str = "__server";
 
-/// Time for a server to exit after its channel is closed. It is then in no call that needs a time-out to return.
+/// Time for a server to exit after its channel is closed. At that time, no call of the server waits for a time-out.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(20);
 /// Time for a failed server to report its cause after its wire broke.
 const CAUSE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ pub struct Server {
     runs: Runs,
     /// Time-out for the server's next message.
     patience: Duration,
-    /// The server reported a failure or its channel broke: no further explanation can follow.
+    /// Whether the server reported a failure or its channel broke, so that no further explanation can follow.
     has_failed: bool,
 }
 
@@ -60,7 +60,7 @@ impl Server {
         Ok(Self::new(Box::new(channel), runs, order))
     }
 
-    /// A handle to a server that waits for its order behind `control`.
+    /// A handle to a server that waits for its order at the other end of `control`.
     pub fn behind(control: Box<dyn Control>, order: &RoundOrder) -> Self {
         Self::new(control, Runs::Elsewhere, order)
     }
@@ -118,7 +118,7 @@ impl Server {
     /// Receives the server's report, after the load is over.
     pub fn report(&mut self) -> Result<EndReport, Failure> {
         let patience = self.patience;
-        // The server may have begun to measure after the client stopped waiting for that message.
+        // `Measuring` may arrive here, if the client stopped waiting for it.
         let heard = receive_past(self.channel()?, patience, is_of_the_load);
         match self.checked(heard)? {
             Message::Report(report) => Ok(*report),
@@ -149,7 +149,7 @@ impl Server {
     }
 
     fn checked(&mut self, heard: Result<Message, ControlError>) -> Result<Message, Failure> {
-        // Messages are in order: none follows a reported failure or an unreadable message.
+        // No message follows a reported failure or an unreadable message.
         self.has_failed |= match &heard {
             Ok(message) => matches!(message, Message::Failed(_)),
             Err(error) => !matches!(error, ControlError::TimedOut(_) | ControlError::OnlyProgress(_)),
@@ -166,7 +166,7 @@ impl Server {
         self.channel.as_mut().is_none_or(|channel| channel.is_ready())
     }
 
-    /// The server's own failure, if it failed: it explains the client's broken wire.
+    /// The server's own failure, if any. It explains why the client's wire broke.
     pub fn own_cause(&mut self) -> Option<Failure> {
         if self.has_failed {
             return None;
@@ -175,7 +175,7 @@ impl Server {
         while Instant::now() < deadline {
             if self.is_ready() {
                 match self.receive_within(CAUSE_TIMEOUT) {
-                    // A message that the server sent before it failed.
+                    // The server sent this message before it failed.
                     Ok(message) if is_of_the_load(&message) => continue,
                     Ok(_) => return None,
                     // A time-out explains nothing.
@@ -215,15 +215,15 @@ impl Drop for Server {
         drop(self.channel.take());
         match &mut self.runs {
             Runs::Process(child) => leave(child, EXIT_TIMEOUT),
-            // Its wire is closed or times out, so the thread ends. Its panic was already reported as a failure.
+            // The server's wire is closed or times out, so the thread ends. A panic was already reported.
             Runs::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
             Runs::Elsewhere => {}
         }
     }
 }
 
-/// Time-out for a message. The wire's own time-outs are shorter, so this only ends a hang. Across a link, opening and
-/// closing take additional round trips, some of which are lost.
+/// Time-out for a message. The wire's own time-outs are shorter, so this one expires only if an end hangs. Over a
+/// network, opening and closing need additional round trips, and packets may be lost.
 fn patience(order: &RoundOrder) -> Duration {
     let links = Duration::from_secs(if order.case.crosses_a_network() { 60 } else { 0 });
     Duration::from_nanos(order.timeout_ns) * 2 + Duration::from_secs(5) + links
@@ -261,8 +261,8 @@ fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
     Ok((own, Runs::Thread(Some(thread.map_err(|error| failed("thread", error))?))))
 }
 
-/// Runs the program as the server of one round. `parent` is the id of the process that started it, `host` its host as
-/// JSON.
+/// Runs the program as the server of one round. `parent` is the id of the process that started this one, and `host`
+/// is a [`Host`] as JSON.
 pub fn serve_as_process(parent: u32, host: &str) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the process that started this server has exited".to_owned());

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders of this process's own group and its ancestors in the hierarchy that has this controller, the own one
-/// first; empty if there is none. Read below `root`.
+/// The folders of this process's group and its ancestors, own group first, in the hierarchy with this controller;
+/// empty if no hierarchy has it. Reads files below `root`.
 pub(crate) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
     let own = own_group(controller, &read("proc/self/cgroup"), &read("proc/self/mountinfo"));
@@ -13,7 +13,7 @@ pub(crate) fn groups(root: &Path, controller: &str) -> Vec<PathBuf> {
     path.ancestors().map(|path| mount.join(path)).collect()
 }
 
-/// The mount point of the hierarchy, and the path of this process's group below it.
+/// The mount point of the hierarchy, and the path of this process's group below the mount point.
 fn own_group(controller: &str, cgroups: &str, mounts: &str) -> Option<(PathBuf, PathBuf)> {
     let has = |names: &str| names.split(',').any(|name| name == controller);
     // cgroups(7): `hierarchy:controllers:path`; version 2 is hierarchy 0 and names no controllers.
@@ -34,24 +34,24 @@ fn own_group(controller: &str, cgroups: &str, mounts: &str) -> Option<(PathBuf, 
         fits.then_some((place.next()?.into(), place.next()?.into()))
     };
     let (visible, point) = mounts.lines().find_map(mount)?;
-    // In a container the hierarchy is often visible from the container's own group on only.
+    // In a container, often only the container's own group and its descendants are visible.
     let below = Path::new(path).strip_prefix(visible).unwrap_or(Path::new(""));
     Some((point, below.to_path_buf()))
 }
 
-/// The smallest memory limit of this process's groups, in bytes; `None` if they have none.
+/// The smallest memory limit of this process's groups, in bytes; `None` without a limit.
 pub(crate) fn memory_limit_bytes(root: &Path) -> Option<u64> {
     let limit = |folder: PathBuf| {
         let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
         read("memory.max").or_else(|| read("memory.limit_in_bytes"))?.trim().parse::<u64>().ok()
     };
-    // Version 1 writes no limit as the largest multiple of the page size.
+    // Version 1 shows a missing limit as the largest multiple of the page size.
     groups(root, "memory").into_iter().filter_map(limit).min().filter(|bytes| *bytes < 1 << 62)
 }
 
-/// The kind of container that this process runs in; `None` if it shows none.
+/// The kind of container in which this process runs; `None` if no container is detected.
 pub(crate) fn container(root: &Path) -> Option<String> {
-    // systemd's container interface; podman and docker have files of their own.
+    // systemd's container interface names the kind; podman and docker have marker files.
     let named = fs::read_to_string(root.join("run/systemd/container")).ok();
     let named = named.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
     let marked = || {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_of_memory_and_containers_are_read() {
+    fn memory_limits_and_containers_are_read() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);

@@ -108,12 +108,12 @@ mod tests {
             assert_eq!(other.receive(PATIENT).unwrap(), message);
         }
         sender.join().unwrap().unwrap();
-        assert!(other.is_ready(), "its end can be read");
+        assert!(other.is_ready(), "the end of the stream is readable");
         assert!(matches!(other.receive(PATIENT), Err(ControlError::Closed)));
     }
 
     #[test]
-    fn a_slow_peer_is_heard_and_a_stopped_one_does_not_block() {
+    fn a_slow_peer_is_received_and_a_stopped_peer_does_not_block() {
         let (mut channel, mut peer) = over_tcp(1000);
         let frame = [&9_u32.to_le_bytes()[..], b"\"measure\"", &200_u32.to_le_bytes(), b"{\"half"].concat();
         for byte in frame {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_and_frames_too_large_are_refused_by_kind() {
+    fn garbage_and_frames_that_are_too_large_are_refused() {
         let refused = |bytes: &[u8]| {
             let (mut channel, mut peer) = over_tcp(1000);
             peer.write_all(bytes).unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_peer_is_reported_and_a_silent_one_times_out() {
+    fn a_newer_peer_is_reported_and_a_silent_peer_times_out() {
         let [mut own, mut peer] = Channel::pair([1000; 2]).unwrap();
         peer.send(&Message::Version(VERSION + 1)).unwrap();
         let error = agree(&mut own, PATIENT).unwrap_err();

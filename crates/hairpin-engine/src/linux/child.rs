@@ -23,7 +23,7 @@ pub(crate) struct TalkingChild {
     name: &'static str,
     child: Child,
     output: BufReader<ChildStdout>,
-    /// Time for the process to exit when asked to.
+    /// Time for the process to exit after a request.
     leave: Duration,
 }
 
@@ -107,7 +107,7 @@ impl TalkingChild {
         }
     }
 
-    /// Closes its standard input.
+    /// Closes the standard input of the process, which asks it to exit.
     pub(crate) fn release(&mut self) {
         drop(self.child.stdin.take());
     }
@@ -133,7 +133,7 @@ pub fn leave(child: &mut Child, within: Duration) {
             Ok(None) => std::thread::sleep(Duration::from_micros(200)),
         }
     }
-    // The process is in a call that only a time-out would end. Its output is no longer needed.
+    // Only a time-out would end the current call of the process, and its output is no longer needed.
     drop(child.kill());
     drop(child.wait());
 }
@@ -182,7 +182,7 @@ mod tests {
         let mut child = shell.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let mut talking = TalkingChild { name: "the shell", child, output, leave: Duration::ZERO };
-        assert!(process::readable(talking.output(), 10_000).unwrap(), "it has said something");
+        assert!(process::readable(talking.output(), 10_000).unwrap(), "the shell has written something");
         let failure = talking.receive_within::<String>(Duration::from_millis(50)).unwrap_err();
         assert_eq!(failure.cause, "the shell sent nothing for 50 ms");
     }

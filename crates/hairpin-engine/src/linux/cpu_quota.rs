@@ -1,8 +1,8 @@
 //! The CPU quota of this process's control groups, and how often the kernel throttled them during a round.
 //!
-//! A group may use its quota of CPU time in each period (100 ms by default); then its threads stop until the next one
-//! (Documentation/scheduler/sched-bwc.rst). The quotas of all ancestors apply too. Version 2 has `cpu.max`, version 1
-//! `cpu.cfs_quota_us` and `cpu.cfs_period_us`; both count in `cpu.stat`.
+//! A group may use its quota of CPU time in each period (100 ms by default); then its threads stop until the next
+//! period (Documentation/scheduler/sched-bwc.rst). The quotas of all ancestors apply too. Version 2 has `cpu.max`,
+//! version 1 has `cpu.cfs_quota_us` and `cpu.cfs_period_us`; both versions count throttling in `cpu.stat`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,11 +60,11 @@ pub(crate) fn cpus() -> Option<f64> {
 #[derive(Debug, PartialEq)]
 struct Group {
     folder: PathBuf,
-    /// CPU time that it may use per time.
+    /// CPU time that the group may use, divided by elapsed time.
     cpus: f64,
 }
 
-/// Of all groups, since they were made: periods in which any was throttled, and the time in ns, added up over CPUs.
+/// Sums over groups, since their creation: throttled periods, and throttled time of all CPUs in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Throttled {
     periods: u64,
@@ -77,7 +77,7 @@ fn limited(root: &Path) -> Vec<Group> {
     cgroup::groups(root, "cpu").into_iter().filter_map(with_quota).collect()
 }
 
-/// The CPUs that a group may use; `None` if it has no quota, or none that can be read.
+/// The CPUs that a group may use; `None` without a readable quota.
 fn quota(folder: &Path) -> Option<f64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let (quota_us, period_us): (f64, f64) = match read("cpu.max") {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_read_where_it_has_the_controller() {
+    fn version_1_is_used_if_it_has_the_controller() {
         let mounts = ("proc/self/mountinfo", &*format!("{V2_MOUNT}{V1_MOUNT}"));
         let own = ("proc/self/cgroup", "4:memory:/m\n2:cpu,cpuacct:/jobs/7\n0::/unified\n");
         let quota = ("sys/fs/cgroup/cpu/jobs/7/cpu.cfs_quota_us", "120000\n");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_sees_only_its_own_group_has_its_quota() {
+    fn a_container_that_sees_only_its_own_group_gets_the_quota_of_this_group() {
         let quota = ("sys/fs/cgroup/cpu.max", "60000 100000\n");
         let mount = |visible: &str| format!("31 24 0:27 {visible} /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
         for (visible, own) in [("/", "0::/\n"), ("/docker/a1", "0::/docker/a1\n"), ("/docker/a1", "0::/elsewhere\n")]
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_no_quota() {
+    fn invalid_files_give_no_quota() {
         let mounts = ("proc/self/mountinfo", V2_MOUNT);
         let own = ("proc/self/cgroup", "0::/\n");
         for line in ["", "max", "5000", "x 100000", "60000 0", "-1 100000", "60000 \n"] {

@@ -1,4 +1,4 @@
-//! CPU time of the thread of one end during a one-way load, by interval.
+//! CPU time of one end's thread during a one-way load, by interval.
 
 use hairpin_model::CpuTimeLine;
 
@@ -6,13 +6,13 @@ use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::{Clock, RealClock};
 use hairpin_loops::time;
 
-/// Maximum intervals of a time line. When it is full, pairs of intervals are merged.
+/// Maximum intervals of a time line. Pairs of intervals are merged when the maximum is reached.
 const MAX_INTERVALS: usize = 512;
 
 /// The CPU time of the calling thread by interval.
 pub(crate) struct CpuOverTime {
     clock: RealClock,
-    /// Start of the load in ns of the clock; `None` before it.
+    /// Start of the load in ns of the clock; `None` before the load.
     began_ns: Option<u64>,
     line: CpuTimeLine,
     /// The thread's CPU time at the end of the last interval.
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn before_it_began_there_is_no_time_line() {
+    fn no_interval_is_recorded_before_the_load() {
         let mut line = CpuOverTime::new(RealClock::calibrated());
         line.mark(Mark::Running(5));
         line.mark(Mark::Last);

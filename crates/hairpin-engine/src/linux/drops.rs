@@ -26,7 +26,7 @@ pub(crate) struct Drops {
     after: Reading,
 }
 
-/// The interfaces that count.
+/// The interfaces whose drops are counted.
 #[derive(Clone, Debug, PartialEq)]
 enum InterfaceFilter {
     All,
@@ -87,7 +87,7 @@ fn read(watched: Option<&InterfaceFilter>) -> Reading {
     [by_qdiscs.ok(), interfaces.iter().map(|(_, name)| netstat::received_and_dropped(*name)).sum()]
 }
 
-/// The interfaces with the own addresses of wires, by the facts of each.
+/// The interfaces that have the local addresses of wires. `wires` are the facts of each wire.
 fn interfaces_of(wires: impl Iterator<Item = Vec<Fact>>) -> Option<InterfaceFilter> {
     let addresses: BTreeSet<IpAddr> = wires.map(|facts| own_address(&facts)).collect::<Option<_>>()?;
     let interface = |address: IpAddr| {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_kernel_counts_both() {
+    fn this_kernel_reports_both_counters() {
         let read = read(Some(&InterfaceFilter::All));
         assert!(read.iter().all(Option::is_some), "{read:?}");
     }

@@ -1,4 +1,4 @@
-//! Describes the machine that a run is made on.
+//! Describes the machine on which a run is made.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,8 +21,8 @@ const SETTINGS: &str = "net/core/default_qdisc net/core/busy_poll net/core/busy_
      net/ipv4/tcp_wmem net/ipv4/tcp_slow_start_after_idle net/ipv4/tcp_timestamps fs/pipe-max-size \
      kernel/sched_autogroup_enabled kernel/numa_balancing";
 
-/// Reads the facts of the machine that METHODOLOGY lists. Omits facts that this kernel does not report. Does not know
-/// whether the network namespace is the original one; the caller does.
+/// Reads the machine's facts that METHODOLOGY.md lists. Omits facts that this kernel does not report. The caller sets
+/// the kind of the network namespace.
 pub fn read(engine: &Engine) -> Environment {
     let cpu_info = text("/proc/cpuinfo").unwrap_or_default();
     let mut cpus_used: Vec<usize> = [Some(engine.cpus.client), engine.cpus.server].into_iter().flatten().collect();
@@ -56,8 +56,8 @@ pub fn read(engine: &Engine) -> Environment {
     }
 }
 
-/// Describes the network interface with `address`, as far as the kernel and the driver do; `None` if no interface has
-/// the address.
+/// Describes the network interface with `address`, as far as the kernel and the driver report it; `None` if no
+/// interface has the address.
 pub fn interface(address: IpAddr) -> Option<Interface> {
     let name = interface::name_of(address)?;
     let (speed_mbit_per_s, duplex) = interface::speed_and_duplex(&name);
@@ -72,7 +72,7 @@ pub fn interface(address: IpAddr) -> Option<Interface> {
     })
 }
 
-/// The index of the network interface `name`; `None` if it does not exist.
+/// The index of the network interface `name`; `None` if no such interface exists.
 pub fn interface_index(name: &str) -> Option<NonZeroU32> {
     // The ioctl works on any socket (netdevice(7)).
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_found_by_their_whole_name() {
+    fn fields_are_found_by_their_full_name() {
         let text = "model\t\t: 17\nmodel name\t: AMD EPYC\nflags : a hypervisor b\n";
         assert_eq!(cpu_model(text).as_deref(), Some("AMD EPYC"));
         assert_eq!(field(text, "name"), None);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_interface_of_an_address_is_described_like_the_loopback() {
-        let interface = interface("127.0.0.1".parse().unwrap()).expect("it has the address");
+        let interface = interface("127.0.0.1".parse().unwrap()).expect("lo has the address");
         let of_loopback = loopback();
         assert_eq!((interface.name.as_str(), interface.qdisc.as_ref()), ("lo", of_loopback.get("qdisc")));
         assert_eq!(interface.mtu_bytes.map(|bytes| bytes.to_string()).as_ref(), of_loopback.get("mtu"));

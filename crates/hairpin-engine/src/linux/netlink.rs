@@ -57,7 +57,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0, received: vec![0; MAX_DATAGRAM_BYTES] })
     }
 
-    /// Creates a pair of interfaces, which are down.
+    /// Creates a pair of interfaces. Both are down.
     pub(super) fn add_pair(&mut self, near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
         let mut request = Request::link(libc::RTM_NEWLINK, near.index, 0);
         request.veth_end(near);
@@ -73,7 +73,7 @@ impl Netlink {
         self.ask(request, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
     }
 
-    /// Stops the kernel from assigning an IPv6 address to an interface, and so from announcing the address.
+    /// Stops the kernel from assigning an IPv6 address to an interface and announcing it.
     pub(super) fn no_own_ipv6_address(&mut self, index: u32) -> io::Result<()> {
         let mut request = Request::link(libc::RTM_SETLINK, index, 0);
         request.nested(libc::IFLA_AF_SPEC, |families| {
@@ -88,7 +88,7 @@ impl Netlink {
         self.ask(Request::link(libc::RTM_SETLINK, index, libc::IFF_UP), 0)
     }
 
-    /// Sets up an interface that neither sends ARP requests nor answers them (`IFF_NOARP`).
+    /// Sets an interface up without ARP (`IFF_NOARP`).
     pub(super) fn set_up_silent(&mut self, index: u32) -> io::Result<()> {
         self.ask(Request::link(libc::RTM_SETLINK, index, libc::IFF_UP | libc::IFF_NOARP), 0)
     }
@@ -266,13 +266,13 @@ impl Request {
         self.bytes.extend([0, 0]);
         self.bytes.extend(kind.to_ne_bytes());
         write(self);
-        let length = u16::try_from(self.bytes.len() - begin).expect("requests have some hundred bytes");
+        let length = u16::try_from(self.bytes.len() - begin).expect("requests have a few hundred bytes");
         self.bytes[begin..begin + 2].copy_from_slice(&length.to_ne_bytes());
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
     fn finish(&mut self, sequence: u32, flags: i32) {
-        let length = u32::try_from(self.bytes.len()).expect("requests have some hundred bytes");
+        let length = u32::try_from(self.bytes.len()).expect("requests have a few hundred bytes");
         self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
         let flags = u16::try_from(flags).expect("the flags have 16 bits");
         self.bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_existing_interfaces_have_a_queueing_discipline() {
+    fn an_unknown_interface_has_no_queueing_discipline() {
         let mut netlink = Netlink::open().unwrap();
         assert!(netlink.qdisc_kind(LOOPBACK_INDEX).unwrap().is_some_and(|kind| !kind.is_empty()));
         assert_eq!(netlink.qdisc_kind(u32::MAX).unwrap(), None);

@@ -22,7 +22,7 @@ const UDP: &[Counter] = &[
     (fact_names::UDP_BUFFER_ERRORS, "Udp:", "RcvbufErrors"),
 ];
 
-/// Number of small writes held because an earlier packet was still in the device's queue (`tcp_should_autocork`,
+/// Number of small writes delayed because an earlier packet was still in the device's queue (`tcp_should_autocork`,
 /// net/ipv4/tcp.c), over all connections of this network namespace; `None` if the kernel does not count them.
 pub(crate) fn autocorked() -> Option<Fact> {
     let text = file("netstat")?;
@@ -59,7 +59,7 @@ pub(crate) fn dropped(interface: &str) -> BTreeMap<String, u64> {
     counts.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Packets received and dropped by `interface`, or by all, in the network namespace of the calling thread.
+/// Packets received and dropped by `interface`, or by all interfaces, in the network namespace of the calling thread.
 pub(crate) fn received_and_dropped(interface: Option<&str>) -> Option<u64> {
     let text = file("dev")?;
     match interface {
@@ -71,7 +71,7 @@ pub(crate) fn received_and_dropped(interface: Option<&str>) -> Option<u64> {
     }
 }
 
-/// Packets received and dropped by `interface`: its fourth counter in `/proc/net/dev`.
+/// Packets received and dropped by `interface`: the fourth counter of its line in `/proc/net/dev`.
 fn dropped_by(text: &str, interface: &str) -> Option<u64> {
     let counters = text.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
     counters.split_whitespace().nth(3)?.parse().ok()
@@ -93,7 +93,7 @@ fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     lines.next()?.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// The value of an IPv6 counter. Each is on its own line.
+/// The value of an IPv6 counter. Each counter is on its own line.
 fn of_ipv6(text: &str, name: &str) -> Option<u64> {
     let value = |line| <str>::strip_prefix(line, "Udp6")?.strip_prefix(name)?.strip_prefix([' ', '\t']);
     text.lines().find_map(value)?.trim().parse().ok()
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_text_is_read() {
+    fn the_kernels_text_is_parsed() {
         let text = "TcpExt: First TCPAutoCorking Last\nTcpExt: 1 22 3\nIpExt: TCPOther\nIpExt: 4\n";
         assert_eq!(counter(text, "TcpExt:", "TCPAutoCorking"), Some(22));
         for (text, name) in [(text, "TCPOther"), ("TcpExt: TCPAutoCorking\n", "TCPAutoCorking"), ("", "First")] {
@@ -124,14 +124,14 @@ mod tests {
 
     #[test]
     fn this_kernel_has_the_counter() {
-        let told = autocorked().expect("Linux has counted it since 3.14");
+        let told = autocorked().expect("Linux has had this counter since 3.14");
         assert_eq!(told.name, fact_names::AUTOCORKING);
     }
 
     #[test]
     fn a_connection_has_the_counters_of_its_protocol() {
         let of = |name| {
-            let card = hairpin_transports::find(name).expect("it is always built").card();
+            let card = hairpin_transports::find(name).expect("the transport is always built").card();
             of_the_connection(&card).into_iter().map(|fact| fact.name).collect::<Vec<_>>()
         };
         assert_eq!(of("tcp"), TCP.iter().map(|(fact, ..)| *fact).collect::<Vec<_>>());

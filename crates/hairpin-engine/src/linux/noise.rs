@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_texts_are_read() {
+    fn the_kernels_texts_are_parsed() {
         let before = Reading::parse("0.50 0.40 0.30 2/120 4711\n", "cpu  10 0 5 100 0 1 1 2 0 0\ncpu0 1 2\ncpu1 9 0 5 50 0 1 1 2\n");
         let after = Reading::parse("0.75 0.40 0.30 3/120 4712\n", "cpu  14 0 6 110 0 1 2 5 0 0\ncpu1 10 0 5 50 0 1 1 4\nintr 5\n");
         let noise = before.until(&after, 7);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_texts_count_as_nothing() {
+    fn unreadable_texts_count_as_zero() {
         assert_eq!(Reading::parse("", "garbage"), Reading::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Passes sockets from the owner of a port to the process that serves a round there (SCM_RIGHTS, unix(7)).
+//! Passes sockets from the owner of a port to the process that serves a round on this port (SCM_RIGHTS, unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -117,7 +117,7 @@ impl Listener for PassedListener {
             if process::readable(self.from.as_fd(), POLL_INTERVAL_MS).map_err(|error| self.failed(error))? {
                 let handed = receive(&self.from).map_err(|error| self.failed(error))?;
                 let handed = handed.ok_or(TransportError::Abandoned)?;
-                // The hello has already been received, so this does not wait.
+                // The hello has already been received, so this call does not wait.
                 return self.transport.listen_on(handed, &self.setup)?.accept(&mut || false);
             }
             if deadline.saturating_duration_since(Instant::now()) == Duration::ZERO {
@@ -138,7 +138,7 @@ mod tests {
         let [(near, far), (mut one, other)] = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
         hand(&near, Sort::Accepted, other.as_fd()).unwrap();
         drop(other);
-        let Some(PassedSocket::Accepted(socket)) = receive(&far).unwrap() else { panic!("it is an accepted one") };
+        let Some(PassedSocket::Accepted(socket)) = receive(&far).unwrap() else { panic!("not an accepted socket") };
         one.write_all(b"x").unwrap();
         let mut byte = [0];
         UnixStream::from(socket).read_exact(&mut byte).unwrap();
@@ -146,7 +146,7 @@ mod tests {
         for header in [None, Some(IpHeader { ttl: 57, traffic_class: 0xb9 })] {
             hand(&near, Sort::Confirmed(header), one.as_fd()).unwrap();
             let Some(PassedSocket::Confirmed(_, came)) = receive(&far).unwrap() else {
-                panic!("it is a confirmed one")
+                panic!("not a confirmed socket")
             };
             assert_eq!(came, header);
         }

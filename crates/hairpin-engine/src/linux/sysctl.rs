@@ -8,7 +8,7 @@ use hairpin_model::{Fact, FactValue, Failure, RoundOrder, Sysctls};
 /// Prefix of facts about kernel settings; the name of the setting follows.
 const FACT_PREFIX: &str = "sysctl.";
 
-/// The value of `net.ipv4.NAME` as the kernel writes it; empty if there is no such setting.
+/// The value of `net.ipv4.NAME` as the kernel writes it; empty if the setting does not exist.
 pub(crate) fn ipv4(name: &str) -> String {
     fs::read_to_string(file_of(&format!("net.ipv4.{name}"))).unwrap_or_default()
 }
@@ -18,8 +18,8 @@ pub(crate) fn file_of(name: &str) -> String {
     format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
-/// Writes every kernel setting of the order's case in the calling thread's network namespace, which must be the round's
-/// own. Both ends read the values back.
+/// Writes every kernel setting of the order's case in the calling thread's network namespace, which must have been
+/// created for the round. Both ends read the values back.
 pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
     for (name, value) in order.case.sysctls.iter() {
         if let Err(error) = write(name, value)
@@ -59,7 +59,7 @@ pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a 
     })
 }
 
-/// Whether the kernel's value equals the requested one. Integers are compared by value: `01` equals 1.
+/// Whether the kernel's value equals the requested value. Integers are compared by value: `01` equals 1.
 fn is_same(asked: &str, is: &str) -> bool {
     let integers = |text: &str| text.split_whitespace().map(str::parse).collect::<Result<Vec<i128>, _>>().ok();
     asked == is || integers(asked).is_some_and(|asked| integers(is) == Some(asked))

@@ -11,9 +11,9 @@ use hairpin_loops::time;
 /// Observes the usage of an end while it handles its measured messages.
 pub(crate) struct Usage {
     pinned_cpu: Option<usize>,
-    /// At the first measured message, or when the load began.
+    /// The reading at the first measured message, or at the beginning of the load.
     before: Reading,
-    /// At the last measured message, or when the load was over.
+    /// The reading at the last measured message, or at the end of the load.
     after: Option<Reading>,
     /// The total usage of the thread at the end of the load.
     in_all: Option<PhaseUsage>,
@@ -46,7 +46,7 @@ impl Observer for Usage {
     fn report(self: Box<Self>, Observations { report, .. }: &mut Observations) {
         let Self { pinned_cpu, before, after, latest_cpu_ns, in_all } = *self;
         let Some(after) = after else { return };
-        // A busy-polling receiver keeps using CPU time after the last message; exclude it.
+        // A busy-polling receiver uses more CPU time after the last message; exclude that time.
         let cpu_ns = latest_cpu_ns.map_or(after.cpu_ns, |latest_cpu_ns| latest_cpu_ns.min(after.cpu_ns));
         report.cpu_ns = cpu_ns.saturating_sub(before.cpu_ns);
         report.pinned_cpu = pinned_cpu;
@@ -71,7 +71,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads the counters; CPU time last, since reading the others uses CPU time.
+    /// Reads the counters. CPU time is read last, because reading the other counters uses CPU time.
     fn now() -> Self {
         let migrations = fs::read_to_string("/proc/thread-self/sched").ok().as_deref().and_then(migrations);
         let (voluntary, involuntary) = cpu::thread_switches();
@@ -86,8 +86,8 @@ impl Reading {
     }
 }
 
-/// Usage of the first thread of a process since it began; `None` if the process has exited or the kernel does not count
-/// it (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
+/// Usage of the first thread of a process since its start; `None` if the process has exited or the kernel has no
+/// statistics (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`).
 pub(crate) fn of_process(id: u32) -> Option<PhaseUsage> {
     read(&format!("/proc/{id}/schedstat"))
 }
@@ -142,7 +142,7 @@ mod tests {
         let mut seen = Observations::default();
         Box::new(usage).report(&mut seen);
         assert!(measured_ns > 0);
-        assert_eq!((seen.report.cpu_ns, seen.report.pinned_cpu), (measured_ns, Some(7)), "without what came after");
+        assert_eq!((seen.report.cpu_ns, seen.report.pinned_cpu), (measured_ns, Some(7)), "until the mark");
         assert!(seen.report.used_in_all.is_some_and(|all| all.cpu_ns > measured_ns));
     }
 }

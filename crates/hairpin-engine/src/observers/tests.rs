@@ -13,7 +13,7 @@ use crate::Engine;
 
 pub(super) mod double;
 
-/// The marks of the client and of the server. Omits running marks: their number depends on the time.
+/// The marks of the client and of the server. Omits running marks, because their number depends on the duration.
 fn marks(case: Case) -> [String; 2] {
     let case = case.with(|case| case.ends.kind = EndKind::Threads);
     let order = RoundOrder { warm_up: Extent::Count(10), ..RoundOrder::of(case, 100) };
@@ -29,7 +29,7 @@ fn marks(case: Case) -> [String; 2] {
 }
 
 #[test]
-fn an_observer_has_the_marks_of_both_ends() {
+fn observers_get_the_marks_of_both_ends() {
     let all = "opening load first last end";
     assert_eq!(marks(Case::ping_pong("tcp")), [all, "opening load first end"]);
     for direction in [Direction::Up, Direction::Down] {
@@ -58,5 +58,5 @@ fn marks_are_nested() {
     observers.mark(Mark::First);
     observers.mark(Mark::Last);
     observers.end();
-    assert_eq!(*log.borrow(), "abbaba", "the CPU time, which is last, excludes the others");
+    assert_eq!(*log.borrow(), "abbaba", "the last observer, CPU time, excludes the other observers");
 }

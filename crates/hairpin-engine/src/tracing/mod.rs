@@ -1,5 +1,5 @@
-//! Observation of a traced round: the calls of each end and the kernel's timestamps ([`wire`]), the kernel's counters,
-//! and the packets ([`round`]). The ends do not know of the tracing, and untraced rounds pay nothing for it.
+//! Observation of a traced round: the calls of each end and the kernel's timestamps ([`wire`]), the kernel's
+//! counters, and the packets ([`round`]). The ends do not know of the tracing, and untraced rounds pay nothing.
 
 pub(crate) mod observer;
 pub mod round;
@@ -47,16 +47,16 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
             Self::Traced(wire) => wire.finish().map(Some).map_err(|error| {
                 Failure::new(
                     &error,
-                    format!("cannot trace the round to its end: {error}"),
-                    "the round can be run without tracing",
+                    format!("cannot complete the trace of the round: {error}"),
+                    "run the round without tracing",
                 )
             }),
         }
     }
 }
 
-/// Whether an answer may be sent while another is in flight, and so may have to wait for an acknowledgment. Otherwise
-/// the next request carries the ACK, and timestamping it would only delay the server's reads.
+/// Whether an answer may be sent while another answer is in flight, and so may have to wait for an ACK. Otherwise the
+/// next request carries the ACK, and timestamping this ACK would only delay the server's reads.
 fn has_several_in_flight(case: &Case) -> bool {
     match &case.primary().load {
         Load::PingPong { .. } | Load::Messages { .. } | Load::Stream { .. } | Load::Offered { .. } => false,

@@ -9,7 +9,7 @@ use crate::observer::{Context, Mark, Observations, Observer};
 use hairpin_loops::clock::RealClock;
 
 /// At the client, captures the packets and maps the kernel's timestamps to the client's clock. At a server on another
-/// host, maps them to the server's clock.
+/// host, maps the timestamps to the server's clock.
 pub(crate) struct TracedRound {
     clock: RealClock,
     card: Card,

@@ -15,7 +15,7 @@ use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::interface;
 use hairpin_loops::clock::{Clock, RealClock};
 
-/// The clock of a server on another host, from which all times of its trace come.
+/// The clock of a server on another host. All times of the server's trace are times of this clock.
 pub struct OwnClock {
     clock: RealClock,
     before: Bracket,
@@ -38,7 +38,7 @@ impl OwnClock {
 /// The interface for packets between addresses of this machine.
 const LOOPBACK: &str = "lo";
 
-/// Observes a round from before its connection opens until after it is closed.
+/// Observes a round from before its connection opens until after the connection is closed.
 pub struct TraceObserver {
     clock: RealClock,
     before: Bracket,
@@ -49,7 +49,7 @@ pub struct TraceObserver {
 enum Capturing {
     /// On the loopback, where a packet leaves and arrives at the same time.
     OneInterface(Live),
-    /// At the client and the server of a link: a packet leaves at one of them and arrives at the other.
+    /// At the client and the server of a link: a packet leaves at one end and arrives at the other end.
     BothEnds(Live, Live),
 }
 
@@ -79,7 +79,7 @@ impl TraceObserver {
     }
 }
 
-/// What was observed of a round.
+/// The observations of a round.
 pub struct TraceObservations {
     origin_ns: u64,
     captured: Result<(Captured, Option<Captured>), WhyNot>,
@@ -160,18 +160,18 @@ impl Capturing {
 /// The capture's filter passes only TCP, so the transport must be a TCP stream.
 fn begin_capture(card: &Card, address: &str, interface: &str, server: Option<&Path>) -> Result<Capturing, WhyNot> {
     let Some(port) = port(address).filter(|_| card.reach == Reach::Network && !card.boundaries) else {
-        return Err(WhyNot::new(format!("{} sends no TCP segments to capture", card.name), "tcp, tcp6 and mptcp do"));
+        return Err(WhyNot::new(format!("{} sends no TCP segments to capture", card.name), "use tcp, tcp6 or mptcp"));
     };
     let Some(server) = server else { return capture::begin(interface, port).map(Capturing::OneInterface) };
     let client = capture::begin(END_INTERFACE, port)?;
-    // A packet socket belongs to the namespace in which it was opened, even if it is read in another.
+    // A packet socket belongs to the namespace in which it was opened, even if it is read in another namespace.
     let _visit = namespace::visit(server).map_err(|Failure { cause, hint, .. }| WhyNot::new(cause, hint))?;
     Ok(Capturing::BothEnds(client, capture::begin(END_INTERFACE, port)?))
 }
 
 /// The interface through which this host sends packets to `address`.
 fn interface_to(address: &str, binding: &Binding) -> Result<String, WhyNot> {
-    let why_not = |reason: String| WhyNot::new(reason, "is there a route to it (`ip route get`)?");
+    let why_not = |reason: String| WhyNot::new(reason, "is there a route to this address (`ip route get`)?");
     let own = || -> std::io::Result<(IpAddr, IpAddr)> {
         let to: SocketAddr = address.parse().map_err(std::io::Error::other)?;
         let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

@@ -48,7 +48,7 @@ fn call(kind: CallKind, times_ns: [u64; 2], bytes: [u64; 2]) -> Call {
 }
 
 #[test]
-fn every_call_is_noted_with_its_times_and_its_bytes() {
+fn every_call_is_recorded_with_its_times_and_its_bytes() {
     let (client_result, trace, _) = travel(&order("2,3", Remedy::Cork, Purpose::Traced));
     let calls = trace.unwrap().calls;
     let first = [
@@ -62,11 +62,11 @@ fn every_call_is_noted_with_its_times_and_its_bytes() {
     assert_eq!(calls.len(), 15, "the warm-up and two exchanges");
     assert_eq!(calls[14], call(CallKind::Read, [280, 360], [8, 12]));
     let samples = client_result.recorder.finish(0);
-    assert_eq!((samples.sent_ns, samples.warm_up), (vec![0, 120, 240], 1), "all of the warm-up is kept");
+    assert_eq!((samples.sent_ns, samples.warm_up), (vec![0, 120, 240], 1), "the whole warm-up is kept");
 }
 
 #[test]
-fn a_traced_wire_is_used_as_any_other() {
+fn tracing_does_not_change_the_calls() {
     for remedy in [Remedy::Default, Remedy::Cork, Remedy::More, Remedy::Writev, Remedy::Batch(2)] {
         let (timed, no_trace, plain) = travel(&order("2,3,4", remedy, Purpose::Timed));
         assert_eq!(no_trace, None);
@@ -82,8 +82,8 @@ fn a_traced_wire_is_used_as_any_other() {
     assert_eq!(untraced, None);
 }
 
-/// A stamped wire: each write is stamped at once and acknowledged after a time. Its server reads everything and answers
-/// nothing.
+/// A wire with timestamps: each write is timestamped at once and acknowledged after a given time. Nothing is
+/// received.
 #[derive(Default)]
 struct Stamped {
     clock: ManualClock,
@@ -174,7 +174,7 @@ impl KernelStamps for Stamped {
 }
 
 #[test]
-fn stamps_are_taken_every_few_writes_and_at_the_end() {
+fn timestamps_are_read_every_few_writes_and_at_the_end() {
     let clock = ManualClock::default();
     let mut wire = Stamped::new(&clock, 0);
     let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
@@ -191,7 +191,7 @@ fn stamps_are_taken_every_few_writes_and_at_the_end() {
     let received: Vec<Stamp> = of(StampKind::Received).copied().collect();
     let stamp = |end_byte| Stamp { kind: StampKind::Received, at_ns: 5_000_007, end_byte };
     assert_eq!(received, [stamp(3), stamp(4)]);
-    assert_eq!(trace.before[0], Fact::number("tcp_info.sent", 0.0), "counters, and no options");
+    assert_eq!(trace.before[0], Fact::number("tcp_info.sent", 0.0), "counters without options");
     assert_eq!(trace.after[0], Fact::number("tcp_info.sent", 80.0));
     for facts in [&trace.before, &trace.after] {
         assert!(facts.iter().any(|fact| fact.name == "netstat.TCPAutoCorking"), "{facts:?}");
@@ -200,7 +200,7 @@ fn stamps_are_taken_every_few_writes_and_at_the_end() {
 
 /// An unread timestamp makes the socket ready, so an end that waits for an answer would never sleep.
 #[test]
-fn stamps_are_taken_before_each_wait() {
+fn timestamps_are_read_before_each_wait() {
     let clock = ManualClock::default();
     let mut wire = Stamped::new(&clock, 0);
     let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
@@ -213,7 +213,7 @@ fn stamps_are_taken_before_each_wait() {
 }
 
 #[test]
-fn the_last_stamp_is_waited_for_but_not_forever() {
+fn the_wait_for_the_last_timestamp_is_limited() {
     let ended_ns = |acknowledged, acknowledged_after_ns, bytes: &[u8]| {
         let clock = ManualClock::default();
         let mut wire = Stamped::new(&clock, acknowledged_after_ns);
@@ -227,14 +227,14 @@ fn the_last_stamp_is_waited_for_but_not_forever() {
         (clock.now_ns() - begun_ns, is_acknowledged)
     };
     assert_eq!(ended_ns(true, 0, &[1]), (0, true));
-    assert_eq!(ended_ns(true, 40_300_000, &[1]), (41_000_000, true), "one look each millisecond");
+    assert_eq!(ended_ns(true, 40_300_000, &[1]), (41_000_000, true), "one check per millisecond");
     assert_eq!(ended_ns(true, 251_000_000, &[1]), (250_000_000, false));
     assert_eq!(ended_ns(true, 251_000_000, &[]), (0, false), "nothing was sent");
-    assert_eq!(ended_ns(false, 40_300_000, &[1]), (0, false), "it left, and no more is stamped");
+    assert_eq!(ended_ns(false, 40_300_000, &[1]), (0, false), "the last timestamp is that of the driver");
 }
 
 #[test]
-fn stamps_do_not_prevent_a_quick_acknowledgment() {
+fn timestamps_do_not_prevent_a_quick_acknowledgment() {
     let clock = ManualClock::default();
     let mut wire = Stamped::new(&clock, 0);
     let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
@@ -248,12 +248,12 @@ fn stamps_do_not_prevent_a_quick_acknowledgment() {
 }
 
 #[test]
-fn refused_stamps_leave_the_calls_and_the_reason() {
+fn without_timestamps_the_trace_has_the_calls_and_the_reason() {
     let clock = ManualClock::default();
     let mut wire = Stamped { refused: true, ..Stamped::new(&clock, 0) };
     let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
     tracing.send(&[0; 2]).unwrap();
-    assert!(matches!(tracing.receive(&mut [0; 3]), Err(WireError::Closed)), "the wire's own receive");
+    assert!(matches!(tracing.receive(&mut [0; 3]), Err(WireError::Closed)), "the wire's own receive is called");
     let trace = tracing.finish().unwrap();
     assert_eq!((trace.calls.len(), trace.stamps.len()), (1, 0));
     assert!(trace.before.contains(&Fact::word("kernel_stamps.refused", "ask failed: unsupported")));
@@ -261,7 +261,7 @@ fn refused_stamps_leave_the_calls_and_the_reason() {
 }
 
 #[test]
-fn quick_acknowledgments_are_noted_at_the_bytes_read_so_far() {
+fn quick_acknowledgments_are_recorded_at_the_bytes_read_so_far() {
     let clock = ManualClock::default();
     let mut scripted = ScriptedWire::new(&clock, &[Act::After(5)], TIMEOUT_NS).in_pieces(2, 2);
     let mut tracing = TracingWire::begin(&mut scripted, clock.clone(), true);
@@ -274,7 +274,7 @@ fn quick_acknowledgments_are_noted_at_the_bytes_read_so_far() {
 }
 
 #[test]
-fn the_server_stamps_acknowledgments_if_answers_may_wait_for_them() {
+fn the_server_timestamps_acknowledgments_if_answers_may_wait_for_them() {
     let asked = |end, case: Case| {
         let clock = ManualClock::default();
         let mut wire = Stamped::new(&clock, 0);

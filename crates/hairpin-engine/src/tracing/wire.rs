@@ -15,8 +15,8 @@ use hairpin_loops::clock::Clock;
 
 /// Number of calls for which memory is allocated in advance.
 const RESERVED_CALLS: usize = 4096;
-/// Maximum writes between two reads of the timestamps. Each segment causes three, of about 700 bytes each, in the
-/// receive buffer; when it is full, the kernel drops further ones.
+/// Maximum writes between two reads of the timestamps. Each segment puts three timestamps of about 700 bytes into the
+/// receive buffer; when the buffer is full, the kernel drops further timestamps.
 const MAX_WRITES_PER_READ: u32 = 16;
 /// Wait before the first message, in ns: the kernel enables timestamps of received packets in a deferred work item,
 /// some time after the request (`net_enable_timestamp`, net/core/dev.c).
@@ -28,8 +28,8 @@ const POLL_INTERVAL_NS: u64 = 1_000_000;
 
 /// A traced wire, with its trace so far.
 pub struct TracingWire<'w, C> {
-    /// In a cell, because reading a stream's counters takes `&self`, while a wire returns its stream only through `&mut
-    /// self`.
+    /// A cell is needed because reading a stream's counters takes `&self`, but a wire returns its stream only through
+    /// `&mut self`.
     wire: RefCell<&'w mut dyn Wire>,
     clock: C,
     trace: EndTrace,
@@ -44,7 +44,7 @@ pub struct TracingWire<'w, C> {
 }
 
 impl<'w, C: Clock> TracingWire<'w, C> {
-    /// Begins to trace, and counts bytes from 0. Of a wire that the kernel does not timestamp only calls are recorded.
+    /// Begins to trace, and counts bytes from 0. If the kernel does not timestamp the wire, only calls are recorded.
     /// `acknowledged` requests timestamps of acknowledgments too.
     pub fn begin(wire: &'w mut dyn Wire, clock: C, acknowledged: bool) -> Self {
         let mut before = readings(wire);
@@ -69,8 +69,8 @@ impl<'w, C: Clock> TracingWire<'w, C> {
         }
     }
 
-    /// Waits up to 250 ms for the last timestamp of the last byte sent, and ends the trace. Calls are in ns of the
-    /// engine's clock, timestamps still in ns of CLOCK_REALTIME.
+    /// Waits up to 250 ms for the last timestamp of the last byte sent, and ends the trace. Times of calls are in ns
+    /// of the engine's clock, timestamps in ns of CLOCK_REALTIME.
     pub fn finish(mut self) -> Result<EndTrace, WireError> {
         let until_ns = self.clock.now_ns() + STAMP_TIMEOUT_NS;
         self.take_stamps()?;
@@ -152,7 +152,7 @@ impl<C: Clock + Send> Wire for TracingWire<'_, C> {
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
-        // Unread timestamps make the socket ready: every wait would return at once.
+        // Unread timestamps make the socket ready, so every wait would return at once.
         self.take_stamps()?;
         self.wire.get_mut().wait(at_most)
     }
@@ -182,7 +182,7 @@ impl<C: Clock + Send> Stream for TracingWire<'_, C> {
 
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
         // Unread timestamps fill the receive buffer, and the kernel acknowledges quickly only if the buffer is empty
-        // (`tcp_cleanup_rbuf`, net/ipv4/tcp.c): they would cause the very stall under investigation.
+        // (`tcp_cleanup_rbuf`, net/ipv4/tcp.c): unread timestamps would cause the very stall under investigation.
         if option == OptionName::Quickack {
             self.take_stamps()?;
         }
@@ -204,7 +204,7 @@ impl<C: Clock + Send> Stream for TracingWire<'_, C> {
 }
 
 fn stream(wire: &mut dyn Wire) -> &mut dyn Stream {
-    wire.stream().expect("only asked of a wire that carries a stream")
+    wire.stream().expect("this wire carries a stream")
 }
 
 /// The kernel's counters now.

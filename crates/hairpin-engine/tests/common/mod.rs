@@ -10,15 +10,15 @@ use hairpin_transports::{Setup, Transport, Wire};
 
 pub(crate) type Wires = Vec<Box<dyn Wire>>;
 
-/// The sending and the receiving ends of `count` connections, each with its own listener.
+/// The sending and the receiving ends of `count` connections. Each connection has its own listener.
 pub(crate) fn pairs(transport: &dyn Transport, count: usize, server: &Setup) -> (Wires, Wires) {
     let client = Setup { options: Options::default(), ..server.clone() };
     let pair = |_| {
-        let mut listener = transport.listen(server).expect("it listens");
+        let mut listener = transport.listen(server).expect("the transport listens");
         let address = listener.address();
         std::thread::scope(|scope| {
             let connected = scope.spawn(|| transport.connect(&address, &client).expect("it connects"));
-            let mut accepted = listener.accept(&mut || false).expect("it is accepted");
+            let mut accepted = listener.accept(&mut || false).expect("the connection is accepted");
             let mut connected = connected.join().expect("it does not panic");
             (connected.open().expect("a wire"), accepted.accept_wire().expect("a wire"))
         })

@@ -189,7 +189,7 @@ pub fn capabilities() -> HostCapabilities {
         may_set: |name| match name {
             "net.core.rmem_max" => {
                 let hint = "compare runs".to_owned();
-                Err(WhyNot::new(format!("kernel setting `{name}` cannot be changed for a round alone"), hint))
+                Err(WhyNot::new(format!("kernel setting `{name}` cannot be changed for a single round"), hint))
             }
             _ => Ok(()),
         },

@@ -16,7 +16,7 @@ pub struct ProfileError {
 }
 
 impl ProfileError {
-    /// The line, and below it the error's position underlined. No newline after the second line.
+    /// Returns two lines: the profile's line, and marks under the position of the error. Ends without a newline.
     ///
     /// Control characters are shown as spaces. A character counts as one column.
     pub fn pointed(&self) -> String {

@@ -15,19 +15,19 @@ use crate::stages;
 
 pub const DEFAULT_MTU_BYTES: u32 = 1500;
 
-/// MTU of Linux's loopback interface. Only the `loopback` profile has it: no IP packet is larger than 65535 bytes.
+/// MTU of Linux's loopback interface. Only the `loopback` profile has this MTU: no IP packet exceeds 65535 bytes.
 const LOOPBACK_MTU_BYTES: u32 = 65_536;
 
 /// A link's figures.
 ///
-/// `Display` writes the canonical line, with the words in the order of the stages; parsing it gives the same figures.
-/// Figures equal in both directions are written once; `up.` or `down.` before a word limits it to one direction.
+/// `Display` writes the canonical line, with the words in the order of the stages; parsing this line gives the same
+/// figures. Figures equal in both directions are written once; `up.` or `down.` limits a word to one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Maximum size of an IP packet in bytes.
     pub mtu_bytes: u32,
     pub up: PathProfile,
-    /// From far to near.
+    /// From the server to the client.
     pub down: PathProfile,
 }
 

@@ -1,8 +1,8 @@
 //! Parses a profile from its line.
 //!
-//! Words are separated by white space. The first may be the name of a built-in profile, which the other words modify. A
-//! word is `NAME=VALUE` for both directions; a leading `up.` or `down.` limits it to one. Values for one direction
-//! override values for both, in any order.
+//! Words are separated by white space. The first word may be the name of a built-in profile, which the other words
+//! modify. Any other word is `NAME=VALUE` for both directions; a leading `up.` or `down.` limits the word to one
+//! direction. Values for one direction override values for both directions, wherever they are in the line.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -22,10 +22,10 @@ use crate::word::{Requirement, Word};
 /// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 100_000;
 
-/// Minimum MTU, which is that of IPv4 (RFC 791).
+/// Minimum MTU: that of IPv4 (RFC 791).
 const MIN_MTU: u64 = 68;
 
-/// Maximum MTU, which is the longest IPv4 packet.
+/// Maximum MTU: the longest IPv4 packet.
 const MAX_MTU: u64 = 65_535;
 
 /// Names that other tools use for some of the words.
@@ -153,7 +153,7 @@ impl ProfileLine<'_> {
         let text = &self.0[range.clone()];
         let Some((name, _)) = text.split_once('=') else {
             return Err(match builtin::find(text) {
-                Some(_) => self.fault(range, "a built-in profile must be the first word", "put it first"),
+                Some(_) => self.fault(range, "a built-in profile must be the first word", "put the profile first"),
                 None => self.no_such_name(text, range),
             });
         };
@@ -172,7 +172,7 @@ impl ProfileLine<'_> {
                 let value = Some(&self.0[value]).filter(|value| !value.is_empty()).unwrap_or("1500B");
                 return Err(self.fault(
                     name_range,
-                    "both directions have one MTU",
+                    "the MTU cannot be set for one direction",
                     format!("write it as mtu={value}"),
                 ));
             }
@@ -213,7 +213,7 @@ impl ProfileLine<'_> {
         for (at, setting) in settings.iter().enumerate() {
             let same = |other: &&Setting| other.what.name() == setting.what.name() && other.scope == setting.scope;
             if let Some(first) = settings[..at].iter().find(same) {
-                let problem = format!("it is given twice, first as `{}`", &self.0[first.range.clone()]);
+                let problem = format!("the word is given twice, first as `{}`", &self.0[first.range.clone()]);
                 return Err(self.fault(setting.range.clone(), problem, "keep one of them"));
             }
         }
@@ -247,7 +247,7 @@ impl ProfileLine<'_> {
             let Some(Requirement { needs, example, there, .. }) = &word.about else { continue };
             if !setting.directions().any(|direction| there(profile.path(direction))) {
                 let problem = format!("`{}` has no effect without {needs}", word.name);
-                return Err(self.fault(setting.range.clone(), problem, format!("add it, for instance {example}")));
+                return Err(self.fault(setting.range.clone(), problem, format!("add {needs}: {example}")));
             }
         }
         for path in [&mut profile.up, &mut profile.down] {

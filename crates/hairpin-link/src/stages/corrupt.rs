@@ -1,8 +1,8 @@
 //! Flips one random bit of the packet, with a given probability.
 //!
-//! Every bit of the IP packet is equally likely, including headers. A flipped bit in the IP header, or covered by a
-//! checksum, makes the receiver's kernel drop the packet, as in real networks; the link itself counts the packet as
-//! out. Source: netem's `corrupt` (Linux net/sched/sch_netem.c), which flips one bit of the first fragment.
+//! Every bit of the IP packet is equally likely, including headers. The receiver's kernel drops a packet whose
+//! checksum is wrong, as in real networks; the link itself counts the packet as out. Source: netem's `corrupt` (Linux
+//! net/sched/sch_netem.c), which flips one bit of the first fragment.
 
 use crate::generator::Generator;
 use crate::packet::InFlight;
@@ -10,7 +10,6 @@ use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Outbox, Stage};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "corrupt",
     models: "a medium that damages packets",
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_is_binomial_and_every_byte_of_the_packet_is_equally_likely() {
+    fn the_share_is_binomial_and_every_bit_of_the_packet_is_equally_likely() {
         let bits = bits("corrupt=20%", &stream(50_000, 1000));
         assert_binomial(bits.len(), 50_000, 0.2);
         let hits = u64::try_from(bits.len()).unwrap();
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn all_packets_or_none_and_the_smallest() {
+    fn shares_of_0_and_100_percent_and_the_smallest_packets() {
         assert_eq!(bits("corrupt=100%", &packets([(0, 1), (1, 1)])).len(), 2);
         assert!(bits("corrupt=100%", &packets((0..100).map(|at| (at, 1)))).iter().all(|bit| *bit < 8));
         assert_eq!(bits("corrupt=100%", &packets([(0, 0)])), [0]);

@@ -7,8 +7,8 @@
 //! - `pareto`: mean D, standard deviation J and a long tail: at least D - 0.577 J, of shape 3 (see
 //!   [`crate::generator::Draws::pareto`]).
 //!
-//! With `order=kept` (the default) no packet overtakes the previous one: if its own draw is earlier, both leave
-//! together, as behind a queue elsewhere on the path. Packets closer together than J then take more than D on average.
+//! With `order=kept` (the default) no packet overtakes another: a packet with an earlier draw leaves with the
+//! previous packet, as behind a queue elsewhere on the path. Packets closer than J thus take more than D on average.
 //! With `order=free` each packet has its own delay, as in netem's `delay D J` (net/sched/sch_netem.c; tc-netem(8)).
 
 use hairpin_model::Refused;
@@ -23,7 +23,6 @@ use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Stage};
 use crate::word::{Requirement, Word};
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "delay",
     models: "the distance, and how much it varies",
@@ -40,7 +39,7 @@ pub const CARD: Card = Card {
 const DELAY: Word = Word {
     name: "delay",
     example: "delay=23.5ms±1ms",
-    says: "how long a packet takes, each way, and after ± (or +-) by how much it varies",
+    says: "the delay of each direction and, after ± (or +-), its variation",
     read,
     shown: |path| (path.delay.base_ns > 0).then(|| shown(&path.delay)),
     about: None,
@@ -49,7 +48,7 @@ const DELAY: Word = Word {
 const JITTER: Word = Word {
     name: "jitter",
     example: "jitter=normal",
-    says: "how the delay varies: uniform (up to that much), normal or pareto (with that standard deviation)",
+    says: "kind of variation: uniform (± is the maximum), normal or pareto (± is the standard deviation)",
     read: |path, value| Ok(value.parse().map(|shape| path.delay.shape = shape)?),
     shown: |path| (path.delay.shape != Shape::Uniform).then(|| path.delay.shape.to_string()),
     about: Some(Requirement { clear: |path| path.delay.shape = Shape::Uniform, ..VARIES }),
@@ -58,7 +57,7 @@ const JITTER: Word = Word {
 const ORDER: Word = Word {
     name: "order",
     example: "order=free",
-    says: "kept: no packet overtakes another, however the delay varies; free: each has its own delay",
+    says: "kept: packets never overtake each other; free: each packet has its own delay",
     read: |path, value| Ok(value.parse().map(|order| path.delay.order = order)?),
     shown: |path| (path.delay.order != Order::Kept).then(|| path.delay.order.to_string()),
     about: Some(Requirement { clear: |path| path.delay.order = Order::Kept, ..VARIES }),
@@ -131,7 +130,7 @@ impl Delay {
 }
 
 /// Converts a deviation to whole ns.
-// The cast saturates, and spreads are short.
+// The cast saturates.
 fn scaled(spread_ns: u64, deviation: f64) -> i64 {
     (spread_ns as f64 * deviation).round() as i64
 }
@@ -215,9 +214,9 @@ mod tests {
         assert!(delays.contains(&0.0));
     }
 
-    /// The closed form: a packet leaves at the latest drawn time of its own and all previous packets.
+    /// A packet leaves at the latest of the times drawn for it and for all previous packets.
     #[test]
-    fn with_the_order_kept_a_packet_leaves_with_the_latest_before_it() {
+    fn with_order_kept_a_packet_leaves_no_earlier_than_the_previous_packets() {
         for jitter in ["uniform", "normal", "pareto"] {
             let arrivals = stream(5000, 200_000);
             let mut own = departures(&fates(&format!("delay=5ms±2ms jitter={jitter} order=free"), &arrivals));

@@ -1,8 +1,8 @@
 //! Sends a copy after a packet, with a given probability.
 //!
-//! The copy leaves directly behind the packet, at the same time, and has its own random numbers in later stages. It is
-//! not copied again. Source: netem's `duplicate` (Linux net/sched/sch_netem.c); RFC 5560 defines which packets a
-//! receiver counts as duplicates.
+//! The copy leaves directly behind the packet, at the same time, and has its own random numbers in later stages. A
+//! copy is not copied again. Source: netem's `duplicate` (Linux net/sched/sch_netem.c); RFC 5560 defines which
+//! packets a receiver counts as duplicates.
 
 use crate::generator::Generator;
 use crate::packet::InFlight;
@@ -10,7 +10,6 @@ use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Outbox, Stage};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "duplicate",
     models: "a medium that repeats packets",
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_its_own_delay_and_none_is_copied_again() {
+    fn a_copy_has_its_own_delay_and_is_not_copied_again() {
         let outcomes = fates("duplicate=100% delay=10ms±5ms order=free", &stream(1000, 20_000_000));
         assert_eq!(outcomes.len(), 2000);
         let mut times: Vec<u64> = outcomes.iter().map(|outcome| outcome.fate.at_ns()).collect();

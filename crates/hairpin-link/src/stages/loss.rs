@@ -2,12 +2,12 @@
 //!
 //! - `loss=P`: each packet is lost with probability P, independently.
 //! - `burst-loss=p/r/b/g`: the model of Gilbert and Elliott (Gilbert, BSTJ 39(5), 1960; Elliott, BSTJ 42(5), 1963).
-//!   The medium is good or bad; it starts good. A packet is lost with probability b in the bad state and g in the good
-//!   one; after each packet the state changes from good to bad with probability p and back with r. The order is that of
-//!   netem's `loss gemodel p r 1-h 1-k` (tc-netem(8)). In the long run p / (p + r) of packets meet the bad state, which
-//!   lasts 1 / r packets on average.
+//!   The medium is good or bad, and starts good. A packet is lost with probability b in the bad state and with
+//!   probability g in the good state. After each packet the state changes from good to bad with probability p, and
+//!   from bad to good with probability r. netem's `loss gemodel p r 1-h 1-k` has the same order (tc-netem(8)). In the
+//!   long run, p / (p + r) of the packets meet the bad state, and a bad state lasts 1 / r packets on average.
 //! - `drop=3,10-12`: the packets with these numbers, counted from 0 in order of arrival in their direction.
-//! - `drop-data=1`: the k-th packets that carry transport payload, counted from 1.
+//! - `drop-data=1`: the packets with these numbers, counted from 1 among the packets that carry transport payload.
 
 use hairpin_model::Refused;
 
@@ -21,7 +21,6 @@ use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "loss",
     models: "a medium that loses packets",
@@ -47,7 +46,7 @@ const RANDOM: Word = Word {
 const BURST: Word = Word {
     name: "burst-loss",
     example: "burst-loss=1%/20%/100%/0%",
-    says: "losses in bursts (Gilbert-Elliott): chance to turn bad, to turn good, to lose when bad (100%), when good (0%)",
+    says: "losses in bursts (Gilbert-Elliott): chance to turn bad, to turn good, of loss if bad (100%), if good (0%)",
     read: |path, value| read_burst(value).map(|burst| path.loss.burst = Some(burst)),
     shown: |path| path.loss.burst.map(shown_burst),
     about: None,
@@ -56,7 +55,7 @@ const BURST: Word = Word {
 const LISTED: Word = Word {
     name: "drop",
     example: "drop=3,10-12",
-    says: "the packets that are lost, by their numbers in order of arrival, from 0",
+    says: "numbers of the lost packets, counted from 0 in order of arrival",
     read: |path, value| Numbers::read(value, 0).map(|packets| path.loss.packets = packets),
     shown: |path| path.loss.packets.shown(),
     about: None,
@@ -65,7 +64,7 @@ const LISTED: Word = Word {
 const DATA: Word = Word {
     name: "drop-data",
     example: "drop-data=1,5",
-    says: "the packets that are lost, by their numbers among those that carry payload, from 1",
+    says: "numbers of the lost packets, counted from 1 among the packets with payload",
     read: |path, value| Numbers::read(value, 1).map(|packets| path.loss.data_packets = packets),
     shown: |path| path.loss.data_packets.shown(),
     about: None,
@@ -102,7 +101,7 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
     (burst.turns_good == Share::NONE && burst.turns_bad > Share::NONE).then(|| Contradiction {
         word: "burst-loss",
         problem: "the medium turns bad and never good again".to_owned(),
-        hint: "give the second share, the chance to turn good, above 0%; a path that is down is `outage=2s-5s`"
+        hint: "set the second share, the chance to turn good, above 0%; for a path that is down use `outage=2s-5s`"
             .to_owned(),
     })
 }
@@ -134,7 +133,7 @@ impl Stage for Medium {
 }
 
 impl Medium {
-    /// Why the packet is lost; `None` if it is not. Any packet may change the medium's state, even one lost by number.
+    /// Why the packet is lost; `None` if it passes. Any packet may change the medium's state, even if lost by number.
     fn reason(&mut self, packet: &InFlight) -> Option<&'static str> {
         let mut draws = self.generator.draws_for(packet);
         let burst = self.loss.burst.is_some_and(|burst| {
@@ -190,8 +189,8 @@ mod tests {
         assert_eq!(drops(&outcomes), [(1, 0, "data-packet"), (5, 0, "data-packet"), (7, 0, "data-packet")]);
     }
 
-    /// The closed form of the chain: p / (p + r) of packets meet the bad state. The variance of their count is that of
-    /// independent packets times (1 + c) / (1 - c), where c = 1 - p - r is the correlation of successive packets.
+    /// The closed form of the chain: p / (p + r) of the packets are lost. The variance of the count is that of
+    /// independent losses times (1 + c) / (1 - c), where c = 1 - p - r is the correlation of successive packets.
     #[test]
     fn bursts_have_the_frequency_and_length_of_the_chain() {
         let (p, r) = (0.01, 0.2);
@@ -209,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn the_four_shares_of_the_chain_are_each_in_their_place() {
-        // First always good: only the fourth share counts. Then bad from the second packet on: only the third counts.
+    fn the_four_shares_are_parsed_in_the_documented_order() {
+        // A medium that is always good uses only the fourth share. A medium that stays bad uses only the third.
         assert_binomial(lost("burst-loss=0%/100%/90%/4%").len(), COUNT, 0.04);
         let turned = fates("burst-loss=100%/0.0000001%/100%/0%", &stream(1000, 1));
         assert_eq!(drops(&turned).len(), 999);
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn another_stage_or_an_earlier_drop_changes_no_fate_of_another_packet() {
+    fn other_stages_and_earlier_drops_do_not_change_the_fate_of_other_packets() {
         let alone = lost("loss=3%");
         assert_eq!(lost("loss=3% delay=5ms±1ms duplicate=2% corrupt=1% reorder=1%/1ms"), alone);
         let without_some: Vec<u64> = alone.iter().copied().filter(|number| *number >= 1000).collect();

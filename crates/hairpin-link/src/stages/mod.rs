@@ -1,9 +1,9 @@
 //! All stages, each in its own file or folder. A test fails if a stage in this folder is not in [`ALL`].
 //!
-//! The order is that of a real path. Packets that the path cannot carry never enter it: packets larger than the MTU,
-//! and all packets while the path is down. Next is the bottleneck, where packets wait for a rate. Sent packets cross a
-//! medium that loses, damages or repeats them. The distance is last: it delays the remaining packets, and packets on a
-//! detour are overtaken.
+//! The stages are in the order of a real path. Packets that the path cannot carry never enter it: packets larger than
+//! the MTU, and all packets while the path is down. Next is the bottleneck, where packets wait for a rate. Sent
+//! packets cross a medium that loses, damages or repeats them. The distance is last: it delays the remaining packets,
+//! and packets on a detour are overtaken.
 
 pub mod corrupt;
 pub mod delay;
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_in_this_folder_is_in_the_list_and_the_other_way_round() {
+    fn the_list_has_exactly_the_files_of_this_folder() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stages");
         let files: BTreeSet<String> = std::fs::read_dir(folder)
             .unwrap()
@@ -37,7 +37,7 @@ mod tests {
             .collect();
         let listed: BTreeSet<String> = ALL.iter().map(|stage| stage.name.to_owned()).collect();
         assert_eq!(files, listed);
-        assert_eq!(listed.len(), ALL.len(), "two stages have one name");
+        assert_eq!(listed.len(), ALL.len(), "two stages have the same name");
     }
 
     #[test]

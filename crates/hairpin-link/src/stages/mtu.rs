@@ -1,12 +1,11 @@
 //! Drops packets larger than the path's MTU, like a router that may not fragment (RFC 1191: the DF bit is set).
 //!
-//! No ICMP message is sent: the interfaces at both ends have the same MTU, so only programs that write raw packets ever
-//! meet this stage. Its word `mtu=` applies to both directions and belongs to the profile as a whole.
+//! No ICMP message is sent: the interfaces at both ends have the same MTU, so only programs that write raw packets
+//! exceed it. The word `mtu=` applies to both directions, so it belongs to the profile and not to a direction.
 
 use crate::packet::InFlight;
 use crate::stage::{Card, Outbox, Stage};
 
-/// Entry in [`super::ALL`]. A single direction has no figures for it.
 pub const CARD: Card = Card {
     name: "mtu",
     models: "the largest packet that the path carries",

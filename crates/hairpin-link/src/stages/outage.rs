@@ -1,7 +1,7 @@
 //! Takes the path down between two times: drops packets that arrive meanwhile.
 //!
-//! Times are in ns since the link started. The path goes down at the first and up at the second. Packets already inside
-//! are not affected: the outage is at the entry of the path, like an interface without carrier or a handover.
+//! Times are in ns since the link started. The path goes down at the first time and up at the second. Packets already
+//! inside are not affected, because the outage is at the entry of the path, like an interface without carrier.
 
 use hairpin_model::Refused;
 
@@ -13,14 +13,13 @@ use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "outage",
     models: "times at which the path is down",
     words: &[Word {
         name: "outage",
         example: "outage=2s-2.5s,10s-11s",
-        says: "the path is down from the first time after the start to the second; several, in order, with commas",
+        says: "down from the first to the second time after the start; several outages in order, separated by commas",
         read: |path, value| {
             path.outages = value.split(',').map(read).collect::<Result<_, _>>()?;
             Ok(())
@@ -59,7 +58,7 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
     }
     let overlapping = outages.windows(2).find(|pair| pair[1].from_ns <= pair[0].until_ns)?;
     let problem = format!("the outages {} overlap, touch or are out of order", shown(overlapping));
-    Some(fault(problem, "write them in order of time, and as one where they touch"))
+    Some(fault(problem, "write outages in order of time, and join outages that touch"))
 }
 
 #[derive(Clone, Debug)]

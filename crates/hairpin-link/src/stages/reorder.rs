@@ -1,8 +1,8 @@
 //! Holds back packets with a given probability, so that later packets overtake them.
 //!
 //! This models a detour: a second route, or a retransmission by the link layer below IP. A packet counts as reordered
-//! if it leaves after one that arrived later (RFC 4737, section 3.3), so not if it is held back while no packet
-//! follows. netem's `reorder` is the opposite: there the chosen packets skip the delay.
+//! if it leaves after a packet that arrived later (RFC 4737, section 3.3); a held packet that no packet overtakes
+//! does not count. netem's `reorder` is the opposite: its chosen packets skip the delay.
 
 use hairpin_model::Refused;
 
@@ -16,14 +16,13 @@ use crate::quantity::{Share, share, shown_share, shown_time, time_ns};
 use crate::stage::{Card, Contradiction};
 use crate::word::Word;
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "reorder",
     models: "a second, longer route",
     words: &[Word {
         name: "reorder",
         example: "reorder=1%/5ms",
-        says: "the share of packets that are held back, and for how long (netem instead lets that share go early)",
+        says: "the share of packets that are held back, and for how long (netem instead sends that share early)",
         read,
         shown: |path| {
             path.reorder.map(|reorder| format!("{}/{}", shown_share(reorder.share), shown_time(reorder.by_ns)))
@@ -44,7 +43,7 @@ pub const CARD: Card = Card {
 
 fn read(path: &mut PathProfile, value: &str) -> Result<(), Refused> {
     let Some((part, time)) = value.split_once('/') else {
-        let problem = format!("`{value}` does not say both how many packets are held back and for how long");
+        let problem = format!("`{value}` does not give both a share and a time");
         return Err(Refused::new(problem, "for instance 1%/5ms"));
     };
     let reorder = Reorder { share: share(part)?, by_ns: time_ns(time)? };
@@ -83,7 +82,7 @@ mod tests {
     const COUNT: u64 = 20_000;
 
     #[test]
-    fn a_packet_leaves_at_once_or_exactly_that_much_later() {
+    fn a_packet_leaves_at_once_or_is_held_back_for_exactly_the_time() {
         let left = departures(&fates("reorder=10%/2500ns", &stream(COUNT, GAP_NS)));
         let held = left.iter().filter(|(number, due_ns)| *due_ns == number * GAP_NS + 2500).count();
         let at_once = left.iter().filter(|(number, due_ns)| *due_ns == number * GAP_NS).count();
@@ -91,7 +90,7 @@ mod tests {
         assert_binomial(held, COUNT, 0.1);
     }
 
-    /// A packet that is held back for 2.5 gaps is overtaken unless the next two are held back too.
+    /// A packet that is held back for 2.5 gaps is overtaken unless the next two packets are held back too.
     #[test]
     fn overtaken_packets_count_as_reordered() {
         let left = departures(&fates("reorder=40%/2500ns", &stream(COUNT, GAP_NS)));

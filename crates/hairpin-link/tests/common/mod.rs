@@ -23,7 +23,7 @@ fn share() -> impl Strategy<Value = Share> {
     prop_oneof![Just(Share::NONE), some, (0_u32..50_000_000).prop_map(|part| Share::billionths(part).unwrap())]
 }
 
-/// In order, neither overlapping nor touching.
+/// Outages in order, which neither overlap nor touch.
 fn outages() -> impl Strategy<Value = Vec<Outage>> {
     prop::collection::vec((1_u64..40_000_000, 1_u64..20_000_000), 0..3).prop_map(|steps| {
         let mut now_ns = 0;

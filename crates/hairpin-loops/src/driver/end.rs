@@ -16,14 +16,14 @@ use crate::clock::Clock;
 const CALLS_PER_TURN: usize = 16;
 /// Maximum calls in a turn if there is only one wire.
 const CALLS_ALONE: usize = 64;
-/// If calls block, a turn has few enough calls to stay below this, in ns: arrivals in a turn whose last call received
-/// nothing are counted at the beginning of the turn.
+/// Longest turn to aim for when calls block, in ns. If the last call of a turn receives nothing, all arrivals of the
+/// turn get the time of its beginning.
 const WAITING_TURN_NS: u64 = 200_000;
 
 /// How an end waits for its wires.
 enum Waits {
     Together(WireSet),
-    /// In calls on the only wire, or not at all. Holds the indices of the open wires.
+    /// The end waits inside calls on the only wire, or never waits. Holds the indices of the open wires.
     InCalls(Vec<usize>),
 }
 
@@ -35,7 +35,7 @@ pub(super) struct End<'a, C> {
     next_progress_ns: u64,
     interest: Interest,
     waits: Waits,
-    /// Calls on the wire block.
+    /// Whether calls on the wire block.
     pub(super) blocks: bool,
     pub(super) now_ns: u64,
     pub(super) wires: Vec<Transfer>,
@@ -47,12 +47,12 @@ pub(super) struct End<'a, C> {
     time_line: TimeLine,
     /// At a sender, the nonce that its messages carry; at a receiver, the last nonce received.
     pub(super) nonce: u64,
-    /// The states of a sender's first wire; no readings at a receiver.
+    /// The states of a sender's first wire; empty at a receiver.
     pub(super) states: SenderStates,
     pending: Pending,
 }
 
-/// Counts that are not yet added to the totals. Adding them costs a tenth of a small message.
+/// Counts not yet added to the totals, because each addition costs a tenth of the time for a small message.
 #[derive(Default)]
 struct Pending {
     wire: usize,
@@ -61,7 +61,7 @@ struct Pending {
 }
 
 impl<'a, C: Clock> End<'a, C> {
-    /// Its deadline is `within_ns` from now. It keeps no times and no states.
+    /// Creates an end whose deadline is `within_ns` from now. The end records no times and no states.
     pub(super) fn new(
         (clock, stop): (&'a C, &'a AtomicBool),
         within_ns: u64,
@@ -109,7 +109,7 @@ impl<'a, C: Clock> End<'a, C> {
         })
     }
 
-    /// Waits for a wire, until `until_ns` at most. Returns the reason to end, if there is one.
+    /// Waits until a wire is ready, at most until `until_ns`. Returns the reason to end, if any.
     pub(super) fn wait(
         &mut self,
         ready: &mut Vec<Ready>,
@@ -133,7 +133,7 @@ impl<'a, C: Clock> End<'a, C> {
         Ok(self.run_checks(marks))
     }
 
-    /// Reports progress if it is due. Returns the reason to end, if there is one.
+    /// Reports progress if a report is due. Returns the reason to end, if any.
     pub(super) fn run_checks(&mut self, marks: &mut dyn Marks) -> Option<StreamEnd> {
         if self.now_ns >= self.next_look_ns {
             self.next_look_ns = self.now_ns.saturating_add(LOOK_NS);
@@ -158,13 +158,13 @@ impl<'a, C: Clock> End<'a, C> {
         self.now_ns = self.clock.now_ns();
     }
 
-    /// Starts to time all bytes, including those of wires in warm-up.
+    /// Starts timing all bytes, including the bytes of wires still in warm-up.
     pub(super) fn begin(&mut self) {
         self.total.first_ns.get_or_insert(self.now_ns);
     }
 
-    /// Notes the result of a call on a wire. Results are counted at the end of the turn, with one time for all calls of
-    /// the turn; the first measured call is counted at once.
+    /// Notes the result of a call on a wire. The results of a turn are counted at its end, with one time for all
+    /// calls. Only the first measured call is counted at once.
     #[inline]
     pub(super) fn count(&mut self, wire: usize, is_measured: bool, counts: Counts) {
         if (self.pending.wire, self.pending.is_measured) != (wire, is_measured) {
@@ -178,7 +178,7 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// Counts what was noted, at the current time.
+    /// Adds the pending counts to the totals, at the current time.
     pub(super) fn count_pending(&mut self) {
         let Pending { wire, is_measured, counts } = std::mem::take(&mut self.pending);
         if counts == Counts::default() {
@@ -200,7 +200,7 @@ impl<'a, C: Clock> End<'a, C> {
         }
     }
 
-    /// Ends a turn that moved data. `waited_in_vain`: its last call blocked but moved nothing.
+    /// Ends a turn that moved data. `waited_in_vain` is true if the last call of the turn moved nothing.
     #[inline]
     pub(super) fn end_turn(&mut self, waited_in_vain: bool) {
         if !(self.blocks && waited_in_vain) {

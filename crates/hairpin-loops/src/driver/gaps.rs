@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_are_compared_with_the_intended_ones_and_bursts_have_none() {
+    fn gaps_are_compared_with_the_intended_gaps_and_ignored_within_bursts() {
         let mut gaps = Gaps::new(100.0);
         for (at_ns, due_apart_ns) in
             [(1000, 100.0), (1100, 100.0), (1101, 0.0), (1102, 0.0), (1149, 100.0), (1249, 250.0)]
@@ -59,11 +59,11 @@ mod tests {
         }
         let error = gaps.error();
         assert_eq!((error.gaps, error.gap_ns.p50, error.gap_ns.p999), (3, 100.0, 100.0));
-        assert_eq!(error.share_below_half, 2.0 / 3.0, "49 of 100 ns and 100 of 250 ns");
+        assert_eq!(error.share_below_half, 2.0 / 3.0, "49 ns instead of 100 ns, and 100 ns instead of 250 ns");
     }
 
     #[test]
-    fn without_gaps_nothing_is_short() {
+    fn without_gaps_the_share_of_short_gaps_is_zero() {
         let mut gaps = Gaps::new(100.0);
         gaps.note(5, 100.0);
         assert_eq!(gaps.error(), PacingError { nominal_ns: 100.0, ..PacingError::default() });

@@ -1,15 +1,15 @@
-//! The bytes that a sender offers in one call: contiguous messages, numbered or filled, and their send times.
+//! The bytes that a sender passes to one call: contiguous messages with numbers or fill bytes, and timestamps.
 
 use hairpin_transports::Batch;
 
 use super::DriverError;
 use super::phase::{HEADER_BYTES, Phase, STAMP_BYTES, number, stamp};
 
-/// Bytes between timestamped messages of a byte stream: few enough for a distribution, enough to be cheap.
+/// Minimum bytes from one timestamped message to the next: few enough for a distribution, many enough to be cheap.
 const BYTES_PER_STAMP: usize = 8192;
 
-/// One in how many messages of this size carries a timestamp (byte stream) or is recorded (with boundaries); a power of
-/// two. `None` if a message has no room for a timestamp.
+/// Returns N, a power of two: one in N messages of this size carries a timestamp (byte stream) or is recorded (with
+/// boundaries). Returns `None` if a message has no room for a timestamp.
 pub fn stamp_every(size_bytes: usize, boundaries: bool) -> Option<u64> {
     let least = if boundaries { HEADER_BYTES + STAMP_BYTES } else { STAMP_BYTES };
     (size_bytes >= least).then(|| BYTES_PER_STAMP.div_ceil(size_bytes).next_power_of_two() as u64)
@@ -20,7 +20,7 @@ const NONCE_BYTES: usize = 8;
 /// Minimum size of a message that has room for a nonce after header and timestamp.
 const NONCE_FROM_BYTES: usize = HEADER_BYTES + STAMP_BYTES + NONCE_BYTES;
 
-/// The nonce of a message with boundaries, for its receiver to quote; 0 if the message has no room for one.
+/// The nonce of a message with boundaries, which the receiver quotes; 0 if the message has no room for a nonce.
 #[inline]
 pub(super) fn nonce_of(message: &[u8]) -> u64 {
     let carried = message.last_chunk().filter(|_| message.len() >= NONCE_FROM_BYTES);
@@ -42,8 +42,8 @@ pub(super) struct Offer {
 /// The buffer for one call.
 pub(super) struct Messages {
     bytes: Box<[u8]>,
-    /// On a byte stream whose bytes the kernel may still read after the call (MSG_ZEROCOPY): the bytes of the other
-    /// phase, so that no bytes ever change. They carry no timestamps.
+    /// The bytes of the other phase, for a byte stream sent with MSG_ZEROCOPY. The kernel may read such bytes after
+    /// the call, so they never change and carry no timestamps.
     other: Option<Box<[u8]>>,
     size: usize,
     /// Number of messages that fit in the buffer.
@@ -57,7 +57,7 @@ pub(super) struct Messages {
     stamped: Vec<usize>,
     /// The timestamp of the last offer.
     pub(super) stamped_ns: u64,
-    /// The nonce at the end of messages with boundaries; 0 if they have no room for one.
+    /// The nonce at the end of messages with boundaries; 0 if the messages have no room for a nonce.
     nonce: u64,
 }
 
@@ -86,19 +86,19 @@ impl Messages {
         })
     }
 
-    /// Timestamps every message, if messages have room.
+    /// Timestamps every message, if messages have room for a timestamp.
     pub(super) fn all_stamped(self) -> Self {
         let stamp_every = if self.stamp_every == NEVER { NEVER } else { 1 };
         Self { stamp_every, ..self }
     }
 
-    /// Keeps the bytes of a stream constant once they are offered.
+    /// Never changes the bytes of a stream after a call, as MSG_ZEROCOPY requires.
     pub(super) fn unchanging(self) -> Self {
         let other = vec![Phase::Measured as u8; self.bytes.len()].into();
         Self { other: Some(other), stamp_every: NEVER, ..self }
     }
 
-    /// Sets the nonce of messages with boundaries, if they have room for one.
+    /// Sets the nonce of messages with boundaries, if the messages have room for a nonce.
     #[inline]
     pub(super) fn set_nonce(&mut self, nonce: u64) {
         if self.nonce == nonce || !self.boundaries || self.size < NONCE_FROM_BYTES {
@@ -116,13 +116,13 @@ impl Messages {
         self.batch
     }
 
-    /// Whether the bytes already encode this phase, so that messages need no numbers (byte streams).
+    /// Whether the buffer is a byte stream that already encodes `phase`.
     #[inline]
     pub(super) fn are_filled(&self, phase: Phase) -> bool {
         !self.boundaries && self.filled == phase
     }
 
-    /// Returns `offered` bytes, from byte `begun` of the first message on.
+    /// Returns `offered` bytes, beginning at byte `begun` of the first message.
     #[inline]
     pub(super) fn bytes(&self, begun: usize, offered: usize) -> &[u8] {
         &self.bytes[begun..begun + offered]
@@ -159,7 +159,7 @@ impl Messages {
 
     /// Writes timestamps into a byte stream.
     fn stamp(&mut self, offer: Offer, mut now_ns: impl FnMut() -> u64) {
-        // Each is less than the number of messages that fit.
+        // The casts are safe: these numbers are at most [`BYTES_PER_STAMP`] or [`Batch::MAX_MESSAGES`].
         let (mut place, count, every) =
             ((offer.next_stamp - offer.first) as usize, offer.count as usize, self.stamp_every as usize);
         if let Some(begun_at_ns) = offer.begun_at_ns {

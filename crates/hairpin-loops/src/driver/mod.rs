@@ -1,8 +1,8 @@
 //! One-way loads over many wires: an event-driven loop for the sender and one for the receiver.
 //!
-//! With [`hairpin_model::case::Waiting::Poll`] each end waits for all its wires at once and never inside a call on one
-//! of them, so that no wire starves another. With `Spin` each end tries one wire after another and never waits. With
-//! `Block` there is one wire, and each end waits inside its calls. Wires must be opened for the same waiting.
+//! With [`hairpin_model::case::Waiting::Poll`] each end waits for all its wires at once and never inside a call on a
+//! single wire, so that no wire starves another. With `Spin` each end tries one wire after another and never waits.
+//! With `Block` there is one wire, and each end waits inside its calls. Wires must be opened with the same `Waiting`.
 //!
 //! The bytes themselves distinguish warm-up and measurement ([`phase`]), so the ends need no common clock. Each end
 //! counts its own bytes; goodput is computed from the receiver's counts.
@@ -37,7 +37,7 @@ use times::TimesOfMessages;
 pub enum Amount {
     /// Number of messages.
     Count(u64),
-    /// As many messages as possible in this time, in ns. A message that has begun is sent completely.
+    /// As many messages as possible in this time, in ns. A message that was partly sent in this time is completed.
     DurationNs(u64),
 }
 
@@ -53,9 +53,9 @@ pub struct Counts {
     pub bytes_received: u64,
     /// Repeated arrivals of a message.
     pub duplicated: u64,
-    /// Received messages that arrived after one that was sent later.
+    /// Received messages that arrived after a message that was sent later.
     pub reordered: u64,
-    /// Messages more than [`window::MESSAGES`] behind the newest, which may be duplicates.
+    /// Messages at least [`window::MESSAGES`] behind the newest message. They may be duplicates.
     pub too_old: u64,
     /// Messages that do not belong to this load.
     pub unreadable: u64,
@@ -85,13 +85,13 @@ impl Counts {
 pub struct Transfer {
     pub measured: Counts,
     pub warm_up: Counts,
-    /// When the first measured bytes were sent or received, or when the receiver was notified that they were sent, in
-    /// ns of this end's clock.
+    /// When the first measured bytes were sent or received, or when the receiver learned that they were sent, in ns
+    /// of this end's clock.
     pub first_ns: Option<u64>,
     /// When the last bytes were sent or received, in ns of this end's clock.
     pub last_ns: Option<u64>,
-    /// All bytes after `first_ns`, including those of wires still in warm-up, which share the path. Excludes the bytes
-    /// of the first call, because its duration is unknown.
+    /// All bytes after `first_ns`, including the bytes of wires still in warm-up, because all wires share the path.
+    /// Excludes the bytes of the first call, because the duration of that call is unknown.
     pub bytes_after_first: u64,
 }
 
@@ -105,8 +105,8 @@ impl Transfer {
         self.last_ns = Some(at_ns);
     }
 
-    /// Goodput in bytes per second: the bytes after the first call, over the time from the first to the last call.
-    /// `None` with fewer than two calls that moved measured bytes.
+    /// Goodput in bytes per second: the bytes after the first call, divided by the time from the first to the last
+    /// call. `None` if fewer than two calls moved measured bytes.
     pub fn bytes_per_s(&self) -> Option<f64> {
         let elapsed_ns = self.last_ns?.checked_sub(self.first_ns?).filter(|elapsed_ns| *elapsed_ns > 0)?;
         Some(self.bytes_after_first as f64 / (elapsed_ns as f64 / 1e9))
@@ -135,7 +135,7 @@ pub struct Outcome {
     pub times: TimesOfMessages,
     /// Accuracy of the send times; `None` if this end cannot measure it.
     pub pacing: Option<PacingError>,
-    /// System calls made to wait; the wires count those for sending and receiving.
+    /// Number of system calls made to wait. The wires count the calls that send and receive.
     pub waits: u64,
     /// The state of a sender's first wire over time; empty if not requested.
     pub states: Vec<SenderState>,
@@ -146,7 +146,7 @@ pub struct Outcome {
 pub enum StreamEnd {
     /// A sender sent everything, or a receiver received everything that was sent.
     Complete,
-    /// Some sent data is lost: nothing arrived during the quiet time.
+    /// Some sent data was lost: nothing arrived during the quiet time.
     Quiet,
     DeadlinePassed,
     /// The user ended the run.
@@ -163,13 +163,13 @@ pub enum DriverError {
     #[error("blocking calls cannot wait for {wires} wires")]
     Blocks { wires: usize },
     /// Bytes were received that do not belong to this load.
-    #[error("wire {wire}: bytes that the other end's load does not send")]
+    #[error("wire {wire}: received bytes that do not belong to this load")]
     Unreadable { wire: usize },
     /// Waiting for the wires failed.
     #[error("cannot wait for the wires: {0}")]
     Wait(#[from] std::io::Error),
     /// Messages have no room for their numbers.
-    #[error("messages of {bytes} bytes; this load needs at least {least}")]
+    #[error("messages of {bytes} bytes are too short: this load needs at least {least}")]
     TooShort { bytes: usize, least: usize },
 }
 
@@ -184,7 +184,7 @@ impl From<&DriverError> for FailureKind {
     }
 }
 
-/// Totals of all wires, including the warm-up: a connection can still be in warm-up when others have ended.
+/// Totals of all wires, including the warm-up, because a connection can still be in warm-up when others have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub messages: u64,
@@ -193,16 +193,16 @@ pub struct Totals {
 
 /// Notifications between an end and its caller during the load. The methods must not block.
 pub trait Marks {
-    /// At a sender, the first measured message is about to be sent; at a receiver, starts timing arrivals.
+    /// Called at a sender before the first measured message, and at a receiver when it starts timing arrivals.
     fn begin(&mut self) {}
 
-    /// Whether the sender's warm-up is over. Called at the receiver, after each [`Marks::sent`]. Seconds of warm-up
-    /// bytes may still be in flight then, and share the path with the measured bytes.
+    /// Returns whether the sender's warm-up is over. Called at the receiver, after each [`Marks::sent`]. Warm-up
+    /// bytes may still be in flight for seconds, and share the path with the measured bytes.
     fn measures(&mut self) -> bool {
         false
     }
 
-    /// At the receiver, data arrived after the sender had ended: it may be the last data.
+    /// Called at the receiver when data arrives after the sender has ended. This may be the last data.
     fn came_late(&mut self) {}
 
     /// Called at intervals of at least [`LOOK_NS`], with the current time.
@@ -211,19 +211,19 @@ pub trait Marks {
     /// Called every [`PROGRESS_NS`] with the counts of all wires so far and, at a receiver, the last nonce received.
     fn progress(&mut self, _so_far: &Transfer, _nonce: u64) {}
 
-    /// Returns the next nonce of messages with boundaries, for the receiver to quote. Called at the sender, at the
+    /// Returns the next nonce for messages with boundaries; the receiver quotes it. Called at the sender, at the
     /// beginning and after each [`Marks::progress`].
     fn nonce(&mut self) -> u64 {
         0
     }
 
-    /// Returns the sender's totals once it has ended. Called at the receiver, at least every [`LOOK_NS`].
+    /// Returns the sender's totals once the sender has ended. Called at the receiver, at least every [`LOOK_NS`].
     fn sent(&mut self) -> Option<Totals> {
         None
     }
 }
 
-/// Maximum interval between an end's checks whether to end, in ns.
+/// Longest single wait of an end, and minimum interval of [`Marks::look`] calls, in ns.
 pub const LOOK_NS: u64 = 50_000_000;
 /// Interval of progress reports, in ns.
 pub const PROGRESS_NS: u64 = 100_000_000;

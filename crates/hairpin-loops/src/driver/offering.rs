@@ -25,7 +25,7 @@ pub struct Offering<'a, C> {
     /// Whether the transport keeps message boundaries.
     pub boundaries: bool,
     pub size_bytes: usize,
-    /// Messages per second over all wires, which send in turn.
+    /// Messages per second over all wires. The wires take turns.
     pub per_s: f64,
     /// The pattern of the due times.
     pub arrivals: Arrivals,
@@ -67,7 +67,7 @@ impl<C: Clock> Offering<'_, C> {
     /// Sends on all wires.
     pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
         let messages = Messages::new(self.size_bytes, 1, self.boundaries)?.all_stamped();
-        // It waits only for room, which exists unless the receiver does not keep up.
+        // This end waits only while the send buffer is full, which happens only if the receiver does not keep up.
         let mut end = End::new((self.clock, self.stop), self.within_ns, Waiting::Poll, Interest::Write, wires)?;
         end.times = TimesOfMessages::new(self.keep_times);
         end.states = SenderStates::new(end.now_ns, self.keep_states);
@@ -102,7 +102,7 @@ impl<C: Clock> Offering<'_, C> {
 }
 
 impl<C: Clock> Run<'_, C> {
-    /// Sends the next message when it is due. Returns the reason to end, if there is one.
+    /// Sends the next message when it is due. Returns the reason to end, if any.
     fn offer(
         &mut self,
         due: Due,
@@ -123,7 +123,7 @@ impl<C: Clock> Run<'_, C> {
             self.end.read_clock();
             self.end.begin();
         }
-        // A message that is still unsent when the time is over is not sent any more.
+        // Messages that are still unsent when the time is over are skipped.
         let latest_ns = due_ns.max(self.end.now_ns);
         if self.phase == Phase::Measured && self.is_over(latest_ns, self.measured_ns, self.order.amount) {
             return Ok(Some(StreamEnd::Complete));
@@ -142,7 +142,7 @@ impl<C: Clock> Run<'_, C> {
         Ok(ended)
     }
 
-    /// Whether a phase ends before a message at `at_ns`.
+    /// Whether the phase that began at `began_ns` is over before a message at `at_ns`.
     fn is_over(&self, at_ns: u64, began_ns: u64, amount: Amount) -> bool {
         match amount {
             Amount::Count(count) => self.in_phase >= count.saturating_mul(self.sequences.len() as u64),
@@ -150,7 +150,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Waits until a message is due. Returns the reason to end, if there is one.
+    /// Waits until a message is due. Returns the reason to end, if any.
     fn wait_until(&mut self, due_ns: u64, marks: &mut dyn Marks) -> Option<StreamEnd> {
         loop {
             self.end.read_clock();
@@ -168,7 +168,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Sends one complete message. Returns the reason to end, if there is one.
+    /// Sends one complete message. Returns the reason to end, if any.
     fn send(
         &mut self,
         due_ns: u64,
@@ -195,7 +195,7 @@ impl<C: Clock> Run<'_, C> {
             sent += taken;
             counts.bytes_sent = taken as u64;
             (counts.messages_sent, counts.full) = if sent == size { (1, 0) } else { (0, 1) };
-            // Parts are counted at once, to show that the load progresses.
+            // Parts of a message are counted at once, to show that the load makes progress.
             self.end.count(wire, self.phase == Phase::Measured, counts);
             self.end.end_turn(false);
             if sent == size {

@@ -1,9 +1,9 @@
 //! How the bytes of a one-way load encode their phase and their due time.
 //!
-//! On a byte stream the lowest bit of every byte is the phase, so a reader finds the one position where the phase
-//! changes without knowing where writes begin. The first 8 bytes of some messages encode a time in their upper 7 bits.
-//! With boundaries, a message begins with 8 bytes, little endian: its sequence number in its phase shifted left by one,
-//! and the phase. If there is room, 8 bytes with the time follow.
+//! On a byte stream, the lowest bit of every byte is the phase, so a reader finds the position where the phase
+//! changes without knowing where writes begin. The first 8 bytes of some messages encode a time in the upper 7 bits
+//! of each byte. With boundaries, a message begins with 8 little-endian bytes: the lowest bit is the phase, the other
+//! bits are the sequence number within the phase. If there is room, 8 bytes with the time follow.
 
 /// Warm-up or measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub fn read(message: &[u8]) -> Option<(Phase, u64, u64)> {
 #[inline]
 pub fn stamp(phase: Phase, at_ns: u64) -> [u8; STAMP_BYTES] {
     let at_ns = if at_ns > MAX_NS { 0 } else { at_ns };
-    // Seven bits each: the cast and mask drop the bits of the other bytes.
+    // Each byte carries seven bits of the time; the cast and the mask drop the other bits.
     std::array::from_fn(|place| (at_ns >> (7 * place)) as u8 & 0x7f).map(|bits| bits << 1 | phase as u8)
 }
 
@@ -61,8 +61,8 @@ pub fn read_stamp(bytes: [u8; STAMP_BYTES]) -> u64 {
     bytes.iter().rev().fold(0, |so_far, byte| so_far << 7 | u64::from(byte >> 1))
 }
 
-/// Number of warm-up bytes in a part of a stream; the rest are measured. `before` is the phase of the preceding byte.
-/// Reads the first and the last byte, and those in between only if these two differ.
+/// Number of warm-up bytes in a part of a stream; the other bytes are measured. `before` is the phase of the
+/// preceding byte. Reads only the first and the last byte, unless their phases differ.
 ///
 /// `None` if the part does not belong to a load, because measured bytes precede warm-up bytes.
 pub fn warm_up_bytes(part: &[u8], before: Phase) -> Option<usize> {

@@ -34,7 +34,7 @@ pub struct Receiving<'a, C> {
     pub gaps_of_ns: Option<f64>,
     /// Maximum number of messages whose times are kept individually.
     pub keep_times: usize,
-    /// Time without arrivals, in ns, after which the rest counts as lost, once the amount sent is known.
+    /// Quiet time in ns: once the amount sent is known, missing data counts as lost after this time without arrivals.
     pub quiet_ns: u64,
     /// Total time limit, in ns.
     pub within_ns: u64,
@@ -45,9 +45,9 @@ pub struct Receiving<'a, C> {
 /// The state of a wire between two receives.
 struct WireState {
     phase: Phase,
-    /// Bytes received in this phase, for a byte stream.
+    /// For a byte stream: bytes received in this phase.
     bytes: u64,
-    /// Offset in the phase of the next timestamp, for a byte stream.
+    /// For a byte stream: offset of the next timestamp within the phase.
     next_stamp: u64,
     /// The part of the next timestamp received so far.
     stamp: [u8; STAMP_BYTES],
@@ -135,8 +135,8 @@ impl<C: Clock> Run<'_, C> {
                 self.last_news_ns = self.end.now_ns;
             }
         }
-        // On a stream, buffered warm-up bytes share the path with the measurement. Messages offered at a rate are timed
-        // from their first arrival, and so is a stream without arrivals so far.
+        // A stream whose warm-up bytes have arrived is timed from the end of the sender's warm-up, because buffered
+        // warm-up bytes share the path with measured bytes. Other loads are timed from the first measured arrival.
         let has_come = self.end.total.warm_up.bytes_received > 0;
         if !self.has_begun && has_come && !self.order.every_time && marks.measures() {
             self.begin(marks);
@@ -167,7 +167,7 @@ impl<C: Clock> Run<'_, C> {
         batch: &mut Batch,
         marks: &mut dyn Marks,
     ) -> Result<(), DriverError> {
-        // A wire may be listed as ready twice, and be closed in the first of these turns.
+        // A wire may be listed as ready twice, and its first turn may have closed it.
         if !self.lanes[wire].is_open {
             return Ok(());
         }
@@ -238,8 +238,8 @@ impl<C: Clock> Run<'_, C> {
             self.end.read_clock();
         }
         while lane.next_stamp < end {
-            // The bytes of the timestamp already received, and the offset of the others in the piece; both are below
-            // some length.
+            // `have` bytes of the timestamp were already received, and the others begin at `from` in the piece. Both
+            // numbers fit a usize, since they are below a length.
             let have = lane.bytes.saturating_sub(lane.next_stamp) as usize;
             let from = lane.next_stamp.saturating_sub(lane.bytes) as usize;
             let more = (STAMP_BYTES - have).min(piece.len() - from);
@@ -256,7 +256,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Counts bytes of one phase. Checks the last byte if it is not in a timestamp, which detects most foreign bytes.
+    /// Counts bytes of one phase. Checks the last byte, to detect other data, unless it may be part of a timestamp.
     fn take_bytes(&mut self, wire: usize, piece: &[u8]) -> Result<(), DriverError> {
         let lane = &mut self.lanes[wire];
         let size = self.order.write_size_bytes as u64;

@@ -29,7 +29,7 @@ impl Schedule {
         Self { arrivals, gap_ns: 1e9 / per_s, count: 0, last_ns: 0.0, random }
     }
 
-    /// Mean gap between bursts, or between single messages.
+    /// Mean gap between bursts, or between messages if there are no bursts.
     pub(super) fn nominal_ns(&self) -> f64 {
         self.gap_ns * f64::from(self.arrivals.at_once())
     }
@@ -39,7 +39,7 @@ impl Schedule {
     pub(super) fn next(&mut self) -> Due {
         let before_ns = self.last_ns;
         self.last_ns = match self.arrivals {
-            // Computed by multiplication, since the rounding errors of a sum would add up.
+            // A multiplication, because the rounding errors of a sum would accumulate.
             Arrivals::Fixed => self.count as f64 * self.gap_ns,
             Arrivals::Burst(count) => (self.count / u64::from(count)) as f64 * self.nominal_ns(),
             Arrivals::Poisson => before_ns + self.exponential() * self.gap_ns,
@@ -51,7 +51,7 @@ impl Schedule {
     /// An exponentially distributed number with mean 1, by inversion (Devroye, Non-Uniform Random Variate Generation,
     /// 1986, section II.2).
     fn exponential(&mut self) -> f64 {
-        // 53 random bits: above 0 and at most 1.
+        // 53 random bits give a number above 0 and at most 1.
         let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         -uniform.ln()
     }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_and_the_spread_of_independent_ones() {
+    fn gaps_of_poisson_arrivals_have_the_mean_and_the_deviation_of_an_exponential_distribution() {
         let times = times(1e6, Arrivals::Poisson, 100_001);
         let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;

@@ -43,11 +43,11 @@ pub struct Sending<'a, C> {
 #[derive(Clone, Copy)]
 struct WireState {
     phase: Phase,
-    /// Messages completely sent in this phase. Counted instead of divided: a division costs a tenth of a small send.
+    /// Messages completely sent in this phase. This is a counter because a division costs a tenth of a small send.
     messages: u64,
     /// Bytes of the next message that were already sent.
     begun: u64,
-    /// The timestamp of that message, if it carries one and part of it was sent.
+    /// The timestamp of the next message, if that message carries a timestamp and was partly sent.
     begun_at_ns: Option<u64>,
     /// The number of the next timestamped message.
     next_stamp: u64,
@@ -106,7 +106,7 @@ impl<C: Clock> Sending<'_, C> {
             run.messages.set_nonce(run.end.nonce);
             run.end.states.look(run.end.now_ns, &mut *wires[0]);
             let turns = ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], marks));
-            // A wire without room gets no turn, and may have nothing left to send.
+            // A wire without room in its send buffer gets no turn, but may have nothing left to send.
             let turns = turns.and_then(|()| if run.is_time_over() { run.retire(wires, marks) } else { Ok(()) });
             if let Err(error) = turns {
                 break StreamEnd::Failed(error);
@@ -136,7 +136,7 @@ fn wait_for_completion(wires: &mut [Box<dyn Wire>]) -> bool {
 }
 
 impl<C: Clock> Run<'_, C> {
-    /// When a phase of limited time ends, in ns.
+    /// When the current phase ends, in ns; `u64::MAX` if its extent is a number of messages.
     fn phase_ends_ns(&self) -> u64 {
         let phase = self.measured_ns.map_or((self.began_ns, self.order.warm_up), |at_ns| (at_ns, self.order.amount));
         match phase {
@@ -145,7 +145,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Until when to wait, in ns. If the phase's time is over, waits only for room for the rest of a message.
+    /// Limit of a wait for room, in ns: the end of the phase; none if only the rest of a message must be sent.
     fn next_change_ns(&self) -> u64 {
         let ends_ns = self.phase_ends_ns();
         if ends_ns > self.end.now_ns { ends_ns } else { u64::MAX }
@@ -155,7 +155,7 @@ impl<C: Clock> Run<'_, C> {
         self.measured_ns.is_some() && self.end.now_ns >= self.phase_ends_ns()
     }
 
-    /// Ends the wires that have sent everything and have no room.
+    /// Ends the wires that have sent everything.
     fn retire(&mut self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<(), DriverError> {
         for (wire, opened) in wires.iter_mut().enumerate() {
             if !self.lanes[wire].is_done && !self.has_more(wire, &mut **opened, marks)? {
@@ -170,7 +170,7 @@ impl<C: Clock> Run<'_, C> {
         let mut so_far = Counts::default();
         let mut calls = self.end.calls_per_turn;
         while calls > 0 && !self.lanes[wire].is_done {
-            // A wire may change its phase only between two messages; phases are counted separately.
+            // A wire changes its phase only between two messages, and each phase has its own counts.
             if self.lanes[wire].begun == 0 && self.is_over(self.lanes[wire]) {
                 self.count_sent(wire, &mut so_far);
                 if !self.has_more(wire, opened, marks)? {
@@ -193,7 +193,7 @@ impl<C: Clock> Run<'_, C> {
         Ok(())
     }
 
-    /// Number of next calls that send the same bytes of a stream: whole batches without a timestamp.
+    /// Number of upcoming calls that send identical bytes of a stream: whole batches without a timestamp.
     fn calls_alike(&self, wire: usize) -> usize {
         let lane = &self.lanes[wire];
         if self.order.source != Source::Buffer || lane.begun > 0 || !self.messages.are_filled(lane.phase) {
@@ -209,8 +209,8 @@ impl<C: Clock> Run<'_, C> {
         usize::try_from(batches).unwrap_or(usize::MAX)
     }
 
-    /// Makes `calls` identical calls. Returns whether there may be room for another. Checks nothing between them, as
-    /// that would cost a tenth of a small send.
+    /// Makes `calls` identical calls, without checks between them, which would cost a tenth of a small send. Returns
+    /// whether there may be room for another call.
     fn send_alike(
         &mut self,
         wire: usize,
@@ -218,7 +218,7 @@ impl<C: Clock> Run<'_, C> {
         calls: usize,
         so_far: &mut Counts,
     ) -> Result<bool, DriverError> {
-        // The number of messages that fit is a length.
+        // The cast is safe: the number of messages per buffer fits a usize.
         let offered = self.order.write_size_bytes * self.messages.room() as usize;
         let done = opened.send_repeatedly(self.messages.bytes(0, offered), calls as u64, self.end.blocks);
         let Repeated { whole, rest } = done.map_err(|source| DriverError::Wire { wire, source })?;
@@ -233,7 +233,7 @@ impl<C: Clock> Run<'_, C> {
         Ok(whole == calls as u64)
     }
 
-    /// Counts what was sent since the last clock read.
+    /// Counts what was sent since the last clock read, at the current time.
     #[inline]
     fn count_sent(&mut self, wire: usize, so_far: &mut Counts) {
         if *so_far != Counts::default() {
@@ -243,7 +243,7 @@ impl<C: Clock> Run<'_, C> {
         }
     }
 
-    /// Makes one call. Returns whether there may be room for another.
+    /// Makes one call. Returns whether there may be room for another call.
     #[inline]
     fn send(&mut self, wire: usize, opened: &mut dyn Wire, so_far: &mut Counts) -> Result<bool, DriverError> {
         let (offered, begun) = self.offer(wire);
@@ -326,11 +326,11 @@ impl<C: Clock> Run<'_, C> {
             (Phase::WarmUp, Amount::Count(count), _) | (Phase::Measured, _, Amount::Count(count)) => {
                 count - lane.messages
             }
-            // When the time is over, only a message that has begun is completed.
+            // When the time is over, only a partly sent message is completed.
             _ if lane.begun > 0 && self.is_over(lane) => 1,
             _ => u64::MAX,
         };
-        // A call from a file sends a single write.
+        // A call that sends from a file sends a single write.
         let count = if self.order.source == Source::File { 1 } else { left.min(self.messages.room()) };
         if self.order.source == Source::Buffer {
             let end = &mut self.end;
@@ -346,7 +346,7 @@ impl<C: Clock> Run<'_, C> {
                 end.now_ns
             });
         }
-        // Both are at most the size of the buffer.
+        // Both numbers are at most the size of the buffer.
         ((count * self.size - lane.begun) as usize, lane.begun as usize)
     }
 
@@ -356,7 +356,7 @@ impl<C: Clock> Run<'_, C> {
         let gone = lane.begun + bytes;
         so_far.bytes_sent += bytes;
         if gone == self.size {
-            // Usually exactly one message was completed.
+            // The common case: exactly one message was completed.
             so_far.messages_sent += 1;
             (lane.messages, lane.begun, lane.begun_at_ns) = (lane.messages + 1, 0, None);
         } else {

@@ -3,7 +3,7 @@
 use hairpin_model::SenderState;
 use hairpin_transports::Wire;
 
-/// Maximum readings. When full, every second one is dropped.
+/// Maximum number of readings. When it is reached, every second reading is dropped.
 pub const MAX_READINGS: usize = 512;
 /// Initial interval of readings, in ns.
 const INITIAL_INTERVAL_NS: u64 = 20_000_000;

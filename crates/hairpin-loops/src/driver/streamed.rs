@@ -24,7 +24,7 @@ impl Outcome {
                 bytes_after_first: total.bytes_after_first,
                 over_ns,
                 reordered: total.measured.reordered,
-                // In ns of this end's clock here; the client converts it to a time since all flows were connected.
+                // In ns of this end's clock. The client converts this time to a time since all flows were connected.
                 began_ns: time_line.begin_ns,
                 interval_ns: time_line.width_ns,
                 interval_bytes: time_line.bytes.to_vec(),

@@ -80,7 +80,7 @@ impl Marks for Quiet {
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-/// An open loop with a message due every 1 000 ns, after a warm-up of two.
+/// An open loop with a message due every 1 000 ns. The first two messages are the warm-up.
 fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Offering<'_, ManualClock> {
     Offering {
         keep_states: false,
@@ -99,7 +99,7 @@ fn an_open_loop(clock: &ManualClock, size_bytes: usize, boundaries: bool) -> Off
     }
 }
 
-/// The result of an open loop with a 32-byte message due every 1 000 ns, after a warm-up of two.
+/// The result of [`an_open_loop`] with 32-byte messages.
 fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool) -> (Outcome, Vec<u8>) {
     let (clock, taken) = (wire.clock.clone(), Arc::clone(&wire.taken));
     let offering = Offering { arrivals, amount, ..an_open_loop(&clock, 32, boundaries) };
@@ -109,7 +109,7 @@ fn offered(arrivals: Arrivals, amount: Amount, wire: Scripted, boundaries: bool)
 }
 
 #[test]
-fn messages_are_sent_when_they_are_due_and_none_is_early() {
+fn messages_are_sent_when_they_are_due() {
     let (outcome, bytes) =
         offered(Arrivals::Fixed, Amount::Count(5), Scripted { then_ns: 300, ..Scripted::default() }, true);
     let pacing = outcome.pacing.unwrap();
@@ -133,7 +133,7 @@ fn late_messages_are_sent_at_once_and_count_from_when_they_were_due() {
     let (outcome, _) = offered(Arrivals::Fixed, Amount::Count(6), Scripted { sends, ..Scripted::default() }, true);
     let rows = outcome.times.reported().rows;
     let late: Vec<u64> = rows.iter().map(|[_, due_ns, sent_ns]| sent_ns - due_ns).collect();
-    // Due at 2, 3, 4, 5, 6, 7 us; the first call ends at 5.3 us.
+    // Messages are due at 2, 3, 4, 5, 6 and 7 us, and the first call ends at 5.3 us.
     assert_eq!(late, [0, 2300, 1400, 500, 0, 0]);
     let pacing = outcome.pacing.unwrap();
     assert_eq!((pacing.gaps, pacing.share_below_half), (5, 0.4), "gaps of 3300, 100, 100, 500 and 1000 ns");
@@ -159,17 +159,17 @@ fn a_warm_up_that_cannot_keep_up_ends_with_its_time_and_delays_nothing_after_it(
     let offering = Offering { warm_up, amount, ..an_open_loop(&clock, 32, true) };
     let outcome = offering.run(&mut [Box::new(wire)], &mut Quiet(None)).unwrap();
     let counts = outcome.total;
-    assert_eq!((counts.warm_up.messages_sent, counts.measured.messages_sent), (10, 5), "one in 10 us");
-    assert_eq!(outcome.times.reported().rows[0], [0, 100_000, 100_000], "the first is on time");
+    assert_eq!((counts.warm_up.messages_sent, counts.measured.messages_sent), (10, 5), "one message per 10 us");
+    assert_eq!(outcome.times.reported().rows[0], [0, 100_000, 100_000], "the first measured message is on time");
 }
 
 #[test]
-fn bursts_are_due_together_and_their_gaps_are_those_between_bursts() {
+fn messages_of_a_burst_are_due_together_and_gaps_count_between_bursts() {
     let wire = Scripted { then_ns: 10, ..Scripted::default() };
     let (outcome, _) = offered(Arrivals::Burst(4), Amount::Count(8), wire, true);
     let rows = outcome.times.reported().rows;
     let sent: Vec<u64> = rows.iter().map(|row| row[2]).collect();
-    // Two messages of the first burst are the warm-up. The measurement begins when its first message can be sent.
+    // Two messages of the first burst are the warm-up, so the measurement begins at 20 ns.
     assert_eq!(sent, [20, 30, 4020, 4030, 4040, 4050, 8020, 8030]);
     assert_eq!(outcome.pacing.unwrap().gaps, 1, "from the second burst to the third");
 }
@@ -178,7 +178,7 @@ fn bursts_are_due_together_and_their_gaps_are_those_between_bursts() {
 fn an_open_loop_by_time_ends_with_the_time_and_sends_nothing_after_it() {
     let slow = Scripted { then_ns: 4000, ..Scripted::default() };
     let (outcome, _) = offered(Arrivals::Fixed, Amount::DurationNs(10_000), slow, true);
-    // The warm-up ends late, at 8 us. Measured are 8 us to 18 us, and calls end at 12, 16 and 20 us.
+    // The warm-up ends late, at 8 us. The measurement lasts from 8 to 18 us, and its calls end at 12, 16 and 20 us.
     assert_eq!(outcome.total.measured.messages_sent, 3);
     assert!(matches!(outcome.ended, StreamEnd::Complete));
 }
@@ -222,7 +222,7 @@ fn streamed(size: usize, batch: usize, sends: VecDeque<(usize, u64)>, unchanging
     bytes
 }
 
-/// An end that receives messages of 8 bytes one by one, and keeps no times.
+/// A receiver of 8-byte messages that makes one call per message and keeps no times.
 fn receiving(clock: &ManualClock) -> Receiving<'_, ManualClock> {
     Receiving {
         clock,
@@ -241,7 +241,7 @@ fn receiving(clock: &ManualClock) -> Receiving<'_, ManualClock> {
     }
 }
 
-/// When the last of 200 messages arrived, each `gives_after_ns` after the previous one; the wire stays open.
+/// When the last of 200 messages arrived. They arrive `gives_after_ns` apart, and the wire stays open.
 fn last_came_ns(gives_after_ns: u64) -> u64 {
     let clock = ManualClock::default();
     let gives = (0_u64..200).map(|sequence| (sequence << 1 | 1).to_le_bytes().to_vec()).collect();
@@ -254,10 +254,10 @@ fn last_came_ns(gives_after_ns: u64) -> u64 {
 }
 
 #[test]
-fn a_call_that_waits_in_vain_for_more_does_not_make_the_last_messages_late() {
+fn a_last_call_that_receives_nothing_does_not_make_the_last_messages_late() {
     let fast_ns = last_came_ns(0);
-    assert!((2000 - 64 * 10..=2000).contains(&fast_ns), "within a turn of the last call: {fast_ns}");
-    assert_eq!(last_came_ns(1_000_000), 200 * 1_000_010, "messages that are waited for are counted individually");
+    assert!((2000 - 64 * 10..=2000).contains(&fast_ns), "at most one turn before the last call: {fast_ns}");
+    assert_eq!(last_came_ns(1_000_000), 200 * 1_000_010, "slow messages are counted individually");
 }
 
 /// The times that a receiver finds in `bytes`, received in pieces of the given lengths.
@@ -302,7 +302,7 @@ proptest! {
     }
 }
 
-/// Messages that are too short carry no times, nor do bytes that must not change: they encode only their phase.
+/// Messages that are too short for a time, and bytes that must not change, encode only their phase.
 #[test]
 fn streams_without_times_carry_only_their_phase() {
     let expected = |size: usize| [vec![0; 10 * size], vec![1; 200 * size]].concat();
@@ -324,8 +324,8 @@ fn offered_messages_that_are_too_short_for_a_time_are_sent() {
 }
 
 #[test]
-fn a_time_is_that_of_the_call_that_sent_its_first_byte() {
-    // So large that every message carries a timestamp. The second message is split within its timestamp.
+fn a_timestamp_is_the_time_of_the_call_that_sent_its_first_byte() {
+    // Messages of this size all carry a timestamp. The second measured message is split within its timestamp.
     let sends = VecDeque::from([vec![(8192, 10); 11], vec![(3, 10), (8189, 70)]].concat());
     let bytes = streamed(8192, 1, sends, false);
     let rows = received(8192, &bytes, std::iter::repeat_n(1000, bytes.len())).rows;

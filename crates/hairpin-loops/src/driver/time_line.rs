@@ -21,14 +21,14 @@ impl Default for TimeLine {
 }
 
 impl TimeLine {
-    /// Counts bytes at `at_ns`. A time before the first counts as the first.
+    /// Counts bytes at `at_ns`. A time before the first byte counts as the time of the first byte.
     pub fn note(&mut self, at_ns: u64, bytes: u64) {
         let begin_ns = *self.begin_ns.get_or_insert(at_ns);
         let since_ns = at_ns.saturating_sub(begin_ns);
         while since_ns / self.width_ns >= MAX_INTERVALS as u64 {
             self.halve();
         }
-        // Less than the maximum number of intervals.
+        // The cast is safe: the index is below [`MAX_INTERVALS`].
         let place = (since_ns / self.width_ns) as usize;
         if place >= self.bytes.len() {
             self.bytes.resize(place + 1, 0);

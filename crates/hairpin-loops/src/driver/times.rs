@@ -4,7 +4,7 @@ use hairpin_model::Times;
 use hairpin_model::samples::{MAX_LATENCY_NS, latency_histogram};
 use hdrhistogram::Histogram;
 
-/// Maximum rows that an end keeps. They are sent to the client in one message.
+/// Maximum number of rows that an end keeps. The server sends its rows to the client in one message.
 pub const MAX_ROWS: usize = 10_000;
 
 /// Collects the times of one end. Memory is bounded and reserved before the load.
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_counted_and_the_first_are_kept() {
+    fn all_messages_are_counted_and_the_first_are_kept() {
         let mut times = TimesOfMessages::new(2);
         for (sequence, due_ns, at_ns) in [(0, 100, 400), (1, 200, 500), (2, 300, 290), (3, 400, 700)] {
             times.note(sequence, due_ns, at_ns);

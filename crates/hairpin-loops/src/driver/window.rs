@@ -1,6 +1,6 @@
 //! Tracks which of the newest messages arrived, in bounded memory.
 
-/// Number of messages before the newest that are tracked.
+/// Number of tracked messages: the newest message and those before it.
 pub const MESSAGES: u64 = 65_536;
 const WORDS: usize = (MESSAGES / 64) as usize;
 
@@ -72,7 +72,7 @@ impl Window {
 
     fn bit_position(sequence: u64) -> (usize, u64) {
         let bit = sequence % MESSAGES;
-        // Less than the number of words.
+        // The cast is safe: the index is below `WORDS`.
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 

@@ -1,4 +1,4 @@
-//! The load at one end of a shared connection: when it runs, and the same counts as at the ends of other one-way loads.
+//! The load at one end of a shared connection: when the load runs, and the same counts as for other one-way loads.
 
 use hairpin_model::Streamed;
 use hairpin_transports::Wire;
@@ -14,7 +14,7 @@ pub(super) struct Bulk {
     order: BulkOrder,
     pub(super) sends: bool,
     pub(super) began_ns: Option<u64>,
-    /// The end of the load was written or received.
+    /// Whether the end frame of the load was queued or received.
     pub(super) has_ended: bool,
     total: Transfer,
     time_line: TimeLine,
@@ -37,22 +37,22 @@ impl Bulk {
         begins
     }
 
-    /// Which bulk data to write now: of the ramp (0) or measured (1); `None` before and after the load, and at its
-    /// receiver.
+    /// Which bulk data to write now: that of the ramp (0) or of the measurement (1). `None` before and after the
+    /// load, and at the load's receiver.
     pub(super) fn phase(&self, now_ns: u64) -> Option<usize> {
         let since_ns = now_ns.saturating_sub(self.began_ns.filter(|_| self.sends)?);
         let BulkOrder { ramp_ns, loaded_ns, .. } = self.order;
         (since_ns < ramp_ns.saturating_add(loaded_ns)).then_some(usize::from(since_ns >= ramp_ns))
     }
 
-    /// Whether the load's time is over and its end must be written. Returns true only once.
+    /// Whether the load's time is over, so that the end frame must be queued. Returns true only once.
     pub(super) fn ends(&mut self, now_ns: u64) -> bool {
         let ends = self.sends && self.began_ns.is_some() && !self.has_ended && self.phase(now_ns).is_none();
         self.has_ended |= ends;
         ends
     }
 
-    /// Counts written frames: of the ramp, and measured.
+    /// Counts the written frames of the ramp (0) and of the measurement (1).
     pub(super) fn wrote(&mut self, frames: [u64; 2], now_ns: u64) {
         for (phase, frames) in frames.into_iter().enumerate() {
             let bytes_sent = frames.saturating_mul(self.order.write_size_bytes as u64);

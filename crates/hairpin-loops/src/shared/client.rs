@@ -41,7 +41,7 @@ struct Shared<'a, C> {
     answers: Vec<Vec<u8>>,
 }
 
-/// Runs the warm-up and the round at a rate per second. The load begins at `load_at_ns` of the clock.
+/// Runs the warm-up and the round at `rate_per_s`. The load begins at `load_at_ns` of the clock.
 pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
@@ -123,7 +123,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         }
     }
 
-    /// Whether all answers have arrived, and the load, if this end knows of it, is complete.
+    /// Whether all answers have arrived and the load is complete.
     fn is_done(&self) -> bool {
         let load_is_over = if self.bulk.sends { self.out.is_empty() } else { self.bulk.has_ended };
         self.flying.is_empty() && load_is_over
@@ -136,7 +136,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         *(if measured { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
     }
 
-    /// Begins the load once, here or at the server, and writes its end if this end sends it.
+    /// Begins the load, here or at the server. Queues the end frame if this end sends the load and its time is over.
     fn begin_load(&mut self, now_ns: u64) {
         if self.bulk.begin(now_ns) && !self.bulk.sends {
             self.out.push(FrameKind::Begin, &[], None);
@@ -146,7 +146,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         }
     }
 
-    /// Writes as much as there is room for. Returns whether some of it is left.
+    /// Writes queued frames and bulk data. Returns whether the connection had no room for the rest.
     fn write(&mut self, wire: &mut dyn Wire, phase: Option<usize>) -> Result<bool, Failure> {
         let written = self.out.write(wire, phase).map_err(|error| broken("write to", &error))?;
         let now_ns = self.client.clock.now_ns();
@@ -159,7 +159,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         Ok(written.has_no_room)
     }
 
-    /// Receives what is available. Returns whether there was anything.
+    /// Receives the available bytes. Returns false if no bytes were available.
     fn read(&mut self, incoming: &mut Incoming, wire: &mut dyn Wire) -> Result<bool, Failure> {
         let Self { answers, bulk, client, .. } = self;
         let mut unexpected = None;
@@ -184,7 +184,7 @@ impl<'a, C: Clock> Shared<'a, C> {
         Ok(came)
     }
 
-    /// Matches an answer with the oldest message, since answers arrive in the order of their messages.
+    /// Matches an answer with the oldest unanswered message, because answers arrive in the order of their messages.
     fn on_answer(&mut self, reply: &[u8], received_ns: u64) -> Result<(), Failure> {
         let Some(InFlight { sequence, due_ns, sent_ns, measured }) = self.flying.pop_front() else {
             return garbage(0, "there was no such message", true);
@@ -212,7 +212,7 @@ impl<'a, C: Clock> Shared<'a, C> {
     }
 }
 
-/// The failure if the bytes are not a frame, or reading failed.
+/// The failure of a round that received bytes that are not a frame, or could not read.
 pub(super) fn unreadable(error: &ReadError) -> Failure {
     match error {
         ReadError::Wire(error) => broken("read from", error),

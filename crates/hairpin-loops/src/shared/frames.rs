@@ -22,7 +22,7 @@ pub enum FrameKind {
     RampData = 3,
     /// Measured bulk data.
     Data = 4,
-    /// From the client: the server's load begins.
+    /// From the client: the server must begin its load.
     Begin = 5,
     /// From the sender of the load: the load has ended.
     End = 6,
@@ -57,14 +57,14 @@ pub struct NoFrame(&'static str);
 pub struct Outgoing {
     messages: VecDeque<(Vec<u8>, Option<u64>)>,
     bulk: [Vec<u8>; 2],
-    /// The frame that was partly written: bulk data of the ramp (0) or measured (1), or the first queued frame.
+    /// The partly written frame (0 or 1 as in `bulk`; `None`: the first message), and how many bytes were written.
     begun: Option<(Option<usize>, usize)>,
 }
 
 /// The result of one pass of writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Completely written frames of bulk data: of the ramp, and measured.
+    /// Number of completely written frames of bulk data, of the ramp (0) and of the measurement (1).
     pub bulk_frames: [u64; 2],
     /// The numbers of messages whose first byte was accepted.
     pub begun: Vec<u64>,
@@ -86,7 +86,7 @@ impl Outgoing {
         }
     }
 
-    /// Queues a frame. `number` is that of the message in it, if any.
+    /// Queues a frame. `number` is the sequence number of the message in the frame, if any.
     pub fn push(&mut self, kind: FrameKind, bytes: &[u8], number: Option<u64>) {
         self.messages.push_back((frame(kind, bytes), number));
     }
@@ -101,7 +101,7 @@ impl Outgoing {
         self.messages.is_empty() && self.begun.is_none()
     }
 
-    /// Writes as much as there is room for: queued frames, then any bulk data, of the ramp (0) or measured (1).
+    /// Writes as much as there is room for: queued frames, then bulk data of the ramp (0) or of the measurement (1).
     pub fn write(&mut self, wire: &mut dyn Wire, bulk: Option<usize>) -> Result<Written, WireError> {
         let mut written = Written::default();
         loop {
@@ -137,7 +137,7 @@ impl Outgoing {
 /// Received frames.
 #[derive(Debug)]
 pub enum ReceivedFrame<'b> {
-    /// Bytes of bulk data, measured or of the ramp.
+    /// Bytes of bulk data, either of the ramp or measured.
     Bulk {
         measured: bool,
         /// Number of bytes, without frame headers.
@@ -226,7 +226,7 @@ impl Incoming {
 fn parse_header(head: &[u8]) -> Result<(FrameKind, usize), NoFrame> {
     let kind = FrameKind::ALL.into_iter().find(|kind| *kind as u8 == head[0]).ok_or(NoFrame("an unknown kind"))?;
     if head[1..4] != [0, 0, 0] {
-        return Err(NoFrame("a head with bytes that are not zero"));
+        return Err(NoFrame("a header whose reserved bytes are not zero"));
     }
     let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
     let length = usize::try_from(length).ok().filter(|length| *length <= kind.most_bytes());

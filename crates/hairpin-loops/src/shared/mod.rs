@@ -1,8 +1,8 @@
 //! A probe and a load on one connection: messages, answers and bulk data share one byte stream, as in programs that
 //! multiplex (HTTP/2, gRPC). A message waits for the bytes that were written before it.
 //!
-//! Each end is one loop that never blocks in a call on the connection: what the connection has no room for waits here,
-//! in frames ([`frames`]). When a frame is completely written, the next one is chosen: messages before bulk data.
+//! Each end is one loop that never blocks in a call on the connection: bytes without room stay queued in frames
+//! ([`frames`]). After each complete frame the end chooses the next frame; messages come before bulk data.
 
 mod bulk;
 pub mod client;
@@ -36,7 +36,7 @@ pub struct BulkOrder {
 }
 
 impl BulkOrder {
-    /// The load that shares the connection of the probe; `None` for a case without one.
+    /// The load that shares the connection of the probe; `None` for a case without such a load.
     pub fn of(order: &RoundOrder) -> Option<Self> {
         let (load, lengths) = (load_of(&order.case)?, order.phases.as_ref()?);
         Some(Self {
@@ -76,7 +76,7 @@ impl Waits {
         Ok(Self { for_room, ready: Vec::with_capacity(4) })
     }
 
-    /// Waits until something is received or `until_ns`; if `has_no_room`, also until there is room.
+    /// Waits for incoming bytes, at most until `until_ns`. If `has_no_room`, room to write also ends the wait.
     fn wait<C: Clock>(
         &mut self,
         clock: &C,

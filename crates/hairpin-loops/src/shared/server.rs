@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::marks::{Notice, ServerMarks};
 use crate::message::patterned;
 
-/// Maximum number and maximum bytes of answers that wait because the client does not read them.
+/// Maximum number and maximum bytes of queued answers, which grow if the client does not read.
 const MAX_UNANSWERED: usize = 1 << 16;
 const MAX_UNANSWERED_BYTES: usize = 64 << 20;
 
@@ -72,7 +72,7 @@ pub fn run<C: Clock>(
         if out.queued() > MAX_UNANSWERED.min(MAX_UNANSWERED_BYTES / reply_size.max(1)) {
             return Err(Failure::new(
                 FailureKind::Unexpected,
-                format!("the client: it sends messages but has not read {} answers", out.queued()),
+                format!("the client sends messages but has not read {} answers", out.queued()),
                 "is a program other than Hairpin's client sending?",
             ));
         }

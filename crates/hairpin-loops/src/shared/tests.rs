@@ -1,4 +1,4 @@
-//! Tests with frames that are split anywhere or invalid, and the counts of an end.
+//! Tests of frame parsing, with split and invalid frames, and of the counts of a load.
 
 use hairpin_model::Received;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use super::{BulkOrder, frames};
 
 const ORDER: BulkOrder = BulkOrder { write_size_bytes: 100, goes_up: true, ramp_ns: 10, loaded_ns: 20 };
 
-/// Number of bulk bytes of the ramp and measured, and the complete frames.
+/// Bulk bytes of the ramp and of the measurement, and the complete frames.
 type Taken = ([u64; 2], Vec<(FrameKind, Vec<u8>)>);
 
 /// The result of `bytes`, received in pieces of `piece` bytes.
@@ -71,7 +71,7 @@ proptest! {
 #[test]
 fn a_load_has_a_ramp_and_a_measured_part_and_ends_once() {
     let mut sent = Bulk::new(ORDER, true);
-    assert_eq!((sent.phase(5), sent.ends(1_000)), (None, false), "it has not begun");
+    assert_eq!((sent.phase(5), sent.ends(1_000)), (None, false), "the load has not begun");
     assert_eq!([sent.begin(100), sent.begin(200)], [true, false]);
     assert_eq!(
         [100, 109, 110, 129, 130].map(|now_ns| sent.phase(now_ns)),
@@ -88,7 +88,7 @@ fn a_load_has_a_ramp_and_a_measured_part_and_ends_once() {
 }
 
 #[test]
-fn a_receiver_counts_what_came_after_the_first_measured_bytes() {
+fn a_receiver_counts_bytes_after_the_first_measured_bytes() {
     let mut received = Bulk::new(ORDER, false);
     received.on_bytes(false, 300, 1_000_000);
     received.on_bytes(true, 150, 4_000_000);

@@ -1,4 +1,4 @@
-//! Duplicates and order of datagrams between two hosts, at either end.
+//! Duplicates and arrival order of datagrams between two hosts, counted at the client and at the server.
 
 use hairpin_model::case::PathKind;
 use hairpin_model::{Case, Extent, Load, RemotePath, RoundOrder};
@@ -23,8 +23,8 @@ fn between_hosts(load: Load, count: u64, warm_up: u64) -> RoundOrder {
 }
 
 #[test]
-fn an_open_loop_counts_answers_that_came_after_a_later_one() {
-    // One message every 1000 ns: number 1, of the warm-up, arrives after 4, and number 6 between 8 and 9.
+fn an_open_loop_counts_reordered_answers() {
+    // A message is due every 1000 ns. Answer 1 (warm-up) arrives after answer 4, and answer 6 between 8 and 9.
     let held = |number| if number == 1 { 3500 } else { 2100 };
     let acts: Vec<Act> =
         (0..10).map(|number| Act::After(if [1, 6].contains(&number) { held(number) } else { 100 })).collect();
@@ -37,13 +37,13 @@ fn an_open_loop_counts_answers_that_came_after_a_later_one() {
 }
 
 #[test]
-fn a_closed_loop_counts_copies_apart_from_the_order() {
+fn a_closed_loop_counts_duplicates_separately_from_the_arrival_order() {
     let acts = [Act::Twice(100), Act::After(TIMEOUT_NS + 50), Act::After(100), Act::Never, Act::After(100)];
     let client_result = travel(&between_hosts(Load::PLAIN, 5, 0), &acts, true).unwrap();
     let tally = &client_result.tally;
     assert_eq!((tally.received, tally.late, tally.duplicated), (3, 1, 1));
-    let order = tally.order.as_ref().expect("it is between two hosts");
-    assert_eq!((order.reordered, order.duplicated), (0, 0), "a late message is not reordered, nor is a lost one");
+    let order = tally.order.as_ref().expect("the case is between two hosts");
+    assert_eq!((order.reordered, order.duplicated), (0, 0), "late and lost messages are not reordered");
 }
 
 #[test]
@@ -64,5 +64,5 @@ fn the_server_counts_duplicates_and_reordering() {
     let answered = echo.run(&mut server, &mut Alone).unwrap();
     let counts = answered.order.map(|order| (order.reordered, order.duplicated));
     assert_eq!((answered.count, counts), (9, Some((2, 2))));
-    assert_eq!(server.answers.len(), 9, "copies are answered like any other");
+    assert_eq!(server.answers.len(), 9, "the server answers duplicates too");
 }

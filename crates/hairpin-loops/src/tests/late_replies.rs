@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Runs the loop, lets `then_ns` pass, and receives the answers that arrived until then.
+/// Runs the loop, advances the clock by `then_ns`, and receives the answers that arrived until then.
 fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> Result<ClientResult, Failure> {
     let clock = ManualClock::default();
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
@@ -37,7 +37,7 @@ fn missing_answers_stay_unanswered() {
     let order = order(Load::PLAIN, 3, 0);
     let client_result = travel_on(&order, &[Act::After(100), Act::Never, Act::Never], 9 * TIMEOUT_NS).unwrap();
     assert_eq!(counts(&client_result), (3, 1, 0, 0));
-    assert_eq!(client_result.late_replies.last_sent_ns(), Some(100 + TIMEOUT_NS), "the third one's");
+    assert_eq!(client_result.late_replies.last_sent_ns(), Some(100 + TIMEOUT_NS), "the third message was sent last");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_second_copy_after_the_loop_is_duplicated() {
 }
 
 #[test]
-fn a_warm_up_message_that_is_answered_after_the_loop_counts_as_one() {
+fn a_warm_up_message_that_is_answered_after_the_loop_counts_for_the_warm_up() {
     let order = order(Load::PLAIN, 1, 1);
     let acts = [Act::After(5 * TIMEOUT_NS), Act::After(100)];
     let client_result = travel_on(&order, &acts, 9 * TIMEOUT_NS).unwrap();

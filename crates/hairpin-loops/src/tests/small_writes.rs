@@ -63,7 +63,7 @@ fn every_remedy_makes_its_own_calls_and_no_other() {
     assert_eq!(
         of(Remedy::Cork),
         [cork(true), Send(1), Send(3), Send(4), Send(4), cork(false), Receive(4)],
-        "released after the last write, before waiting for the answer"
+        "the cork is released after the last write, before the client waits for the answer"
     );
     assert_eq!(of(Remedy::More), [More(1), More(3), More(4), Send(4), Receive(4)]);
     assert_eq!(of(Remedy::Writev), [Vectored(vec![1, 3, 4, 4]), Receive(4)]);
@@ -87,7 +87,7 @@ fn copied_writes_have_the_sizes_of_the_model() {
 #[test]
 fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
     let order = order(exchange("3x2", Remedy::Default), 3, 1);
-    // Two writes of 10 ns precede the last one, and the answer's time counts from the beginning of the last.
+    // Two writes of 10 ns precede the last write. The wire answers the given time after the last write begins.
     let (client_result, _) = travel(&order, &[Act::After(1000), Act::After(100), Act::After(300), Act::After(700)]);
     let client_result = client_result.unwrap();
     assert_eq!(client_result.recorder.first_message_ns(), 1020);
@@ -100,7 +100,7 @@ fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
 }
 
 #[test]
-fn corking_is_part_of_what_is_timed() {
+fn the_time_of_an_exchange_includes_corking() {
     let (client_result, made) = travel(&order(exchange("2x2", Remedy::Cork), 1, 0), &[Act::After(100)]);
     let samples = client_result.unwrap().recorder.finish(0);
     // The cork is set at 0 and the last write begins at 20. Its answer arrives at 120.
@@ -109,14 +109,14 @@ fn corking_is_part_of_what_is_timed() {
 }
 
 #[test]
-fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
+fn the_gap_is_from_the_end_of_a_write_to_the_beginning_of_the_next() {
     let begun = |remedy| {
         let exchange = Exchange { gap_ns: 1000, ..exchange("4x2", remedy) };
         let (client_result, made) = travel(&order(exchange, 1, 0), &[Act::After(100)]);
         client_result.unwrap();
         made.into_iter().map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
     };
-    // The last number of each is the beginning of the wait for the answer, right after the last write.
+    // The last number of each list is when the wait for the answer begins, right after the last write.
     assert_eq!(begun(Remedy::Default), [0, 1010, 2020, 3030, 3040]);
     assert_eq!(begun(Remedy::More), [0, 1010, 2020, 3030, 3040]);
     assert_eq!(begun(Remedy::Cork), [0, 10, 1020, 2030, 3040, 3050, 3060]);
@@ -126,7 +126,7 @@ fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
 }
 
 #[test]
-fn gaps_are_no_lateness_of_the_answer() {
+fn gaps_between_writes_do_not_make_the_answer_late() {
     let exchange = Exchange { gap_ns: TIMEOUT_NS, ..exchange("4x2", Remedy::Default) };
     let fate = |answer_ns| {
         let (client_result, _) = travel(&order(exchange.clone(), 1, 0), &[Act::After(answer_ns)]);
@@ -148,7 +148,7 @@ fn requests_in_flight_are_all_written_before_an_answer_is_read() {
     assert_eq!(made, [window(2), window(3), window(1)].concat());
     let samples = client_result.recorder.finish(0);
     assert_eq!(samples.sequence, [0, 1, 2, 3, 4, 5]);
-    // The warm-up's window ends at 130. Each exchange counts from its own first write, 20 ns after the previous one's.
+    // The warm-up's window ends at 130 ns. Each exchange counts from its own first write; these are 20 ns apart.
     assert_eq!(samples.sent_ns[2..5], [130, 150, 170]);
     assert_eq!(samples.received_ns[2..5], [240, 260, 280]);
 }
@@ -177,7 +177,7 @@ fn silence_and_garbage_fail_the_round() {
         cause(&[Act::After(1), Act::Never]),
         "cannot receive the answer to message 1: timed out: receive made no progress for 1 ms"
     );
-    // An answer of 4 bytes contains only its number.
+    // An answer of 4 bytes contains only the sequence number.
     assert!(cause(&[Act::Garbled(5)]).contains("the sequence number of another message"));
     assert!(cause(&[Act::Twice(5)]).contains("a second time"));
     let longer = RoundOrder {
@@ -188,14 +188,14 @@ fn silence_and_garbage_fail_the_round() {
 }
 
 #[test]
-fn answers_in_another_order_are_garbage() {
+fn answers_in_the_wrong_order_are_garbage() {
     let exchange = Exchange { pipeline: 2, ..exchange("4", Remedy::Default) };
     let failure = travel(&order(exchange, 2, 0), &[Act::After(100), Act::After(5)]).0.unwrap_err();
     assert!(failure.cause.starts_with("the answer to message 0 is not what was sent"), "{}", failure.cause);
 }
 
 #[test]
-fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones() {
+fn an_interrupted_gap_drops_its_request_and_reads_the_answers_to_complete_requests() {
     /// A clock that makes the user end the run at a given time.
     struct UntilStopped<'a>(ManualClock, &'a AtomicBool, u64);
     impl Clock for UntilStopped<'_> {
@@ -217,7 +217,7 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     let client = Client { clock: &clock, order: &order, lossy: false, boundaries: false, phases: None, stop: &stop };
     let client_result = run_client(&client, &mut wire, &mut Alone).unwrap();
     assert!(client_result.interrupted);
-    // Requests take 1020 ns; the fourth gap, in the second window, ends after 4000 ns.
+    // A request takes 1020 ns. The user ends the run in the fourth gap, which is in the second window.
     assert_eq!((client_result.tally.sent, client_result.tally.received), (3, 3));
     assert_eq!(client_result.tally.ledger(true, &[], &[], None).unexplained, 0);
     assert_eq!(client_result.exchange_counts.map(|counts| counts.exchanges), Some(3));
@@ -292,7 +292,7 @@ fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_eac
 }
 
 #[test]
-fn a_wire_without_a_stream_is_a_failed_round() {
+fn a_round_over_a_wire_without_a_stream_fails() {
     let order = order(exchange("2x2", Remedy::Default), 1, 0);
     let failure = super::travel(&order, &[Act::After(1)], false).unwrap_err();
     assert_eq!(failure.cause, "memory is not a byte stream, so a request cannot be sent in several writes");

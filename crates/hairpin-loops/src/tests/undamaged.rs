@@ -1,4 +1,4 @@
-//! Damage by a link that no checksum detects, on the manual clock.
+//! Messages that the link damaged without failing a checksum, on the manual clock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn order_over(link: &str, load: &Load, count: u64) -> RoundOrder {
 }
 
 #[test]
-fn a_damaged_answer_is_none_and_the_links_record_has_its_loss() {
+fn a_damaged_answer_is_dropped_and_the_link_counts_the_loss() {
     for load in &loads() {
         for link in ["delay=1ms corrupt=8%", "up.corrupt=1%", "down.corrupt=1%"] {
             let order = order_over(link, load, 4);
@@ -50,15 +50,15 @@ fn a_damaged_answer_after_the_loop_is_ignored() {
         let mut client_result = travel_over(&mut wire, &clock, &order, true).unwrap();
         clock.advance(9 * TIMEOUT_NS);
         assert!(client_result.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
-        assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was received");
+        assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "the damaged answer was received");
         let tally = &client_result.tally;
         assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (2, 1, 0, 0), "{load:?}");
-        assert!(!client_result.late_replies.is_empty(), "its message has no answer");
+        assert!(!client_result.late_replies.is_empty(), "the message with the damaged answer has no answer");
     }
 }
 
 #[test]
-fn elsewhere_an_answer_that_is_not_what_was_sent_is_a_failure() {
+fn a_wrong_answer_is_a_failure_unless_the_link_may_damage_messages() {
     for load in &loads() {
         for (link, lossy) in [("delay=1ms loss=1%", true), ("loopback", true), ("corrupt=8%", false)] {
             let failure = travel(&order_over(link, load, 4), &[Act::Garbled(5)], lossy).unwrap_err();
@@ -67,7 +67,7 @@ fn elsewhere_an_answer_that_is_not_what_was_sent_is_a_failure() {
     }
 }
 
-/// The server's end: incoming messages, and its answers.
+/// The server's wire: the messages that arrive, and the answers that the server sends.
 pub(super) struct ServerWire {
     pub(super) coming: VecDeque<Vec<u8>>,
     pub(super) answers: Vec<Vec<u8>>,
@@ -101,7 +101,7 @@ impl Wire for ServerWire {
 }
 
 #[test]
-fn the_server_answers_no_damaged_message() {
+fn the_server_does_not_answer_damaged_messages() {
     let case = Case::ping_pong("udp").with(|changed| changed.primary_mut().load.set_sizes(40, 20));
     let whole = |number| {
         let mut message = Message::new(40, 20);
@@ -114,7 +114,7 @@ fn the_server_answers_no_damaged_message() {
         message[also_at] ^= 0x10;
         message
     };
-    // Damage beyond the bytes sent back, damage to a number too, and a damaged length in the datagram's header.
+    // The damage is beyond the answered bytes, or includes the sequence number, or shortens the datagram.
     let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
     let mut server = ServerWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();

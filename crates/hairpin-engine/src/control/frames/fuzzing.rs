@@ -1,5 +1,5 @@
-//! The fuzz target `control_frames`: a peer's stream is read alike however it is split, and its messages are unchanged
-//! after they are encoded and read again.
+//! The fuzz target `control_frames`: a peer's stream gives the same messages however it is split, and encoding and
+//! parsing does not change messages.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Carrier, Frames, LENGTH_BYTES, MAX_READ_BYTES};
 use crate::control::{Control, ControlError, MAX_ORDER_BYTES as MAX_BYTES, Message};
 
-/// Never reached: a [`Scripted`] carrier is always ready.
+/// This time-out never expires, because a [`Scripted`] carrier is always ready.
 const WITHIN: Duration = Duration::from_secs(60);
 /// Size of the smallest pieces.
 const MIN_PIECE_BYTES: usize = 32;

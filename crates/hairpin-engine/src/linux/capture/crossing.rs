@@ -11,15 +11,15 @@ use crate::system::packet_ring::Frame;
 /// Size of the Ethernet header, which is ignored.
 const HEADER_BYTES: usize = 14;
 
-/// A sent packet and its arrival at the other end (CLOCK_REALTIME, in ns); `None` if it did not arrive.
+/// A sent packet and its arrival at the other end (CLOCK_REALTIME, in ns); `None` if the packet did not arrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing<'f> {
     pub(super) frame: &'f Frame,
     pub(super) arrived_realtime_ns: Option<u64>,
 }
 
-/// Returns all packets that either end sent between the two ports, in sending order. Of several arrivals of a packet
-/// the first counts; identical packets are assumed to arrive in sending order.
+/// Returns all packets that either end sent between the two ports, in sending order. If a packet arrives several
+/// times, the first arrival counts; identical packets are assumed to arrive in sending order.
 pub(super) fn crossings<'f>(
     client: &'f [Frame],
     server: &'f [Frame],

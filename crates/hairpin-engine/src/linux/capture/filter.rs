@@ -58,8 +58,8 @@ mod tests {
     use crate::capture::tests::{frame_ipv4, frame_ipv6};
     use crate::system::packet_ring;
 
-    /// The number of bytes of `frame` that pass the filter; `None` if it is rejected. Tested on a Unix socket, which
-    /// needs no privilege: the kernel runs the filters of all sockets alike.
+    /// The number of bytes of `frame` that pass the filter; `None` if it is rejected. The test uses a Unix socket,
+    /// which needs no privilege: the kernel runs filters in the same way on all sockets.
     fn kept(frame: &[u8]) -> Option<usize> {
         let (from, to) = UnixDatagram::pair().unwrap();
         packet_ring::attach_filter(to.as_fd(), &tcp_port(4000)).unwrap();
@@ -80,7 +80,7 @@ mod tests {
             let mut other = frame((4000, 5), 6);
             other[12..14].copy_from_slice(&0x88cc_u16.to_be_bytes());
             assert_eq!(kept(&other), None, "another protocol");
-            assert_eq!(kept(&frame((4000, 5), 6)[..34]), None, "cut short");
+            assert_eq!(kept(&frame((4000, 5), 6)[..34]), None, "truncated");
         }
     }
 
@@ -88,7 +88,7 @@ mod tests {
     fn a_header_with_options_passes_and_a_fragment_does_not() {
         let plain = frame_ipv4((4000, 5), 6);
         let mut with_options = [&plain[..34], &[1; 8], &plain[34..]].concat();
-        assert_eq!(kept(&with_options), None, "the ports are where the options are");
+        assert_eq!(kept(&with_options), None, "the filter reads options as ports");
         with_options[14] = 0x47;
         assert_eq!(kept(&with_options), Some(plain.len() + 8));
         for fragment in [0x2000_u16, 0x0001, 0x1fff] {

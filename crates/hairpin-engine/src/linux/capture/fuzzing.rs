@@ -10,9 +10,9 @@ use crate::system::packet_ring::Frame;
 const CLIENT: u16 = 5;
 const SERVER: u16 = 4000;
 
-/// Reads frames captured at the client or at the server. Each frame is 1 byte for the end, 1 for the time since the
-/// previous frame, 2 for the number of bytes not captured, and the captured bytes preceded by their length. Returns
-/// true if all are packets of the connection.
+/// Reads frames captured at the client or at the server. A frame is encoded as 1 byte for the end, 1 byte for the
+/// time since the previous frame, 2 bytes for the number of bytes not captured, and the captured bytes preceded by
+/// their length. Returns true if all frames are packets of the connection.
 pub fn captured_frames(input: &[u8]) -> bool {
     let [client, server] = frames(Input(input));
     let map = map();

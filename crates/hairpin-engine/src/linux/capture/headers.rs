@@ -1,5 +1,5 @@
-//! Parses the TCP segment in a frame: Ethernet, IPv4 (RFC 791) or IPv6 (RFC 8200), TCP (RFC 9293). Sixty lines here
-//! instead of a crate for all protocols, with ten thousand.
+//! Parses the TCP segment in a frame: Ethernet, IPv4 (RFC 791) or IPv6 (RFC 8200), TCP (RFC 9293). These sixty lines
+//! replace a crate of ten thousand lines for all protocols.
 
 use crate::linux::big_endian::{half, word};
 
@@ -34,7 +34,7 @@ pub(super) struct Segment {
 pub(super) fn segment(bytes: &[u8], length_bytes: u32) -> Option<Segment> {
     let network = bytes.get(ETHERNET_BYTES..)?;
     let on_the_wire = usize::try_from(length_bytes).ok()?.checked_sub(ETHERNET_BYTES)?;
-    // A stated length of 0 means more than 16 bits can hold, in packets of more than 64 KiB that the kernel creates.
+    // The kernel creates packets of more than 64 KiB with a length field of 0: their length exceeds 16 bits.
     let stated_or = |stated: usize, all: usize| if stated == 0 { all } else { stated };
     let (header_bytes, packet_bytes, protocol) = match half(bytes, 12)? {
         IPV4 if network.first()? >> 4 == 4 => {

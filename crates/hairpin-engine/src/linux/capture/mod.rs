@@ -1,7 +1,7 @@
 //! Captures the packets of one connection in this process, without a thread.
 //!
-//! A packet socket ([`begin`]) makes the kernel copy every packet of the port into a shared ring. The ring is read only
-//! afterwards ([`Live::finish`]), so the measured loop makes no calls for it. Needs CAP_NET_RAW (capabilities(7)).
+//! A packet socket ([`begin`]) makes the kernel copy every packet of the port into a shared ring. The ring is read
+//! after the load ([`Live::finish`]), so the measured loop makes no extra calls. Needs CAP_NET_RAW (capabilities(7)).
 
 mod crossing;
 mod filter;
@@ -39,8 +39,8 @@ pub struct Captured {
 }
 
 /// Begins to capture TCP from and to `port` on `interface`, from the first packet after this call. A packet on the
-/// loopback both leaves and arrives there, but is captured once. Keeps the first 440 bytes of each packet and the first
-/// 16 384 packets; counts the others.
+/// loopback interface both leaves and arrives, but is captured once. Keeps the first 440 bytes of each packet and the
+/// first 16 384 packets; further packets are only counted.
 pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
     let failed = |operation: &'static str| move |error: io::Error| why_not(operation, interface, &error);
     let found = Interface::named(interface).map_err(failed("find the interface"))?;
@@ -52,7 +52,7 @@ pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
         ));
     }
     let socket = packet_ring::socket().map_err(failed("open a packet socket"))?;
-    // Set the filter before binding: without one, a bound socket would receive unrelated packets.
+    // Set the filter before binding: without a filter, a bound socket would receive unrelated packets.
     packet_ring::attach_filter(socket.as_fd(), &filter::tcp_port(port)).map_err(failed("set the packet filter"))?;
     if loopback {
         packet_ring::ignore_outgoing(socket.as_fd()).map_err(failed("exclude outgoing packets"))?;
@@ -109,8 +109,8 @@ impl Captured {
         pcapng::file(&about, &self.frames)
     }
 
-    /// The outcome of this capture (and of the one at the link's other end, `other`), for the trace. The file gets its
-    /// name when the run folder saves it.
+    /// The outcome of this capture, and of the capture `other` at the other end of the link, for the trace. The file
+    /// gets its name when it is saved in the run folder.
     pub fn outcome(&self, other: Option<&Self>) -> Capture {
         let packets = u64::try_from(self.frames.len()).expect("a ring is small");
         let dropped = self.dropped + other.map_or(0, |other| other.dropped);
@@ -134,7 +134,7 @@ fn why_not(operation: &str, interface: &str, error: &io::Error) -> WhyNot {
         Some(libc::ENETDOWN) => "the interface is down: `ip link set dev INTERFACE up`",
         Some(libc::ENOMEM | libc::ENOBUFS) => "the kernel needs 8 MiB for the packet ring",
         Some(libc::ENOPROTOOPT | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
-            "it needs Linux 4.20 or later with packet sockets (CONFIG_PACKET)"
+            "a capture needs Linux 4.20 or later with packet sockets (CONFIG_PACKET)"
         }
         _ => "the round was measured without a capture",
     };

@@ -9,8 +9,8 @@ use super::headers::{Segment, segment};
 use crate::realtime::RealtimeMap;
 use crate::system::packet_ring::Frame;
 
-/// The packets between the two ports, in the order in which they passed the interface. Omits frames without a complete
-/// TCP header, and directions whose SYN was not captured: their bytes cannot be counted.
+/// The packets between the two ports, in the order in which they passed the interface. Omits frames without a
+/// complete TCP header. Omits directions whose SYN was not captured, because their bytes cannot be counted.
 pub(super) fn packets(frames: &[Frame], client_port: u16, server_port: u16, map: &RealtimeMap) -> Vec<Packet> {
     let passed = frames.iter().map(|frame| Crossing { frame, arrived_realtime_ns: None });
     crossed(passed, client_port, server_port, map)
@@ -60,9 +60,9 @@ fn acknowledged(segment: &Segment, other: Option<&Direction>) -> Option<u64> {
 }
 
 struct Direction {
-    /// The sequence number that counts as byte 0: the first after the SYN (RFC 9293, section 3.4) and the hello.
+    /// The sequence number that counts as byte 0: the first one after the SYN (RFC 9293, section 3.4) and the hello.
     zero: u32,
-    /// End of the highest byte seen, from which the wrap-around of 32-bit sequence numbers is resolved.
+    /// End of the highest byte seen, used to resolve the wrap-around of 32-bit sequence numbers.
     end: u64,
     /// The byte at which the direction was closed. The FIN has a sequence number too, but is not a byte.
     closed_at: Option<u64>,
@@ -94,7 +94,7 @@ impl Direction {
     fn range(&mut self, segment: &Segment) -> (u64, u64) {
         let place = self.position(segment.sequence.wrapping_add(u32::from(segment.syn)));
         let (first, end) = (self.bounded(place), self.bounded(place + segment.payload_bytes as i128));
-        // A reset may carry any sequence number, so ignore it.
+        // A reset may carry any sequence number, so its number is ignored.
         if !segment.rst {
             self.end = self.end.max(end);
             if segment.fin {

@@ -31,7 +31,7 @@ pub(super) struct FileInfo<'a> {
     pub(super) comment: &'a str,
     pub(super) operating_system: &'a str,
     pub(super) interface: &'a str,
-    /// Number of packets that passed the filter. The next field counts those of them that are missing from the file.
+    /// Number of packets that passed the filter, including `dropped` packets that are missing from the file.
     pub(super) received: u64,
     pub(super) dropped: u64,
 }
@@ -77,7 +77,7 @@ fn packet(frame: &Frame) -> Vec<u8> {
     block.end()
 }
 
-/// A time as its upper and its lower 32 bits.
+/// A time as its upper and then its lower 32 bits.
 fn time(realtime_ns: u64) -> [u8; 8] {
     realtime_ns.rotate_left(32).to_le_bytes()
 }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(kinds.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [0x0a0d_0d0a, 1, 6, 6, 5]);
         let first = kinds[2].1;
         assert_eq!([word(first + 12), word(first + 16)], [0x1234_5678, 0x9abc_def0], "the upper half comes first");
-        assert_eq!([word(first + 20), word(first + 24)], [5, 1_000], "kept, and on the interface");
-        assert_eq!(bytes[first + 28..first + 36], [7, 7, 7, 7, 7, 0, 0, 0], "filled up to whole words");
+        assert_eq!([word(first + 20), word(first + 24)], [5, 1_000], "captured length, then original length");
+        assert_eq!(bytes[first + 28..first + 36], [7, 7, 7, 7, 7, 0, 0, 0], "padded to whole words");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests with synthetic frames: parsing, byte counting, and no panics.
+//! Tests with synthetic frames: parsing, byte counting, and robustness.
 
 use std::io;
 
@@ -24,7 +24,7 @@ pub(crate) fn ipv4(protocol: u8, transport: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The same with an IPv6 header.
+/// An Ethernet frame with an IPv6 header.
 pub(crate) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14 + 40];
     frame[12..14].copy_from_slice(&[0x86, 0xdd]);
@@ -35,7 +35,7 @@ pub(crate) fn ipv6(next: u8, rest: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Such a frame with ports and an otherwise empty TCP header.
+/// An IPv4 frame with ports and an otherwise empty TCP header.
 pub(crate) fn frame_ipv4(ports: (u16, u16), protocol: u8) -> Vec<u8> {
     ipv4(protocol, &header(ports))
 }
@@ -94,11 +94,11 @@ fn a_segment_is_read_from_both_internet_protocols() {
         let mut bytes: Vec<u8> = frame((4000, 5), 6);
         bytes[length_at + 1] += 12 + 2;
         bytes[tcp + 4..tcp + 14].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 0x80, ACK | 0x08]);
-        // Ethernet pads frames to 60 bytes: the payload length follows only from the headers.
+        // Ethernet pads frames to 60 bytes, so only the headers tell the payload length.
         bytes.extend([0; 30]);
         let length = u32::try_from(bytes.len()).unwrap();
         assert_eq!(segment(&bytes, length), Some(expected));
-        // Packets of more than 64 KiB that the kernel creates state a length of 0.
+        // The kernel creates packets of more than 64 KiB with a length field of 0.
         bytes[length_at..length_at + 2].fill(0);
         let all = segment(&bytes, 100_000).map(|segment| segment.payload_bytes);
         assert_eq!(all, Some(100_000 - u64::try_from(tcp).unwrap() - 32));
@@ -106,7 +106,7 @@ fn a_segment_is_read_from_both_internet_protocols() {
             let mut flawed_bytes: Vec<u8> = frame((4000, 5), 6);
             flawed_bytes[flawed.0] = flawed.1;
             let length = u32::try_from(flawed_bytes.len()).unwrap();
-            // An IPv6 header has a fixed length, so 0x44 is an invalid version there.
+            // In an IPv6 header the length is fixed, so 0x44 is an invalid version.
             assert_eq!(segment(&flawed_bytes, length), None, "{flawed:?}");
         }
     }
@@ -166,8 +166,8 @@ fn sequence_numbers_wrap_and_old_bytes_are_repeated() {
         client[2..6],
         [(0, 1_000, Some(0)), (1_000, 2_000, Some(0)), (0, 1_000, Some(0)), (0, 0, Some(2_000))]
     );
-    assert_eq!(client[7], (0, 5, Some(2_000)), "a reset's number moves nothing");
-    // Past 4 GiB, in steps that fit a window.
+    assert_eq!(client[7], (0, 5, Some(2_000)), "the sequence number of a reset is ignored");
+    // Sequence numbers wrap around twice, in steps that fit a window.
     let mut frames = vec![sent(true, SYN, start, 0, 0)];
     let step = 65_000_u16;
     let steps = (1 << 33) / u64::from(step);
@@ -212,7 +212,7 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(
+    fn no_bytes_make_the_parser_panic(
         bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..120), nearly()],
         length_bytes in prop_oneof![any::<u32>(), 0_u32..200],
     ) {
@@ -222,7 +222,7 @@ proptest! {
     }
 
     #[test]
-    fn no_order_of_segments_makes_it_panic(
+    fn no_order_of_segments_causes_a_panic(
         all in prop::collection::vec((any::<bool>(), any::<u8>(), any::<u32>(), any::<u32>(), 0_u16..60_000), 0..50),
     ) {
         let frames: Vec<Frame> = all
@@ -243,7 +243,7 @@ fn at(realtime_ns: u64, frame: &Frame) -> Frame {
 }
 
 #[test]
-fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
+fn a_packet_across_a_link_has_two_times_and_a_lost_packet_has_one() {
     let [syn, answer] = [sent(true, SYN, 100, 0, 0), sent(false, SYN | ACK, 900, 101, 0)];
     let [lost, ack] = [sent(true, ACK, 101, 901, 5), sent(false, ACK, 901, 106, 0)];
     // The second copy of the segment arrived twice, and the server's acknowledgment is still in flight.
@@ -259,7 +259,7 @@ fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
         (90, Some(101), End::Client),
         (110, None, End::Server),
     ];
-    assert_eq!(told, expected, "of two equal packets the earlier matches the earlier");
+    assert_eq!(told, expected, "identical packets are matched in sending order");
     let mut other = lost.clone();
     other.bytes[18] = 1;
     let client = [at(10, &syn), at(50, &lost), at(90, &other)];
@@ -268,5 +268,5 @@ fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
         .iter()
         .map(|crossing| (crossing.frame.realtime_ns, crossing.arrived_realtime_ns))
         .collect();
-    assert_eq!(told, [(10, Some(20)), (50, None), (90, Some(100))], "their IP identification differs");
+    assert_eq!(told, [(10, Some(20)), (50, None), (90, Some(100))], "the packets have different IP identifications");
 }

@@ -1,8 +1,8 @@
 //! The echo server at the far end of a link: echoes all data on port 7, over TCP and UDP (RFC 862).
 //!
-//! It serves programs started by `hairpin link run` and is not the measured server. A single thread waits in poll(2).
-//! It holds at most `MAX_CONNECTIONS` connections, each with at most `BUFFER_BYTES` not yet echoed; everything beyond
-//! that waits in the kernel.
+//! This server is for programs started by `hairpin link run` and is not the measured server. A single thread waits in
+//! poll(2). It holds at most `MAX_CONNECTIONS` connections, each with at most `BUFFER_BYTES` not yet echoed; further
+//! connections and bytes wait in the kernel.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -20,7 +20,7 @@ pub const PORT: u16 = 7;
 /// The server writes this once it is reachable.
 pub const READY: &str = "ready\n";
 
-/// Maximum concurrent connections. Others wait until one closes.
+/// Maximum concurrent connections. Further connections wait until one closes.
 const MAX_CONNECTIONS: usize = 256;
 
 /// Maximum bytes that a connection has received but not yet echoed.
@@ -29,7 +29,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Maximum datagrams echoed before connections are served again.
 const DATAGRAMS_AT_ONCE: usize = 64;
 
-/// Serves until standard input closes. `parent` is the id of the process that started it.
+/// Serves until standard input closes. `parent` is the id of the process that started this one.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
     if !process::die_with_parent(parent) {
         return Err("the program that started this echo server has exited".to_owned());
@@ -123,7 +123,7 @@ impl Connection {
         if self.buffer.is_empty() { Interest::Read } else { Interest::Write }
     }
 
-    /// Reads new bytes or writes pending ones. Returns whether the connection is still open.
+    /// Reads new bytes or writes pending bytes. Returns whether the connection is still open.
     fn serve(&mut self) -> bool {
         match self.transfer() {
             Ok(open) => open,

@@ -14,9 +14,9 @@ use super::namespace;
 use crate::system::guest::{self as system, Interest};
 use crate::system::namespace::NamespaceStep;
 
-/// A program at an end of a link: in the end's network namespace, and in its own mount, UTS and IPC namespaces, with a
-/// `/sys` that shows the link's devices. It is killed when this is dropped, when the thread that started it ends, and
-/// when the process of that thread is killed.
+/// A program at an end of a link. The program runs in the end's network namespace and in its own mount, UTS and IPC
+/// namespaces, with a `/sys` that shows the link's devices. The program is killed when this handle is dropped, and
+/// when the thread or the process that started the program ends.
 pub struct Guest {
     child: Child,
     /// Readable once the program has ended.
@@ -26,12 +26,12 @@ pub struct Guest {
     foreign_sys: Option<Failure>,
 }
 
-/// The processes that receive the terminal's signals (Ctrl-C) and those of [`Guest::signal`].
+/// The processes that receive the terminal's signals (Ctrl-C) and the signals of [`Guest::signal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// The program stays in its parent's process group, so it can use the terminal. [`Guest::signal`] reaches only it.
+    /// The program stays in its parent's process group and can use the terminal. [`Guest::signal`] reaches only it.
     Shared,
-    /// The program leads its own group: unlike [`Guest::signal`], the terminal's signals do not reach the group.
+    /// The program leads its own group. The terminal's signals do not reach this group, but [`Guest::signal`] does.
     Own,
 }
 
@@ -94,7 +94,7 @@ impl Guest {
         self.child.id()
     }
 
-    /// Why the program has the host's `/sys`, if the kernel refused to mount the link's.
+    /// Why the program has the host's `/sys`, if the kernel refused to mount the link's `/sys`.
     pub fn foreign_sys(&self) -> Option<&Failure> {
         self.foreign_sys.as_ref()
     }
@@ -115,7 +115,7 @@ impl Guest {
         self.child.wait().map(GuestEvent::Ended)
     }
 
-    /// Sends a signal to the program. Has no effect after its end.
+    /// Sends a signal to the program. Has no effect after the program's end.
     pub fn signal(&self, signal: i32) {
         if self.waited_for {
             return;
@@ -123,7 +123,7 @@ impl Guest {
         drop(system::signal(self.child.id(), self.leads_group, signal));
     }
 
-    /// Asks the program to end (SIGTERM). After `patience`, kills it, with its group if it leads one.
+    /// Asks the program to end (SIGTERM). After `patience`, kills the program, and the group that it leads.
     pub fn end(self, patience: Duration) {
         self.signal(libc::SIGTERM);
         let deadline = Instant::now() + patience;
@@ -131,7 +131,7 @@ impl Guest {
         while !left().is_zero() && !self.has_ended(left()) {}
     }
 
-    /// Whether the program ends within `patience`. Does not reap it, so its id stays reserved.
+    /// Whether the program ends within `patience`. Does not reap the program, so its id stays reserved.
     fn has_ended(&self, patience: Duration) -> bool {
         let files = [(self.ended.as_fd(), Interest::Read)];
         system::wait_for(&files, Some(patience)).is_ok_and(|ready| ready[0])
@@ -154,7 +154,7 @@ impl Drop for Guest {
         if self.waited_for {
             return;
         }
-        // Its id and its group's id cannot be reused until it is reaped.
+        // The ids of the program and of its group cannot be reused until the program is reaped.
         if self.leads_group {
             self.signal(libc::SIGKILL);
         }

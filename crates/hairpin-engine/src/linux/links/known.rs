@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_scaled_by_its_mean_and_an_unreadable_one_is_refused() {
+    fn a_trace_counts_with_its_mean_rate_and_an_unreadable_trace_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
         let line = format!("up.replay={} down=6mbit queue=1MiB,10packets", path.display());
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_nearly_right_gets_the_right_one() {
+    fn a_misspelled_name_gets_the_right_name_as_hint() {
         let text = read("home-uplnk").unwrap_err().to_string();
         assert!(text.contains("home-uplink"), "{text}");
         let text = read("home-uplink lose=1%").unwrap_err().to_string();

@@ -1,8 +1,8 @@
 //! Emulated links on this machine: two network namespaces, each with its own network stack, and a path between them.
 //!
 //! A [`RunningLink`] is a process (this program, started with a hidden command) that creates the namespaces, carries
-//! the packets and reports their fates. It does not outlive the process that started it; when it ends, so do the
-//! namespaces and all processes in them.
+//! the packets and reports their fates. The link's process does not outlive the process that started it. When it
+//! ends, the namespaces and all processes in them end too.
 
 pub mod addresses;
 pub mod echo_server;
@@ -59,7 +59,7 @@ pub struct LinkOrder {
 pub enum LogTo {
     /// A file, to be created or replaced.
     File(PathBuf),
-    /// A descriptor of the ordering process. Log lines are mixed with other output to it.
+    /// A descriptor of the ordering process. Log lines are mixed with other output to this descriptor.
     Stream(RawFd),
     /// A descriptor of the ordering process for an open file, and the file's name for users.
     Opened(RawFd, String),
@@ -92,7 +92,7 @@ pub struct Numbered {
     pub answer_bytes: usize,
     /// The direction of the load if its messages have no answers, else `None`.
     pub one_way: Option<hairpin_link::Direction>,
-    /// Distinguishes the flow's packets from those of other flows; `None` if it is the only flow.
+    /// Distinguishes the flow's packets from those of other flows; `None` if there is only one flow.
     pub flow_match: Option<FlowMatch>,
 }
 
@@ -102,11 +102,11 @@ pub struct Numbered {
 pub enum FlowMatch {
     /// The UDP port of the far end.
     Udp(u16),
-    /// It is the only ICMP flow.
+    /// The flow is the only ICMP flow.
     Icmp,
 }
 
-/// The messages of a flow whose answers the link prevented. For a one-way load, the messages that it lost.
+/// The messages of a flow whose answers the link prevented. For a one-way load, the messages that the link lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostMessages {
     /// Counts by cause (`link-loss`, `link-queue`, ..., `link-inside` for messages still in flight at the end). Each
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_private_and_replaces_what_was_there() {
+    fn a_log_is_private_and_replaces_an_existing_file() {
         let place = tempfile::tempdir().unwrap();
         let [log, canary] = ["log", "canary"].map(|name| place.path().join(name));
         std::fs::write(&canary, "canary").unwrap();

@@ -1,7 +1,7 @@
 //! Network namespaces: checks the permission to create them, and lets a thread enter one and return.
 //!
-//! Each thread is in a network namespace. A process can enter those created in its own user namespace, but not return
-//! to that in which an ordinary user's program starts, since this one belongs to the initial user namespace.
+//! Each thread is in a network namespace. A process can enter namespaces created in its own user namespace. An
+//! ordinary user's process cannot return to its first network namespace, which belongs to the initial user namespace.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -25,9 +25,9 @@ pub fn prepared() -> NetworkNamespace {
     PREPARED.get().copied().unwrap_or_default()
 }
 
-/// Enables this process to create, enter and leave network namespaces; call it first. A process with the needed
-/// capabilities is already able to. Any other process must have a single thread. It moves permanently into its own user
-/// namespace, where it is root over what it creates there, and into a new network namespace.
+/// Enables this process to create, enter and leave network namespaces; call this first. A process with the needed
+/// capabilities stays where it is. Any other process must have a single thread, and moves permanently into its own
+/// user namespace, in which it is root, and into a new network namespace.
 pub fn prepare() -> Result<NetworkNamespace, WhyNot> {
     if is_capable() {
         return Ok(prepared());
@@ -44,12 +44,12 @@ pub fn prepare() -> Result<NetworkNamespace, WhyNot> {
     Ok(*PREPARED.get_or_init(|| NetworkNamespace::Own))
 }
 
-/// Whether [`prepare`] would succeed and a network namespace can be created. Tries it in a separate process.
+/// Whether [`prepare`] would succeed and a network namespace can be created. Tries both in a separate process.
 pub fn may_prepare() -> Result<(), WhyNot> {
     try_in_child(None)?.map_err(|refusal| with_hint(&refusal))
 }
 
-/// Whether the kernel setting `name` can be changed in a new network namespace. Tries it in a separate process.
+/// Whether the kernel setting `name` can be changed in a new network namespace. Tries this in a separate process.
 pub fn may_set(name: &str) -> Result<(), WhyNot> {
     let file = CString::new(sysctl::file_of(name)).map_err(|_| not_settable(name, "its name has a zero byte"))?;
     try_in_child(Some(&file))?.map_err(|refusal| match refusal.step {
@@ -63,8 +63,8 @@ pub fn may_set(name: &str) -> Result<(), WhyNot> {
 
 fn not_settable(name: &str, problem: &str) -> WhyNot {
     WhyNot::new(
-        format!("kernel setting `{name}` cannot be changed for a round alone: {problem}"),
-        "only settings of each network namespace can; have the administrator set another, make a run with each \
+        format!("kernel setting `{name}` cannot be changed for a single round: {problem}"),
+        "only settings of a network namespace can; have the administrator change any other, make a run with each \
                value and use `hairpin compare`"
             .to_owned(),
     )
@@ -84,14 +84,14 @@ fn try_in_child(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
     })
 }
 
-/// Creates a network namespace with only a loopback interface. It exists until the file is closed and nothing uses it
-/// any more. The calling thread stays in its own namespace.
+/// Creates a network namespace with only a loopback interface. The namespace exists until the file is closed and no
+/// process uses the namespace. The calling thread stays in its own namespace.
 pub(crate) fn fresh() -> Result<File, Failure> {
     let _visit = Visit { home: home()? };
     wiring::new_namespace()
 }
 
-/// The path by which other processes of this user can enter a namespace while this process has it open.
+/// The path by which other processes of this user can enter a namespace while this process has the file open.
 pub(crate) fn path_of(namespace: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()))
 }
@@ -139,7 +139,7 @@ impl Drop for Visit {
 fn not_entered(namespace: &Path, error: &io::Error) -> Failure {
     let hint = match error.raw_os_error() {
         Some(libc::ENOENT) => "has the link ended?",
-        _ => "it needs root, or a user namespace of its own; see `hairpin link list`",
+        _ => "this needs root, or its own user namespace; see `hairpin link list`",
     };
     Failure::new(error, format!("cannot enter the network namespace {}: {error}", namespace.display()), hint)
 }
@@ -165,8 +165,8 @@ fn refuse_threads() -> Result<(), WhyNot> {
     match status("Threads").as_deref() {
         Some("1") | None => Ok(()),
         Some(threads) => Err(WhyNot::new(
-            format!("this process has {threads} threads, and only a process of one may leave its user namespace"),
-            "use it from a process of one thread, or run as root",
+            format!("this process has {threads} threads, but only a process with one can leave its user namespace"),
+            "use a process with one thread, or run as root",
         )),
     }
 }
@@ -190,22 +190,22 @@ pub(super) fn failure(refusal: &Refusal) -> Failure {
 fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered: bool) -> WhyNot {
     let Refusal { step, error } = refusal;
     let reason = match step {
-        NamespaceStep::UserNamespace => format!("an ordinary user may not make a user namespace here: {error}"),
-        NamespaceStep::ActAsRoot => format!("acting as root in a user namespace of its own is refused: {error}"),
-        NamespaceStep::NetworkNamespace => format!("a network namespace cannot be made: {error}"),
-        NamespaceStep::EnterNetwork => format!("the link's network namespace cannot be entered: {error}"),
-        NamespaceStep::HostNamespaces => format!("namespaces for mounts, host name and IPC cannot be made: {error}"),
-        NamespaceStep::PrivateMounts => format!("mounts cannot be kept from the host: {error}"),
-        NamespaceStep::Sysfs => format!("/sys of the link cannot be mounted: {error}"),
-        NamespaceStep::Setting => format!("a kernel setting cannot be written: {error}"),
+        NamespaceStep::UserNamespace => format!("an ordinary user may not create a user namespace here: {error}"),
+        NamespaceStep::ActAsRoot => format!("this process may not become root in a new user namespace: {error}"),
+        NamespaceStep::NetworkNamespace => format!("cannot create a network namespace: {error}"),
+        NamespaceStep::EnterNetwork => format!("cannot enter the link's network namespace: {error}"),
+        NamespaceStep::HostNamespaces => format!("cannot create namespaces for mounts, host name and IPC: {error}"),
+        NamespaceStep::PrivateMounts => format!("cannot separate mounts from the host: {error}"),
+        NamespaceStep::Sysfs => format!("cannot mount /sys of the link: {error}"),
+        NamespaceStep::Setting => format!("cannot write a kernel setting: {error}"),
     };
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     let refused = matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
     let hint = match error.raw_os_error() {
         _ if *step == NamespaceStep::EnterNetwork => "was the link ended from outside?",
-        _ if *step == NamespaceStep::Sysfs => "run as root, or where the host's own /sys is mounted whole",
+        _ if *step == NamespaceStep::Sysfs => "run as root, or where the host's own /sys is mounted completely",
         Some(libc::ENOSPC) if *step == NamespaceStep::NetworkNamespace => {
-            "raise it: sysctl -w user.max_net_namespaces=1000"
+            "raise the limit: sysctl -w user.max_net_namespaces=1000"
         }
         Some(libc::ENOSPC) if *step == NamespaceStep::HostNamespaces => {
             "raise them: sysctl -w user.max_mnt_namespaces=1000 user.max_uts_namespaces=1000 user.max_ipc_namespaces=1000"
@@ -214,11 +214,11 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
             "a kernel with CONFIG_UTS_NS and CONFIG_IPC_NS is needed"
         }
         Some(libc::EINVAL) if *step == NamespaceStep::PrivateMounts => {
-            "run outside of a changed root directory, or one that is a mount (mount --bind DIR DIR before chroot DIR)"
+            "run outside of a chroot, or make its directory a mount point (mount --bind DIR DIR before chroot DIR)"
         }
-        Some(libc::ENOSPC | libc::EUSERS) => "raise it: sysctl -w user.max_user_namespaces=1000, or run as root",
+        Some(libc::ENOSPC | libc::EUSERS) => "run as root, or: sysctl -w user.max_user_namespaces=1000",
         Some(libc::EINVAL | libc::ENOSYS) => {
-            "a kernel with CONFIG_USER_NS and CONFIG_NET_NS is needed; as root only the second"
+            "a kernel with CONFIG_USER_NS and CONFIG_NET_NS is needed; root needs only CONFIG_NET_NS"
         }
         _ if refused && is("kernel.unprivileged_userns_clone", "0") => {
             "sysctl -w kernel.unprivileged_userns_clone=1, or run as root"
@@ -228,10 +228,10 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
              or run as root"
         }
         _ if refused && filtered => {
-            "a filter of system calls is in force, as in a container: give that the capabilities SYS_ADMIN, NET_ADMIN \
+            "a seccomp filter is active, as in a container: give the container the capabilities SYS_ADMIN, NET_ADMIN \
              and NET_RAW (docker run --cap-add), or no filter (--security-opt seccomp=unconfined)"
         }
-        _ => "run as root, or outside of a container and of a changed root directory",
+        _ => "run as root, or outside of containers and chroots",
     };
     WhyNot::new(reason, hint)
 }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_what_would_help_here() {
+    fn a_refusal_has_a_hint_for_this_system() {
         let closed = [("kernel.unprivileged_userns_clone", "0")];
         let confined = [("kernel.apparmor_restrict_unprivileged_userns", "1")];
         let open = [("kernel.unprivileged_userns_clone", "1"), ("kernel.apparmor_restrict_unprivileged_userns", "0")];
@@ -276,13 +276,13 @@ mod tests {
             (entered, libc::EINVAL, &open, false, "was the link ended"),
             (host, libc::ENOSPC, &open, false, "user.max_mnt_namespaces"),
             (host, libc::EINVAL, &open, false, "CONFIG_UTS_NS"),
-            (mounts, libc::EINVAL, &open, false, "changed root directory"),
+            (mounts, libc::EINVAL, &open, false, "outside of a chroot"),
             (sys, libc::EPERM, &closed, true, "the host's own /sys"),
         ];
         for (step, code, settings, filtered, help) in cases {
             let why = said(step, code, settings, filtered);
             assert!(why.hint.contains(help), "{step:?} {code}: {why}");
-            assert!(why.reason.contains("os error"), "the system's own words: {why}");
+            assert!(why.reason.contains("os error"), "the reason includes the system's error: {why}");
         }
     }
 

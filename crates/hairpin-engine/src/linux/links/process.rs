@@ -1,9 +1,9 @@
 //! The link's process and its handle.
 //!
-//! The process ends when its standard input closes, however its parent ended. It then still has to end the processes in
-//! its namespaces, so the kernel does not kill it together with its parent, but continues it if it is stopped. It has
-//! its own session, so killing the parent's process group does not kill it. If only the link's process is killed, the
-//! handle ends the processes in its namespaces.
+//! The link's process ends when its standard input closes, however its parent ended. It must then end the processes
+//! in its namespaces. So the kernel does not kill it together with its parent, but continues it if it is stopped. The
+//! link's process has its own session, so killing the parent's process group does not kill it. If only the link's
+//! process is killed, the handle ends the processes in the namespaces.
 
 use std::fs::File;
 use std::io;
@@ -25,15 +25,15 @@ use hairpin_loops::clock::Clock;
 /// The hidden command that runs the program as a link.
 pub const COMMAND: &str = "__link";
 
-/// Time-out for a message. Only ends a hang: messages normally take a small part of it.
+/// Time-out for a message. It expires only if the process hangs: messages normally take a small part of this time.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running link. Dropping it ends it, as [`RunningLink::finish`] does, along with all processes in its namespaces.
+/// A running link. Dropping the handle ends the link and all processes in its namespaces.
 pub struct RunningLink {
     child: Option<TalkingChild>,
     namespaces: Namespaces,
     ends_use: LinkEnds,
-    /// Held open so that the namespaces keep their identities until no process in them has to be ended any more.
+    /// Held open so that the namespaces keep their identities until all processes in them have ended.
     ends: Ends,
     is_swept: bool,
 }
@@ -66,7 +66,7 @@ impl RunningLink {
         &self.namespaces
     }
 
-    /// The TCP settings of its two ends.
+    /// The TCP settings of the link's two ends.
     pub fn ends_use(&self) -> &LinkEnds {
         &self.ends_use
     }
@@ -81,13 +81,13 @@ impl RunningLink {
     /// # Panics
     /// Never: the process exists until the link is finished or dropped.
     pub fn words(&self) -> BorrowedFd<'_> {
-        self.child.as_ref().expect("it is taken when finished or dropped").output()
+        self.child.as_ref().expect("the child is taken only when the link is finished or dropped").output()
     }
 
-    /// Ends the link with all processes in its namespaces, and returns its results. Only this process may have threads
-    /// there that are not ended.
+    /// Ends the link with all processes in its namespaces, and returns its results. Threads of this process in these
+    /// namespaces are not ended.
     pub fn finish(mut self) -> Result<LinkEnd, Failure> {
-        let mut child = self.child.take().expect("it is taken here and when dropped");
+        let mut child = self.child.take().expect("the child is taken only here and when the link is dropped");
         child.release();
         match child.receive_within(MESSAGE_TIMEOUT)? {
             LinkWord::Done(end) => {
@@ -182,7 +182,7 @@ fn report_ready(ends: &Ends, ends_use: LinkEnds) {
     child::send(&LinkWord::Ready(Namespaces { near, far }, ends_use));
 }
 
-/// Ends the remaining processes at both ends, except the process that started this one, which may be there too.
+/// Ends the remaining processes at both ends, but not the process that started this one, which may be in an end too.
 fn end_processes(ends: &Ends, parent: u32) -> Result<(), Failure> {
     let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
     sweep([&ends.near, &ends.far], spared)

@@ -8,20 +8,20 @@ use hairpin_model::{Failure, FailureKind};
 
 use crate::system::process::Process;
 
-/// Maximum searches for processes. More than one is needed because a killed process may have started another.
+/// Maximum searches for processes. Several searches may be needed: a killed process may have started another.
 const MAX_PASSES: usize = 50;
 
 /// Time for a killed process to end, in ms.
 const EXIT_TIMEOUT_MS: i32 = 100;
 
-/// Kills every process in these network namespaces, except the spared ones, until none is left.
+/// Kills the processes in these network namespaces, except those in `spared`, until no process is left.
 ///
 /// The open files keep the namespaces' identities from being reused.
 pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failure> {
     let failed = |cause: String| {
         Failure::new(
             FailureKind::Other,
-            format!("cannot end what runs in the link's namespaces: {cause}"),
+            format!("cannot end the processes in the link's namespaces: {cause}"),
             "`ip netns identify PID` and `lsns -t net` show what is left; end it manually",
         )
     };
@@ -37,7 +37,7 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
             return Ok(());
         }
         for id in found {
-            // Its id may have been reused since the search, so check this process again.
+            // The id may have been reused since the search, so check the process again.
             let process = Process::with_id(id).ok().filter(|_| is_there(id));
             if let Some(process) = process.filter(|process| process.kill().is_ok()) {
                 drop(process.ends_within(EXIT_TIMEOUT_MS));

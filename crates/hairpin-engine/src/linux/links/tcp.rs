@@ -5,7 +5,7 @@ use hairpin_model::{Failure, FailureKind, LinkEnds};
 
 use crate::sysctl;
 
-/// The default is the first one that the kernel has. Every kernel has the second.
+/// The default is the first congestion control if the kernel has it, else the second, which every kernel has.
 const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
 
 /// Minimum, default and maximum size of socket buffers, in bytes. These are Linux's defaults, except for the maximum:

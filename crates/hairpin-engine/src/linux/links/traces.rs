@@ -16,7 +16,7 @@ use crate::system::stream;
 /// Maximum bytes of a trace: more than a minute at 10 Gbit/s.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The traces that the rounds of a run replay. Each is read once, so that all rounds replay the same trace.
+/// The traces that the rounds of a run replay. Each trace is read once, so that all rounds replay the same trace.
 #[derive(Clone, Debug, Default)]
 pub struct Traces(Arc<Mutex<BTreeMap<String, Named>>>);
 
@@ -97,7 +97,7 @@ mod tests {
         let path = folder.path().join("trace");
         let profile: Profile = format!("replay={}", path.display()).parse().unwrap();
         let traces = Traces::default();
-        assert!(traces.of(&profile).is_err(), "a missing file is tried again");
+        assert!(traces.of(&profile).is_err(), "a failed read is not remembered");
         std::fs::write(&path, "1\n").unwrap();
         let first = traces.of(&profile).unwrap();
         std::fs::write(&path, "2\n").unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_read_once_and_a_wrong_one_is_refused_with_its_line() {
+    fn a_trace_is_read_once_and_a_wrong_trace_is_refused_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         let read_as = |words: &str| read(&words.parse().unwrap());

@@ -1,12 +1,12 @@
 //! Creates the network namespaces of a link and the interfaces that connect them.
 //!
-//! Packet number 0 of a link must be the first of the experiment, so these interfaces send no packets by themselves: no
-//! ARP (`IFF_NOARP`), no automatic IPv6 addresses, no duplicate address detection and, without link-local addresses, no
-//! router solicitation.
+//! Packet number 0 of a link must be the experiment's first packet, so these interfaces send no packets by
+//! themselves: no ARP (`IFF_NOARP`), no automatic IPv6 addresses, no duplicate address detection and, without
+//! link-local addresses, no router solicitation.
 //!
 //! Without ARP the kernel uses the interface's own hardware address as the destination (`arp_constructor`,
-//! net/ipv4/arp.c; `ndisc_constructor`, net/ipv6/ndisc.c). So both ends have the same hardware address, and no
-//! neighbour table is needed, which a program could flush.
+//! net/ipv4/arp.c; `ndisc_constructor`, net/ipv6/ndisc.c). So both ends have the same hardware address, and the link
+//! does not depend on a neighbour table that a program could flush.
 
 use std::fs::File;
 use std::io;
@@ -31,22 +31,22 @@ struct Interface {
 }
 
 impl Interface {
-    /// This interface as one end of a pair, in `namespace` or else in the calling thread's.
+    /// This interface as one end of a pair, in `namespace` or, if `None`, in the calling thread's namespace.
     fn made_in(self, namespace: Option<&File>, mtu_bytes: u32) -> VethEnd<'_> {
         let Self { name, index, mac } = self;
         VethEnd { name, index, mac, mtu_bytes, namespace: namespace.map(AsFd::as_fd) }
     }
 }
 
-// The two interfaces of a pair have different indices: if they were equal, the kernel would take a second to report to
-// one of them that the other is up (`linkwatch_urgent_event`, net/core/link_watch.c).
+// The two interfaces of a pair have different indices. With equal indices, the kernel would take a second to report
+// to one interface that its peer is up (`linkwatch_urgent_event`, net/core/link_watch.c).
 const NEAR_END: Interface = Interface { name: "eth0", index: 10, mac: [2, 0, 0, 0, 0, 0x10] };
 const TO_NEAR: Interface = Interface { name: "near", index: 11, mac: [2, 0, 0, 0, 0, 0x11] };
 const TO_FAR: Interface = Interface { name: "far", index: 21, mac: [2, 0, 0, 0, 0, 0x21] };
 const FAR_END: Interface = Interface { name: "eth0", index: 20, mac: NEAR_END.mac };
 
-/// The MTU of the relay's own interfaces: packets of any size reach the relay, which drops and counts those larger than
-/// the link's MTU.
+/// The MTU of the relay's own interfaces: packets of any size reach the relay, which drops and counts packets larger
+/// than the link's MTU.
 const RELAY_MTU_BYTES: u32 = 65_535;
 
 /// The name of the interface at both ends.
@@ -88,7 +88,7 @@ pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<
     Ok((ends, ends_use))
 }
 
-/// Counts the drops by the kernels of both ends so far. Leaves the calling thread in the far end's namespace.
+/// Counts the drops in the namespaces of both ends so far. Leaves the calling thread in the far end's namespace.
 pub(super) fn dropped_after(ends: &Ends) -> Result<DroppedAfter, Failure> {
     let dropped = |namespace| enter(namespace).map(|()| netstat::dropped(END_INTERFACE));
     Ok(DroppedAfter { near: dropped(&ends.near)?, far: dropped(&ends.far)? })
@@ -112,8 +112,8 @@ fn set_up_ends(ends: &Ends, mtu_bytes: u32, congestion_control: &str) -> Result<
 
 /// Creates a network namespace with its loopback interface up. Leaves the calling thread in it.
 pub(super) fn new_namespace() -> Result<File, Failure> {
-    namespace::new_network().map_err(|error| failed("make a network namespace", &error))?;
-    let file = File::open("/proc/thread-self/ns/net").map_err(|error| failed("hold a network namespace", &error))?;
+    namespace::new_network().map_err(|error| failed("create a network namespace", &error))?;
+    let file = File::open("/proc/thread-self/ns/net").map_err(|error| failed("open a network namespace", &error))?;
     open()?.set_up(LOOPBACK_INDEX).map_err(|error| failed("bring the loopback interface up", &error))?;
     Ok(file)
 }
@@ -176,16 +176,16 @@ fn no_pair(error: &io::Error) -> Failure {
     match error.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::ENODEV) => Failure::new(
             FailureKind::Unsupported,
-            format!("cannot make a pair of veth interfaces: {error}"),
+            format!("cannot create a pair of veth interfaces: {error}"),
             "a kernel with CONFIG_VETH is needed; as root, `modprobe veth` may load it",
         ),
-        _ => failed("make a pair of veth interfaces", error),
+        _ => failed("create a pair of veth interfaces", error),
     }
 }
 
 pub(super) fn failed(operation: &str, error: &io::Error) -> Failure {
     let hint = match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => "it needs the capabilities SYS_ADMIN, NET_ADMIN and NET_RAW",
+        Some(libc::EPERM | libc::EACCES) => "this needs the capabilities SYS_ADMIN, NET_ADMIN and NET_RAW",
         Some(libc::ENOSPC) => "is the limit on network namespaces reached (sysctl user.max_net_namespaces)?",
         Some(libc::EMFILE | libc::ENFILE) => "is a limit on open files (ulimit -n) reached?",
         Some(libc::ENOMEM | libc::ENOBUFS) => "is the system out of memory?",

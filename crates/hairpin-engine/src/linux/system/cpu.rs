@@ -1,10 +1,10 @@
-//! CPUs: the allowed ones, pinning, and the usage of a thread.
+//! The allowed CPUs, pinning, and the usage of a thread.
 
 use std::fs;
 use std::io;
 use std::mem;
 
-/// The CPUs that the calling thread may run on.
+/// The CPUs on which the calling thread may run.
 pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     // SAFETY: cpu_set_t is a plain bit set, for which all zeroes is a valid value.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
@@ -41,7 +41,7 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The CPU that the calling thread is on now.
+/// The CPU on which the calling thread is running.
 pub(crate) fn current() -> Option<usize> {
     // SAFETY: takes no arguments.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
@@ -64,9 +64,9 @@ pub(crate) fn reduce_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
 }
 
-/// Requests time slices of 0.1 ms instead of some ms for the calling thread (sched_setattr(2), `sched_runtime`). Its
-/// share of the CPU does not change, but on waking it preempts threads with longer slices. Kernels before 6.12 ignore
-/// this; a thread with another scheduling policy is left unchanged.
+/// Requests time slices of 0.1 ms instead of a few ms for the calling thread (sched_setattr(2), `sched_runtime`). The
+/// thread's share of the CPU does not change, but when it wakes it preempts threads with longer slices. Kernels
+/// before 6.12 ignore this request. A thread with another scheduling policy is left unchanged.
 pub(crate) fn shorten_time_slices() {
     let size = u32::try_from(mem::size_of::<libc::sched_attr>()).expect("48 bytes");
     // SAFETY: plain numbers, for which all zeroes is a valid value.

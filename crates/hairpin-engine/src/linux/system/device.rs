@@ -91,7 +91,7 @@ pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
         *change = [available & !never_changed, 0];
     }
     request.ifr_ifru.ifru_data = (&raw mut off).cast();
-    // SAFETY: as above; the kernel refuses any other number of words than its own, for which there is room.
+    // SAFETY: as above. The kernel accepts only its own number of words, and the array has room for them.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }

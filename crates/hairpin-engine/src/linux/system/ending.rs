@@ -10,7 +10,7 @@ use signal_hook::low_level;
 
 use hairpin_loops::time::monotonic_ns;
 
-/// Time for the current round to end in order, in s. The longest round trip of a built-in link is 0.6 s.
+/// Time for the current round to finish, in s. The longest round trip of a built-in link is 0.6 s.
 const GRACE_S: u32 = 2;
 
 /// When to abandon all waits, in ns of CLOCK_MONOTONIC; [`NEVER`] until the user ends the run.
@@ -26,13 +26,13 @@ pub(crate) fn bound(signals: &[c_int]) -> io::Result<()> {
             give_up();
         }
     };
-    // SAFETY: the handler only reads a clock, which signal handlers may do (signal-safety(7)), and uses atomics. The
-    // calls that it interrupts are restarted; blocking wires and waits have their own timers that make them check.
+    // SAFETY: the handler only reads a clock, which signal handlers may do (signal-safety(7)), and uses atomics.
+    // Interrupted calls are restarted; blocking wires and waits check for the end by their own timers.
     unsafe { low_level::register(SIGALRM, look) }?;
     for signal in signals {
         let start = || {
             let deadline_ns = monotonic_ns().saturating_add(u64::from(GRACE_S) * 1_000_000_000);
-            // The alarm is set after the clock is read, so it fires after the deadline.
+            // The clock is read before the alarm is set, so the alarm fires after the deadline.
             DEADLINE_NS.store(deadline_ns, Ordering::Relaxed);
             // SAFETY: alarm(2) takes a number; signal handlers may call it.
             unsafe { libc::alarm(GRACE_S) };
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_decides_and_not_the_signal() {
+    fn the_clock_and_not_the_signal_decides() {
         assert_eq!(
             [(NEVER, 0), (NEVER, NEVER), (7, 6), (7, 7), (7, 8)].map(|(deadline, now)| is_over(deadline, now)),
             [false, false, false, true, true]

@@ -11,8 +11,8 @@ use super::isolation;
 use super::namespace::Refusal;
 use super::process::{die_with_parent, readable};
 
-/// Makes the program of `command` run in `namespace`, isolated from the host in other ways too, and makes the kernel
-/// kill it when the thread that spawns it ends. [`refusals`] returns what the kernel refused.
+/// Makes the program of `command` run in `namespace` and isolated as in [`isolation`], and makes the kernel kill the
+/// program when the thread that spawns it ends. [`refusals`] returns what the kernel refused.
 pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWriter) {
     let starter = std::process::id();
     let mut beneath_sys = isolation::mounts_beneath_sys();
@@ -26,11 +26,11 @@ pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWrite
         drop(isolation::mount_sys(&mut beneath_sys).map_err(&mut report));
         if die_with_parent(starter) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
-    // SAFETY: between fork and exec it makes system calls; it allocates nothing and takes no locks.
+    // SAFETY: between fork and exec, `enter` only makes system calls; it allocates nothing and takes no locks.
     unsafe { command.pre_exec(enter) };
 }
 
-/// Returns what the kernel refused to a program of [`run_in`], after the attempt to spawn it.
+/// Returns the steps that the kernel refused for a program of [`run_in`], after the attempt to spawn the program.
 pub(crate) fn refusals(reader: &mut PipeReader) -> io::Result<Vec<Refusal>> {
     let mut bytes = [0; 4 * Refusal::BYTES];
     // The command still holds the write end open, so a read would not see the end of file.
@@ -38,7 +38,7 @@ pub(crate) fn refusals(reader: &mut PipeReader) -> io::Result<Vec<Refusal>> {
     Ok(bytes[..count].chunks(Refusal::BYTES).filter_map(Refusal::from_bytes).collect())
 }
 
-/// A descriptor of process `child`, readable once that has ended (pidfd_open(2)). It must not be reaped yet.
+/// A descriptor that is readable once process `child` has ended (pidfd_open(2)). The child must not be reaped yet.
 pub(crate) fn exit_descriptor(child: u32) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers and returns a new descriptor or -1.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, child, 0) };
@@ -50,7 +50,7 @@ pub(crate) fn exit_descriptor(child: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Sends a signal to a child that is not yet reaped, or to the process group that it leads.
+/// Sends a signal to a child that is not yet reaped, or to the process group that the child leads.
 pub(crate) fn signal(child: u32, whole_group: bool, signal: i32) -> io::Result<()> {
     let id = i32::try_from(child).expect("process numbers are small");
     // SAFETY: takes two integers.
@@ -90,7 +90,7 @@ pub(crate) fn wait_for(files: &[(BorrowedFd<'_>, Interest)], patience: Option<Du
     Ok(entries.iter().map(|entry| entry.revents != 0).collect())
 }
 
-/// Whether this process is in the foreground of a terminal, so that Ctrl-C there reaches it and its whole group.
+/// Whether this process is in the foreground of a terminal, so that Ctrl-C reaches this process and its whole group.
 pub(crate) fn is_in_foreground() -> bool {
     let Ok(terminal) = File::open("/dev/tty") else { return false };
     // SAFETY: takes an open descriptor; getpgrp takes nothing.

@@ -1,4 +1,4 @@
-//! Finds the network interface with an address (getifaddrs(3)), and reads its driver's data (`linux/ethtool.h`).
+//! Finds the interface with an address (getifaddrs(3)), and reads an interface's driver data (`linux/ethtool.h`).
 
 use std::ffi::{CStr, c_char};
 use std::io;
@@ -37,7 +37,7 @@ pub(crate) fn name_of(address: IpAddr) -> Option<String> {
 /// # Safety
 /// It is null, or points to an address of the family that it states.
 unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: as the caller guarantees; it need not be aligned for its family.
+    // SAFETY: the caller guarantees that the pointer is valid; unaligned reads need no alignment.
     unsafe {
         match i32::from(address.as_ref()?.sa_family) {
             libc::AF_INET => {
@@ -99,7 +99,7 @@ struct LinkSettings {
     modes: [[u32; MODE_WORDS]; 3],
 }
 
-/// The speed of a device in Mbit/s and its duplex, `full` or `half`; `None` for what the driver does not report.
+/// The speed of a device in Mbit/s and its duplex, `full` or `half`; `None` for an unreported value.
 pub(crate) fn speed_and_duplex(device: &str) -> (Option<u64>, Option<&'static str>) {
     const GET: u32 = 0x4c;
     // SAFETY: plain numbers, for which all zeroes are valid values.

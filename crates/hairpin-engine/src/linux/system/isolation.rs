@@ -1,5 +1,5 @@
-//! Isolates a program in a link in addition to its network: mounts, host name and IPC objects (mount_namespaces(7),
-//! uts_namespaces(7), ipc_namespaces(7)), and a `/sys` that shows its network namespace (sysfs(5)).
+//! Isolates a program in a link from the host: network, mounts, host name and IPC objects (mount_namespaces(7),
+//! uts_namespaces(7), ipc_namespaces(7)), and a `/sys` that shows the program's network namespace (sysfs(5)).
 //!
 //! [`isolate`] and [`mount_sys`] allocate nothing, so a forked child may call them.
 
@@ -25,13 +25,13 @@ pub(crate) fn isolate(network: BorrowedFd<'_>) -> Result<(), Refusal> {
     mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE).map_err(NamespaceStep::PrivateMounts.refused())
 }
 
-/// A mount beneath `/sys`, and its copy once made.
+/// A mount beneath `/sys`, and a copy of the mount once [`mount_sys`] has made it.
 pub(crate) struct SysMount {
     point: CString,
     copy: Option<OwnedFd>,
 }
 
-/// The mounts beneath `/sys`, each with all mounts beneath it.
+/// The outermost mounts beneath `/sys`.
 pub(crate) fn mounts_beneath_sys() -> Vec<SysMount> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let point = |text: &str| CString::new(text).ok().map(|point| SysMount { point, copy: None });
@@ -57,7 +57,7 @@ pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
         libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | if is_read_only(SYS) { libc::MS_RDONLY } else { 0 };
     mount(c"sysfs", SYS, Some(c"sysfs"), flags).map_err(NamespaceStep::Sysfs.refused())?;
     for SysMount { point, copy } in beneath {
-        // A mount that cannot be attached is omitted, as on kernels without it.
+        // A mount that cannot be attached is omitted.
         drop(copy.take().map(|copy| attach_mount(&copy, point)));
     }
     Ok(())
@@ -77,7 +77,7 @@ fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong
     done(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, null()) })
 }
 
-/// Copies the mount at `point` and all mounts beneath it; the copy is not yet attached (open_tree(2)).
+/// Copies the mount at `point` with all mounts beneath `point`; the copy is not yet attached (open_tree(2)).
 fn copy_mount(point: &CStr) -> io::Result<OwnedFd> {
     const RECURSIVE: libc::c_uint = 0x8000;
     let flags = libc::OPEN_TREE_CLONE | RECURSIVE | libc::O_CLOEXEC as libc::c_uint;

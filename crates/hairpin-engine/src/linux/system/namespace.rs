@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use super::done;
 use super::process::die_with_parent;
 
-/// The steps of moving into namespaces: the first three into new namespaces, the others into those of a link.
+/// The steps of moving into namespaces. The first three move into new namespaces, the others into those of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespaceStep {
     UserNamespace,
@@ -67,8 +67,8 @@ impl Refusal {
     }
 }
 
-/// The content of the map files that make this process root in a new user namespace. It must be root there, because
-/// programs started by any other user lose their capabilities (capabilities(7)).
+/// The content of the map files that make this process root in a new user namespace. The process must be root,
+/// because programs started by any other user lose their capabilities (capabilities(7)).
 #[derive(Debug)]
 pub(crate) struct RootMap {
     users: String,
@@ -101,7 +101,7 @@ pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
     new_network().map_err(NamespaceStep::NetworkNamespace.refused())
 }
 
-/// In a separate process, tries [`move_out`] and to open the file of a kernel setting there for writing.
+/// In a separate process, calls [`move_out`] and then tries to open the file of a kernel setting for writing.
 pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> io::Result<Result<(), Refusal>> {
     let (mut result, tell) = io::pipe()?;
     let parent = std::process::id();
@@ -126,7 +126,7 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>, setting: Option<&CStr>) -> 
     drop(tell);
     let mut word = Vec::new();
     let read = result.read_to_end(&mut word);
-    // SAFETY: the child is ours and has closed its end of the pipe, so it has ended or is about to.
+    // SAFETY: the child is ours. It has closed its end of the pipe, so it has ended or is about to end.
     while unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) } < 0
         && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     {}

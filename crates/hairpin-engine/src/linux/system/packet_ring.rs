@@ -1,8 +1,8 @@
 //! Packet sockets with a receive ring (packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c).
 //!
 //! The ring is TPACKET_V2: each packet is available as soon as the kernel has written it. TPACKET_V3 makes packets
-//! available only in whole blocks, which a kernel timer closes. The timer would run in the measured loop, the last
-//! block would have to be awaited, and every close would use up a block of a ring that is read only at the end.
+//! available only in whole blocks, which a kernel timer closes. The timer would run during the measured loop, reading
+//! would have to wait for the last block, and every close would use up a block of the ring.
 
 use std::ffi::CString;
 use std::io;
@@ -56,7 +56,7 @@ impl Interface {
 
     /// Fails if this network namespace has no interface with this index.
     pub(crate) fn check_exists(self) -> io::Result<()> {
-        let index = u32::try_from(self.index).expect("it was positive");
+        let index = u32::try_from(self.index).expect("the index is positive");
         let mut name = [0; libc::IF_NAMESIZE];
         // SAFETY: the buffer has as much room as the call may write.
         let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
@@ -77,7 +77,7 @@ pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Skips outgoing packets: on the loopback each packet is also received.
+/// Skips outgoing packets, because each packet of the loopback interface is also received.
 pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
 }
@@ -89,7 +89,7 @@ pub(crate) fn bind(socket: BorrowedFd<'_>, interface: Interface) -> io::Result<(
     address.sll_family = u16::try_from(libc::AF_PACKET).expect("AF_PACKET is 17");
     address.sll_protocol = u16::try_from(libc::ETH_P_ALL).expect("ETH_P_ALL is 3").to_be();
     address.sll_ifindex = interface.index;
-    let length = libc::socklen_t::try_from(size_of_val(&address)).expect("it is 20 bytes");
+    let length = libc::socklen_t::try_from(size_of_val(&address)).expect("the address has 20 bytes");
     // SAFETY: the address and its length are those of a live sockaddr_ll.
     done(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
 }
@@ -103,7 +103,7 @@ pub(crate) fn pending_error(socket: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Number of packets that passed the filter since the last call, and how many of them were dropped for lack of room.
+/// Number of packets that passed the filter since the last call, and how many of these were dropped for lack of room.
 pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     // SAFETY: two integers.
     let statistics = unsafe { get::<libc::tpacket_stats>(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)? };
@@ -113,15 +113,15 @@ pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
 /// A packet in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// When it passed the interface: CLOCK_REALTIME, in ns.
+    /// When the packet passed the interface: CLOCK_REALTIME, in ns.
     pub(crate) realtime_ns: u64,
     pub(crate) length_bytes: u32,
     /// The captured bytes, from the start of the link header.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The mapped ring of a packet socket. The kernel fills it from its start, and no slot is returned to the kernel, so if
-/// there are too many packets the first ones are kept.
+/// The mapped ring of a packet socket. The kernel fills the ring from its start, and no slot is returned to the
+/// kernel, so the first packets are kept if there are too many.
 pub(crate) struct PacketRing {
     start: NonNull<u8>,
 }
@@ -157,7 +157,7 @@ impl PacketRing {
     }
 
     fn frame(&self, place: usize) -> Option<Frame> {
-        assert!(place < SLOTS, "the ring has no such place");
+        assert!(place < SLOTS, "the ring has no such slot");
         // SAFETY: inside the mapping, whose blocks are whole frames.
         let start = unsafe { self.start.as_ptr().add(place * FRAME_BYTES) };
         // SAFETY: the status is the frame's first word, aligned, and the kernel may write it: accessed as an atomic.

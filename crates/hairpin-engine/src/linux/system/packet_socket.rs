@@ -31,10 +31,10 @@ const ROOM_WAIT_NS: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received<'a> {
-    /// When it passed the interface: CLOCK_REALTIME, in ns.
+    /// When the frame passed the interface: CLOCK_REALTIME, in ns.
     pub(crate) realtime_ns: u64,
     pub(crate) length_bytes: usize,
-    /// The frame including the link header, truncated to the length requested.
+    /// The frame including the link header, truncated to the size of a slot.
     pub(crate) bytes: &'a [u8],
     /// Whether the kernel removed a VLAN tag from the frame.
     pub(crate) had_tag: bool,
@@ -51,11 +51,11 @@ pub(crate) struct PacketSocket {
     batch: Box<Batch>,
 }
 
-// SAFETY: the ring is memory of the process, not of a thread, and only the owner accesses it. The pointers of the batch
-// are written before each call that reads them.
+// SAFETY: the ring belongs to the process, not to a thread, and only the owner of the socket accesses the ring. The
+// pointers of the batch are written before each call that reads them.
 unsafe impl Send for PacketSocket {}
 
-/// The arguments of sendmmsg(2). Allocated once, because they take some KiB.
+/// The arguments of sendmmsg(2). They are allocated once, because they take several KiB.
 struct Batch {
     pieces: [libc::iovec; BATCH],
     messages: [libc::mmsghdr; BATCH],
@@ -98,13 +98,13 @@ impl PacketSocket {
         if flags & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the kernel has handed the slot over and does not write it until it is given back below; the header is
-        // plain numbers and begins the slot.
+        // SAFETY: the kernel does not write the slot until the slot is returned below; the header is plain numbers at
+        // the start of the slot.
         let header: libc::tpacket2_hdr = unsafe { start.cast::<libc::tpacket2_hdr>().read() };
         let first = usize::from(header.tp_mac).min(self.place_bytes);
         let kept = usize::try_from(header.tp_snaplen).unwrap_or(usize::MAX).min(self.place_bytes - first);
-        // SAFETY: as for the header; the range is inside the slot, whatever the header contains, and the slice is gone
-        // before the slot is given back.
+        // SAFETY: as for the header; the range is inside the slot, whatever the header contains, and the slice is not
+        // used after the slot is returned.
         let bytes = unsafe { std::slice::from_raw_parts(start.add(first), kept) };
         let taken = take(Received {
             realtime_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
@@ -117,7 +117,7 @@ impl PacketSocket {
         Some(taken)
     }
 
-    /// Sends frames, at most [`BATCH`]. Returns the number that the kernel accepted; it refused the next one.
+    /// Sends frames, at most [`BATCH`]. Returns how many the kernel accepted; it refused the next one, if any.
     pub(crate) fn send(&mut self, frames: &[&[u8]]) -> usize {
         let frames = &frames[..frames.len().min(BATCH)];
         match self.send_now(frames) {
@@ -138,8 +138,8 @@ impl PacketSocket {
         }
         let (count, flags) = (u32::try_from(frames.len()).expect("a batch"), libc::MSG_DONTWAIT);
         // SAFETY: each of the `count` messages points to one piece, which points to a live frame that the kernel only
-        // reads. It does not wait, so no signal interrupts it half-way. The flags are unsigned with musl, signed with
-        // glibc.
+        // reads. The call does not wait, so no signal interrupts it half-way. The flags are unsigned with musl,
+        // signed with glibc.
         let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count, flags as _) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
@@ -152,7 +152,7 @@ impl PacketSocket {
 
 impl Drop for PacketSocket {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping of `ring`; no frame is borrowed. It cannot fail for such a range.
+        // SAFETY: exactly the mapping of `ring`; no frame is borrowed. munmap cannot fail for such a range.
         unsafe {
             libc::munmap(self.ring.as_ptr().cast(), self.places * self.place_bytes);
         }
@@ -192,8 +192,8 @@ pub(crate) fn wait(sockets: [&PacketSocket; 2], end: BorrowedFd<'_>, at_most_ns:
     }
     for (entry, socket) in entries[1..].iter().zip(sockets) {
         if entry.revents & libc::POLLERR != 0 {
-            // Reading the error clears it. An interface that is down sends nothing, and packets to it count as refused.
-            // It may come up again unless it was removed.
+            // Reading the error clears it. An interface that is down sends nothing, and packets sent to it count as
+            // refused. The interface may come up again unless it was removed.
             packet_ring::pending_error(socket.socket.as_fd()).or_else(|error| match error.raw_os_error() {
                 Some(libc::ENETDOWN) => socket.interface.check_exists(),
                 _ => Err(error),

@@ -9,8 +9,8 @@ pub(crate) fn die_with_parent(parent: u32) -> bool {
     is_parent(parent)
 }
 
-/// Makes the kernel continue this process, if it is stopped, when the thread that started it ends: this process must
-/// then end the processes that it is responsible for.
+/// Makes the kernel continue this process, if it is stopped, when the thread that started this process ends: this
+/// process must then end the processes for which it is responsible.
 pub(crate) fn continue_without_parent() {
     signal_with_parent(libc::SIGCONT);
 }
@@ -21,7 +21,7 @@ fn signal_with_parent(signal: libc::c_int) {
 }
 
 /// Ignores Ctrl-C, a closed terminal and termination requests: the parent handles them and shuts this process down.
-/// Also ignores SIGALRM, with which the parent interrupts its waits.
+/// Also ignores SIGALRM, which the parent uses to interrupt its own waits.
 pub(crate) fn ignore_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGALRM] {
         // SAFETY: SIG_IGN is a valid disposition for these signals.

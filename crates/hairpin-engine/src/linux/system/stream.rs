@@ -19,7 +19,7 @@ pub(crate) fn duplicate_inheritable(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(passed_on) })
 }
 
-/// Takes ownership of an inherited descriptor and makes it close-on-exec. Call it once per descriptor.
+/// Takes ownership of an inherited descriptor and makes it close-on-exec. Call this once per descriptor.
 pub(crate) fn take_over(number: RawFd) -> io::Result<File> {
     // SAFETY: F_SETFD takes one integer, and an invalid descriptor is an error.
     done(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
@@ -27,7 +27,7 @@ pub(crate) fn take_over(number: RawFd) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(number) })
 }
 
-/// Clears `O_NONBLOCK`: reads wait for bytes, and writes for room.
+/// Clears `O_NONBLOCK`, so that reads wait for bytes, and writes wait for room.
 pub(crate) fn set_blocking(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument, and the descriptor is open while borrowed.
     let flags = done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;

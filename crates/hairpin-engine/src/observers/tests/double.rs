@@ -1,4 +1,4 @@
-//! An observer for tests: one file and one line in the list, like any other. It reports its marks as a fact.
+//! An observer for tests, which reports its marks as a fact. Like others, it needs one file and one line in the list.
 
 use hairpin_model::Fact;
 

@@ -1,8 +1,8 @@
-//! CoDel, controlled delay (RFC 8289). When packets have waited too long for too long, the queue drops a packet as it
-//! leaves, and then drops more and more often until the wait is short again.
+//! CoDel, controlled delay (RFC 8289). When packets have waited longer than the target for a whole interval, the
+//! queue drops a packet as it leaves, then drops packets ever more often until the wait is below the target.
 //!
-//! The names are those in the RFC's pseudocode (section 5). Its control law, `t + interval / sqrt(count)`, is computed
-//! in whole ns, rounded down. The RFC's maximum packet size is the link's MTU.
+//! Names are those of the RFC's pseudocode (section 5). The control law, `t + interval / sqrt(count)`, is computed in
+//! whole ns, rounded down. The RFC's maximum packet size is the link's MTU.
 
 use hairpin_model::Refused;
 
@@ -140,7 +140,7 @@ mod tests {
         let mut expected_ns = vec![110 * MS];
         let mut law_ns: f64 = 110.0e6 + 100.0e6;
         for count in 2..=40_u32 {
-            // The cast is of some seconds in ns.
+            // The cast is exact: the time is a few seconds.
             expected_ns.push((law_ns / 1e6).ceil() as u64 * MS);
             law_ns += 100.0e6 / f64::from(count).sqrt();
         }
@@ -155,10 +155,10 @@ mod tests {
         assert_eq!(departures(&outcomes).len(), 99);
     }
 
-    /// At 12 kbit/s a packet takes 1 s. Each packet that leaves the queue has waited at least a second, but no more
-    /// than one MTU of bytes waits behind it, which the RFC allows.
+    /// At 12 kbit/s a packet takes 1 s. Each packet that leaves the queue has waited at least a second, but at most
+    /// one MTU of bytes waits behind it, so the RFC does not allow a drop.
     #[test]
-    fn with_no_more_than_the_mtu_behind_it_a_packet_may_wait_as_long_as_it_likes() {
+    fn a_packet_with_at_most_one_mtu_behind_it_is_never_dropped() {
         let half_seconds = (0..40).map(|number| (number * 2 + 1) * 500 * MS);
         let arrivals = packets([0, 0].into_iter().chain(half_seconds).map(|at_ns| (at_ns, 1500)));
         let outcomes = fates("rate=12kbit queue=10packets codel=5ms/100ms", &arrivals);
@@ -174,10 +174,10 @@ mod tests {
         assert!(least_wait_ns >= 5 * MS, "{least_wait_ns}");
     }
 
-    /// A second overload soon after the first resumes near the first one's drop rate: its first two drops are interval
-    /// / sqrt(n - 1) apart, where n is the number of drops in the first overload.
+    /// A second overload soon after the first resumes near the drop rate of the first: the first two drops of the
+    /// second are interval / sqrt(n - 1) apart, where n is the number of drops in the first.
     #[test]
-    fn a_second_overload_soon_after_meets_the_rate_of_drops_of_the_first() {
+    fn a_second_overload_soon_after_resumes_the_drop_rate_of_the_first() {
         let second_ns = 4000 * MS;
         let overloads =
             (0..4000).map(|number| number * MS / 2).chain((0..2000).map(|number| second_ns + number * MS / 2));
@@ -187,7 +187,7 @@ mod tests {
         let [begins_ns, next_ns] = [dropped[first].1, dropped[first + 1].1];
         assert!(first > 100, "{first}");
         let gap_ns = 100e6 / f64::from(u32::try_from(first).unwrap() - 1).sqrt();
-        // The cast is of less than 100 ms.
+        // The cast is exact: the gap is less than 100 ms.
         let whole_ms = (gap_ns / 1e6).ceil() as u64;
         assert_eq!(next_ns, begins_ns + whole_ms * MS);
     }

@@ -1,9 +1,9 @@
 //! The bottleneck: packets wait in a queue for a rate, or for the opportunities of a replayed trace.
 //!
-//! One packet is being sent and the others wait behind it. The limit applies to waiting packets: a packet that arrives
-//! and finds no room is dropped (tail drop, reason `full`). With `codel=` packets are also dropped as they leave the
-//! queue (reason `codel`, see [`codel`]). A packet leaves this stage when its last bit has been sent. Sizes are those
-//! of IP packets; no link header is added.
+//! One packet is being sent and the others wait behind it. The limit applies to waiting packets: a packet that
+//! arrives and finds no room is dropped (tail drop, reason `full`). With `codel=` packets are also dropped as they
+//! leave the queue (reason `codel`, see [`codel`]). A packet leaves this stage when its last bit has been sent. Sizes
+//! are those of IP packets, without a link header.
 
 pub mod codel;
 mod rate;
@@ -24,7 +24,6 @@ use crate::quantity::{bytes, rate_bits_per_s, shown_bytes, shown_rate, whole};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::{Requirement, Word};
 
-/// Entry in [`super::ALL`].
 pub const CARD: Card = Card {
     name: "queue",
     models: "the bottleneck: a queue that waits for a rate or a replayed trace",
@@ -47,7 +46,7 @@ pub const CARD: Card = Card {
 const RATE: Word = Word {
     name: "rate",
     example: "rate=10mbit",
-    says: "how many bits of IP packets per second go through; up=5.5mbit and down=80mbit for one direction each",
+    says: "bits of IP packets per second; up=5.5mbit or down=80mbit sets one direction",
     read: |path, value| rate_bits_per_s(value).map(|rate| path.bottleneck.rate_bits_per_s = Some(rate)),
     shown: |path| path.bottleneck.rate_bits_per_s.map(shown_rate),
     about: None,
@@ -56,7 +55,7 @@ const RATE: Word = Word {
 const REPLAY: Word = Word {
     name: "replay",
     example: "up.replay=uplink.trace",
-    says: "a file that says when a packet can leave, in mahimahi's format, instead of a rate",
+    says: "instead of a rate, a file in mahimahi's format with the times at which a packet can leave",
     read: |path, value| {
         if value.is_empty() {
             return Err(Refused::new("no file is named", "for instance replay=uplink.trace"));
@@ -71,7 +70,7 @@ const REPLAY: Word = Word {
 const QUEUE: Word = Word {
     name: "queue",
     example: "queue=64KiB,100packets",
-    says: "how much may wait for the rate: bytes, packets or both (default: 1000 packets)",
+    says: "limit of the queue: bytes, packets or both (default: 1000 packets)",
     read: |path, value| read(value).map(|limit| path.bottleneck.limit = limit),
     shown: |path| path.bottleneck.limit.shown(),
     about: Some(Requirement { clear: |path| path.bottleneck.limit = Limit::default(), ..A_RATE }),
@@ -80,7 +79,7 @@ const QUEUE: Word = Word {
 const CODEL: Word = Word {
     name: "codel",
     example: "codel=5ms/100ms",
-    says: "the queue drops by CoDel (RFC 8289): the acceptable wait, and for how long it may be exceeded",
+    says: "CoDel (RFC 8289): the acceptable wait, and how long packets may wait longer",
     read: |path, value| codel::read(value).map(|codel| path.bottleneck.codel = Some(codel)),
     shown: |path| path.bottleneck.codel.map(codel::shown),
     about: Some(Requirement { clear: |path| path.bottleneck.codel = None, ..A_RATE }),
@@ -128,7 +127,7 @@ fn packets_of(number: &str) -> Result<u64, Refused> {
     let hint = "for instance 100packets";
     let packets = whole(number).map_err(|bad| Refused::new(bad.what, hint))?;
     match packets {
-        0 => Err(Refused::new("a queue of 0 packets", "at least 1packets")),
+        0 => Err(Refused::new("a queue of 0 packets is too small", "at least 1packets")),
         1..=MAX_PACKETS => Ok(packets),
         _ => Err(Refused::new(format!("`{number}packets` is too large"), format!("at most {MAX_PACKETS}packets"))),
     }
@@ -156,7 +155,7 @@ fn check(path: &PathProfile, mtu_bytes: u32) -> Option<Contradiction> {
         );
     }
     if path.bottleneck.sends() && *limit == Limit::default() {
-        return fault("queue", "a rate needs a limit of its queue".to_owned(), "queue=1000packets".to_owned());
+        return fault("queue", "a rate needs a queue limit".to_owned(), "queue=1000packets".to_owned());
     }
     if let Some(bytes) = limit.bytes.filter(|bytes| *bytes < u64::from(mtu_bytes)) {
         let problem = format!("a queue of {} is too small for one packet of {mtu_bytes} B", shown_bytes(bytes));
@@ -263,7 +262,7 @@ mod tests {
     use crate::simulate::simulate;
 
     #[test]
-    fn a_burst_keeps_the_packet_being_sent_and_those_that_may_wait() {
+    fn a_burst_keeps_the_packet_being_sent_and_as_many_as_may_wait() {
         let outcomes = fates("rate=12mbit queue=3packets", &packets([(0, 1500); 10]));
         let kept: Vec<u64> = departures(&outcomes).iter().map(|(number, _)| *number).collect();
         assert_eq!(kept, [0, 1, 2, 3]);
@@ -271,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_leaves_makes_room_for_one_that_comes_at_that_instant() {
+    fn a_packet_that_leaves_makes_room_for_a_simultaneous_arrival() {
         let times = [0, 0, 0, 1_000_000, 1_000_000];
         let outcomes = fates("rate=12mbit queue=1packets", &packets(times.map(|at_ns| (at_ns, 1500))));
         assert_eq!(drops(&outcomes), [(2, 0, "full"), (4, 1_000_000, "full")]);
     }
 
     #[test]
-    fn bytes_are_limited_to_the_byte_and_a_smaller_packet_may_still_fit() {
+    fn the_byte_limit_is_exact_and_a_smaller_packet_may_still_fit() {
         let sizes = [1500, 1500, 1400, 101, 100, 1];
         let outcomes = fates("rate=12mbit queue=3000B", &packets(sizes.map(|size| (0, size))));
         assert_eq!(drops(&outcomes), [(3, 0, "full"), (5, 0, "full")]);
@@ -287,7 +286,7 @@ mod tests {
     #[test]
     fn the_record_has_the_time_inside_and_the_line_without_the_stage() {
         let mut link = link("up=12mbit up.queue=2packets delay=5ms");
-        // The first is sent in 1 ms, the second and third wait 1 and 2 ms more, and the fourth finds no room.
+        // Packet 0 is sent in 1 ms, packets 1 and 2 wait 1 and 2 ms longer, and packet 3 finds no room.
         assert_eq!(simulate(&mut link, &packets([(0, 1500); 4])).len(), 4);
         let record = link.record(None);
         let stages: Vec<_> = record.up.stages.iter().map(|stage| (stage.stage.as_str(), stage)).collect();
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_has_codel_has_no_line_with_it() {
+    fn a_queue_with_codel_has_no_line_with_codel() {
         let record = link("rate=12mbit up.codel=10ms/200ms").record(None);
         let of = |direction: &hairpin_model::link::DirectionRecord| {
             direction.stages.iter().find_map(|stage| stage.line_with_codel.clone())
@@ -334,7 +333,7 @@ mod tests {
     proptest! {
         /// An independent model: packets that are not yet being sent wait; a packet that finds no room is dropped.
         #[test]
-        fn tail_drop_keeps_exactly_those_that_find_room(
+        fn tail_drop_keeps_exactly_the_packets_that_find_room(
             limit_packets in 1_usize..6,
             limit_bytes in 1500_u64..6000,
             arriving in prop::collection::vec((0_u64..3_000_000, 1_u32..=1500), 1..80),

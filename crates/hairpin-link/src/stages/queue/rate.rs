@@ -1,7 +1,7 @@
 //! Transmission at a rate: a packet of S bytes takes 8 S / rate seconds to send.
 //!
 //! While the line stays busy, the end of each packet is exact to a fraction of a nanosecond: the remainder of the
-//! division by the rate is carried over to the next packet, so rounding errors do not add up.
+//! division by the rate is carried over to the next packet, so rounding errors do not accumulate.
 
 use super::service::Service;
 
@@ -13,7 +13,7 @@ pub(super) struct Rate {
     bits_per_s: u64,
     /// End of the last packet, rounded down to ns.
     through_ns: u64,
-    /// The part of that end that was rounded off: `remainder / bits_per_s` ns.
+    /// The part that was rounded off from `through_ns`: `remainder / bits_per_s` ns.
     remainder: u64,
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use crate::fixture::{departures, fates, packets};
 
     #[test]
-    fn packets_that_come_together_leave_one_serialisation_after_another() {
+    fn simultaneous_packets_leave_one_transmission_time_apart() {
         // 1500 B take 1 ms at 12 Mbit/s.
         let left = departures(&fates("rate=12mbit", &packets([(7, 1500); 4])));
         assert_eq!(left, [(0, 1_000_007), (1, 2_000_007), (2, 3_000_007), (3, 4_000_007)]);
@@ -66,7 +66,7 @@ mod tests {
         /// The closed form, in exact fractions of a ns: sending of a packet starts at its arrival or at the end of the
         /// previous packet, whichever is later, and takes its transmission time.
         #[test]
-        fn every_packet_leaves_when_lindley_says(
+        fn departures_follow_lindleys_recursion(
             bits_per_s in 1_000_u64..2_000_000_000,
             packets_in in prop::collection::vec((0_u64..3_000_000, 1_u32..=1500), 1..80),
         ) {

@@ -1,8 +1,8 @@
-//! Replays a [`Trace`]. A packet leaves at the opportunity that carries its last byte. The rest of an opportunity is
-//! used for the next packet if that is already waiting, and is lost otherwise.
+//! Replays a [`Trace`]. A packet leaves at the opportunity that carries its last byte. The rest of this opportunity
+//! carries the next packet if that packet is already waiting; otherwise the rest is lost.
 //!
-//! An opportunity carries 1500 bytes of IP packets. In mahimahi it carries 1504, because its packets include a TUN
-//! header of four bytes.
+//! An opportunity carries 1500 bytes of IP packets. In mahimahi an opportunity carries 1504 bytes, because mahimahi's
+//! packets include a TUN header of four bytes.
 
 use super::service::Service;
 use crate::trace::{OPPORTUNITY_BYTES, Trace};
@@ -106,7 +106,7 @@ mod tests {
     }
 
     proptest! {
-        /// Like mahimahi: goes through all opportunities, each of which carries bytes of waiting packets.
+        /// An independent model, like mahimahi: each opportunity in turn carries bytes of waiting packets.
         #[test]
         fn equals_a_walk_through_every_opportunity(
             gaps_ms in prop::collection::vec(0_u64..4, 1..20),

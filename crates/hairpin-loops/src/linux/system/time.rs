@@ -19,7 +19,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec, and these clocks exist on every Linux.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    #[expect(clippy::cast_sign_loss, reason = "none of these clocks is ever negative")]
+    #[expect(clippy::cast_sign_loss, reason = "these clocks are never negative")]
     let ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
     ns
 }
@@ -28,7 +28,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn ticks() -> u64 {
-    // SAFETY: every x86-64 has RDTSC; whether its rate is constant is checked before it is used as a clock.
+    // SAFETY: every x86-64 CPU has RDTSC. The caller checks that its rate is constant.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 

@@ -292,7 +292,7 @@ const NO_SERVERS: &[(&str, &str)] = &[
     ("kill -9 $$", "the server ended early (signal: 9 (SIGKILL))"),
     (
         "echo 'Usage: cat [FILE]'; exec sleep 60",
-        "the server: a control message of 1734439765 bytes, more than the 67108864 that are accepted",
+        "the server: a control message of 1734439765 bytes exceeds the limit of 67108864 bytes",
     ),
     (r#"printf '\013\0\0\0{"version'; exit 0"#, "the server ended early (exit status: 0)"),
     (
@@ -351,11 +351,11 @@ impl Row {
             Fault::Silent(_) if message == "report" => "the control channel was closed".to_owned(),
             Fault::Cut(_) => "the control channel was closed".to_owned(),
             Fault::Silent(_) | Fault::Slow => format!("no message for {} ms", IMPATIENT.as_millis()),
-            Fault::Garbage(_) => "a control message that cannot be read: ".to_owned(),
+            Fault::Garbage(_) => "cannot read a control message: ".to_owned(),
             Fault::Noise(_) => "a control message of ".to_owned(),
             Fault::TooLarge => {
                 let most = by.other().most_bytes();
-                format!("a control message of {} bytes, more than the {most} that are accepted", most + 1)
+                format!("a control message of {} bytes exceeds the limit of {most} bytes", most + 1)
             }
             Fault::Newer => {
                 format!("version {} of the control messages; this Hairpin has version {VERSION}", VERSION + 1)

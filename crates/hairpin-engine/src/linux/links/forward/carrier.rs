@@ -1,5 +1,5 @@
-//! The relay loop: packets enter, pass through the link and leave when due. It does not know sockets: tests run it with
-//! fixture interfaces and a manual clock.
+//! The relay loop: packets enter, pass through the link and leave when due. The loop uses no sockets directly, so
+//! tests run it with fixture interfaces and a manual clock.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
 /// Frames taken from one interface before due packets are sent.
 const FRAMES_PER_PASS: usize = 64;
 
-/// Interval in ns of the checks for the end while the loop never has time to wait.
+/// Interval in ns of the checks for the request to end, while the loop never has time to wait.
 const POLL_INTERVAL_NS: u64 = 1_000_000;
 
 /// Outcomes for which memory is allocated in advance.
@@ -99,17 +99,17 @@ impl Carrier {
                 margins.on_wake(ahead_ns, wait_ns, looked_ns.saturating_sub(now_ns));
             }
         }
-        // Packets that arrived before the end still enter; later ones could keep arriving without end.
+        // Packets that arrived before the end still enter. Later packets do not, because they might never stop.
         let passes = interfaces.places().div_ceil(FRAMES_PER_PASS);
         let _ = (0..passes).find(|_| !self.pass(interfaces));
         Ok(())
     }
 
-    /// Takes in arrived packets and sends due ones. Returns whether there were any.
+    /// Takes in arrived packets and sends due packets. Returns whether there were any packets.
     fn pass(&mut self, interfaces: &mut impl Interfaces) -> bool {
-        // Available packets are taken in before the packets due by now leave. So the link's time is later than a
-        // packet's timestamp only if the packet was timestamped earlier but entered the ring later. The link then moves
-        // the arrival to its own time, and the difference counts as lateness.
+        // Available packets are taken in before due packets leave, so the link's time passes a packet's timestamp
+        // only if the packet was late to enter the ring. The link then moves the arrival to its own time, and the
+        // difference counts as lateness.
         let mut until_ns = interfaces.now_ns();
         let mut came = false;
         for direction in DIRECTIONS {
@@ -178,11 +178,11 @@ impl Carrier {
                 self.write(first, None);
                 return self.on_outcome(first, Some(stage));
             }
-            // Logged only at the end.
+            // Packets inside are logged only at the end.
             Fate::Inside { .. } => return,
         };
         let Some(bit) = corrupted_bit else { return self.send_due(interfaces, outcomes, None) };
-        // A damaged packet and its copy have the same bit flipped, once in each.
+        // The bit is flipped only for this send: a copy shares these bytes and flips the same bit for its own send.
         let noticed = self.flip(direction, number, bit);
         self.send_due(interfaces, outcomes, noticed.then_some(messages::CORRUPT));
         self.flip(direction, number, bit);
@@ -199,7 +199,7 @@ impl Carrier {
         noticed
     }
 
-    /// Sends packets that leave in one direction. If given, `lost` is the cause for which they count as lost anyway.
+    /// Sends packets that leave in one direction. `lost` is the cause if the packets nevertheless count as lost.
     ///
     /// The duration of a send call is divided evenly among its packets. The first packet counts as released before the
     /// call, so its lateness excludes the call itself.
@@ -233,7 +233,7 @@ impl Carrier {
         }
     }
 
-    /// How far the link moved the packet's arrival, because its time was later than the timestamp, in ns.
+    /// By how many ns the link moved the packet's arrival, because the link's time was later than the timestamp.
     fn moved_ns(&self, outcome: &Outcome) -> u64 {
         let kept = self.kept.get(outcome.direction, outcome.number);
         kept.map_or(0, |kept| outcome.arrived_ns.saturating_sub(kept.stamped_ns))
@@ -260,7 +260,7 @@ impl Carrier {
         log.finish(inside.iter().map(|outcome| self.line(outcome, None)))
     }
 
-    /// Handles one outcome of a packet: it arrived whole, or `lost` is the cause of its loss.
+    /// Handles one outcome of a packet. `lost` is the cause of the loss; `None` if the packet arrived whole.
     fn on_outcome(&mut self, outcome: &Outcome, lost: Option<&'static str>) {
         let Some(kept) = self.kept.get_mut(outcome.direction, outcome.number) else { return };
         kept.outcomes += 1;
@@ -302,7 +302,7 @@ fn together(outcomes: &[Outcome]) -> usize {
     outcomes.iter().take(BATCH).take_while(goes_on).count().max(1)
 }
 
-/// Counts packets that left the link but were not sent as dropped.
+/// Counts as dropped the packets that left the link but were not sent.
 fn refuse(counts: &mut PacketCounts, refused: u64) {
     counts.out -= refused;
     *counts.dropped.entry(messages::RELEASE.to_owned()).or_default() += refused;

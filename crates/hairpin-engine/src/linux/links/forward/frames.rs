@@ -2,7 +2,7 @@
 //! (RFC 9293), ICMP echo (RFC 792, RFC 4443).
 //!
 //! Any input is accepted. If a packet's headers contradict each other or the frame, the frame's length counts. A link
-//! carries only IP; ARP bypasses it; everything else is dropped and counted.
+//! carries only IP. ARP bypasses the link, and all other frames are dropped and counted.
 
 use std::ops::Range;
 
@@ -44,16 +44,16 @@ pub(super) enum Content {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IpPacket {
-    /// The packet size that its header states, or the frame's size if that is impossible.
+    /// The packet size that the header states, or the frame's size if the stated size is impossible.
     pub(super) size_bytes: usize,
     /// Whether the packet carries transport payload.
     pub(super) carries_data: bool,
-    /// Set if it is a fragment of a larger packet.
+    /// Set if the packet is a fragment.
     pub(super) fragment: Option<Fragment>,
-    /// The position in the frame of the payload, if the packet is or begins a possible message: a UDP datagram, an ICMP
-    /// echo request in the up direction, or an echo reply in the down direction.
+    /// The payload's position in the frame, if the packet is a possible message or its first fragment: a UDP
+    /// datagram, an ICMP echo request in the up direction, or an echo reply in the down direction.
     pub(super) payload: Option<Range<usize>>,
-    /// Whether it is a UDP datagram.
+    /// Whether the packet is a UDP datagram.
     pub(super) is_udp: bool,
 }
 
@@ -170,10 +170,10 @@ fn transport(
 
 /// Whether the receiver's kernel drops the packet if this bit, counted from the start of the IP packet, is flipped.
 ///
-/// In IPv4 checksums cover every bit. In IPv6 none covers the traffic class, the flow label and the hop limit, nor the
-/// reserved bits and the next-header field of a fragment header. The latter matters only in the first fragment. But the
-/// kernel never reassembles fragments with and without congestion marks (ECN; RFC 3168, section 5.3;
-/// `ip_frag_ecn_table`, net/ipv4/ip_fragment.c).
+/// In IPv4, checksums cover every bit. In IPv6, no checksum covers the traffic class, the flow label and the hop
+/// limit, or the reserved bits and the next-header field of a fragment header. The next-header field matters only in
+/// the first fragment. A flipped congestion mark of a fragment may be noticed: the kernel never reassembles fragments
+/// with and without marks (ECN; RFC 3168, section 5.3; `ip_frag_ecn_table`, net/ipv4/ip_fragment.c).
 pub(super) fn is_damage_noticed(frame: &[u8], bit: u32) -> bool {
     if half(frame, 12) != Some(IPV6) {
         return true;

@@ -11,9 +11,9 @@ use crate::links::{FlowMatch, Numbered};
 /// The port of a flow whose packets are recognized by their port.
 const PORT: u16 = 4000;
 
-/// Reads frames that arrive at a link. The input is 3 bytes that define how messages are recognized, then each frame: 1
-/// byte, its direction and fate; 2 bytes, a bit to flip; 2 bytes, the number of bytes not captured; the captured bytes,
-/// preceded by their length. Returns whether all frames are carried and each IP packet is part of a message.
+/// Reads frames that arrive at a link. The input is 3 bytes that define how messages are recognized, then the frames.
+/// Each is 1 byte for direction and fate, 2 for a bit to flip, 2 for the number of bytes not captured, and the length
+/// and the captured bytes. Returns whether all frames are carried and each IP packet is part of a message.
 pub fn link_frames(input: &[u8]) -> bool {
     let mut input = Input(input);
     let mut flows = Flows::new(&[(FlowId::default(), numbered(&mut input))].into());
@@ -81,7 +81,7 @@ mod tests {
         numbered.into_iter().chain(frames.iter().flat_map(one)).collect()
     }
 
-    /// A UDP datagram between equal ports.
+    /// A UDP datagram from and to [`PORT`].
     fn to_port(payload: &[u8]) -> Vec<u8> {
         let ports = [PORT.to_be_bytes(), PORT.to_be_bytes()].concat();
         [&ports, &[0; 4][..], payload].concat()

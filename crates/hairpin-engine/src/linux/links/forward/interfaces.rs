@@ -1,4 +1,4 @@
-//! What the relay loop needs of the machine: the interfaces towards both ends, and a clock.
+//! The relay loop's view of the machine: the interfaces towards both ends, and a clock.
 
 use hairpin_link::Direction;
 use hairpin_model::Failure;
@@ -11,11 +11,11 @@ pub(super) trait Interfaces {
     /// The current time. It may decrease by a few ns when the thread changes its CPU.
     fn now_ns(&self) -> u64;
 
-    /// Passes the oldest frame that arrived in this direction to `take`. Returns whether there was one.
+    /// Passes the oldest frame that arrived in this direction to `take`. Returns whether there was a frame.
     fn receive(&mut self, direction: Direction, take: impl FnOnce(&Arrival<'_>)) -> bool;
 
-    /// Sends frames in this direction, at most [`BATCH`](crate::system::packet_socket::BATCH). Returns the number sent;
-    /// if it is less than requested, the next frame was refused.
+    /// Sends frames in this direction, at most [`BATCH`](crate::system::packet_socket::BATCH). Returns the number of
+    /// frames sent. If it is less than requested, the next frame was refused.
     fn send(&mut self, direction: Direction, frames: &[&[u8]]) -> usize;
 
     /// Spins briefly. Used when a packet is due at `until_ns` and a wait could take longer.
@@ -28,7 +28,7 @@ pub(super) trait Interfaces {
 /// An arrived frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
-    /// The kernel's timestamp. It may be earlier than that of a frame already passed on.
+    /// The kernel's timestamp. It may be earlier than the timestamp of a previous frame.
     pub(super) arrived_ns: u64,
     /// The captured bytes, from the start of the frame.
     pub(super) bytes: &'a [u8],

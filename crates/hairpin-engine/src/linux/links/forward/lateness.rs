@@ -44,15 +44,15 @@ impl Lateness {
 
 /// Waits of at least this length let the CPU enter deeper sleep states, which take longer to leave.
 const LONG_NS: u64 = 5_000_000;
-/// For each wake-up later than the margin there are this many within it, so one in twenty is late.
+/// Number of wake-ups within the margin for each wake-up later than the margin: one in twenty is late.
 const LATE_STEPS: u64 = 19;
-/// Decrease of a margin after a wake-up within it. A late wake-up raises the margin by [`LATE_STEPS`] times this.
+/// Decrease of a margin after a wake-up in time. A late wake-up raises the margin by [`LATE_STEPS`] steps.
 const STEP_NS: u64 = 1_000;
 /// Limits of the margins: smaller margins save nothing, and larger ones would use too much CPU for spinning.
 const MARGINS_NS: std::ops::RangeInclusive<u64> = 20_000..=300_000;
 
-/// How long before a packet is due the relay stops waiting and spins, after short waits and after long ones. Adapts to
-/// how late the relay woke up.
+/// The times before a due packet at which the relay stops waiting and spins, for short waits and for long waits. The
+/// margins adapt to the lateness of wake-ups.
 pub(super) struct Margins {
     short_ns: u64,
     long_ns: u64,
@@ -71,7 +71,7 @@ impl Margins {
     }
 
     /// Adapts the margin after a wait of `asked_ns` for an event due in `ahead_ns` that took `took_ns`. Ignores waits
-    /// that a packet ended early, and waits so late that no margin would have helped, because the CPU was busy.
+    /// that a packet ended early, and wake-ups later than any margin, because the CPU was busy.
     pub(super) fn on_wake(&mut self, ahead_ns: u64, asked_ns: u64, took_ns: u64) {
         let over_ns = took_ns.checked_sub(asked_ns).filter(|over_ns| asked_ns > 0 && over_ns <= MARGINS_NS.end());
         let Some(over_ns) = over_ns else { return };
@@ -110,7 +110,7 @@ mod tests {
         assert!((150_000..220_000).contains(&margins.short_ns), "{}", margins.short_ns);
         margins.on_wake(LONG_NS, 1_000, 999);
         margins.on_wake(LONG_NS, 0, 1_000_000);
-        assert_eq!(margins.long_ns, 250_000, "long waits changed nothing");
+        assert_eq!(margins.long_ns, 250_000, "these wake-ups are ignored");
     }
 
     #[test]
@@ -120,6 +120,6 @@ mod tests {
         (0..1_000).for_each(|_| margins.on_wake(LONG_NS, 1, u64::MAX));
         assert_eq!((margins.short_ns, margins.long_ns), (20_000, 250_000), "the CPU was busy");
         (0..1_000).for_each(|_| margins.on_wake(LONG_NS, 1, 300_001));
-        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 299_000), "it oscillates at the bound");
+        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 299_000), "the margin oscillates at its limit");
     }
 }

@@ -17,8 +17,8 @@ use crate::system::{cpu, stream};
 
 /// Lines per batch passed to the thread.
 const BATCH_LINES: usize = 1024;
-/// Maximum bytes per write, in whole lines. A pipe accepts this many atomically (pipe(7)), so lines of other writers
-/// are not mixed into these.
+/// Maximum bytes per write, in whole lines. A pipe accepts this many bytes atomically (pipe(7)), so lines of other
+/// writers do not mix with these.
 const MAX_WRITE_BYTES: usize = libc::PIPE_BUF;
 /// Maximum number of batches waiting for the disk: half a second at the relay's maximum rate.
 const MAX_WAITING_BATCHES: usize = 256;
@@ -47,7 +47,7 @@ impl Log {
         let (used, empty) = sync_channel(MAX_WAITING_BATCHES);
         let cpus = cpus.to_vec();
         let writer = move || {
-            // The relay's thread may be pinned, and needs its CPU. If this fails, the log is only slower.
+            // The relay's thread may be pinned, and needs its CPU. If this call fails, the log is only slower.
             let _ = cpu::pin(&cpus);
             write(file, &written, &used)
         };
@@ -158,7 +158,7 @@ fn write(mut file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<Lo
     while let Ok(mut lines) = full.recv() {
         for line in lines.drain(..) {
             line_text.clear();
-            writeln!(line_text, "{line}").expect("a text takes all");
+            writeln!(line_text, "{line}").expect("writing to a string never fails");
             if piece.len() + line_text.len() > MAX_WRITE_BYTES {
                 stream::write_whole(&mut file, piece.as_bytes())?;
                 piece.clear();
@@ -196,7 +196,7 @@ mod tests {
         })
     }
 
-    /// Fails unless the text has that many lines in order under the names of the columns.
+    /// Asserts that the text is the header and `count` lines in order.
     fn assert_has_lines(text: &str, count: u64) {
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some(HEADER));
@@ -221,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_must_have_a_reader_which_may_then_be_slow() {
+    fn a_pipe_needs_a_reader_but_the_reader_may_be_slow() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         let to = LogTo::File(path.clone());
-        let Err(failure) = Log::new(&to, &[]) else { panic!("no process reads it") };
+        let Err(failure) = Log::new(&to, &[]) else { panic!("no process reads the pipe") };
         let shown = path.display();
         assert_eq!(failure.cause, format!("cannot open the link's log {shown}: no process reads this pipe"));
         assert_eq!(failure.hint, format!("start its reader first, for instance `cat {shown} &`, or name a file"));
@@ -235,7 +235,7 @@ mod tests {
         let mut log = Log::new(&to, &[]).unwrap();
         let mut reader = File::open(&path).unwrap();
         drop(there);
-        // Far more than a pipe holds.
+        // These lines are far more than a pipe holds.
         let count = 40_000;
         let read = std::thread::spawn(move || {
             let (mut all, mut some) = (Vec::new(), [0; 16 * 1024]);
@@ -256,7 +256,7 @@ mod tests {
         (0..50_000).for_each(|number| log.add(line(number)));
         let problem = log.finish(std::iter::empty()).unwrap();
         assert!(problem.starts_with("cannot write the link's log /dev/full: No space left"), "{problem}");
-        let Err(failure) = Log::new(&LogTo::File("/no-such-folder/log".into()), &[]) else { panic!("it was made") };
+        let Err(failure) = Log::new(&LogTo::File("/no-such-folder/log".into()), &[]) else { panic!("created") };
         assert!(failure.cause.starts_with("cannot open the link's log /no-such-folder/log: "), "{}", failure.cause);
     }
 }

@@ -1,13 +1,13 @@
 //! Counts the messages of a round whose answers the link prevented, by cause.
 //!
-//! A message is a datagram in the up direction, and its answer one in the down direction; both begin with the message's
-//! number. The link lost a message if it lost one of the message's packets or one of the answer's packets. A packet is
-//! lost if neither the packet nor its copy arrives whole. If the far end answers a message twice, because a copy
-//! arrived too, both answers must be lost.
+//! A message is a datagram in the up direction, and its answer is a datagram in the down direction; both begin with
+//! the message's number. The link lost a message if it lost one of the message's packets or one of the answer's
+//! packets. A packet is lost if neither the packet nor its copy arrives whole. If the far end answers a message
+//! twice, because a copy arrived too, the message is lost only if both answers are lost.
 //!
-//! The messages of a one-way load have no answers: each is lost if one of its packets is. So only lost fragmented
-//! messages are remembered, to count each of them once. The lowest bit of a number is the phase of the load, and each
-//! connection has its own numbers.
+//! The messages of a one-way load have no answers: a message is lost if one of its packets is lost. Only lost
+//! fragmented messages are remembered, so that each of them counts once. The lowest bit of a number is the phase of
+//! the load, and each connection has its own numbers.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -27,8 +27,8 @@ pub(super) const INSIDE: &str = "inside";
 /// A packet that the receiver drops because of a flipped bit; named after the stage that flipped it.
 pub(super) const CORRUPT: &str = "corrupt";
 
-/// Maximum messages tracked. Their states take 16 MiB, of which only used pages are touched. Fewer for fuzzing, which
-/// would clear all of them for each input.
+/// Maximum messages tracked. Their states take 16 MiB, of which only used pages are touched. Fuzzing tracks fewer
+/// messages, because it clears all states for each input.
 const MAX_STATES: usize = if cfg!(fuzzing) { 1 << 16 } else { 16 << 20 };
 
 /// Fragmented packets remembered per direction. The fragments of a packet usually arrive in succession.
@@ -40,7 +40,7 @@ const MAX_REPORTED: usize = 20_000;
 /// The messages of all flows whose messages are recognized.
 pub(super) struct Flows(Vec<(FlowId, Messages)>);
 
-/// The index of a flow, and the part of it that a packet belongs to.
+/// The index of a flow, and the part of this flow to which a packet belongs.
 pub(super) type PartOfFlow = (usize, Part);
 
 impl Flows {
@@ -74,7 +74,7 @@ pub(super) enum Part {
     OneWay {
         /// The message's number, including the phase.
         number: u64,
-        /// The ports of the packet's connection, which identify it; set only if the packet is fragmented.
+        /// The ports that identify the packet's connection; set only if the packet is fragmented.
         of_several: Option<u32>,
     },
 }
@@ -86,8 +86,8 @@ pub(super) enum MessageKind {
     SecondAnswer,
 }
 
-/// These bits of a state are the cause of the message's last loss (its position in the list, from 1). The bits above
-/// are set for answers that have begun to arrive and for answers that were lost.
+/// These bits of a state are the cause of the message's last loss, as a position in the list from 1. The higher bits
+/// are set when an answer begins to arrive ([`BEGUN`]) and when an answer is lost ([`LOST`]).
 const CAUSE: u8 = 0x0f;
 const ANSWERS: [MessageKind; 2] = [MessageKind::Answer, MessageKind::SecondAnswer];
 const BEGUN: [u8; 2] = [0x10, 0x20];
@@ -132,7 +132,7 @@ impl Messages {
     pub(super) fn new(numbered: Numbered) -> Self {
         let own = [RELEASE, OVERRUN, INSIDE];
         let causes: Vec<_> = stages::ALL.iter().map(|stage| stage.name).chain(own).collect();
-        assert!(causes.len() <= usize::from(CAUSE), "every cause has its number");
+        assert!(causes.len() <= usize::from(CAUSE), "every cause fits its bits");
         let fragmented = || Fragmented { latest: [None; MAX_LATEST], next: 0 };
         let followed = if numbered.one_way.is_some() { 0 } else { MAX_STATES };
         Self {
@@ -179,8 +179,8 @@ impl Messages {
         Some(part)
     }
 
-    /// Counts a lost packet of `part`. A message that did not arrive whole has no answer, even if one is received:
-    /// damaged fragments may pass the checksum.
+    /// Counts a lost packet of `part`. An answer to a message that did not arrive whole does not count: damaged
+    /// fragments may pass the checksum.
     pub(super) fn lost(&mut self, part: Part, cause: &str) {
         let (message, of) = match part {
             Part::Answered(message, of) => (message, of),
@@ -239,7 +239,7 @@ impl Messages {
         lost
     }
 
-    /// The number of a message in the up direction: of those that end in these bytes, the nearest to the newest.
+    /// The number of a message in the up direction: of all numbers with these low bytes, the nearest to the newest.
     fn message(&mut self, payload: &[u8]) -> Option<u64> {
         let (low, modulus) = number(payload, self.numbered.message_bytes)?;
         let number = match (self.newest, modulus) {
@@ -256,7 +256,7 @@ impl Messages {
         Some(number)
     }
 
-    /// The number of an answered message: the highest that ends in these bytes and is not above the newest.
+    /// The number of an answered message: of all numbers with these low bytes, the highest up to the newest number.
     fn answered(&self, payload: &[u8]) -> Option<u64> {
         let (low, modulus) = number(payload, self.numbered.answer_bytes)?;
         let newest = self.newest?;
@@ -282,7 +282,7 @@ impl Messages {
     }
 }
 
-/// The number in the first bytes, and the number of distinct values; `None` for the latter with eight bytes.
+/// The message number in the first bytes, and how many numbers these bytes can distinguish; `None` for eight bytes.
 fn number(payload: &[u8], bytes: usize) -> Option<(u64, Option<u64>)> {
     let bytes = bytes.clamp(1, 8);
     let mut low = [0; 8];

@@ -1,17 +1,17 @@
 //! The relay: forwards packets between two interfaces through the link and sends each packet when it is due.
 //!
 //! - [`carrier`] is the loop. It takes in packets, queries the link for their fates, and sends them.
-//! - [`interfaces`] is what the loop needs of the machine.
-//! - [`frames`] parses packets for the link. Only IP goes through the link. ARP bypasses it without delay, so that the
-//!   ends find each other even without neighbour entries; everything else is dropped and counted.
+//! - [`interfaces`] is the loop's view of the machine.
+//! - [`frames`] parses packets for the link. Only IP goes through the link. ARP bypasses the link without delay, so
+//!   that the ends find each other even without neighbour entries. All other frames are dropped and counted.
 //! - [`packet_store`] holds the bytes of packets inside, in bounded memory. Packets without room count as `overrun`.
 //! - [`lateness`] measures how late packets were sent, and adapts the margins for waking up in time.
 //! - [`messages`] counts the messages of a round whose answers the link prevented, by cause.
 //! - [`log`] writes one line per packet. A log that cannot be written is reported at the end, without other effects.
 //! - [`sockets`] and [`stamps`] are the real interfaces and the kernel's timestamps.
 //!
-//! If the kernel refuses a due packet, it counts as dropped by the relay's own last stage, `release`. It is not
-//! retried, because it would be late.
+//! A due packet that the kernel refuses counts as dropped by the relay's own last stage, `release`. The relay does
+//! not try again, because the packet would be late.
 
 mod carrier;
 mod frames;
@@ -54,8 +54,8 @@ pub(super) struct Relay {
     ordered_cpu: Option<usize>,
 }
 
-/// Opens the packet sockets on the interfaces towards the near and the far end, both up, in this network namespace, and
-/// places the calling thread on its CPU. No packet after this call is missed.
+/// Opens packet sockets on the interfaces towards the near and the far end, and pins the calling thread. Both
+/// interfaces must be up in this network namespace. No packet after this call is missed.
 pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str) -> Result<Relay, Failure> {
     let profile: Profile = order.profile.parse().map_err(no_link(order))?;
     let trace = |(name, text): &(String, String)| Ok((name.clone(), Trace::parse(text).map_err(no_link(order))?));
@@ -65,7 +65,7 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
     cpu::reduce_timer_slack();
     cpu::shorten_time_slices();
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
-    // Truncate an earlier log only when nothing else can fail.
+    // The log is opened after the sockets, so that an existing log is truncated only if they can be opened.
     let log = order.log.as_ref().map(|to| Log::new(to, &order.allowed_cpus)).transpose()?;
     let carrier = Carrier::new(
         link,
@@ -81,7 +81,7 @@ fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
     |error| {
         Failure::new(
             FailureKind::Other,
-            format!("cannot make the link `{}`: {error}", order.profile),
+            format!("cannot create the link `{}`: {error}", order.profile),
             "`hairpin link show` explains a profile and its traces",
         )
     }
@@ -103,7 +103,7 @@ impl Relay {
         Ok(LinkEnd { record, started_ns, lost })
     }
 
-    /// The CPU of the order, if the kernel confirms that this thread runs only there.
+    /// The CPU of the order, if the kernel confirms that this thread runs only on this CPU.
     fn pinned_cpu(&self) -> Option<usize> {
         let allowed = cpu::allowed().ok()?;
         self.ordered_cpu.filter(|cpu| allowed == [*cpu])

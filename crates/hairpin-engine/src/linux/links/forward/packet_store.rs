@@ -1,7 +1,7 @@
 //! Stores the bytes and the state of the packets inside.
 //!
 //! Memory is allocated in pieces whose sizes are powers of two. Pieces are reused, and freed only to stay within the
-//! limit, so a queue that stays full for a minute takes no more memory than at first.
+//! limit, so the memory of a queue that stays full does not grow.
 
 use std::collections::HashMap;
 
@@ -104,7 +104,7 @@ impl PacketStore {
         self.taken_bytes
     }
 
-    /// Returns a piece of `size`, reused or new; `None` if it would exceed the limit.
+    /// Returns a piece of `size`, reused or new; `None` if a new piece would exceed the limit.
     fn piece(&mut self, size: usize) -> Option<Box<[u8]>> {
         if let Some(piece) = self.free[size].pop() {
             return Some(piece);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_of_a_frame_has_its_piece_and_no_larger_one() {
+    fn frames_up_to_the_largest_piece_are_stored() {
         let mut kept = PacketStore::new(MAX_BYTES, 0, 1);
         let frame = vec![1; 1 << 17];
         for (number, bytes) in [0, 1, 64, 65, 1514, 65_549, 1 << 17].into_iter().enumerate() {

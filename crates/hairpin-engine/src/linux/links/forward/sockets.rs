@@ -18,7 +18,7 @@ use hairpin_loops::clock::RealClock;
 /// A packet socket towards each end.
 ///
 /// When a ring is created, and twice when a socket is closed, the kernel waits for all its CPUs (`synchronize_net`,
-/// net/packet/af_packet.c), some 9 ms each time. So the two sockets are opened and closed in parallel.
+/// net/packet/af_packet.c), about 9 ms each time. The two sockets are therefore opened and closed in parallel.
 pub(super) struct Sockets {
     near: PacketSocket,
     far: PacketSocket,
@@ -54,7 +54,7 @@ impl Sockets {
         self.stamps.started_ns()
     }
 
-    /// The sockets until `end` is readable.
+    /// The interfaces of a loop that ends when `end` is readable.
     pub(super) fn until<'a>(&'a mut self, end: BorrowedFd<'a>) -> SocketsUntil<'a> {
         SocketsUntil { sockets: self, end }
     }
@@ -74,7 +74,7 @@ impl Sockets {
     }
 }
 
-/// Runs both in parallel, the second in a temporary thread.
+/// Runs both functions in parallel, `there` in a temporary thread.
 fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U + Send) -> io::Result<(T, U)> {
     thread::scope(|scope| {
         let there = thread::Builder::new().spawn_scoped(scope, there)?;

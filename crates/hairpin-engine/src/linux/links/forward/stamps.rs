@@ -3,7 +3,7 @@
 use crate::realtime::{Bracket, RealtimeMap};
 use hairpin_loops::clock::Clock;
 
-/// How long a comparison of the clocks is valid, in ns: they drift by at most a few microseconds meanwhile.
+/// How long a comparison of the clocks is valid, in ns. In this time the clocks drift by at most a few microseconds.
 const COMPARED_FOR_NS: u64 = 100_000_000;
 
 /// Maps CLOCK_REALTIME to ns since the link started. Compares the clocks regularly, to correct for drift and steps of
@@ -63,7 +63,7 @@ mod tests {
         clock.advance(COMPARED_FOR_NS);
         assert_eq!(stamps.arrived_ns(0, 7), 0);
         assert_eq!(stamps.arrived_ns(u64::MAX, 7), 7);
-        // The manual clock advanced and CLOCK_REALTIME did not: the next comparison corrects for it.
+        // The manual clock advanced and CLOCK_REALTIME did not: the next comparison corrects the difference.
         let now_ns = stamps.now_ns();
         stamps.refresh(now_ns);
         assert_eq!(stamps.arrived_ns(realtime_ns(), now_ns), now_ns);

@@ -19,8 +19,8 @@ const LINES: [&str; 4] = [
     "up.corrupt=100% down.duplicate=100% loss=20% delay=300us",
 ];
 
-/// A valid frame, a random one, or a valid one with some bytes changed, truncated or extended. The interface may report
-/// any length.
+/// A valid frame, random bytes, or a valid frame with some bytes changed, truncated or extended. The interface may
+/// report any length.
 fn frames() -> impl Strategy<Value = (Vec<u8>, usize)> {
     let payload = prop::collection::vec(any::<u8>(), 0..200);
     let right = (payload, any::<u8>(), any::<u8>()).prop_map(|(payload, kind, next)| match kind % 8 {
@@ -89,7 +89,7 @@ proptest! {
         for stage in left.record.up.stages.iter().chain(&left.record.down.stages) {
             prop_assert_eq!(stage.packets.unexplained(), 0);
         }
-        prop_assert!(kept as u64 <= left.record.packets.inside, "what is kept is inside");
+        prop_assert!(kept as u64 <= left.record.packets.inside, "stored packets are inside");
         if ends_ns > at_ns + 1_000_000_000 {
             prop_assert_eq!((kept, left.record.packets.inside), (0, 0));
         }

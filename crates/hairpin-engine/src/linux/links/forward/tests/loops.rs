@@ -24,7 +24,7 @@ fn stream(direction: Direction, count: u64, gap_ns: u64, bytes: usize) -> Vec<Co
     (0..count).map(one).collect()
 }
 
-/// Carries all frames. Returns the result and the log without its header, which must have been written.
+/// Carries all frames. Returns the result and the log, which must be complete, without its header.
 fn logged(line: &str, interfaces: &mut Fixture) -> (Carried, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
@@ -51,13 +51,13 @@ fn a_packet_leaves_at_the_other_side_exactly_when_it_is_due() {
 }
 
 #[test]
-fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
+fn the_time_between_the_timestamp_and_the_ring_counts_as_lateness() {
     let stamped_at = |stamped_ns: u64, there_ns: u64| Coming {
         stamped_before_ns: there_ns - stamped_ns,
         ..coming(there_ns, Up, udp(&[1; 72]))
     };
-    // The first packet leaves at 5 ms. So for the link the second, timestamped at 2 ms, arrives then: the relay caused
-    // 3 ms of its delay. The third entered late too, but the link's time had not passed its timestamp.
+    // The first packet leaves at 5 ms. For the link, the second packet, timestamped at 2 ms, therefore arrives at 5
+    // ms, 3 ms late. The third packet entered late too, but the link's time had not passed its timestamp.
     let packets = vec![stamped_at(0, 0), stamped_at(2 * MS, 6 * MS), stamped_at(11 * MS, 13 * MS)];
     let mut interfaces = Fixture::new(packets, SECOND);
     let (left, log) = logged("delay=5ms", &mut interfaces);
@@ -75,7 +75,7 @@ fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
 }
 
 #[test]
-fn the_log_is_that_of_the_simulation() {
+fn the_log_equals_that_of_the_simulation() {
     let line = "mtu=600B outage=30ms-40ms rate=10mbit queue=20packets loss=3% corrupt=5% duplicate=5% delay=8ms±3ms \
                 order=free reorder=4%/2ms";
     let streams = [stream(Up, 400, 290_000, 500), stream(Down, 200, 500_000, 601), stream(Down, 90, 3_100_001, 300)];
@@ -128,7 +128,7 @@ fn packets_inside_at_the_end_have_a_line_too() {
     assert_eq!((counts.entered, counts.duplicated, counts.inside), (10, 2, 6));
     assert_eq!(inside.len() + others.len(), 12, "{text}");
 
-    // Far more lines than may wait for the disk while the relay is running.
+    // These are far more lines than may wait for the disk while the relay is running.
     let count = 270_000;
     let (left, text) = logged("delay=1min", &mut Fixture::new(stream(Up, count, 1, 60), SECOND));
     assert_eq!(left.record.packets.inside, count);
@@ -173,7 +173,7 @@ fn refused_packets_are_dropped_by_the_relay_and_the_ledger_closes() {
 }
 
 #[test]
-fn a_queue_that_stays_full_for_a_minute_takes_no_more_memory_than_at_first() {
+fn the_memory_of_a_queue_that_stays_full_does_not_grow() {
     let taken_after = |seconds: u64| {
         let packets = stream(Up, seconds * 2_000, MS / 2, 1_500);
         let mut relay = carrier("rate=1mbit queue=64KiB delay=50ms", MAX_BYTES, None, None);
@@ -192,7 +192,7 @@ fn a_queue_that_stays_full_for_a_minute_takes_no_more_memory_than_at_first() {
 }
 
 #[test]
-fn beyond_the_bound_packets_do_not_enter_and_are_counted() {
+fn packets_beyond_the_memory_limit_do_not_enter_and_are_counted() {
     let mut relay = carrier("delay=1min", 100 * (256 + 2048), None, None);
     let mut interfaces = Fixture::new(stream(Up, 150, MS, 1_500), 61 * SECOND);
     relay.carry(&mut interfaces).unwrap();

@@ -62,7 +62,7 @@ fn a_message_is_lost_on_its_way_up_or_its_answer_on_the_way_down() {
         lost("down.drop=0,19 down.outage=105ms-107ms", WIDE, exchanges(20)),
         causes([("link-loss", 2), ("link-outage", 2)])
     );
-    // A message that the link carried but that was not answered is not lost by the link.
+    // The link did not lose an unanswered message that it carried.
     assert_eq!(lost("up.drop=3", WIDE, unanswered(exchanges(20), &[3, 8, 9])), causes([("link-loss", 1)]));
     let too_large = vec![exchange(0, 1_480)[0].clone()];
     assert_eq!(lost("delay=1ms", WIDE, too_large), causes([("link-mtu", 1)]));
@@ -86,7 +86,7 @@ fn hellos_and_errors_are_not_messages() {
         coming(4, Down, udp(&[0; 8])),
     ];
     let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, flow_match: None };
-    assert_eq!(lost("loss=100%", narrow, packets), causes([]), "nor is the answer to no message");
+    assert_eq!(lost("loss=100%", narrow, packets), causes([]), "an answer without a message does not count");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_fragmented_message_is_lost_with_any_fragment() {
     let down = (0..10).flat_map(|number| parts(number * MS + 100 * MS, Down, number));
     let both: Vec<_> = up.iter().cloned().chain(down).collect();
     assert_eq!(lost("delay=1ms", WIDE, both.clone()), causes([]));
-    assert_eq!(lost("up.drop=1,2,9,15", WIDE, up), causes([("link-loss", 3)]), "two of one, and one each of two");
+    assert_eq!(lost("up.drop=1,2,9,15", WIDE, up), causes([("link-loss", 3)]), "three messages lost fragments");
     assert_eq!(lost("down.drop=0,13,14", WIDE, both.clone()), causes([("link-loss", 2)]));
     // The answer to a damaged message that passed the checksum does not count.
     assert_eq!(lost("up.corrupt=100%", WIDE, both.clone()), causes([("link-corrupt", 10)]));
@@ -175,7 +175,7 @@ fn truncated_numbers_are_resolved_by_the_newest() {
         let answered = packets.into_iter().filter(|one| !gone(one)).collect();
         assert_eq!(lost(&line, numbered, answered), causes([("link-loss", 14)]), "{bytes}");
     }
-    // The relay missed so many that the next is nearer to an older number. It still counts as a new message.
+    // The relay missed so many messages that the next number is nearer to an older one. The message counts as new.
     let narrow = Numbered { message_bytes: 1, answer_bytes: 1, one_way: None, flow_match: None };
     let packets = vec![coming(0, Up, udp(&[3])), coming(1, Up, udp(&[200]))];
     assert_eq!(lost("up.drop=1", narrow, packets), causes([("link-loss", 1)]));

@@ -22,7 +22,7 @@ use crate::links::Numbered;
 #[derive(Clone, Debug)]
 pub(super) struct Coming {
     pub(super) at_ns: u64,
-    /// Time from its timestamp to its arrival, in ns.
+    /// Time from the kernel's timestamp to the frame's arrival, in ns.
     pub(super) stamped_before_ns: u64,
     pub(super) direction: Direction,
     pub(super) bytes: Vec<u8>,

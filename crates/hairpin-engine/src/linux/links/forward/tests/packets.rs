@@ -8,7 +8,7 @@ use crate::links::forward::frames::{Content, Fragment, IpPacket, content, is_dam
 pub(super) const UDP: u8 = 17;
 pub(super) const TCP: u8 = 6;
 
-/// A datagram (UDP, or an ICMP message of type `kind`) with that payload.
+/// A datagram (UDP, or an ICMP message of type `kind`) with this payload.
 pub(in super::super) fn datagram(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0, 0, 0, 0], payload].concat()
 }
@@ -59,7 +59,7 @@ fn the_size_is_that_of_the_ip_packet_and_only_payload_is_data() {
     assert_eq!(size_and_data(&ipv6(TCP, &tcp(1))), (73, true));
     assert_eq!((size_and_data(&udp(&[])), size_and_data(&udp(&[1]))), ((28, false), (29, true)));
     assert_eq!(size_and_data(&ipv4(1, &datagram(8, &[1; 56]))), (84, true));
-    assert_eq!(size_and_data(&ipv4(132, &[1])), (21, true), "of other protocols every byte");
+    assert_eq!(size_and_data(&ipv4(132, &[1])), (21, true), "of other protocols, every byte counts");
     assert_eq!((size_and_data(&ipv4(132, &[])), size_and_data(&ipv6(59, &[1]))), ((20, false), (41, false)));
     let padded = [ipv4(TCP, &tcp(0)), vec![0; 40]].concat();
     assert_eq!(size_and_data(&padded), (52, false), "padding is not part of the packet");
@@ -93,7 +93,7 @@ fn an_inconsistent_packet_has_the_length_of_its_frame() {
     for length in 14..34 {
         assert_eq!(packet(Up, &plain[..length]).size_bytes, length - 14, "{length}");
     }
-    let Content::Ip(cut) = content(Up, &plain[..60], 9_000) else { panic!("it is IPv4") };
+    let Content::Ip(cut) = content(Up, &plain[..60], 9_000) else { panic!("the frame is IPv4") };
     assert_eq!(cut.size_bytes, 8_986, "a truncated frame keeps its length");
     assert!(!packet(Up, &ipv4(TCP, &[0xff; 19])).carries_data, "the TCP header is longer than the packet");
 }
@@ -123,7 +123,7 @@ fn extension_headers_are_skipped_and_their_chain_ends() {
     let endless = options(0).repeat(90);
     assert_eq!(packet(Up, &ipv6(0, &endless)).payload, None);
     let beyond = [&[UDP, 255][..], &[0; 30]].concat();
-    assert_eq!(packet(Up, &ipv6(60, &beyond)).payload, None, "it says that it is longer than the packet");
+    assert_eq!(packet(Up, &ipv6(60, &beyond)).payload, None, "the header claims to be longer than the packet");
 }
 
 #[test]
@@ -157,13 +157,13 @@ fn messages_are_datagrams_and_echo_requests_up_and_replies_down() {
     {
         assert!(is_message(Up, &frame(request)) && is_message(Down, &frame(reply)));
         assert!(!is_message(Up, &frame(reply)) && !is_message(Down, &frame(request)));
-        assert!(!is_message(Down, &frame(3)) && !is_message(Down, &frame(1)), "errors are not");
+        assert!(!is_message(Down, &frame(3)) && !is_message(Down, &frame(1)), "errors are no messages");
     }
     assert!(!is_message(Up, &ipv4(TCP, &tcp(10))) && !is_message(Up, &udp(&[])));
 }
 
 #[test]
-fn of_ipv6_some_bits_are_under_no_checksum() {
+fn some_bits_of_ipv6_are_covered_by_no_checksum() {
     let unnoticed = |frame: &[u8]| -> Vec<u32> {
         let bits = u32::try_from(frame.len() - 14).unwrap() * 8;
         (0..bits).filter(|bit| !is_damage_noticed(frame, *bit)).collect()
