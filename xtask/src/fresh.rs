@@ -57,7 +57,19 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     let place = process::scratch("fresh")?;
     // unshare(1) ends with this process, and all in its namespaces with it.
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-c", SCRIPT, "fresh"]);
+    command.args([
+        "--pdeathsig",
+        "KILL",
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child=KILL",
+        "sh",
+        "-c",
+        SCRIPT,
+        "fresh",
+    ]);
     command.arg(&place).arg(root).arg(toolchain).arg(registry);
     command.env("COMMIT", commit);
     command.env("AS", if asked.root { "root" } else { "user" }).env("BUSY", asked.busy.to_string());

@@ -92,10 +92,8 @@ impl Messages {
         let (count, figures_ns, waited_ns) = match flow.phases.as_ref().filter(|_| case.is_under_load()) {
             Some(phases) => {
                 let (idle, loaded) = (&phases.by_phase.idle, &phases.by_phase.loaded);
-                let added = [
-                    loaded.latency_ns.p50 - idle.latency_ns.p50,
-                    loaded.latency_ns.p99 - idle.latency_ns.p99,
-                ];
+                let added =
+                    [loaded.latency_ns.p50 - idle.latency_ns.p50, loaded.latency_ns.p99 - idle.latency_ns.p99];
                 let waited = ends().filter_map(|end| Some(end.phase_usage.as_ref()?.loaded.waited_for_cpu_ns));
                 (loaded.samples, added, waited.sum::<u64>())
             }

@@ -1,8 +1,8 @@
 //! Summarizes a case's link over its rounds.
 
 use hairpin_model::{
-    Case, DirectionRecord, LatenessNs, LinkRecord, LinkSummary, PacketCounts, RoundLeftOut, RoundRecord,
-    ShownLink, StageRecord,
+    Case, DirectionRecord, LatenessNs, LinkRecord, LinkSummary, PacketCounts, RoundLeftOut, RoundRecord, ShownLink,
+    StageRecord,
 };
 
 use crate::statistics::location::median;

@@ -40,7 +40,8 @@ pub(crate) fn summary(
         share: other.share,
         latency_ns: other.latencies(&case.primary().id, |figures| Some(figures.latency_ns)).unwrap_or_default(),
     });
-    let reasons = reasons(case, reliable, rounds, &measured, &kept);
+    let mut reasons = reasons(case, reliable, rounds, &measured);
+    reasons.extend(rounds_left_out(&kept));
     let failed: Vec<(u64, String)> =
         rounds.iter().filter_map(|round| Some((round.started_ns, failure(round)?))).collect();
     let flows = case.flows.iter().map(|flow| {
@@ -196,13 +197,7 @@ fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<
     }
 }
 
-fn reasons(
-    case: &Case,
-    reliable: bool,
-    rounds: &[&RoundRecord],
-    measured: &[&Measured],
-    kept: &[Judged<'_>],
-) -> Vec<Invalid> {
+fn reasons(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     if measured.is_empty() {
         let timed = rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
@@ -218,7 +213,6 @@ fn reasons(
         let held_up = open_loop::why_blocked(case, measured);
         reasons.push(Invalid::Saturated { sent_per_s: asked_per_s * reached, asked_per_s, held_up });
     }
-    reasons.extend(rounds_left_out(kept));
     reasons.extend(unmet_options(measured));
     let is_judged = |flow: &&FlowRecord| flow.role == FlowRole::Measured || flow.id == case.primary().id;
     let flows = measured.iter().flat_map(|measured| measured.flows.iter().filter(is_judged));

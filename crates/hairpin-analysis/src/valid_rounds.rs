@@ -42,7 +42,9 @@ pub(crate) fn omission_reason(measured: &Measured) -> Option<LeftOut> {
 }
 
 /// Returns the timed rounds that a case's figures are computed from, in the order of `rounds`.
-pub(crate) fn timed_rounds<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<(&'r RoundRecord, &'r Measured)> {
+pub(crate) fn timed_rounds<'r>(
+    rounds: impl Iterator<Item = &'r RoundRecord>,
+) -> Vec<(&'r RoundRecord, &'r Measured)> {
     counted(judged(rounds)).into_iter().map(|judged| (judged.round, judged.measured)).collect()
 }
 

@@ -127,8 +127,8 @@ pub use phases::{
 pub use reason::Reason;
 pub use refused::Refused;
 pub use round::{
-    EndReport, ExchangeCounts, Extent, FailedFlow, Finished, FlowRecord, FlowSamples, Measured, Noise, CpuNoise, Outcome,
-    Probe, RoundOrder, RoundRecord, Turnaround,
+    CpuNoise, EndReport, ExchangeCounts, Extent, FailedFlow, Finished, FlowRecord, FlowSamples, Measured, Noise,
+    Outcome, Probe, RoundOrder, RoundRecord, Turnaround,
 };
 pub use round_columns::RoundValue;
 pub use run::{Host, Plan, PlannedTraffic, Run, Skipped, Tool};

@@ -10,7 +10,8 @@
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::KEEP_AWAKE;
 use hairpin_model::{
-    Case, CaseSummary, CpuIdle, Evidence, Figure, Finding, FindingCard, Proved, RoundRecord, Run, finding_keys as keys,
+    Case, CaseSummary, CpuIdle, Evidence, Figure, Finding, FindingCard, Proved, RoundRecord, Run,
+    finding_keys as keys,
 };
 
 use super::support::{Hit, Hits, evidence_of, judge_reduction, paired, sibling_of};

@@ -102,11 +102,21 @@ mod tests {
 
     #[test]
     fn the_kernels_texts_are_parsed() {
-        let before = Reading::parse("0.50 0.40 0.30 2/120 4711\n", "cpu  10 0 5 100 0 1 1 2 0 0\ncpu0 1 2\ncpu1 9 0 5 50 0 1 1 2\n");
-        let after = Reading::parse("0.75 0.40 0.30 3/120 4712\n", "cpu  14 0 6 110 0 1 2 5 0 0\ncpu1 10 0 5 50 0 1 1 4\nintr 5\n");
+        let before = Reading::parse(
+            "0.50 0.40 0.30 2/120 4711\n",
+            "cpu  10 0 5 100 0 1 1 2 0 0\ncpu0 1 2\ncpu1 9 0 5 50 0 1 1 2\n",
+        );
+        let after = Reading::parse(
+            "0.75 0.40 0.30 3/120 4712\n",
+            "cpu  14 0 6 110 0 1 2 5 0 0\ncpu1 10 0 5 50 0 1 1 4\nintr 5\n",
+        );
         let noise = before.until(&after, 7);
         assert_eq!((noise.steal_ns, noise.busy_ns, noise.runnable_before), (30_000_000, 60_000_000, 2));
-        assert_eq!(noise.cpus, [CpuNoise { cpu: 1, steal_ns: 20_000_000, busy_ns: 10_000_000 }], "CPU 0 went offline");
+        assert_eq!(
+            noise.cpus,
+            [CpuNoise { cpu: 1, steal_ns: 20_000_000, busy_ns: 10_000_000 }],
+            "CPU 0 went offline"
+        );
         assert!((noise.load_after - 0.75).abs() < f64::EPSILON);
     }
 

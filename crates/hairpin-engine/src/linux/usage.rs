@@ -54,7 +54,8 @@ impl Observer for Usage {
         report.seen_cpus.dedup();
         report.voluntary_switches = after.voluntary.saturating_sub(before.voluntary);
         report.involuntary_switches = after.involuntary.saturating_sub(before.involuntary);
-        report.waited_for_cpu_ns = after.waited_for_cpu_ns.zip(before.waited_for_cpu_ns).map(|(now, before)| now - before);
+        report.waited_for_cpu_ns =
+            after.waited_for_cpu_ns.zip(before.waited_for_cpu_ns).map(|(now, before)| now - before);
         report.migrations = after.migrations.zip(before.migrations).map(|(now, before)| now.saturating_sub(before));
         report.used_in_all = in_all;
     }

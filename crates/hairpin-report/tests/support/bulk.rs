@@ -67,7 +67,7 @@ fn summary(
     let mut row = super::summary(case, 1000.0, generator);
     let lost = u64::from(transport == "udp") * 300;
     for point in &mut row.round_points {
-        (point.p50_ns, point.p90_ns, point.p99_ns, point.max_ns) = (0.0, Some(0.0), 0.0, 0.0);
+        (point.p50_ns, point.p90_ns, point.p99_ns, point.max_ns) = (0.0, Some(0.0), Some(0.0), 0.0);
         point.goodput_bytes_per_s = Some(goodput * generator.near_one(0.2));
         point.lost = lost;
     }
