@@ -16,6 +16,10 @@ pub enum Exit {
     Usage,
     /// Some rounds failed, or some output could not be written; the rest was reported.
     RoundsFailed,
+    /// The comparison is undecided: more rounds may decide it.
+    Undecided,
+    /// No figure of the run can be used, or too many rounds were disturbed.
+    Unusable,
     /// The user interrupted the command; the results so far were reported.
     Interrupted,
     /// Exit code of the program that ran over a link, or [`LINK_FAILED`].
@@ -39,6 +43,8 @@ impl Exit {
             Self::CheckFailed => 1,
             Self::Usage => 2,
             Self::RoundsFailed => 3,
+            Self::Undecided => 4,
+            Self::Unusable => 5,
             Self::Interrupted => crate::interrupt::EXIT_CODE,
             Self::Of(code) => code,
         }
