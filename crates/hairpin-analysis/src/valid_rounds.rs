@@ -6,6 +6,8 @@
 //! delayed, only its p90 and above are omitted. If less than half of a case's rounds remain, the case is invalid, and all
 //! its rounds are shown.
 
+use std::collections::BTreeMap;
+
 use hairpin_model::round::Purpose;
 use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
 
@@ -30,6 +32,16 @@ pub(crate) fn judged<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<J
         Judged { round, measured, why_tail: tail.filter(|_| why.is_none()), why }
     });
     judged.collect()
+}
+
+/// Numbers of the timed rounds that the machine or the emulator disturbed so much that they do not count.
+pub fn disturbed_rounds(rounds: &[RoundRecord]) -> Vec<u32> {
+    let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
+    for round in rounds {
+        by_case.entry(&round.case_id).or_default().push(round);
+    }
+    let judged = by_case.into_values().flat_map(|rounds| judged(rounds.into_iter()));
+    judged.filter(|judged| judged.why.as_ref().is_some_and(LeftOut::is_disturbance)).map(|of| of.round.number).collect()
 }
 
 /// Returns why the round is omitted, for all reasons but lateness; `None` if it counts.

@@ -121,7 +121,8 @@ impl Budget {
         let over_ns = self.until.map_or(self.over_ns, |(_, at_most_ns)| Some(at_most_ns));
         let count = u64::from(self.spread(Blocks::default(), over_ns, block_ns).count);
         let lasts_ns = count.saturating_mul(block_ns).max(over_ns.unwrap_or(0));
-        Forecast { rounds: count.saturating_mul(cases as u64), lasts_ns, ..Forecast::default() }
+        let has_time_limit = self.blocks.is_none();
+        Forecast { rounds: count.saturating_mul(cases as u64), lasts_ns, has_time_limit, ..Forecast::default() }
     }
 
     fn spread(&self, from: Blocks, over_ns: Option<u64>, block_ns: u64) -> Blocks {
@@ -167,8 +168,8 @@ impl Experiment {
         let blocks = forecast.rounds / planned.len().max(1) as u64;
         forecast.sends = sends::forecast(&planned, blocks, capabilities);
         if traces {
-            forecast.lasts_ns =
-                forecast.lasts_ns.saturating_add(evidence::expected_ns(&planned, common, capabilities));
+            forecast.evidence_ns = evidence::expected_ns(&planned, common, capabilities);
+            forecast.lasts_ns = forecast.lasts_ns.saturating_add(forecast.evidence_ns);
         }
         let cases = planned.into_iter().map(|planned| planned.case).collect();
         Ok(Step::Run { cases, rounds, skipped, forecast })

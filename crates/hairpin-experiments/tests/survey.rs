@@ -96,7 +96,8 @@ fn the_forecast_is_the_sum_of_the_estimated_rounds() {
         Forecast {
             rounds: plan.rounds.len() as u64,
             lasts_ns: sum_ns.max(ORDINARY_NS),
-            sends: PlannedTraffic::default()
+            has_time_limit: true,
+            ..Forecast::default()
         }
     );
 }

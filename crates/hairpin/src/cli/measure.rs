@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_experiments::{Experiment, KnobKind, Refused, evidence};
 use hairpin_model::run::State;
-use hairpin_model::{Case, Run};
+use hairpin_model::{Case, Run, Statement};
 use hairpin_report::time_sequence;
 use hairpin_store::RunFolder;
 
@@ -65,8 +65,15 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     Ok(match run.state {
         State::Interrupted => Exit::Interrupted,
         _ if run.failed_rounds() > 0 || !run.unsaved.is_empty() || page.is_err() => Exit::RoundsFailed,
+        _ if is_unusable(&run) => Exit::Unusable,
         _ => Exit::Fine,
     })
+}
+
+/// Whether no figure can be used, or the machine was too noisy for an answer.
+fn is_unusable(run: &Run) -> bool {
+    let is_too_noisy = |statement: &Statement| matches!(statement, Statement::TooNoisy { .. });
+    run.cases.iter().all(|case| !case.valid) || run.answer.statements.iter().any(is_too_noisy)
 }
 
 /// A session with the settings from the flags. Checks the settings, before a server is contacted.
