@@ -33,7 +33,10 @@ pub(crate) struct Late {
 
 /// Judges the timed rounds of one case, in their order.
 pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
-    let Some((first, _)) = rounds.first() else { return Vec::new() };
+    let Some((first, measured)) = rounds.first() else { return Vec::new() };
+    if measured.counts_if_disturbed {
+        return vec![Late::default(); rounds.len()];
+    }
     let case = &first.order.case;
     if has_only_a_rate(case) {
         return judge_rates(rounds);
@@ -64,7 +67,11 @@ pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
 /// Whether the lateness of the round may exceed the bound of its case, which is not known yet.
 pub(crate) fn may_be_late(round: &RoundRecord, measured: &Measured) -> bool {
     let case = &round.order.case;
-    has_only_a_rate(case) || Messages::of(case, measured).lateness_ns(0, 0.0).iter().sum::<f64>() > MIN_BOUND_NS
+    if measured.counts_if_disturbed {
+        return false;
+    }
+    has_only_a_rate(case) && Lost::of(measured).is_too_long(0.0)
+        || Messages::of(case, measured).lateness_ns(0, 0.0).iter().sum::<f64>() > MIN_BOUND_NS
 }
 
 fn has_only_a_rate(case: &Case) -> bool {
@@ -124,27 +131,46 @@ impl Messages {
     }
 }
 
+/// The time that a one-way load lost.
+struct Lost {
+    span_ns: f64,
+    stalled_ns: f64,
+    /// By the end that waited longer.
+    waited_ns: f64,
+}
+
+impl Lost {
+    fn of(measured: &Measured) -> Self {
+        let stalled_ns = measured.link.as_ref().and_then(|link| link.stalled_ns).unwrap_or(0) as f64;
+        let waited = measured.ends.iter().filter_map(|end| end.waited_for_cpu_ns).max().unwrap_or(0);
+        let waited_ns = waited as f64 + throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
+        Self { span_ns: measured.duration_ns.max(1) as f64, stalled_ns, waited_ns }
+    }
+
+    fn waited_share(&self) -> f64 {
+        self.waited_ns / self.span_ns
+    }
+
+    fn is_too_long(&self, waking_share: f64) -> bool {
+        self.stalled_ns > MAX_STALLED_SHARE * self.span_ns || self.waited_share() - waking_share > MAX_SHARE
+    }
+}
+
 /// Judges rounds whose only figure is a rate, by the share of their time that was lost.
 fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
-    let waited_share = |measured: &Measured| {
-        let ends = measured.ends.iter().filter_map(|end| end.waited_for_cpu_ns);
-        let stopped_ns = throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
-        (ends.max().unwrap_or(0) as f64 + stopped_ns) / measured.duration_ns.max(1) as f64
-    };
-    let waking_share = rounds.iter().map(|(_, measured)| waited_share(measured)).fold(MAX_WAKING_SHARE, f64::min);
-    let judge = |(_, measured): &(&RoundRecord, &Measured)| {
-        let span_ns = measured.duration_ns;
-        let stalled_ns = measured.link.as_ref().and_then(|link| link.stalled_ns).unwrap_or(0);
-        let taken = waited_share(measured) - waking_share;
-        let median = if stalled_ns as f64 > MAX_STALLED_SHARE * span_ns as f64 {
-            Some(LeftOut::RelayStalled { stalled_ns, span_ns })
+    let lost: Vec<Lost> = rounds.iter().map(|(_, measured)| Lost::of(measured)).collect();
+    let waking_share = lost.iter().map(Lost::waited_share).fold(MAX_WAKING_SHARE, f64::min);
+    let judge = |lost: &Lost| {
+        let span_ns = lost.span_ns as u64;
+        let why = if lost.stalled_ns > MAX_STALLED_SHARE * lost.span_ns {
+            LeftOut::RelayStalled { stalled_ns: lost.stalled_ns as u64, span_ns }
         } else {
-            let lost_ns = (taken * span_ns as f64) as u64;
-            (taken > MAX_SHARE).then_some(LeftOut::CpuTaken { lost_ns, span_ns })
+            let lost_ns = (lost.waited_ns - waking_share * lost.span_ns) as u64;
+            LeftOut::CpuTaken { lost_ns, span_ns }
         };
-        Late { median, tail: None }
+        Late { median: lost.is_too_long(waking_share).then_some(why), tail: None }
     };
-    rounds.iter().map(judge).collect()
+    lost.iter().map(judge).collect()
 }
 
 #[cfg(test)]

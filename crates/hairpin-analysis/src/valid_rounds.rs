@@ -41,7 +41,10 @@ pub fn disturbed_rounds(rounds: &[RoundRecord]) -> Vec<u32> {
         by_case.entry(&round.case_id).or_default().push(round);
     }
     let judged = by_case.into_values().flat_map(|rounds| judged(rounds.into_iter()));
-    judged.filter(|judged| judged.why.as_ref().is_some_and(LeftOut::is_disturbance)).map(|of| of.round.number).collect()
+    judged
+        .filter(|judged| judged.why.as_ref().is_some_and(LeftOut::is_disturbance))
+        .map(|of| of.round.number)
+        .collect()
 }
 
 /// Returns why the round is omitted, for all reasons but lateness; `None` if it counts.

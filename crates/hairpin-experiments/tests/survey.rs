@@ -6,7 +6,7 @@ use hairpin_experiments::budget::{MIN_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
 use hairpin_experiments::experiments::survey::{LINES, Over, SURVEY, SurveyLine};
 use hairpin_experiments::sequence::Planned;
-use hairpin_model::{EndKind, Extent, Placement, PlannedTraffic, Waiting};
+use hairpin_model::{EndKind, Extent, Placement, Waiting};
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
     plan_on(&capabilities(), &SURVEY, flags).unwrap()

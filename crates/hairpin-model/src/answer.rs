@@ -60,11 +60,7 @@ pub struct BatchGain {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Statement {
     /// Other programs, a CPU quota or the hypervisor disturbed more than half of the rounds, the first for this reason.
-    TooNoisy {
-        disturbed: u64,
-        rounds: u64,
-        first: LeftOut,
-    },
+    TooNoisy { disturbed: u64, rounds: u64, first: LeftOut },
     /// No case could be run.
     NothingMeasured,
     /// No case has usable figures.

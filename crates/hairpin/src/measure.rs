@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use hairpin_analysis::{
-    Digest, States, answer, comparisons, disturbed_rounds, findings, one_way_figures, phase_figures, round_figures, traced,
+    Digest, States, answer, comparisons, disturbed_rounds, findings, one_way_figures, phase_figures, round_figures,
+    traced,
 };
 use hairpin_engine::Engine;
 use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, command, experiments};
@@ -33,6 +34,8 @@ pub(crate) struct Task<'a> {
     pub(crate) folder: &'a RunFolder,
     /// Whether to run the counter-experiments of the findings too.
     pub(crate) prove: bool,
+    /// Whether to run and use all planned rounds.
+    pub(crate) all_rounds: bool,
 }
 
 /// Events of a run. They are sent between rounds, so that observers do not disturb measurements.
@@ -81,7 +84,8 @@ pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>)
             run.plan.seconds = forecast.lasts_ns as f64 / 1e9;
             run.plan.sends = forecast.sends;
             observe(Event::Planned { plan: &run.plan, cases: cases.len() });
-            limits = Limits::of(&forecast, task.engine.elapsed_ns());
+            let has_time_limit = forecast.has_time_limit && !task.all_rounds;
+            limits = Limits::of(&Forecast { has_time_limit, ..forecast }, task.engine.elapsed_ns());
         }
         run.plan.cases.extend(cases);
         run.skipped.extend(skipped);
@@ -173,8 +177,7 @@ fn repeat_disturbed(
     let disturbed = disturbed_rounds(&run.rounds);
     let is_of_step = |round: &&RoundRecord| rounds.first().is_some_and(|first| round.order.block >= first.block);
     let again = run.rounds.iter().filter(|round| disturbed.contains(&round.number)).filter(is_of_step);
-    let again: Vec<RoundOrder> =
-        again.map(|round| RoundOrder { not_before_ns: 0, ..round.order.clone() }).collect();
+    let again: Vec<RoundOrder> = again.map(|round| RoundOrder { not_before_ns: 0, ..round.order.clone() }).collect();
     for order in again {
         if limits.is_over(order.purpose, task.engine.elapsed_ns()) || run.state == State::Interrupted {
             return;
@@ -258,6 +261,9 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
     let Finished { mut record, samples, trace } = task.engine.run_apart(number, order);
     count_if_only_round(&mut record, &run.rounds);
+    if let Outcome::Measured(measured) = &mut record.outcome {
+        measured.counts_if_disturbed = task.all_rounds;
+    }
     for flow in &order.case.flows {
         fill_figures(&mut record, &run.cards, flow, samples.get(&flow.id));
     }

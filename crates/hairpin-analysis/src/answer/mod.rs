@@ -37,7 +37,8 @@ pub fn answer(run: &Run) -> Answer {
 
 fn too_noisy(run: &Run) -> Option<Statement> {
     let timed = run.rounds.iter().filter(|round| round.measured().is_some()).count() as u64;
-    let is_disturbed = |out: &&RoundLeftOut| out.why.is_disturbance() && !out.only_tail && out.purpose == Purpose::Timed;
+    let is_disturbed =
+        |out: &&RoundLeftOut| out.why.is_disturbance() && !out.only_tail && out.purpose == Purpose::Timed;
     let left_out = run.cases.iter().flat_map(|case| &case.left_out).filter(is_disturbed);
     let first = left_out.clone().min_by_key(|out| out.round)?;
     let disturbed = left_out.count() as u64;

@@ -65,7 +65,8 @@ const MIN_CAUSE_SHARE: f64 = 0.01;
 /// share; then traffic; then findings on the run or the machine, most severe first.
 pub fn findings(run: &Run) -> Vec<Finding> {
     let found = ALL.iter().flat_map(|detector| (detector.detect)(run));
-    let mut findings: Vec<Finding> = found.map(|finding| without_verdict_on_unusable(finding, run)).map(adjust).collect();
+    let mut findings: Vec<Finding> =
+        found.map(|finding| without_verdict_on_unusable(finding, run)).map(adjust).collect();
     if run.cases.iter().any(|row| row.case.host().is_some()) {
         findings.iter_mut().for_each(remove_check_on_one_host);
     }

@@ -25,6 +25,8 @@ use crate::session::{Planned, Session};
 /// Maximum number of save errors to print: on a full disk, saving every later round fails.
 const MAX_UNSAVED: usize = 3;
 
+pub(super) const ALL_ROUNDS: &str = "all-rounds";
+
 /// Name of the flag that means `--keep-samples 0`.
 pub(super) const NO_SAMPLES: &str = "no-samples";
 
@@ -78,7 +80,10 @@ fn is_unusable(run: &Run) -> bool {
 
 /// A session with the settings from the flags. Checks the settings, before a server is contacted.
 pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatches) -> Result<Session<'a>, Stopped> {
-    let mut session = Session::new(program, name).map_err(Stopped::usage)?.prove(matches.get_flag("prove"));
+    let all_rounds =
+        matches.get_flag(ALL_ROUNDS) || std::env::var_os("HAIRPIN_ALL_ROUNDS").is_some_and(|set| set != "");
+    let session = Session::new(program, name).map_err(Stopped::usage)?;
+    let mut session = session.prove(matches.get_flag("prove")).all_rounds(all_rounds);
     let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
     for knob in session.experiment.knobs.iter().filter(|knob| is_given(knob.name)) {
         session = match knob.kind {
