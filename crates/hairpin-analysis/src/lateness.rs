@@ -193,7 +193,7 @@ mod tests {
                 measured.ends[0].waited_for_cpu_ns = Some(*waited_ns);
             });
         }
-        fixture.run().cases[0].left_out.iter().map(|out| (out.round, out.only_tail)).collect()
+        fixture.run().cases[0].omitted_rounds.iter().map(|out| (out.round, out.only_tail)).collect()
     }
 
     #[test]
@@ -230,8 +230,8 @@ mod tests {
         let case = run(1_500_000, &[0, 0, 20 * MS]);
         assert_eq!((case.rounds, case.valid), (2, true));
         let why = LeftOut::WaitedForCpu { late_ns: 400_000, bound_ns: 100_000, is_tail: false };
-        assert_eq!((case.left_out[0].round, &case.left_out[0].why), (2, &why));
-        assert_eq!(run(20 * MS, &[0, 0, 20 * MS]).left_out.iter().filter(|out| !out.only_tail).count(), 0);
+        assert_eq!((case.omitted_rounds[0].round, &case.omitted_rounds[0].why), (2, &why));
+        assert_eq!(run(20 * MS, &[0, 0, 20 * MS]).omitted_rounds.iter().filter(|out| !out.only_tail).count(), 0);
         let noisy = run(2 * MS, &[20 * MS, 30 * MS, 40 * MS]);
         assert!(matches!(noisy.reasons[..], [Invalid::RoundsLeftOut { left_out: 3, rounds: 3, .. }]), "{noisy:?}");
     }
@@ -245,7 +245,7 @@ mod tests {
                 let late_ns = if block == 2 { late_ns } else { 2_000 };
                 fixture.round_with(&case, block, &back_to_back(&[], &[20 * MS; 100]), late_by(late_ns));
             }
-            fixture.run().cases[0].left_out.iter().filter(|out| !out.only_tail).count()
+            fixture.run().cases[0].omitted_rounds.iter().filter(|out| !out.only_tail).count()
         };
         // Two crossings; 5 % of 20 ms.
         assert_eq!((omitted(490_000), omitted(510_000)), (0, 1));
@@ -266,7 +266,7 @@ mod tests {
                     }
                 });
             }
-            let left_out = &fixture.run().cases[0].left_out;
+            let left_out = &fixture.run().cases[0].omitted_rounds;
             left_out.iter().map(|out| out.why.clone()).collect::<Vec<_>>()
         };
         assert_eq!(omitted(&|_| {}), []);

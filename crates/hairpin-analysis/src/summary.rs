@@ -27,7 +27,7 @@ pub(crate) fn summary(
     alpha: f64,
 ) -> CaseSummary {
     let judged = valid_rounds::judged(rounds.iter().copied());
-    let left_out = left_out(rounds, &judged);
+    let omitted_rounds = omitted_rounds(rounds, &judged);
     let mut kept = valid_rounds::counted(judged);
     kept.sort_by_key(|judged| judged.round.number);
     let measured: Vec<&Measured> = kept.iter().map(|judged| judged.measured).collect();
@@ -49,7 +49,7 @@ pub(crate) fn summary(
         flow_summary(flow, over_rounds, &measured, latencies)
     });
     CaseSummary {
-        path: PathSummary { path: case.path.clone(), relay: links::summary(case, &kept, &left_out) },
+        path: PathSummary { path: case.path.clone(), relay: links::summary(case, &kept, &omitted_rounds) },
         label: case.label(),
         case: case.clone(),
         rounds: measured.len() as u64,
@@ -72,7 +72,7 @@ pub(crate) fn summary(
         valid: reasons.is_empty(),
         why_invalid: Vec::new(),
         reasons,
-        left_out,
+        omitted_rounds,
         round_points: kept.iter().map(|judged| round_point(judged, states)).collect(),
         trace: trace::summary(rounds),
         id,
@@ -125,7 +125,7 @@ fn failure(round: &RoundRecord) -> Option<String> {
 }
 
 /// The omitted rounds in time order, with evidence rounds.
-fn left_out(rounds: &[&RoundRecord], judged: &[Judged<'_>]) -> Vec<RoundLeftOut> {
+fn omitted_rounds(rounds: &[&RoundRecord], judged: &[Judged<'_>]) -> Vec<RoundLeftOut> {
     let timed = judged.iter().filter_map(|Judged { round, why, why_tail, .. }| {
         let (only_tail, why) = (why.is_none(), why.clone().or_else(|| why_tail.clone())?);
         Some(RoundLeftOut { round: round.number, purpose: Purpose::Timed, why, only_tail })

@@ -292,7 +292,7 @@ pub struct CaseSummary {
     pub reasons: Vec<Invalid>,
     /// Rounds that are omitted from all figures, or from the higher percentiles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<RoundLeftOut>,
+    pub omitted_rounds: Vec<RoundLeftOut>,
     pub round_points: Vec<RoundPoint>,
     /// Results of the case's traced rounds; null if none was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]

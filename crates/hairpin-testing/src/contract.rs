@@ -104,8 +104,10 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: &[Value
     faults.unless(same, &format!("{place}.flows"), "are not the flows of the case");
     let is_repeated = |flow: &&Value| flows.iter().filter(|other| other["id"] == flow["id"]).count() > 1;
     faults.unless(!flows.iter().any(|flow| is_repeated(&flow)), &format!("{place}.flows"), "have a duplicate id");
-    // Figures cover only the rounds in one state of the machine; `samples` counts all rounds.
-    let one_state = list(summary, "other_states").is_empty();
+    // Figures cover only the rounds in one state of the machine whose slowest messages were not disturbed; `samples`
+    // counts all rounds.
+    let is_tail = |out: &Value| out["only_tail"] == true;
+    let one_state = list(summary, "other_states").is_empty() && !list(summary, "omitted_rounds").iter().any(is_tail);
     for (number, flow) in flows.iter().enumerate() {
         flow_faults(faults, &format!("{place}.flows[{number}]"), flow, one_state);
     }

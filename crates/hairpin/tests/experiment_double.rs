@@ -14,7 +14,8 @@ use one_way::ONE_WAY;
 fn an_experiment_is_a_file_and_a_line() {
     let place = Place::new();
     let program = Program::at(PROGRAM, &[]).with_experiments(&[ONE_WAY]);
-    let mut session = Session::new(&program, "one-way").expect("it is in the list").save_in(place.path("run"));
+    let mut session =
+        Session::new(&program, "one-way").expect("it is in the list").save_in(place.path("run")).all_rounds(true);
     for (name, value) in
         [("transport", "tcp,pipe"), ("transport", "unix-seqpacket"), ("placement", "same-cpu"), ("rounds", "2")]
     {

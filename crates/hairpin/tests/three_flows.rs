@@ -59,7 +59,8 @@ fn case(paced_per_s: f64) -> Case {
 fn each_of_three_measured_flows_has_its_own_figures_ledger_and_samples() {
     let place = Place::new();
     let program = Program::at(PROGRAM, &[]).with_experiments(&[THREE_FLOWS]);
-    let session = Session::new(&program, "three-flows").expect("it is in the list").save_in(place.path("run"));
+    let session =
+        Session::new(&program, "three-flows").expect("it is in the list").save_in(place.path("run")).all_rounds(true);
     let (_, run) = session.set("placement", "same-cpu").set("rounds", "2").run(|_| {}).expect("it is not refused");
     assert_eq!((run.rounds.len(), run.failed_rounds(), &run.unsaved[..]), (2, 0, &[][..]));
     let shown = place.json("report run");

@@ -39,7 +39,7 @@ fn too_noisy(run: &Run) -> Option<Statement> {
     let timed = run.rounds.iter().filter(|round| round.measured().is_some()).count() as u64;
     let is_disturbed =
         |out: &&RoundLeftOut| out.why.is_disturbance() && !out.only_tail && out.purpose == Purpose::Timed;
-    let left_out = run.cases.iter().flat_map(|case| &case.left_out).filter(is_disturbed);
+    let left_out = run.cases.iter().flat_map(|case| &case.omitted_rounds).filter(is_disturbed);
     let first = left_out.clone().min_by_key(|out| out.round)?;
     let disturbed = left_out.count() as u64;
     let first = first.why.clone();

@@ -103,7 +103,7 @@ fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let mut was_overfull = false;
     let (mut p50s, mut p99s, mut tails_ns) = (Vec::new(), Vec::new(), Vec::new());
     let is_left_out = |round: &RoundRecord| {
-        let mut left_out = case.left_out.iter().filter(|out| out.why.is_of_emulator() && !out.only_tail);
+        let mut left_out = case.omitted_rounds.iter().filter(|out| out.why.is_of_emulator() && !out.only_tail);
         left_out.any(|out| out.round == round.number)
     };
     for round in run.rounds.iter().filter(|round| round.case_id == case.id) {

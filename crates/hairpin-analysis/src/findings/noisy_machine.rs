@@ -121,7 +121,7 @@ fn signs(round: &RoundRecord, measured: &Measured, run: &Run) -> Signs {
             && pushes as f64 >= MIN_PREEMPTED_SHARE * measured.primary().figures.samples as f64,
         left_out: !is_throttled(measured)
             && run.case(&round.case_id).is_some_and(|case| {
-                case.left_out.iter().any(|out| out.round == round.number && out.why.is_of_machine())
+                case.omitted_rounds.iter().any(|out| out.round == round.number && out.why.is_of_machine())
             }),
     }
 }

@@ -236,7 +236,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         valid: true,
         why_invalid: Vec::new(),
         reasons: Vec::new(),
-        left_out: Vec::new(),
+        omitted_rounds: Vec::new(),
         round_points: points,
         trace: None,
         case,

@@ -227,9 +227,11 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Fails unless the program ended with this exit code.
+    /// Fails unless the program ended with this exit code. On a busy machine, a run that measured everything may still
+    /// have exit code 5, because the program cannot send at a requested rate.
     pub(crate) fn with_code(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{self:#?}");
+        let is_unusable = code == 0 && self.code == Some(5);
+        assert!(self.code == Some(code) || is_unusable, "exit code {code} expected: {self:#?}");
         self
     }
 
