@@ -9,7 +9,7 @@
 //! messages are above the quantile q of N messages, so the total bounds the lateness at q: total / (N (1 - q)). Waking
 //! an end takes some of that time in undisturbed rounds too; the least of all rounds of the case is subtracted.
 
-use hairpin_model::{Case, LeftOut, Load, Measured, RoundRecord};
+use hairpin_model::{Case, LeftOut, Load, Measured, Percentiles, RoundRecord};
 
 use crate::findings::cpu_quota::throttled_ns;
 use crate::statistics::location::median;
@@ -20,6 +20,7 @@ const MAX_SHARE: f64 = 0.05;
 const MAX_STALLED_SHARE: f64 = 0.01;
 /// Longest wait for a CPU per message that waking the ends can explain, and for one-way loads, as a share of the time.
 const MAX_WAKING_NS: f64 = 50_000.0;
+const MAX_WAKING_SHARE_OF_P50: f64 = 0.1;
 const MAX_WAKING_SHARE: f64 = 0.1;
 
 const QUANTILES: [f64; 2] = [0.5, 0.99];
@@ -43,7 +44,9 @@ pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
     }
     let messages: Vec<Messages> = rounds.iter().map(|(_, measured)| Messages::of(case, measured)).collect();
     let waits = messages.iter().filter(|round| round.count > 0.0).map(|round| round.waited_ns / round.count);
-    let waking_ns = waits.fold(MAX_WAKING_NS, f64::min);
+    let p50s_ns: Vec<f64> = messages.iter().map(|round| round.figures_ns[0]).collect();
+    let max_waking_ns = MAX_WAKING_NS.max(MAX_WAKING_SHARE_OF_P50 * median(&p50s_ns).unwrap_or(0.0));
+    let waking_ns = waits.fold(max_waking_ns, f64::min);
     let [median_late, tail_late] = [0, 1].map(|index| {
         let late: Vec<[f64; 2]> = messages.iter().map(|round| round.lateness_ns(index, waking_ns)).collect();
         let net = messages.iter().zip(&late).filter(|(round, _)| round.count > 0.0);
@@ -62,6 +65,20 @@ pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
         late.into_iter().zip(&messages).map(why).collect::<Vec<_>>()
     });
     median_late.into_iter().zip(tail_late).map(|(median, tail)| Late { median, tail }).collect()
+}
+
+/// How long each end waited for a CPU that another program used, in ns. Several flows wait for each other, which is part
+/// of what they measure.
+fn waited_ns(measured: &Measured) -> impl Iterator<Item = u64> {
+    let relay = measured.link.as_ref().and_then(|link| link.relay);
+    let ends = measured.ends.iter().filter(|_| measured.flows.len() == 1);
+    ends.filter_map(move |end| {
+        let shares = |pinned_cpu: Option<usize>| pinned_cpu.is_none() || pinned_cpu == end.pinned_cpu;
+        let others = measured.ends.iter().filter(|other| other.role != end.role && other.host == end.host);
+        let others_ns = others.filter(|other| shares(other.pinned_cpu)).map(|other| other.cpu_ns).sum::<u64>();
+        let relay_ns = relay.filter(|relay| shares(relay.pinned_cpu)).map_or(0, |relay| relay.cpu_ns);
+        Some(end.waited_for_cpu_ns?.saturating_sub(others_ns + relay_ns))
+    })
 }
 
 /// Whether the lateness of the round may exceed the bound of its case, which is not known yet.
@@ -93,23 +110,17 @@ struct Messages {
 impl Messages {
     fn of(case: &Case, measured: &Measured) -> Self {
         let flow = measured.primary();
-        let ends = || [Some(measured.client()), measured.server()].into_iter().flatten();
         let [p50_ns, p99_ns] = [flow.figures.latency_ns.p50, flow.figures.latency_ns.p99];
         let stopped_ns = throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
-        let (count, figures_ns, waited_ns) = match flow.phases.as_ref().filter(|_| case.is_under_load()) {
+        let (count, figures_ns) = match flow.phases.as_ref().filter(|_| case.is_under_load()) {
             Some(phases) => {
                 let (idle, loaded) = (&phases.by_phase.idle, &phases.by_phase.loaded);
-                let added =
-                    [loaded.latency_ns.p50 - idle.latency_ns.p50, loaded.latency_ns.p99 - idle.latency_ns.p99];
-                let waited = ends().filter_map(|end| Some(end.phase_usage.as_ref()?.loaded.waited_for_cpu_ns));
-                (loaded.samples, added, waited.sum::<u64>())
+                let added_ns = |of: fn(&Percentiles) -> f64| of(&loaded.latency_ns) - of(&idle.latency_ns);
+                (loaded.samples, [added_ns(|all| all.p50), added_ns(|all| all.p99)])
             }
-            None => {
-                let waited = ends().filter_map(|end| end.waited_for_cpu_ns);
-                let count = flow.figures.stamped.unwrap_or(flow.figures.samples);
-                (count, [p50_ns, p99_ns], waited.sum::<u64>())
-            }
+            None => (flow.figures.stamped.unwrap_or(flow.figures.samples), [p50_ns, p99_ns]),
         };
+        let waited_ns = waited_ns(measured).sum::<u64>();
         let late = measured.link.as_ref().and_then(|link| link.lateness_ns);
         let relay_ns = late.map_or([0.0; 2], |late| {
             let (p50, p99) = (late.p50 as f64, late.p99 as f64);
@@ -142,7 +153,7 @@ struct Lost {
 impl Lost {
     fn of(measured: &Measured) -> Self {
         let stalled_ns = measured.link.as_ref().and_then(|link| link.stalled_ns).unwrap_or(0) as f64;
-        let waited = measured.ends.iter().filter_map(|end| end.waited_for_cpu_ns).max().unwrap_or(0);
+        let waited = waited_ns(measured).max().unwrap_or(0);
         let waited_ns = waited as f64 + throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
         Self { span_ns: measured.duration_ns.max(1) as f64, stalled_ns, waited_ns }
     }
@@ -175,13 +186,18 @@ fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::{Invalid, LinkRecord};
+    use hairpin_model::trace::End;
+    use hairpin_model::{EndReport, Invalid, LinkRecord, RelayReport};
 
     use super::*;
     use crate::fixture::links::{late_by, over};
     use crate::fixture::{Fixture, back_to_back, one_way_losses};
 
     const MS: u64 = 1_000_000;
+
+    fn on_own_cpus(measured: &mut Measured) {
+        (0..).zip(&mut measured.ends).for_each(|(cpu, end)| end.pinned_cpu = Some(cpu));
+    }
 
     /// For each round of a case with 1 000 messages of 20 us, all but the slowest 20, which take `slowest_ns`: the time
     /// for which its client waited for a CPU. Returns the omitted rounds, and whether only their tail is.
@@ -190,6 +206,7 @@ mod tests {
         for (block, waited_ns) in (0..).zip(waited_ns) {
             let latencies = [&[20_000; 980][..], &[slowest_ns; 20]].concat();
             fixture.round_with(&Case::ping_pong("tcp"), block, &back_to_back(&[], &latencies), |measured| {
+                on_own_cpus(measured);
                 measured.ends[0].waited_for_cpu_ns = Some(*waited_ns);
             });
         }
@@ -221,6 +238,7 @@ mod tests {
             for (block, waited_ns) in (0..).zip(waited_ns) {
                 let samples = back_to_back(&[], &[latency_ns; 100]);
                 fixture.round_with(&Case::ping_pong("tcp"), block, &samples, |measured| {
+                    on_own_cpus(measured);
                     measured.ends[1].waited_for_cpu_ns = Some(*waited_ns);
                 });
             }
@@ -232,8 +250,26 @@ mod tests {
         let why = LeftOut::WaitedForCpu { late_ns: 400_000, bound_ns: 100_000, is_tail: false };
         assert_eq!((case.omitted_rounds[0].round, &case.omitted_rounds[0].why), (2, &why));
         assert_eq!(run(20 * MS, &[0, 0, 20 * MS]).omitted_rounds.iter().filter(|out| !out.only_tail).count(), 0);
-        let noisy = run(2 * MS, &[20 * MS, 30 * MS, 40 * MS]);
+        let noisy = run(2 * MS, &[50 * MS, 60 * MS, 70 * MS]);
         assert!(matches!(noisy.reasons[..], [Invalid::RoundsLeftOut { left_out: 3, rounds: 3, .. }]), "{noisy:?}");
+    }
+
+    /// The other end and the emulator use the CPU for which an end waits.
+    #[test]
+    fn ends_and_emulator_on_one_cpu_do_not_disturb_each_other() {
+        let waited_ns = |pinned_cpu: Option<usize>| {
+            let mut measured = Measured { ends: vec![EndReport::default(); 2], ..Measured::default() };
+            on_own_cpus(&mut measured);
+            measured.ends[1].role = End::Server;
+            (measured.ends[0].waited_for_cpu_ns, measured.ends[1].cpu_ns) = (Some(9 * MS), 5 * MS);
+            let relay = RelayReport { pinned_cpu, cpu_ns: 3 * MS, ..RelayReport::default() };
+            measured.link = Some(LinkRecord { relay: Some(relay), ..LinkRecord::default() });
+            let apart = waited_ns(&measured).collect::<Vec<_>>();
+            measured.ends[1].pinned_cpu = Some(0);
+            (apart, waited_ns(&measured).collect::<Vec<_>>())
+        };
+        assert_eq!(waited_ns(Some(1)), (vec![9 * MS], vec![4 * MS]));
+        assert_eq!(waited_ns(None), (vec![6 * MS], vec![MS]));
     }
 
     #[test]
@@ -259,6 +295,7 @@ mod tests {
                 let case = one_way_losses::messages("tcp");
                 fixture.round_with(&case, block, &back_to_back(&[], &[50_000; 100]), |measured| {
                     one_way_losses::counts(&[], 0.0)(measured);
+                    on_own_cpus(measured);
                     measured.duration_ns = 1_000 * MS;
                     measured.ends.iter_mut().for_each(|end| end.waited_for_cpu_ns = Some(20 * MS));
                     if block == 2 {
