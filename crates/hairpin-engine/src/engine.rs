@@ -174,12 +174,14 @@ impl Engine {
     }
 }
 
-/// The capabilities of this host, for planning experiments.
-pub fn capabilities() -> io::Result<HostCapabilities> {
+/// The capabilities of this host with these CPUs, for planning experiments.
+pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
     let candidate = |transport: &dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
-    Ok(HostCapabilities {
+    HostCapabilities {
         candidates: hairpin_transports::all().map(candidate).collect(),
-        cpus: cpu::allowed()?,
+        cpus: cpus.allowed.clone(),
+        levels: cpus.levels.clone(),
+        given_cpus: None,
         may_keep_cpus_awake: keep_awake::may_keep_awake(),
         congestion_controls: sysctl::available_congestion_controls(),
         default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),
@@ -187,7 +189,7 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
         links: crate::links::known::capabilities(),
         far: None,
         may_set: crate::links::namespace::may_set,
-    })
+    }
 }
 
 /// Supplies the server of a round, which must run on the given host.

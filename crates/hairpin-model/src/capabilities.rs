@@ -1,6 +1,7 @@
 //! Host capabilities: what can run here. The binary detects the capabilities; experiments get plain data.
 
 use crate::card::{Card, Receipt, SavedCards, WhyNot};
+use crate::case::Placement;
 use crate::limits::Limits;
 
 /// A transport and whether it can run here.
@@ -10,12 +11,20 @@ pub struct Candidate {
     pub can_run: Result<Receipt, WhyNot>,
 }
 
+/// A placement on two CPUs, with the CPUs of client and server of up to two pairs of ends, or why this machine lacks the
+/// placement.
+pub type Level = (Placement, Result<Vec<[usize; 2]>, WhyNot>);
+
 #[derive(Clone, Debug)]
 pub struct HostCapabilities {
     /// All transports, in ladder order (fastest kind first).
     pub candidates: Vec<Candidate>,
     /// CPUs this process may use.
     pub cpus: Vec<usize>,
+    /// The placements by topology; those not listed are possible.
+    pub levels: Vec<Level>,
+    /// The CPUs of client and server, if the user chose both.
+    pub given_cpus: Option<[usize; 2]>,
     /// Whether this process may hold `/dev/cpu_dma_latency` open.
     pub may_keep_cpus_awake: Result<(), WhyNot>,
     /// Congestion controls that this process may set.
@@ -91,6 +100,11 @@ impl HostCapabilities {
     /// The cards of all transports as saved in a run.
     pub fn saved_cards(&self) -> SavedCards {
         self.candidates.iter().map(|candidate| (candidate.card.name, candidate.card.saved())).collect()
+    }
+
+    /// The pairs of CPUs with this placement by topology; `None` for other placements.
+    pub fn level(&self, placement: Placement) -> Option<&Result<Vec<[usize; 2]>, WhyNot>> {
+        self.levels.iter().find(|(level, _)| *level == placement).map(|(_, pairs)| pairs)
     }
 
     pub fn candidate(&self, name: &str) -> Option<&Candidate> {
