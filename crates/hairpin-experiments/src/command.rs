@@ -90,7 +90,7 @@ mod tests {
     use crate::experiments;
 
     fn printed(line: &str) -> String {
-        shell::command(&server_flags(&shell::words(line)))
+        shell::command(&flags_given(ENDPOINT_FLAGS, &shell::words(line)))
     }
 
     #[test]
@@ -121,10 +121,14 @@ mod tests {
             };
             fill_in(&mut run, OWN.iter().chain(experiments::ALL));
             let command = run.findings.remove(0).counter_experiment.unwrap().command;
-            command.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+            let all: Vec<&str> = command.split_whitespace().collect();
+            let cpus = all.iter().skip_while(|word| **word != "--cpu");
+            all.iter().take(2).chain(cpus).copied().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(command("own", &["/opt/bin/measure-own", "own"]), "measure-own own");
         assert_eq!(command("tcp", &["/opt/bin/measure-own", "own"]), "measure-own round-trip");
         assert_eq!(command("tcp", &[]), "hairpin round-trip");
+        let placed = ["hairpin", "survey", "--to", "@lab", "--cpu", "1,0"];
+        assert_eq!(command("tcp", &placed), "hairpin round-trip --cpu 1,0", "these are on one host");
     }
 }

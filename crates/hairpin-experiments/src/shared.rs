@@ -37,8 +37,7 @@ pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::W
 
 pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
     .help(
-        "Where ends run: same-cpu, cross-cpu, unpinned, same-core, same-cache, same-node, cross-node, or all; default \
-        over a link: same-cpu; --to: pinned, unpinned",
+        "Where ends run: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, all; --to: pinned",
     )
     .many()
     .or(&["same-cpu", "cross-cpu"])

@@ -37,7 +37,7 @@ fn parsed(words: &[String], capabilities: &HostCapabilities) -> Vec<Case> {
 
 /// Capabilities that accept every flag: the reference transport supports several streams per connection.
 fn all_capabilities(far: Option<FarHost>) -> HostCapabilities {
-    let mut capabilities = HostCapabilities { far, ..capabilities() };
+    let mut capabilities = HostCapabilities { far, levels: Vec::new(), ..capabilities() };
     capabilities.candidates.iter_mut().for_each(|one| one.card.many_streams = one.card.is_reference);
     capabilities
 }

@@ -117,6 +117,24 @@ fn each_host_records_the_cpu_that_its_end_was_given() {
 }
 
 #[test]
+fn on_one_host_each_end_runs_on_the_cpu_that_it_was_given() {
+    let place = Place::new();
+    let allowed = cpus_of(std::process::id());
+    let (client, server) = (allowed[allowed.len() - 1], allowed[0]);
+    let plan = format!("round-trip --transport tcp --count 50 --rounds 1 --cpu {client},{server} --out run");
+    let run = place.json(&plan);
+    let pinned = |run: &Value| -> Vec<Value> {
+        list(&run["rounds"][0]["ends"]).iter().map(|end| end["pinned_cpu"].clone()).collect()
+    };
+    assert_eq!(pinned(&run), [Value::from(client), Value::from(server)], "{run}");
+    assert_eq!(run["plan"]["knobs"].to_string().contains("unpinned"), false, "{run}");
+    let twice =
+        place.json(&format!("round-trip --transport tcp --count 50 --rounds 1 --cpu {client},{client} --out twice"));
+    assert_eq!(pinned(&twice), [Value::from(client), Value::from(client)], "{twice}");
+    place.hairpin(&format!("round-trip --cpu {client},{server} --placement cross-node")).refused().told("with --cpu");
+}
+
+#[test]
 fn evidence_of_each_host_is_on_its_own_clock_and_a_finding_states_what_is_unknown() {
     let place = Place::new();
     let _served = Served::new(&place);

@@ -120,7 +120,7 @@ const KNOBS: &[Knob] = &[
         .print(|repeat| print_length(repeat, |lengths| lengths.recovering)),
     shared::WAITING,
     shared::PLACEMENT
-        .help("Where both ends of the probe run: same-cpu, cross-cpu, unpinned, same-core, same-cache, same-node, cross-node, or all")
+        .help("Where the probe runs: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
         .or(&["same-cpu"]),
     shared::OPTION,
     shared::LINK,
