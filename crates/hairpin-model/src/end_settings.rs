@@ -89,15 +89,7 @@ pub struct EndSettings {
 
 impl Placement {
     /// The placements of ends on one host.
-    pub const ON_ONE_HOST: &'static [Self] = &[
-        Self::SameCpu,
-        Self::CrossCpu,
-        Self::SameCore,
-        Self::SameCache,
-        Self::SameNode,
-        Self::CrossNode,
-        Self::Unpinned,
-    ];
+    pub const ON_ONE_HOST: &'static [Self] = Self::ALL.split_at(Self::Pinned as usize).0;
 
     /// For prose: `two CPUs`.
     pub fn in_words(self) -> &'static str {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::link_process::cpus_of;
 use crate::support::contract::assert_kept;
 use crate::support::served::{Served, address, log, ticket};
-use crate::support::{PROGRAM, Place, Running, list, signal, text, until};
+use crate::support::{PROGRAM, Place, Running, list, rounds, signal, text, until};
 
 /// Every file below a folder.
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -121,17 +121,16 @@ fn on_one_host_each_end_runs_on_the_cpu_that_it_was_given() {
     let place = Place::new();
     let allowed = cpus_of(std::process::id());
     let (client, server) = (allowed[allowed.len() - 1], allowed[0]);
-    let plan = format!("round-trip --transport tcp --count 50 --rounds 1 --cpu {client},{server} --out run");
-    let run = place.json(&plan);
-    let pinned = |run: &Value| -> Vec<Value> {
-        list(&run["rounds"][0]["ends"]).iter().map(|end| end["pinned_cpu"].clone()).collect()
+    let pinned = |server: usize, folder: &str| {
+        let plan = format!("round-trip --transport tcp --count 50 --rounds 1 --cpu {client},{server} --out {folder}");
+        place.hairpin(&plan).with_code(0);
+        let round = &rounds(&place.path(folder))[0];
+        list(&round["outcome"]["ends"]).iter().map(|end| end["pinned_cpu"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(pinned(&run), [Value::from(client), Value::from(server)], "{run}");
-    assert_eq!(run["plan"]["knobs"].to_string().contains("unpinned"), false, "{run}");
-    let twice =
-        place.json(&format!("round-trip --transport tcp --count 50 --rounds 1 --cpu {client},{client} --out twice"));
-    assert_eq!(pinned(&twice), [Value::from(client), Value::from(client)], "{twice}");
-    place.hairpin(&format!("round-trip --cpu {client},{server} --placement cross-node")).refused().told("with --cpu");
+    assert_eq!(pinned(server, "two"), [Value::from(client), Value::from(server)]);
+    assert_eq!(pinned(client, "one"), [Value::from(client), Value::from(client)]);
+    let refused = format!("round-trip --cpu {client},{server} --placement cross-node");
+    place.hairpin(&refused).refused().told("--placement cross-node does not exist with --cpu");
 }
 
 #[test]

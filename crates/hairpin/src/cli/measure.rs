@@ -122,19 +122,15 @@ impl Ends {
             (None, _) => None,
             (Some(&[client]), Some(_)) => Some([client; 2]),
             (Some(&[client, server]), None) => Some([client, server]),
-            (Some(cpus), Some(_)) => {
-                return Err(Stopped::usage(format!(
-                    "--cpu names {} CPUs, and the client uses one if the server is on another host (hint: use `hairpin \
-                    serve --cpu` there)",
-                    cpus.len()
-                )));
+            (Some(_), Some(_)) => {
+                return Err(Stopped::usage(
+                    "--cpu sets one CPU if the server is on another host (hint: use `hairpin serve --cpu` there)",
+                ));
             }
-            (Some(cpus), None) => {
-                return Err(Stopped::usage(format!(
-                    "--cpu names {} CPU(s), and on one host it needs two (hint: use --cpu CLIENT,SERVER, or --to or \
-                    HAIRPIN_TO for a server on another host)",
-                    cpus.len()
-                )));
+            (Some(_), None) => {
+                return Err(Stopped::usage(
+                    "--cpu sets two CPUs on one host (hint: use --cpu CLIENT,SERVER, or --to or HAIRPIN_TO)",
+                ));
             }
         };
         Ok(Self { stop, server, cpus, quiet: matches.get_flag("quiet") })
