@@ -21,6 +21,7 @@ pub mod realtime;
 pub mod round_process;
 pub mod serve_round;
 mod several_flows;
+mod threads;
 pub mod tracing;
 mod usage_by_phase;
 mod waking;

@@ -21,8 +21,15 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     }
     let primary = case.primary();
     check_alone(&case.alone(primary), card, capabilities)?;
-    if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
-        return Err(why("each flow runs in its own processes", "use --ends processes, or one direction"));
+    if (case.flows.len() > 1 || primary.threads > 1) && case.ends.kind == EndKind::Threads {
+        let hint = "use --ends processes, or one direction and one thread";
+        return Err(why("each flow and each of its threads runs in its own processes", hint));
+    }
+    if primary.threads > 1 && case.ends.placement != Placement::Unpinned {
+        return Err(why("its threads would share the CPU of their end", "use --placement unpinned, or --threads 1"));
+    }
+    if primary.threads > 1 && case.is_emulated() && !card.reliable {
+        return Err(why("the link counts the lost messages of one thread only", "use --connections, or --threads 1"));
     }
     if case.is_under_load() && case.injected_fault.is_some() && !case.loads().is_empty() {
         return Err(why("a fault cannot be injected under load", "use --load none"));

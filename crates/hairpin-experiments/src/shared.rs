@@ -273,6 +273,9 @@ impl Circumstances {
     fn with_placements(&self, case: Case, card: &Card) -> Vec<Case> {
         let mut placed =
             each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
+        if !self.placements_given && case.primary().threads > 1 {
+            return vec![case.with(|case| case.ends.placement = Placement::Unpinned)];
+        }
         if !self.placements_given {
             placed.retain(|case| has_default_placement(case, card));
             if placed.is_empty() {

@@ -119,6 +119,8 @@ fn every_flag_is_repeated() {
         "bulk --source all",
         "bulk --write-size 100",
         "bulk --option zerocopy=on",
+        "bulk --threads 1,4",
+        "message-rate --threads 2 --direction down",
         "bulk --waiting all --placement all",
         "bulk --link all --direction both",
         "offered-load --rate 100,2.5k --arrivals fixed,poisson,burst=8",

@@ -161,14 +161,7 @@ fn can_depart(sent: &Sent) -> bool {
 pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Vec<Fact>]) -> Vec<Fact> {
     let Some((first, others)) = wires.split_first() else { return Vec::new() };
     let mut all = facts(&order.case, card, first.clone());
-    for event in others.iter().flatten().filter(|fact| fact_names::EVENTS.contains(&fact.name.as_str())) {
-        let own = all.iter_mut().find(|own| own.name == event.name);
-        match (own.map(|own| &mut own.value), &event.value) {
-            (Some(FactValue::Number(so_far)), FactValue::Number(count)) => *so_far += count,
-            (None, _) => all.push(event.clone()),
-            (Some(_), _) => {}
-        }
-    }
+    opening::add_events(&mut all, others.iter().flatten());
     all
 }
 
