@@ -35,8 +35,7 @@ impl Cpus {
     /// [`Refused`] for a CPU that this process may not use.
     pub fn at(&self, [client, server]: [usize; 2]) -> Result<Self, Refused> {
         if let Some(cpu) = [client, server].into_iter().find(|cpu| !self.allowed.contains(cpu)) {
-            let exists = Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists();
-            let why = if exists { "this process may not use that CPU" } else { "no such CPU" };
+            let why = if topology::exists(cpu) { "this process may not use that CPU" } else { "no such CPU" };
             let may: Vec<String> = self.allowed.iter().map(usize::to_string).collect();
             return Err(Refused::new(format!("--cpu {cpu}: {why}"), format!("one of {}", may.join(", "))));
         }

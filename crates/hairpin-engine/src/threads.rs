@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
+use hairpin_loops::driver::time_line::MAX_INTERVALS;
 use hairpin_model::{EndReport, Fact, FlowRecord, FlowSamples, Measured, Received, Sent};
 
 use crate::ends::opening;
-
-/// Maximum number of intervals of a joined time line.
-const MAX_INTERVALS: u64 = 4096;
 
 /// First parts of the names of facts about one connection.
 const OF_A_CONNECTION: [&str; 3] = ["tcp_info.", "socket.", "zerocopy."];
@@ -80,7 +78,7 @@ fn received(one: &Received, other: &Received) -> Received {
     let (from_ns, until_ns) = (at_ns(warm_up_intervals), first.end.min(second.end));
     let between = |range: Range<u64>| both.map(|of| bytes_between(of, &range)).iter().sum::<f64>() as u64;
     let last_ns = both.into_iter().flat_map(intervals).map(|(interval, _)| interval.end).max().unwrap_or(began_ns);
-    let count = last_ns.saturating_sub(began_ns).div_ceil(width_ns).min(MAX_INTERVALS);
+    let count = last_ns.saturating_sub(began_ns).div_ceil(width_ns).min(MAX_INTERVALS as u64);
     let of_connections =
         both.map(|of| if of.connection_bytes.is_empty() { vec![of.bytes] } else { of.connection_bytes.clone() });
     Received {
@@ -154,7 +152,7 @@ mod tests {
         let apart = received(&one, &of(2000, 10, &[1, 50]));
         assert_eq!(apart.goodput_bytes_per_s(), None, "they never ran at the same time");
         let hostile = of(u64::MAX, u64::MAX, &[u64::MAX / 4, 1]);
-        assert!(received(&one, &hostile).interval_bytes.len() <= 4096);
+        assert!(received(&one, &hostile).interval_bytes.len() <= MAX_INTERVALS);
     }
 
     #[test]

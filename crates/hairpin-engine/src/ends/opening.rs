@@ -113,7 +113,6 @@ pub(crate) fn add_events<'f>(facts: &mut Vec<Fact>, others: impl Iterator<Item =
     }
 }
 
-
 /// The kernel's facts about each wire. For all wires but the first, returns only options and events.
 pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
     let counts = |name: &str| name.starts_with(OPTION_PREFIX) || fact_names::EVENTS.contains(&name);

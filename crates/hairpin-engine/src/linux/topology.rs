@@ -75,6 +75,11 @@ pub(crate) fn read(root: &Path, numbers: &[usize]) -> Vec<Cpu> {
     numbers.iter().zip(&capacities).map(cpu).collect()
 }
 
+/// Whether this machine has the CPU.
+pub(crate) fn exists(number: usize) -> bool {
+    Path::new(&format!("/sys/devices/system/cpu/cpu{number}")).exists()
+}
+
 /// The CPUs of the core, else its numbers.
 fn core(topology: &Path, number: usize) -> Option<String> {
     let list = ["core_cpus_list", "thread_siblings_list"].into_iter().find_map(|file| text(&topology.join(file)));
