@@ -79,7 +79,7 @@ fn threads_add_up_to_one_flow() {
         ("--transport tcp --ends threads", "each flow and each of its threads runs in its own processes"),
         ("--link delay=1ms --transport udp", "the link counts the lost messages of one thread only"),
     ] {
-        place.hairpin(&format!("bulk --threads 2 {flags}")).refused().told(why);
+        place.hairpin(format!("bulk --threads 2 {flags}")).refused().told(why);
     }
 }
 
