@@ -174,15 +174,16 @@ impl Engine {
     }
 }
 
-/// The capabilities of this host, for planning experiments.
-pub fn capabilities() -> io::Result<HostCapabilities> {
+/// The capabilities of this host with these CPUs, for planning experiments.
+pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
     let candidate = |transport: &dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
-    let cpus = cpu::allowed()?;
-    Ok(HostCapabilities {
+    HostCapabilities {
         candidates: hairpin_transports::all().map(candidate).collect(),
-        busy_per_cpu: crate::noise::runnable_of_others() as f64 / cpus.len().max(1) as f64,
+        busy_per_cpu: crate::noise::runnable_of_others() as f64 / cpus.allowed.len().max(1) as f64,
         cpu_quota: crate::cpu_quota::cpus(),
-        cpus,
+        cpus: cpus.allowed.clone(),
+        levels: cpus.levels.clone(),
+        given_cpus: None,
         may_keep_cpus_awake: keep_awake::may_keep_awake(),
         congestion_controls: sysctl::available_congestion_controls(),
         default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),
@@ -190,7 +191,7 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
         links: crate::links::known::capabilities(),
         far: None,
         may_set: crate::links::namespace::may_set,
-    })
+    }
 }
 
 /// Supplies the server of a round, which must run on the given host.

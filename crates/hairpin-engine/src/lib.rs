@@ -21,6 +21,7 @@ pub mod realtime;
 pub mod round_process;
 pub mod serve_round;
 mod several_flows;
+mod threads;
 pub mod tracing;
 mod usage_by_phase;
 mod waking;
@@ -30,4 +31,4 @@ pub use hairpin_loops::{clock, recorder};
 #[cfg(target_os = "linux")]
 pub use linux::{capture, child, environment, keep_awake, links, socket_passing};
 #[cfg(target_os = "linux")]
-use linux::{cgroup, cpu_quota, cpu_time_line, drops, netlink, netstat, noise, sysctl, system, usage};
+use linux::{cgroup, cpu_quota, cpu_time_line, drops, netlink, netstat, noise, sysctl, system, topology, usage};

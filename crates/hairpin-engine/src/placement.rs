@@ -1,11 +1,13 @@
 //! Assigns CPUs to the two ends.
 
 use std::io;
+use std::path::Path;
 
-use hairpin_model::{EndSettings, Placement, Refused, WhichCpus};
+use hairpin_model::{EndSettings, Level, Placement, Refused, WhichCpus, WhyNot};
 use serde::{Deserialize, Serialize};
 
 use crate::system::cpu;
+use crate::topology::{self, Cpu};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpus {
@@ -17,39 +19,69 @@ pub struct Cpus {
     pub server: Option<usize>,
     /// Whether both CPUs are threads of one core; `None` if unknown.
     pub share_core: Option<bool>,
+    /// The placements by topology; empty if the user chose the CPUs.
+    pub levels: Vec<Level>,
 }
 
 impl Cpus {
-    /// Chooses two allowed CPUs, on different cores if possible.
+    /// Chooses two allowed CPUs: the first, and the nearest of another core if possible.
     pub fn choose() -> io::Result<Self> {
-        Ok(Self::among(&cpu::allowed()?, cpu::core_of))
+        Ok(Self::among(&topology::read(Path::new("/"), &cpu::allowed()?)))
     }
 
-    /// Returns a copy that pins every pinned end to `cpu`.
-    pub fn only(&self, cpu: usize) -> Result<Self, Refused> {
-        if self.allowed.contains(&cpu) {
-            return Ok(Self { client: cpu, server: Some(cpu), share_core: None, ..self.clone() });
+    /// Returns a copy that pins every pinned client and server to these CPUs.
+    ///
+    /// # Errors
+    /// [`Refused`] for a CPU that this process may not use.
+    pub fn at(&self, [client, server]: [usize; 2]) -> Result<Self, Refused> {
+        if let Some(cpu) = [client, server].into_iter().find(|cpu| !self.allowed.contains(cpu)) {
+            let why = if topology::exists(cpu) { "this process may not use that CPU" } else { "no such CPU" };
+            let may: Vec<String> = self.allowed.iter().map(usize::to_string).collect();
+            return Err(Refused::new(format!("--cpu {cpu}: {why}"), format!("one of {}", may.join(", "))));
         }
-        let may: Vec<String> = self.allowed.iter().map(usize::to_string).collect();
-        Err(Refused::new(
-            format!("--cpu {cpu}: this process may not use that CPU"),
-            format!("one of {}", may.join(", ")),
-        ))
+        let cpus = topology::read(Path::new("/"), &[client, server]);
+        let share_core = if client == server { None } else { cpus[0].shares_core(&cpus[1]) };
+        Ok(Self { client, server: Some(server), share_core, levels: Vec::new(), ..self.clone() })
     }
 
-    fn among(allowed: &[usize], core: impl Fn(usize) -> Option<u64>) -> Self {
-        let client = allowed.first().copied().unwrap_or(0);
-        let others = allowed.iter().copied().skip(1);
-        let server = others.clone().find(|other| core(*other) != core(client)).or_else(|| others.clone().next());
-        let share_core = server.and_then(|server| Some(core(server)? == core(client)?));
-        Self { allowed: allowed.to_vec(), client, server, share_core }
+    fn among(cpus: &[Cpu]) -> Self {
+        let (client, others) = cpus.split_first().unzip();
+        let server = client.zip(others).and_then(|(client, others)| nearest(client, others.iter()));
+        Self {
+            allowed: cpus.iter().map(|cpu| cpu.number).collect(),
+            client: client.map_or(0, |client| client.number),
+            server: server.map(|server| server.number),
+            share_core: client.zip(server).and_then(|(client, server)| client.shares_core(server)),
+            levels: LEVELS.into_iter().map(|(level, lacks, hint)| (level, pairs(cpus, level, lacks, hint))).collect(),
+        }
+    }
+
+    /// The CPUs of client and server with `placement`; `None` if the ends are not pinned.
+    ///
+    /// # Errors
+    /// Why this machine lacks the placement.
+    pub fn pair(&self, placement: Placement) -> Result<Option<[usize; 2]>, WhyNot> {
+        if let Some((_, Err(why_not))) = self.levels.iter().find(|(level, _)| *level == placement) {
+            return Err(why_not.clone());
+        }
+        let [client, server] = [true, false].map(|is_client| self.cpu_for(placement, is_client));
+        Ok(client.zip(server).map(<[usize; 2]>::from))
+    }
+
+    /// The pairs of CPUs of a placement by topology; empty for other placements.
+    fn level(&self, placement: Placement) -> &[[usize; 2]] {
+        let level = self.levels.iter().find(|(level, _)| *level == placement);
+        level.and_then(|(_, pairs)| pairs.as_deref().ok()).unwrap_or_default()
     }
 
     /// The CPU of an end (the client if `is_client`, else the server); `None` if the end is not pinned.
     pub fn cpu_for_end(&self, ends: &EndSettings, is_client: bool) -> Option<usize> {
         match ends.cpus {
             WhichCpus::Same => self.cpu_for(ends.placement, is_client),
-            WhichCpus::Other => self.others().cpu_for(ends.placement, is_client),
+            WhichCpus::Other => match self.level(ends.placement).get(1) {
+                Some([client, server]) => Some(if is_client { *client } else { *server }),
+                None => self.others().cpu_for(ends.placement, is_client),
+            },
         }
     }
 
@@ -70,6 +102,9 @@ impl Cpus {
             // In a test both hosts may be the same machine.
             Placement::CrossCpu | Placement::Pinned if is_client => Some(self.client),
             Placement::CrossCpu | Placement::SameCpu | Placement::Pinned => Some(self.server.unwrap_or(self.client)),
+            Placement::SameCore | Placement::SameCache | Placement::SameNode | Placement::CrossNode => {
+                self.level(placement).first().map(|[client, server]| if is_client { *client } else { *server })
+            }
         }
     }
 }
@@ -86,6 +121,50 @@ impl Cpus {
     }
 }
 
+/// The placements by topology, each with the reason and the hint if no two CPUs are placed so.
+const LEVELS: [(Placement, &str, &str); 4] = [
+    (Placement::SameCore, "no two CPUs that this process may use are known to be threads of one core", "cross-cpu"),
+    (
+        Placement::SameCache,
+        "no two cores that this process may use are known to share their last-level cache",
+        "cross-cpu",
+    ),
+    (
+        Placement::SameNode,
+        "no two cores that this process may use are on one NUMA node and do not share their last-level cache",
+        "same-cache",
+    ),
+    (Placement::CrossNode, "this process may use the CPUs of one NUMA node only", "cross-cpu"),
+];
+
+/// Returns up to two pairs of CPUs that are placed so, without common CPUs.
+fn pairs(cpus: &[Cpu], level: Placement, lacks: &str, hint: &str) -> Result<Vec<[usize; 2]>, WhyNot> {
+    let mut pairs: Vec<[usize; 2]> = Vec::new();
+    for client in cpus {
+        let is_free = |cpu: &Cpu| pairs.len() < 2 && !pairs.as_flattened().contains(&cpu.number);
+        let servers = cpus.iter().filter(|server| is_free(server) && level_of(client, server) == Some(level));
+        let server = if is_free(client) { nearest(client, servers) } else { None };
+        pairs.extend(server.map(|server| [client.number, server.number]));
+    }
+    if pairs.is_empty() { Err(WhyNot::new(lacks, format!("use --placement {hint}"))) } else { Ok(pairs) }
+}
+
+/// The placement by topology of two CPUs; `None` if unknown or if there is only one CPU.
+fn level_of(client: &Cpu, server: &Cpu) -> Option<Placement> {
+    match (client.shares_core(server), client.shares_node(server), client.shares_last_cache(server)) {
+        _ if client.number == server.number => None,
+        (Some(true), _, _) => Some(Placement::SameCore),
+        (_, Some(false), _) => Some(Placement::CrossNode),
+        (Some(false), _, Some(true)) => Some(Placement::SameCache),
+        (Some(false), Some(true), _) => Some(Placement::SameNode),
+        _ => None,
+    }
+}
+
+fn nearest<'c>(client: &Cpu, others: impl Iterator<Item = &'c Cpu>) -> Option<&'c Cpu> {
+    others.min_by_key(|other| client.distance(other))
+}
+
 /// Pins the calling thread to `cpu`, or to all CPUs of `allowed` if `cpu` is `None`.
 pub fn place(cpu: Option<usize>, allowed: &[usize]) -> io::Result<()> {
     match cpu {
@@ -99,19 +178,82 @@ mod tests {
     use hairpin_model::Case;
 
     use super::*;
+    use crate::topology::trees::*;
+
+    /// The choice among these CPUs of a machine.
+    fn among(machine: &str, numbers: &[usize]) -> Cpus {
+        Cpus::among(&topology::read(tree(machine).path(), numbers))
+    }
+
+    /// A machine with these CPUs, of which nothing is known.
+    fn unknown(numbers: &[usize]) -> Cpus {
+        among("", numbers)
+    }
+
+    /// The CPUs of `cross-cpu`, `same-core`, `same-cache`, `same-node` and `cross-node`; `-` where they are lacking.
+    fn placed(machine: &str, numbers: &[usize]) -> String {
+        let cpus = among(machine, numbers);
+        let places = std::iter::once(Placement::CrossCpu).chain(LEVELS.map(|(level, ..)| level));
+        let words = places.map(|placement| match cpus.pair(placement) {
+            Ok(Some([client, server])) => format!("{client},{server}"),
+            Ok(None) => unreachable!("all of these are pinned"),
+            Err(why_not) => {
+                assert!(why_not.to_string().contains("this process may use"), "{why_not}");
+                "-".to_owned()
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
 
     #[test]
-    fn different_cores_are_preferred() {
-        let siblings = |cpu: usize| Some(cpu as u64 / 2);
-        let cpus = Cpus::among(&[0, 1, 2, 3], siblings);
-        assert_eq!((cpus.client, cpus.server, cpus.share_core), (0, Some(2), Some(false)));
-        let cpus = Cpus::among(&[4, 5], siblings);
-        assert_eq!((cpus.client, cpus.server, cpus.share_core), (4, Some(5), Some(true)));
+    fn placements_follow_the_topology() {
+        let all: Vec<usize> = (0..16).collect();
+        assert_eq!(placed(LAPTOP, &all[..8]), "0,2 0,1 0,2 - -");
+        assert_eq!(placed(LAPTOP, &all[4..8]), "4,5 - 4,5 - -", "the efficiency cores");
+        assert_eq!(placed(LAPTOP, &[3, 4, 7]), "3,4 - 3,4 - -");
+        assert_eq!(placed(ONE_SOCKET, &[0, 1, 2]), "0,1 - 0,1 - -");
+        let two_sockets = [0, 1, 2, 3, 4, 6, 8, 10, 12, 14];
+        assert_eq!(placed(TWO_SOCKETS, &two_sockets), "0,2 0,8 0,2 0,4 0,1", "CPU 1 is far away");
+        assert_eq!(placed(TWO_SOCKETS, &[0, 3, 8, 12]), "0,12 0,8 - 0,12 0,3", "only allowed CPUs count");
+        assert_eq!(placed(TWO_SOCKETS, &[6, 14]), "6,14 6,14 - - -", "a second thread if there is no other core");
+        assert_eq!(placed(SMT_OFF, &[0, 1, 2, 3]), "0,2 - 0,2 - 0,1");
+        assert_eq!(placed(ARM, &[0, 1, 2, 3]), "0,1 - - 0,1 -");
+        assert_eq!(placed(ARM, &[0, 3]), "0,3 - - 0,3 -");
+        assert_eq!(placed(TWO_CPUS, &[0, 1]), "0,1 0,1 - - -");
+        assert_eq!(placed("", &[0, 1]), "0,1 - - - -", "without any file");
+        assert_eq!(among(TWO_SOCKETS, &two_sockets).share_core, Some(false));
+        assert_eq!([among(TWO_CPUS, &[0, 1]).share_core, unknown(&[0, 1]).share_core], [Some(true), None]);
+    }
+
+    #[test]
+    fn a_second_pair_is_placed_like_the_first() {
+        let at = |numbers: &[usize], placement| {
+            let ends = EndSettings { placement, cpus: WhichCpus::Other, ..Case::ping_pong("tcp").ends };
+            [true, false].map(|is_client| among(TWO_SOCKETS, numbers).cpu_for_end(&ends, is_client).unwrap())
+        };
+        let all = [0, 1, 2, 3, 4, 6, 8, 10, 12, 14];
+        assert_eq!(at(&all, Placement::SameCore), [2, 10]);
+        assert_eq!(at(&all, Placement::SameCache), [1, 3]);
+        assert_eq!(at(&all, Placement::SameNode), [2, 6]);
+        assert_eq!(at(&all, Placement::CrossNode), [2, 3]);
+    }
+
+    #[test]
+    fn given_cpus_are_checked_and_used() {
+        let cpus = unknown(&[0, 1, 4]).at([4, 0]).unwrap();
+        assert_eq!(
+            [Placement::CrossCpu, Placement::SameCpu].map(|place| cpus.pair(place)),
+            [Ok(Some([4, 0])), Ok(Some([0, 0]))]
+        );
+        let refused = unknown(&[0, 1]).at([0, 4097]).unwrap_err();
+        assert_eq!((refused.what.as_str(), refused.hint.as_str()), ("--cpu 4097: no such CPU", "one of 0, 1"));
+        let refused = unknown(&[1]).at([0, 1]).unwrap_err();
+        assert_eq!(refused.what, "--cpu 0: this process may not use that CPU");
     }
 
     #[test]
     fn placements_name_the_cpu_of_each_end() {
-        let cpus = Cpus::among(&[0, 1], |cpu| Some(cpu as u64));
+        let cpus = unknown(&[0, 1]);
         assert_eq!(cpus.cpu_for(Placement::CrossCpu, true), Some(0));
         assert_eq!(cpus.cpu_for(Placement::CrossCpu, false), Some(1));
         assert_eq!(cpus.cpu_for(Placement::SameCpu, true), cpus.cpu_for(Placement::SameCpu, false));
@@ -125,7 +267,7 @@ mod tests {
             EndSettings { placement, ..ends }
         };
         let at = |allowed: &[usize], placement, which| {
-            let cpus = Cpus::among(allowed, |cpu| Some(cpu as u64));
+            let cpus = unknown(allowed);
             [true, false].map(|is_client| cpus.cpu_for_end(&ends(placement, which), is_client).unwrap())
         };
         let (same, cross) = (Placement::SameCpu, Placement::CrossCpu);
@@ -142,7 +284,7 @@ mod tests {
             let usual = Case::ping_pong("tcp").ends;
             let flows = others.iter().map(|cpus| EndSettings { placement, cpus: *cpus, ..usual });
             let flows: Vec<EndSettings> = flows.collect();
-            Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(&flows[0], &flows)
+            unknown(allowed).cpu_for_relay(&flows[0], &flows)
         };
         let relay = |allowed: &[usize], placement| beside(allowed, placement, &[WhichCpus::Same]);
         let with_load = [WhichCpus::Same, WhichCpus::Other];

@@ -16,7 +16,7 @@ use crate::system::{ending, process};
 
 /// Whether this process starts one process for each flow of the round.
 fn starts_flows(order: &RoundOrder) -> bool {
-    order.case.flows.len() > 1 || order.phases.is_some()
+    order.case.flows.len() > 1 || order.case.primary().threads > 1 || order.phases.is_some()
 }
 
 /// Runs the program as the process of a round: reads its job, runs the round and writes the result. `parent` is the id

@@ -22,6 +22,7 @@ use crate::observer::{Context, FlowProcesses, Mark, Observations};
 use crate::observers::Observers;
 use crate::path::{Link, port_of};
 use crate::round_process::RoundProcess;
+use crate::threads;
 use hairpin_loops::clock::{Clock, RealClock};
 
 /// Interval between checks of the flows, in ms.
@@ -67,7 +68,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         ..Measured::default()
     };
     let mut samples = FlowSamples::new();
-    for (group, result) in ended {
+    for (group, result) in join_threads(ended) {
         let (measured, of_group) = match result {
             Ok(results) => results,
             Err(failure) => {
@@ -152,7 +153,7 @@ fn add_losses(flow: &mut FlowRecord, lost: &LostMessages, phases: Option<&mut Ph
     }
 }
 
-/// Splits the case into one case per process. Flows that share a connection share a process.
+/// Splits the case into one case per process. Flows that share a connection share a process; each thread has its own.
 fn groups(case: &Case) -> Vec<Case> {
     let probe = case.primary();
     let shares = |flow: &Flow| {
@@ -161,7 +162,26 @@ fn groups(case: &Case) -> Vec<Case> {
     };
     let (together, others): (Vec<&Flow>, Vec<&Flow>) = case.flows.iter().partition(|flow| shares(flow));
     let together = case.alone(probe).with(|alone| alone.flows = together.into_iter().cloned().collect());
-    std::iter::once(together).chain(others.into_iter().map(|flow| case.alone(flow))).collect()
+    let groups = std::iter::once(together).chain(others.into_iter().map(|flow| case.alone(flow)));
+    let threads = |group: Case| {
+        let threads = group.primary().threads as usize;
+        std::iter::repeat_n(group.with(|group| group.primary_mut().threads = 1), threads)
+    };
+    groups.flat_map(threads).collect()
+}
+
+/// Joins the results of the threads of each flow, which follow each other. If a thread fails, its flow fails.
+fn join_threads(ended: Vec<(Case, Result<Results, Failure>)>) -> Vec<(Case, Result<Results, Failure>)> {
+    let mut flows: Vec<(Case, Result<Results, Failure>)> = Vec::new();
+    for (group, result) in ended {
+        let same = flows.pop_if(|(flow, _)| flow.primary().id == group.primary().id);
+        let result = match same {
+            Some((_, before)) => before.and_then(|before| Ok(threads::joined(before, result?))),
+            None => result,
+        };
+        flows.push((group, result));
+    }
+    flows
 }
 
 /// Returns the order for only the flows of `group`, and the delay from the time when all flows are connected to the

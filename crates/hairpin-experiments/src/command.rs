@@ -19,7 +19,8 @@ const ENDPOINT_FLAGS: &[&str] = &["--to", "--bind", "--cpu", "--server-port"];
 pub fn fill_in(run: &mut Run, experiments: impl Iterator<Item = &'static Experiment> + Clone) {
     let program = run.command_line.first().and_then(|path| path.rsplit('/').next()).unwrap_or(PROGRAM).to_owned();
     let is_between_hosts = run.cases.iter().any(|row| row.case.host().is_some());
-    let server_flags = if is_between_hosts { server_flags(&run.command_line) } else { Vec::new() };
+    let endpoint_flags = if is_between_hosts { ENDPOINT_FLAGS } else { &["--cpu"] };
+    let server_flags = flags_given(endpoint_flags, &run.command_line);
     for finding in &mut run.findings {
         let Some(experiment) = &mut finding.counter_experiment else { continue };
         let first = finding.cases.first().and_then(|id| run.rounds.iter().find(|round| round.case_id == *id));
@@ -64,9 +65,9 @@ fn flags(knob: &Knob, values: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Copies [`ENDPOINT_FLAGS`] from a run's command line. If `--to` is absent, an environment variable names the
+/// Copies these flags from a run's command line. If `--to` is absent, an environment variable names the
 /// server, for the new command too.
-fn server_flags(command_line: &[String]) -> Vec<String> {
+fn flags_given(flags: &[&str], command_line: &[String]) -> Vec<String> {
     let value_of = |flag: &str| {
         command_line.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(flag)? {
             "" => command_line.get(at + 1).map(String::as_str),
@@ -78,7 +79,7 @@ fn server_flags(command_line: &[String]) -> Vec<String> {
         let value = if flag == "--to" { path::server_in_command(value) } else { value };
         Some([flag, value].map(str::to_owned))
     };
-    ENDPOINT_FLAGS.iter().filter_map(|flag| printed(flag)).flatten().collect()
+    flags.iter().filter_map(|flag| printed(flag)).flatten().collect()
 }
 
 #[cfg(test)]
@@ -89,7 +90,7 @@ mod tests {
     use crate::experiments;
 
     fn printed(line: &str) -> String {
-        shell::command(&server_flags(&shell::words(line)))
+        shell::command(&flags_given(ENDPOINT_FLAGS, &shell::words(line)))
     }
 
     #[test]
@@ -120,10 +121,14 @@ mod tests {
             };
             fill_in(&mut run, OWN.iter().chain(experiments::ALL));
             let command = run.findings.remove(0).counter_experiment.unwrap().command;
-            command.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+            let all: Vec<&str> = command.split_whitespace().collect();
+            let cpus = all.iter().skip_while(|word| **word != "--cpu");
+            all.iter().take(2).chain(cpus).copied().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(command("own", &["/opt/bin/measure-own", "own"]), "measure-own own");
         assert_eq!(command("tcp", &["/opt/bin/measure-own", "own"]), "measure-own round-trip");
         assert_eq!(command("tcp", &[]), "hairpin round-trip");
+        let placed = ["hairpin", "survey", "--to", "@lab", "--cpu", "1,0"];
+        assert_eq!(command("tcp", &placed), "hairpin round-trip --cpu 1,0", "these are on one host");
     }
 }

@@ -108,7 +108,7 @@ fn floor_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
         candidate.map_or(UNKNOWN, |candidate| candidate.card.rough_round_trip);
     match (case.ends.waiting, case.ends.placement, case.ends.cpu_idle) {
         (Waiting::Spin, _, _) => spinning_ns,
-        (_, Placement::CrossCpu, CpuIdle::Deep) => {
+        (_, placement, CpuIdle::Deep) if placement.has_own_cpus() && placement != Placement::Pinned => {
             (capabilities.waking_round_trip_ns)().saturating_add(blocking_ns).saturating_sub(PIPE_NS)
         }
         _ => blocking_ns,

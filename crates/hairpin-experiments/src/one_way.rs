@@ -18,6 +18,8 @@ const DURATION_NS: u64 = 200_000_000;
 const WARM_UP_NS: u64 = 100_000_000;
 /// Maximum connections of a flow.
 pub const MAX_CONNECTIONS: u64 = 1000;
+/// Maximum threads of a flow at each end.
+const MAX_THREADS: u64 = 64;
 
 pub const DIRECTION: Knob = Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
     .help("Direction: up (client to server), down (server to client), or all")
@@ -62,6 +64,12 @@ pub const CONNECTIONS: Knob = Knob::new("connections", "NUMBER", KnobKind::Whole
     .many()
     .or(&["1"])
     .print(|repeat| repeat.values("", |case| Some(case.primary().connections.to_string())));
+
+pub const THREADS: Knob = Knob::new("threads", "NUMBER", KnobKind::Whole { min: 1, max: MAX_THREADS })
+    .help("Threads of each end, each with its own connections, up to 64; several need --placement unpinned")
+    .many()
+    .or(&["1"])
+    .print(|repeat| repeat.values("1", |case| Some(case.primary().threads.to_string())));
 
 pub const WAITING: Knob = shared::WAITING
     .help("How both ends wait: block, poll, spin, or all [default: block; poll with several connections]")

@@ -21,8 +21,15 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     }
     let primary = case.primary();
     check_alone(&case.alone(primary), card, capabilities)?;
-    if case.flows.len() > 1 && case.ends.kind == EndKind::Threads {
-        return Err(why("each flow runs in its own processes", "use --ends processes, or one direction"));
+    if (case.flows.len() > 1 || primary.threads > 1) && case.ends.kind == EndKind::Threads {
+        let hint = "use --ends processes, or one direction and one thread";
+        return Err(why("each flow and each of its threads runs in its own processes", hint));
+    }
+    if primary.threads > 1 && case.ends.placement != Placement::Unpinned {
+        return Err(why("its threads would share the CPU of their end", "use --placement unpinned, or --threads 1"));
+    }
+    if primary.threads > 1 && case.is_emulated() && !card.reliable {
+        return Err(why("the link counts the lost messages of one thread only", "use --connections, or --threads 1"));
     }
     if case.is_under_load() && case.injected_fault.is_some() && !case.loads().is_empty() {
         return Err(why("a fault cannot be injected under load", "use --load none"));
@@ -271,7 +278,7 @@ fn check_pacing(case: &Case, pacing: Pacing, card: &Card) -> Result<(), WhyNot> 
 
 /// Checks a case whose messages the kernel answers on the sending CPU, without a second end to place or configure.
 fn check_kernel_answer(case: &Case) -> Result<(), WhyNot> {
-    if case.ends.placement == Placement::CrossCpu {
+    if case.ends.placement.has_own_cpus() {
         return Err(why(
             "the kernel answers on the CPU that sends, so there is no second CPU",
             "use --placement same-cpu",
@@ -292,28 +299,39 @@ fn check_kernel_answer(case: &Case) -> Result<(), WhyNot> {
     Ok(())
 }
 
-/// Number of CPUs needed if two flows share no CPU.
-pub(crate) const fn cpus_of_two_pairs(placement: Placement) -> usize {
-    match placement {
-        Placement::CrossCpu => 4,
-        // Two on each host.
-        Placement::Pinned => 2,
-        Placement::SameCpu | Placement::Unpinned => 2,
+/// Checks whether two flows with this placement can run without a common CPU.
+pub(crate) fn check_two_pairs(placement: Placement, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    let hint = "use --load-cpu same";
+    if let Some(Ok([_])) = capabilities.level(placement).map(|pairs| pairs.as_deref()) {
+        return Err(why(format!("--load-cpu other needs a second pair of CPUs with --placement {placement}"), hint));
     }
+    // With `pinned`, two on each host.
+    let needed = if placement.has_own_cpus() && placement != Placement::Pinned { 4 } else { 2 };
+    let may_use = capabilities.cpus.len();
+    if may_use < needed {
+        let reason = format!("--load-cpu other needs {needed} CPUs, and this process may use {may_use}");
+        return Err(why(reason, hint));
+    }
+    Ok(())
 }
 
 fn check_two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let one_cpu = capabilities.cpus.len() < 2;
-    let (needed, may_use) = (cpus_of_two_pairs(case.ends.placement), capabilities.cpus.len());
-    if case.ends.cpus == WhichCpus::Other && may_use < needed {
-        let reason = format!("--load-cpu other needs {needed} CPUs, and this process may use {may_use}");
-        return Err(why(reason, "use --load-cpu same"));
+    if let Some(Err(why_not)) = capabilities.level(case.ends.placement) {
+        return Err(why_not.clone());
+    }
+    if case.ends.cpus == WhichCpus::Other {
+        check_two_pairs(case.ends.placement, capabilities)?;
     }
     if case.ends.cpus == WhichCpus::Other && case.ends.placement == Placement::Unpinned {
         return Err(why(
             "its ends are not pinned, so no CPUs are known to be free",
             "use --load-cpu same, or another --placement",
         ));
+    }
+    let is_one_given = capabilities.given_cpus.is_some_and(|[client, server]| client == server);
+    if case.ends.placement == Placement::CrossCpu && is_one_given {
+        return Err(why("it needs two CPUs, and --cpu names one twice", "use --cpu with two CPUs"));
     }
     if case.ends.placement == Placement::CrossCpu && one_cpu {
         return Err(why("it needs two CPUs, and this process may use one", "use --placement same-cpu"));

@@ -36,7 +36,9 @@ pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::W
     .print(|repeat| repeat.values("", |case| Some(case.ends.waiting.to_string())));
 
 pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
-    .help("Where ends run: same-cpu, cross-cpu, unpinned, or all; default over a link: same-cpu; --to: pinned, unpinned")
+    .help(
+        "Where ends run: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, all; --to: pinned",
+    )
     .many()
     .or(&["same-cpu", "cross-cpu"])
     // Between two hosts, ends are pinned by default.
@@ -209,7 +211,7 @@ impl Circumstances {
             waitings: knobs.choices("waiting", Waiting::ALL),
             waitings_given: !knobs.values::<Waiting>("waiting").is_empty() || knobs.has_every("waiting"),
             placements: placements(knobs, capabilities)?,
-            placements_given: knobs.is_given("placement"),
+            placements_given: knobs.is_given("placement") || capabilities.given_cpus.is_some(),
             ends,
             ends_given: knobs.is_given("ends"),
             links: links::asked(knobs, capabilities)?,
@@ -271,6 +273,9 @@ impl Circumstances {
     fn with_placements(&self, case: Case, card: &Card) -> Vec<Case> {
         let mut placed =
             each(std::slice::from_ref(&case), &self.placements, |case, placement| case.ends.placement = placement);
+        if !self.placements_given && case.primary().threads > 1 {
+            return vec![case.with(|case| case.ends.placement = Placement::Unpinned)];
+        }
         if !self.placements_given {
             placed.retain(|case| has_default_placement(case, card));
             if placed.is_empty() {
@@ -326,12 +331,16 @@ pub(crate) fn refuse_across_hosts(knobs: &Knobs, capabilities: &HostCapabilities
 /// # Errors
 /// [`Refused`] for a placement that is not possible with this number of hosts.
 pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Placement>, Refused> {
-    let (possible, hosts) = match capabilities.far {
-        None => (&[Placement::SameCpu, Placement::CrossCpu, Placement::Unpinned][..], "one host"),
-        Some(_) => (&[Placement::Pinned, Placement::Unpinned][..], "two hosts"),
+    // With `--cpu`, the first placement uses the given CPUs.
+    let (possible, hosts) = match (&capabilities.far, capabilities.given_cpus) {
+        (Some(_), _) => (&[Placement::Pinned, Placement::Unpinned][..], "two hosts"),
+        (None, Some([client, server])) if client == server => (&[Placement::SameCpu][..], "--cpu"),
+        (None, Some(_)) => (&[Placement::CrossCpu, Placement::SameCpu][..], "--cpu"),
+        (None, None) => (Placement::ON_ONE_HOST, "one host"),
     };
-    if capabilities.far.is_some() && !knobs.is_given("placement") {
-        return Ok(vec![Placement::Pinned]);
+    let has_own_default = capabilities.far.is_some() || capabilities.given_cpus.is_some();
+    if has_own_default && !knobs.is_given("placement") {
+        return Ok(vec![possible[0]]);
     }
     if knobs.has_every("placement") {
         return Ok(possible.to_vec());
@@ -356,13 +365,13 @@ pub fn placements(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<
 /// [`Refused`] for a placement that is not possible with this number of hosts.
 pub fn knobs_applied(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<(String, Vec<String>)>, Refused> {
     let mut pairs = knobs.pairs();
-    let Some(far) = &capabilities.far else { return Ok(pairs) };
+    let far = capabilities.far.as_ref();
     for (name, values) in &mut pairs {
-        match name.as_str() {
-            "placement" => {
+        match (name.as_str(), far) {
+            ("placement", _) if far.is_some() || capabilities.given_cpus.is_some() => {
                 *values = placements(knobs, capabilities)?.iter().map(|place| place.to_string()).collect();
             }
-            "link" => (*name, *values) = ("path".to_owned(), vec![far.name.clone()]),
+            ("link", Some(far)) => (*name, *values) = ("path".to_owned(), vec![far.name.clone()]),
             _ => {}
         }
     }
@@ -403,7 +412,7 @@ fn has_default_placement(case: &Case, card: &Card) -> bool {
     match case.ends.placement {
         Placement::SameCpu => case.ends.waiting != Waiting::Spin || by_kernel,
         Placement::CrossCpu => !by_kernel && (!case.crosses_a_network() || case.ends.waiting == Waiting::Spin),
-        Placement::Unpinned | Placement::Pinned => true,
+        _ => true,
     }
 }
 

@@ -5,7 +5,7 @@ use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
 use hairpin_experiments::experiments::survey::SURVEY;
 use hairpin_experiments::experiments::{self};
 use hairpin_experiments::{Done, Knobs, Step};
-use hairpin_model::{Outcome, RoundRecord};
+use hairpin_model::{HostCapabilities, Outcome, RoundRecord};
 
 use crate::common::{Plan, capabilities, measured, refusal, round_trip, running, turned};
 
@@ -116,6 +116,26 @@ fn contradictions_are_refused() {
         let text = refusal(flags);
         assert!(text.contains(what) && text.contains("(hint: "), "{text}");
     }
+}
+
+#[test]
+fn given_cpus_are_those_of_two_ends() {
+    let cases = |cpus, flags: &[(&str, &str)]| {
+        let flags = [flags, &[("transport", "tcp,icmp"), ("seed", "7")]].concat();
+        let given = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
+        let knobs = Knobs::from_given(ROUND_TRIP.knobs, given).unwrap();
+        let capabilities = HostCapabilities { given_cpus: Some(cpus), ..capabilities() };
+        ROUND_TRIP.next(&knobs, &capabilities, &Done::default())
+    };
+    let labels = |cpus, flags: &[(&str, &str)]| match cases(cpus, flags).unwrap() {
+        Step::Run { cases, .. } => cases.iter().map(|case| case.label()).collect::<Vec<_>>(),
+        Step::Done => panic!("the first step runs"),
+    };
+    assert_eq!(labels([1, 0], &[]), ["tcp block cross-cpu"], "icmp has no second CPU");
+    assert_eq!(labels([1, 1], &[]), ["tcp block same-cpu", "icmp block same-cpu"]);
+    assert_eq!(labels([1, 0], &[("link", "satellite")]), ["tcp block cross-cpu over satellite"]);
+    let refused = cases([1, 0], &[("placement", "same-core")]).unwrap_err().to_string();
+    assert_eq!(refused, "--placement same-core does not exist with --cpu (hint: use cross-cpu or same-cpu)");
 }
 
 #[test]

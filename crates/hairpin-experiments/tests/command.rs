@@ -37,7 +37,7 @@ fn parsed(words: &[String], capabilities: &HostCapabilities) -> Vec<Case> {
 
 /// Capabilities that accept every flag: the reference transport supports several streams per connection.
 fn all_capabilities(far: Option<FarHost>) -> HostCapabilities {
-    let mut capabilities = HostCapabilities { far, ..capabilities() };
+    let mut capabilities = HostCapabilities { far, levels: Vec::new(), ..capabilities() };
     capabilities.candidates.iter_mut().for_each(|one| one.card.many_streams = one.card.is_reference);
     capabilities
 }
@@ -119,6 +119,8 @@ fn every_flag_is_repeated() {
         "bulk --source all",
         "bulk --write-size 100",
         "bulk --option zerocopy=on",
+        "bulk --threads 1,4",
+        "message-rate --threads 2 --direction down",
         "bulk --waiting all --placement all",
         "bulk --link all --direction both",
         "offered-load --rate 100,2.5k --arrivals fixed,poisson,burst=8",

@@ -1,6 +1,7 @@
 //! Host capabilities: what can run here. The binary detects the capabilities; experiments get plain data.
 
 use crate::card::{Card, Receipt, SavedCards, WhyNot};
+use crate::case::Placement;
 use crate::limits::Limits;
 
 /// A transport and whether it can run here.
@@ -9,6 +10,10 @@ pub struct Candidate {
     pub card: Card,
     pub can_run: Result<Receipt, WhyNot>,
 }
+
+/// A placement on two CPUs, with the CPUs of client and server of up to two pairs of ends, or why this machine lacks the
+/// placement.
+pub type Level = (Placement, Result<Vec<[usize; 2]>, WhyNot>);
 
 #[derive(Clone, Debug)]
 pub struct HostCapabilities {
@@ -20,6 +25,10 @@ pub struct HostCapabilities {
     pub busy_per_cpu: f64,
     /// CPUs that the control groups of this process may use together; `None` without a quota.
     pub cpu_quota: Option<f64>,
+    /// The placements by topology; those not listed are possible.
+    pub levels: Vec<Level>,
+    /// The CPUs of client and server, if the user chose both.
+    pub given_cpus: Option<[usize; 2]>,
     /// Whether this process may hold `/dev/cpu_dma_latency` open.
     pub may_keep_cpus_awake: Result<(), WhyNot>,
     /// Congestion controls that this process may set.
@@ -95,6 +104,11 @@ impl HostCapabilities {
     /// The cards of all transports as saved in a run.
     pub fn saved_cards(&self) -> SavedCards {
         self.candidates.iter().map(|candidate| (candidate.card.name, candidate.card.saved())).collect()
+    }
+
+    /// The pairs of CPUs with this placement by topology; `None` for other placements.
+    pub fn level(&self, placement: Placement) -> Option<&Result<Vec<[usize; 2]>, WhyNot>> {
+        self.levels.iter().find(|(level, _)| *level == placement).map(|(_, pairs)| pairs)
     }
 
     pub fn candidate(&self, name: &str) -> Option<&Candidate> {

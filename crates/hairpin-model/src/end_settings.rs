@@ -22,8 +22,16 @@ words! {
     pub enum Placement: "placement" {
         /// Both pinned to one CPU.
         SameCpu = "same-cpu",
-        /// Pinned to two different CPUs.
+        /// Pinned to two different CPUs: the nearest of two cores, if possible.
         CrossCpu = "cross-cpu",
+        /// Pinned to two threads of one core.
+        SameCore = "same-core",
+        /// Pinned to two cores that share their last-level cache.
+        SameCache = "same-cache",
+        /// Pinned to two cores of one NUMA node that share no cache.
+        SameNode = "same-node",
+        /// Pinned to CPUs of two NUMA nodes.
+        CrossNode = "cross-node",
         /// Left to the scheduler; the CPUs used are recorded.
         Unpinned = "unpinned",
         /// Between two hosts: each end is pinned to a CPU of its host.
@@ -80,11 +88,18 @@ pub struct EndSettings {
 }
 
 impl Placement {
+    /// The placements of ends on one host.
+    pub const ON_ONE_HOST: &'static [Self] = Self::ALL.split_at(Self::Pinned as usize).0;
+
     /// For prose: `two CPUs`.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::SameCpu => "same CPU",
             Self::CrossCpu => "two CPUs",
+            Self::SameCore => "same core",
+            Self::SameCache => "same cache",
+            Self::SameNode => "same node",
+            Self::CrossNode => "two nodes",
             Self::Unpinned => "not pinned",
             Self::Pinned => "each pinned",
         }
@@ -92,7 +107,7 @@ impl Placement {
 
     /// Whether each end is pinned to its own CPU.
     pub fn has_own_cpus(self) -> bool {
-        matches!(self, Self::CrossCpu | Self::Pinned)
+        !matches!(self, Self::SameCpu | Self::Unpinned)
     }
 }
 

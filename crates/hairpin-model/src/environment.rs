@@ -31,7 +31,8 @@ pub struct Environment {
     pub cpus_online: usize,
     /// CPUs this process may use.
     pub cpus_allowed: Vec<usize>,
-    /// The CPUs that the ends use: with two CPUs, first the client's, then the server's.
+    /// The CPUs of ends with the placements `cross-cpu` (first the client's, then the server's) and `same-cpu` (the
+    /// server's). Each round has the CPUs of its ends.
     pub cpus_used: Vec<usize>,
     /// Whether the two CPUs are threads of one core; null if unknown.
     pub cpus_share_core: Option<bool>,

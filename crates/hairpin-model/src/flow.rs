@@ -292,6 +292,9 @@ pub struct Flow {
     /// Streams per connection.
     pub streams: u32,
     pub connections: u32,
+    /// Threads of each end: each has such connections of its own, in processes of its own at both ends.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub threads: u32,
     /// Which connection carries a message.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connection_use: ConnectionUse,
@@ -300,6 +303,15 @@ pub struct Flow {
     /// Settings of the flow's ends, if they differ from the case's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<EndSettings>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(threads: &u32) -> bool {
+    *threads == 1
 }
 
 /// Maximum number of streams of a flow, over all its connections.
@@ -341,6 +353,7 @@ impl Flow {
             direction: Direction::RoundTrip,
             streams: 1,
             connections: 1,
+            threads: 1,
             connection_use: ConnectionUse::Own,
             receivers: 1,
             ends: None,
@@ -415,7 +428,8 @@ impl Flow {
             }
             _ => format!("{rate_per_s}/s"),
         }));
-        for (count, what) in [(self.connections, "connections"), (self.streams, "streams")] {
+        for (count, what) in [(self.threads, "threads"), (self.connections, "connections"), (self.streams, "streams")]
+        {
             if count > 1 {
                 words.push(format!("{count} {what}"));
             }

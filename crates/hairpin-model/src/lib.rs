@@ -78,7 +78,7 @@ use schemars::JsonSchema;
 pub use answer::{Answer, BatchGain, BestRemedy, Pair, Statement};
 pub use arrivals::Arrivals;
 pub use binding::Binding;
-pub use capabilities::{Candidate, FarHost, HostCapabilities, KnownLink, LinkCapabilities};
+pub use capabilities::{Candidate, FarHost, HostCapabilities, KnownLink, Level, LinkCapabilities};
 pub use card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, SavedCards, WhyNot};
 pub use case::{
     Case, CpuIdle, EndKind, EndSettings, Fallback, InjectedFault, Path, Placement, RemotePath, Waiting, WhichCpus,
@@ -108,8 +108,8 @@ pub use link::{
 };
 pub use link_ends::{DropCounter, DroppedAfter, LinkEnds};
 pub use listed::{
-    Catalog, LinkRun, Links, ListedExperiment, ListedFinding, ListedKnob, ListedLink, ListedOption, ListedRemedy,
-    ListedRun, ListedStage, ListedTransport, Relay, Runs, SkippedEntry,
+    Catalog, LinkRun, Links, ListedExperiment, ListedFinding, ListedKnob, ListedLink, ListedOption, ListedPlacement,
+    ListedRemedy, ListedRun, ListedStage, ListedTransport, Relay, Runs, SkippedEntry,
 };
 pub use machine::{Machine, MachineState};
 pub use names::UnknownName;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::card::Card;
+use crate::case::Placement;
 use crate::document::Document;
 use crate::finding::About;
 use crate::link::LinkRecord;
@@ -19,6 +20,17 @@ pub struct Catalog {
     pub findings: Vec<ListedFinding>,
     pub options: Vec<ListedOption>,
     pub links: Vec<ListedLink>,
+    /// The placements that pin both ends on this host.
+    pub placements: Vec<ListedPlacement>,
+}
+
+#[derive(Serialize, crate::JsonSchema)]
+pub struct ListedPlacement {
+    pub name: Placement,
+    /// The CPUs of client and server on this machine; null if it lacks the placement.
+    pub cpus: Option<[usize; 2]>,
+    /// Why this machine lacks the placement; null if it has it.
+    pub why_not: Option<String>,
 }
 
 #[derive(Serialize, crate::JsonSchema)]

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hairpin_engine::Engine;
 use hairpin_engine::links::namespace;
+use hairpin_engine::placement::Cpus;
 use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
 use hairpin_experiments::shared::knobs_applied;
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
@@ -66,7 +67,7 @@ pub struct Session<'a> {
     command_line: Vec<String>,
     stop: Arc<AtomicBool>,
     server: Option<&'a Remote>,
-    cpu: Option<usize>,
+    cpus: Option<[usize; 2]>,
 }
 
 impl<'a> Session<'a> {
@@ -86,7 +87,7 @@ impl<'a> Session<'a> {
             command_line: Vec::new(),
             stop: Arc::default(),
             server: None,
-            cpu: None,
+            cpus: None,
         })
     }
 
@@ -140,10 +141,11 @@ impl<'a> Session<'a> {
         Self { server: Some(server), ..self }
     }
 
-    /// Sets the CPU of the ends on this host. Default: the experiment's placement decides.
+    /// Sets the CPUs of client and server on this host; with a server on another host, the first is used. Default: the
+    /// experiment's placement decides.
     #[must_use]
-    pub fn cpu(self, cpu: usize) -> Self {
-        Self { cpu: Some(cpu), ..self }
+    pub fn cpus(self, client: usize, server: usize) -> Self {
+        Self { cpus: Some([client, server]), ..self }
     }
 
     /// Returns the first cases that the session would measure. If cases have links or kernel settings, and the user
@@ -205,8 +207,9 @@ impl<'a> Session<'a> {
     }
 
     fn planned_here(&self, knobs: Knobs) -> Result<Planned, Refused> {
-        let here = hairpin_engine::engine::capabilities().map_err(cannot_prepare)?;
-        let capabilities = HostCapabilities { far: self.server.map(Remote::host), ..here };
+        let here = hairpin_engine::engine::capabilities(&self.chosen_cpus()?);
+        let given_cpus = self.cpus.filter(|_| self.server.is_none());
+        let capabilities = HostCapabilities { far: self.server.map(Remote::host), given_cpus, ..here };
         match self.experiment.next(&knobs, &capabilities, &Done::default())? {
             Step::Run { cases, rounds, .. } => {
                 self.server.map_or(Ok(()), |server| server.allow(&rounds))?;
@@ -220,8 +223,12 @@ impl<'a> Session<'a> {
     fn engine(&self) -> Result<Engine, Refused> {
         let program = self.program.path().map_err(cannot_prepare)?;
         let engine = Engine::new(program, Arc::clone(&self.stop)).map_err(cannot_prepare)?;
-        let cpus = self.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu))?;
-        Ok(Engine { far: self.server.map(Remote::far), cpus, ..engine })
+        Ok(Engine { far: self.server.map(Remote::far), cpus: self.chosen_cpus()?, ..engine })
+    }
+
+    fn chosen_cpus(&self) -> Result<Cpus, Refused> {
+        let cpus = Cpus::choose().map_err(cannot_prepare)?;
+        self.cpus.map_or(Ok(cpus.clone()), |given| cpus.at(given))
     }
 
     /// The run as it is before the first round.

@@ -56,6 +56,34 @@ fn every_message_is_accounted_for_by_the_end_that_saw_it() {
 }
 
 #[test]
+fn threads_add_up_to_one_flow() {
+    let place = Place::new();
+    let plan = "bulk --transport tcp,unix-stream --direction up,both --threads 3 --write-size 1000 --duration 300ms \
+                --omit 20ms --rounds 1 --out run";
+    let run = place.json(plan);
+    assert_kept(&run);
+    for round in rounds(&place.path("run")) {
+        let (flows, ends) = (list(&round["outcome"]["flows"]), list(&round["outcome"]["ends"]));
+        assert_eq!(ends.len(), 2 * flows.len(), "{round}");
+        for flow in flows {
+            let received = &flow["received"];
+            let of_threads: Vec<u64> = list(&received["connection_bytes"]).iter().map(number).collect();
+            assert_eq!((of_threads.len(), of_threads.iter().sum()), (3, number(&received["bytes"])), "{flow}");
+            let (ledger, bytes) = (&flow["ledger"], number(&received["bytes"]));
+            assert_eq!((&ledger["unexplained"], number(&ledger["received"])), (&0.into(), bytes / 1000), "{flow}");
+        }
+    }
+    assert_eq!(run["cases"][0]["label"], "tcp block unpinned up 1000 B 3 threads");
+    for (flags, why) in [
+        ("--transport tcp --placement cross-cpu", "its threads would share the CPU of their end"),
+        ("--transport tcp --ends threads", "each flow and each of its threads runs in its own processes"),
+        ("--link delay=1ms --transport udp", "the link counts the lost messages of one thread only"),
+    ] {
+        place.hairpin(format!("bulk --threads 2 {flags}")).refused().told(why);
+    }
+}
+
+#[test]
 fn connections_share_the_load_and_each_carries_its_count() {
     let place = Place::new();
     let plan = "bulk --transport tcp --placement same-cpu --connections 100 --write-size 100 --count 20 --omit 2 --rounds 1 \

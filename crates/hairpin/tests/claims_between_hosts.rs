@@ -141,8 +141,8 @@ fn without_a_claim_about_a_path_no_server_is_contacted_and_no_file_is_created() 
     let why = "nothing can be tested, and nothing was run: A1 is skipped: it is about one machine; E27 is skipped: it is about";
     assert!(ran.stderr.contains(why), "{ran:#?}");
     place
-        .hairpin("claims run D1 --cpu 0")
+        .hairpin("claims run D1 --cpu 0,0")
         .refused()
-        .told("--cpu sets the CPU of the client if the server is on another host");
+        .told("--cpu cannot set the CPUs of claims, which name placements");
     assert_eq!(names_in(&place.path(".")), ["tmp"]);
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::link_process::cpus_of;
 use crate::support::contract::assert_kept;
 use crate::support::served::{Served, address, log, ticket};
-use crate::support::{PROGRAM, Place, Running, list, signal, text, until};
+use crate::support::{PROGRAM, Place, Running, list, rounds, signal, text, until};
 
 /// Every file below a folder.
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -114,6 +114,23 @@ fn each_host_records_the_cpu_that_its_end_was_given() {
     let run = place.json(&plan);
     let used = list(&run["hosts"]).iter().map(|host| &host["environment"]["cpus_used"]);
     assert_eq!(used.collect::<Vec<_>>(), [&Value::from([cpu]), &Value::from([cpu])], "{run}");
+}
+
+#[test]
+fn on_one_host_each_end_runs_on_the_cpu_that_it_was_given() {
+    let place = Place::new();
+    let allowed = cpus_of(std::process::id());
+    let (client, server) = (allowed[allowed.len() - 1], allowed[0]);
+    let pinned = |server: usize, folder: &str| {
+        let plan = format!("round-trip --transport tcp --count 50 --rounds 1 --cpu {client},{server} --out {folder}");
+        place.hairpin(&plan).with_code(0);
+        let round = &rounds(&place.path(folder))[0];
+        list(&round["outcome"]["ends"]).iter().map(|end| end["pinned_cpu"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(pinned(server, "two"), [Value::from(client), Value::from(server)]);
+    assert_eq!(pinned(client, "one"), [Value::from(client), Value::from(client)]);
+    let refused = format!("round-trip --cpu {client},{server} --placement cross-node");
+    place.hairpin(&refused).refused().told("--placement cross-node does not exist with --cpu");
 }
 
 #[test]

@@ -159,6 +159,7 @@ const CHOICES_OF_ONE_WAY_LOADS: &[FlowChoice] = &[
     // A case in both directions has a second flow, so it stays different.
     FlowChoice { equalise: |flow| flow.direction = Direction::Up, rank: |flow| flow.direction as u64 },
     FlowChoice { equalise: |flow| flow.connections = 1, rank: |flow| u64::from(flow.connections) },
+    FlowChoice { equalise: |flow| flow.threads = 1, rank: |flow| u64::from(flow.threads) },
     FlowChoice {
         equalise: |flow| {
             if let Load::Messages { batch, .. } = &mut flow.load {

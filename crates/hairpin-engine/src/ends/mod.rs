@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use hairpin_model::trace::End;
-use hairpin_model::{Case, EndSettings, Failure, Placement, RoundOrder, Waiting};
+use hairpin_model::{Case, EndSettings, Failure, FailureKind, Placement, RoundOrder, Waiting};
 use serde::{Deserialize, Serialize};
 
 use crate::links::namespace;
@@ -49,6 +49,7 @@ pub struct Host {
 impl Host {
     /// Enters the network namespace and pins the calling thread to the CPU of this end. Returns that CPU.
     pub(crate) fn enter_and_pin(&self, ends: &EndSettings, end: End) -> Result<Option<usize>, Failure> {
+        self.cpus.pair(ends.placement).map_err(|why| Failure::new(FailureKind::Unsupported, why.reason, why.hint))?;
         let pinned = self.cpus.cpu_for_end(ends, end == End::Client);
         place(pinned, &self.cpus.allowed).map_err(|error| opening::unplaced(pinned, &error))?;
         self.namespace.as_deref().map(namespace::enter).transpose()?;

@@ -12,14 +12,13 @@ use hairpin_model::flow::{ConnectionUse, Direction, MAX_WIRES, Pacing, Source};
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::End;
 use hairpin_model::{
-    Card, EndReport, Extent, Fact, FactValue, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed,
-    Waiting, fact_names,
+    Card, EndReport, Extent, Fact, Failure, FailureKind, Flow, Load, Received, RoundOrder, Sent, Streamed, Waiting,
 };
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Batch, Cookie, Wire};
 
 use super::credit::Credit;
-use super::opening::facts;
+use super::opening::{add_events, facts};
 use super::stalled::{Stalled, longest_idle_ns};
 use crate::control::{ControlError, Message, Progress};
 use crate::observer::Mark;
@@ -161,14 +160,7 @@ fn can_depart(sent: &Sent) -> bool {
 pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Vec<Fact>]) -> Vec<Fact> {
     let Some((first, others)) = wires.split_first() else { return Vec::new() };
     let mut all = facts(&order.case, card, first.clone());
-    for event in others.iter().flatten().filter(|fact| fact_names::EVENTS.contains(&fact.name.as_str())) {
-        let own = all.iter_mut().find(|own| own.name == event.name);
-        match (own.map(|own| &mut own.value), &event.value) {
-            (Some(FactValue::Number(so_far)), FactValue::Number(count)) => *so_far += count,
-            (None, _) => all.push(event.clone()),
-            (Some(_), _) => {}
-        }
-    }
+    add_events(&mut all, others.iter().flatten());
     all
 }
 

@@ -101,6 +101,18 @@ pub(super) fn only_wire(end: End, wires: Vec<Box<dyn Wire>>) -> Result<Box<dyn W
     Ok(wire)
 }
 
+/// Adds the event counts of `others` to `facts`.
+pub(crate) fn add_events<'f>(facts: &mut Vec<Fact>, others: impl Iterator<Item = &'f Fact>) {
+    for event in others.filter(|fact| fact_names::EVENTS.contains(&fact.name.as_str())) {
+        let own = facts.iter_mut().find(|own| own.name == event.name);
+        match (own.map(|own| &mut own.value), &event.value) {
+            (Some(FactValue::Number(so_far)), FactValue::Number(count)) => *so_far += count,
+            (None, _) => facts.push(event.clone()),
+            (Some(_), _) => {}
+        }
+    }
+}
+
 /// The kernel's facts about each wire. For all wires but the first, returns only options and events.
 pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
     let counts = |name: &str| name.starts_with(OPTION_PREFIX) || fact_names::EVENTS.contains(&name);

@@ -17,4 +17,5 @@ pub(crate) mod noise;
 pub mod socket_passing;
 pub(crate) mod sysctl;
 pub(crate) mod system;
+pub(crate) mod topology;
 pub(crate) mod usage;

@@ -38,6 +38,7 @@ const KNOBS: &[Knob] = &[
         .many()
         .print(one_way::print_size),
     one_way::CONNECTIONS,
+    one_way::THREADS,
     Knob::new("streams", "NUMBER", one_way::CONNECTIONS.kind)
         .help("Streams of each connection, up to 1000, if the transport carries several")
         .many()
@@ -87,6 +88,7 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
         asked.write_sizes.len().max(1),
         asked.sources.len(),
         asked.connections.len(),
+        asked.threads.len(),
         asked.streams.len(),
     ];
     asked.circumstances.refuse_too_many(&own)?;
@@ -102,6 +104,7 @@ struct Params {
     write_sizes: Vec<u64>,
     sources: Vec<Source>,
     connections: Vec<u32>,
+    threads: Vec<u32>,
     streams: Vec<u32>,
     lengths: Lengths,
     bytes: Option<u64>,
@@ -120,6 +123,7 @@ impl Params {
             write_sizes: knobs.values("write-size"),
             sources: knobs.choices("source", Source::ALL),
             connections: one_way::counts(knobs, "connections"),
+            threads: one_way::counts(knobs, "threads"),
             streams: one_way::counts(knobs, "streams"),
             lengths,
             bytes,
@@ -146,6 +150,7 @@ impl Params {
         let cases: Vec<Case> =
             loads.into_iter().map(|load| Case::of(Flow::one_way(card.name, load, Direction::Up))).collect();
         let cases = each(&cases, &self.connections, |case, connections| case.primary_mut().connections = connections);
+        let cases = each(&cases, &self.threads, |case, threads| case.primary_mut().threads = threads);
         let cases = each(&cases, &self.streams, |case, streams| case.primary_mut().streams = streams);
         let placed = self.circumstances.at_their_places(&cases, card);
         // The flow back copies all settings of the first flow, so it is added last.

@@ -36,6 +36,7 @@ const KNOBS: &[Knob] = &[
     one_way::DIRECTION,
     one_way::SIZE,
     one_way::CONNECTIONS,
+    one_way::THREADS,
     Knob::new("batch", "MESSAGES", KnobKind::Whole { min: 1, max: MAX_BATCH })
         .help("Messages that one call sends, 1 to 1024: one write of many, or sendmmsg where a message is a datagram")
         .many()
@@ -66,8 +67,8 @@ const KNOBS: &[Knob] = &[
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Params::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, "transport", capabilities)?;
-    let own =
-        [candidates.len(), asked.directions.len(), asked.sizes.len(), asked.batches.len(), asked.connections.len()];
+    let wires = asked.connections.len() * asked.threads.len();
+    let own = [candidates.len(), asked.directions.len(), asked.sizes.len(), asked.batches.len(), wires];
     asked.circumstances.refuse_too_many(&own)?;
     selection::possible_cases(&candidates, capabilities, |card| {
         let cases = asked.cases(card).into_iter();
@@ -81,6 +82,7 @@ struct Params {
     sizes: Vec<u64>,
     batches: Vec<u64>,
     connections: Vec<u32>,
+    threads: Vec<u32>,
     lengths: Lengths,
 }
 
@@ -92,6 +94,7 @@ impl Params {
             sizes: knobs.values("size"),
             batches: knobs.values("batch"),
             connections: one_way::counts(knobs, "connections"),
+            threads: one_way::counts(knobs, "threads"),
             lengths: Lengths::read(knobs, "warmup")?,
         })
     }
@@ -109,6 +112,7 @@ impl Params {
         let cases = each(&flows.collect::<Vec<_>>(), &self.connections, |case, connections| {
             case.primary_mut().connections = connections;
         });
+        let cases = each(&cases, &self.threads, |case, threads| case.primary_mut().threads = threads);
         self.circumstances.with_replicates(&self.circumstances.at_their_places(&cases, card))
     }
 }

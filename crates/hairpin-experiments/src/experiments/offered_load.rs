@@ -61,7 +61,7 @@ const KNOBS: &[Knob] = &[
         }),
     one_way::WAITING,
     shared::PLACEMENT
-        .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all; over a link the default is same-cpu")
+        .help("Where both ends run: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
         .or(&["cross-cpu"]),
     shared::ENDS,
     shared::OPTION,

@@ -120,7 +120,7 @@ const KNOBS: &[Knob] = &[
         .print(|repeat| print_length(repeat, |lengths| lengths.recovering)),
     shared::WAITING,
     shared::PLACEMENT
-        .help("Where both ends of the probe run: same-cpu, cross-cpu, unpinned, or all")
+        .help("Where the probe runs: same-cpu, cross-cpu, same-core, same-cache, same-node, cross-node, unpinned, or all")
         .or(&["same-cpu"]),
     shared::OPTION,
     shared::LINK,
@@ -311,8 +311,9 @@ impl Params {
     /// Returns the case with a load, once for each requested choice of CPUs.
     fn with_load(&self, case: &Case, load: &[Flow], capabilities: &HostCapabilities) -> Vec<Case> {
         let shares = case.primary().connection_use == ConnectionUse::Shared;
-        let enough = possible::cpus_of_two_pairs(case.ends.placement);
-        let has_others = capabilities.cpus.len() >= enough && case.ends.placement != Placement::Unpinned && !shares;
+        let has_others = possible::check_two_pairs(case.ends.placement, capabilities).is_ok()
+            && case.ends.placement != Placement::Unpinned
+            && !shares;
         let which = match self.which_cpus.as_slice() {
             [] if case.crosses_a_network() || !has_others => &[WhichCpus::Same][..],
             [] => WhichCpus::ALL,

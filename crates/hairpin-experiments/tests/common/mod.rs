@@ -8,7 +8,7 @@ use hairpin_model::card::{IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
 use hairpin_model::{
     AnsweredBy, Candidate, Card, Case, Failure, FailureKind, HostCapabilities, KnownLink, LinkCapabilities, Outcome,
-    Protocol, Reach, Receipt, RoughRoundTrip, RoundOrder, RoundRecord, Skipped, Waiting, WhyNot,
+    Placement, Protocol, Reach, Receipt, RoughRoundTrip, RoundOrder, RoundRecord, Skipped, Waiting, WhyNot,
 };
 
 /// Test-only experiments, which follow the rules of all experiments.
@@ -171,6 +171,10 @@ pub const NARROW: &str = "delay=2ms mtu=1279B";
 pub const SATELLITE: &str = "up=10mbit down=100mbit queue=500packets delay=300ms";
 
 /// A host with two CPUs, where every transport can run and nearly every setting may be changed.
+fn lacks_level(reason: &str) -> Result<Vec<[usize; 2]>, WhyNot> {
+    Err(WhyNot::new(reason, "use --placement cross-cpu"))
+}
+
 pub fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
     HostCapabilities {
@@ -178,6 +182,13 @@ pub fn capabilities() -> HostCapabilities {
         cpus: vec![0, 1],
         busy_per_cpu: 0.0,
         cpu_quota: None,
+        levels: vec![
+            (Placement::SameCore, lacks_level("one thread")),
+            (Placement::SameCache, Ok(vec![[0, 1]])),
+            (Placement::SameNode, lacks_level("one cache")),
+            (Placement::CrossNode, lacks_level("one node")),
+        ],
+        given_cpus: None,
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
         default_congestion_control: "bbr".to_owned(),

@@ -52,6 +52,9 @@ fn test_claims(program: &Program, matches: &ArgMatches, arguments: &[OsString]) 
         return Err(Stopped::usage(nothing_to_test(&chosen)));
     }
     let ends = Ends::prepare(matches)?;
+    if ends.cpus.is_some() && ends.server.is_none() {
+        return Err(Stopped::usage("--cpu cannot set the CPUs of claims, which name placements (hint: omit --cpu)"));
+    }
     let mut report = report(&chosen, arguments);
     report.to = ends.server.as_ref().map(|server| server.host().name);
     let named = matches.get_one::<PathBuf>("out").cloned();
@@ -116,7 +119,7 @@ fn nothing_to_test(chosen: &[SelectedClaims]) -> String {
 fn server_arguments(matches: &ArgMatches) -> Vec<String> {
     let text = |name: &'static str| matches.get_one::<String>(name).cloned();
     let number = |name: &'static str| matches.get_one::<u16>(name).map(ToString::to_string);
-    let cpu = matches.get_one::<usize>("cpu").map(ToString::to_string);
+    let cpu = matches.get_one::<Vec<usize>>("cpu").and_then(|cpus| cpus.first()).map(usize::to_string);
     let flags = [
         ("to", text("to")),
         ("fallback", text("fallback")),

@@ -97,7 +97,12 @@ fn other_host() -> [Arg; 4] {
         binding(
             "With --to, local address or interface of the client, and its ports: ADDRESS, eth0, :40000-40999, eth0:40000-40999",
         ),
-        cpu("With --to, the CPU of the client [default: the first]"),
+        valued(
+            "cpu",
+            "CLIENT,SERVER",
+            "The CPUs of both ends instead of --placement; with --to, the CPU of the client [default: the first]",
+        )
+        .value_parser(|text: &str| text.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>()),
     ]
 }
 
@@ -324,7 +329,10 @@ fn serve() -> Command {
             "LIMITS",
             "Limits of the ticket: rate=100mbit,duration=60s,daily-bytes=10GiB,sessions=1,wait=30s (for other rounds)",
         ))
-        .arg(cpu("CPU of the server in rounds [default: the second, if there is one]"))
+        .arg(
+            valued("cpu", "NUMBER", "CPU of the server in rounds [default: the second, if there is one]")
+                .value_parser(value_parser!(usize)),
+        )
         .arg(switch("list", "List tickets and sessions, also while the server runs, and exit"))
         .arg(switch("json", "Print a JSON object for each event, one per line"))
         .arg(valued("revoke", "ID", "Revoke this ticket, also while the server runs, and exit").exclusive(true))
@@ -350,10 +358,6 @@ fn check() -> Command {
 
 fn binding(help: &'static str) -> Arg {
     valued("bind", "WHERE", help)
-}
-
-fn cpu(help: &'static str) -> Arg {
-    valued("cpu", "NUMBER", help).value_parser(value_parser!(usize))
 }
 
 fn completions() -> Command {

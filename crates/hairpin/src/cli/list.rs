@@ -2,11 +2,12 @@
 
 use clap::ArgMatches;
 use hairpin_analysis::findings::{self, Detector};
+use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::Knob;
 use hairpin_model::options::OptionName;
 use hairpin_model::{
     AnsweredBy, Candidate, Card, Catalog, HostCapabilities, ListedExperiment, ListedFinding, ListedKnob,
-    ListedOption, ListedRemedy, ListedTransport, Reach, Remedy, ValueKind,
+    ListedOption, ListedPlacement, ListedRemedy, ListedTransport, Placement, Reach, Remedy, ValueKind,
 };
 
 use super::exit::{Exit, Stopped};
@@ -23,17 +24,18 @@ pub fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
         output::text(&markdown(program));
         return Ok(Exit::Fine);
     }
-    let capabilities = hairpin_engine::engine::capabilities()
+    let cpus = Cpus::choose()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
+    let capabilities = hairpin_engine::engine::capabilities(&cpus);
     if matches.get_flag("json") {
-        output::json(&as_json(program, &capabilities));
+        output::json(&as_json(program, &capabilities, &cpus));
     } else {
-        output::text(&table(program, &capabilities));
+        output::text(&table(program, &capabilities, &cpus));
     }
     Ok(Exit::Fine)
 }
 
-fn table(program: &Program, capabilities: &HostCapabilities) -> String {
+fn table(program: &Program, capabilities: &HostCapabilities, cpus: &Cpus) -> String {
     let mut list = Lines::new();
     list.heading("Transports");
     for Candidate { card, can_run } in &capabilities.candidates {
@@ -66,12 +68,37 @@ fn table(program: &Program, capabilities: &HostCapabilities) -> String {
     list.heading("Links (--link NAME, or a line of words: docs/links.md)");
     link::list::add(&mut list);
     list.heading("CPUs");
-    list.whole(&format!("{} may be used; `cross-cpu` needs two", capabilities.cpus.len()));
+    list.whole(&format!(
+        "{} may be used; --placement NAME,... uses these of client and server:",
+        capabilities.cpus.len()
+    ));
+    for ListedPlacement { name, cpus, why_not } in placements(cpus) {
+        let used =
+            cpus.map(
+                |[client, server]| {
+                    if client == server { format!("CPU {client}") } else { format!("CPUs {client} and {server}") }
+                },
+            );
+        list.item(name.word(), &used.or(why_not.map(|why| format!("not here: {why}"))).unwrap_or_default());
+    }
     list.whole(&match &capabilities.may_keep_cpus_awake {
         Ok(()) => "--cpu-idle shallow can run here: /dev/cpu_dma_latency can be held open".to_owned(),
         Err(why_not) => format!("--cpu-idle shallow cannot run here: {why_not}"),
     });
     list.text
+}
+
+/// Each placement on one host that pins the ends, with its CPUs here.
+fn placements(cpus: &Cpus) -> Vec<ListedPlacement> {
+    let pinned = Placement::ON_ONE_HOST.iter().filter(|placement| **placement != Placement::Unpinned);
+    let listed = pinned.map(|name| {
+        let pair = match name {
+            Placement::CrossCpu if cpus.server.is_none() => Err("this process may use one CPU".to_owned()),
+            _ => cpus.pair(*name).map_err(|why_not| why_not.reason),
+        };
+        ListedPlacement { name: *name, cpus: pair.clone().ok().flatten(), why_not: pair.err() }
+    });
+    listed.collect()
 }
 
 /// The name and the effect of every remedy.
@@ -109,7 +136,7 @@ fn takers<'c>(option: OptionName, cards: impl Iterator<Item = &'c Card>) -> impl
     cards.filter(move |card| card.options.contains(&option)).map(|card| card.name)
 }
 
-fn as_json(program: &Program, capabilities: &HostCapabilities) -> Catalog {
+fn as_json(program: &Program, capabilities: &HostCapabilities, cpus: &Cpus) -> Catalog {
     let transport = |Candidate { card, can_run }: &Candidate| ListedTransport {
         card: card.clone(),
         can_run: can_run.is_ok(),
@@ -143,6 +170,7 @@ fn as_json(program: &Program, capabilities: &HostCapabilities) -> Catalog {
         findings: findings.collect(),
         options: options.collect(),
         links: link::list::profiles(),
+        placements: placements(cpus),
     }
 }
 

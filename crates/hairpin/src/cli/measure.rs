@@ -119,8 +119,8 @@ pub(super) struct Ends {
     stop: Arc<AtomicBool>,
     /// The server, if it is on another host.
     pub(super) server: Option<Remote>,
-    /// CPU of the client, if the user chose one.
-    cpu: Option<usize>,
+    /// CPUs of client and server, if the user chose them; with a server on another host, twice the client's CPU.
+    pub(super) cpus: Option<[usize; 2]>,
     quiet: bool,
 }
 
@@ -130,20 +130,28 @@ impl Ends {
         let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
         let stop = interrupt::raised_by_user().map_err(unready)?;
         let server = two_hosts::connect(matches, &stop)?;
-        let cpu = matches.get_one::<usize>("cpu").copied();
-        if cpu.is_some() && server.is_none() {
-            return Err(Stopped::usage(
-                "--cpu sets the CPU of the client if the server is on another host (hint: use it with --to or \
-                HAIRPIN_TO, else --placement)",
-            ));
-        }
-        Ok(Self { stop, server, cpu, quiet: matches.get_flag("quiet") })
+        let cpus = match (matches.get_one::<Vec<usize>>("cpu").map(Vec::as_slice), &server) {
+            (None, _) => None,
+            (Some(&[client]), Some(_)) => Some([client; 2]),
+            (Some(&[client, server]), None) => Some([client, server]),
+            (Some(_), Some(_)) => {
+                return Err(Stopped::usage(
+                    "--cpu sets one CPU if the server is on another host (hint: use `hairpin serve --cpu` there)",
+                ));
+            }
+            (Some(_), None) => {
+                return Err(Stopped::usage(
+                    "--cpu sets two CPUs on one host (hint: use --cpu CLIENT,SERVER, or --to or HAIRPIN_TO)",
+                ));
+            }
+        };
+        Ok(Self { stop, server, cpus, quiet: matches.get_flag("quiet") })
     }
 
     pub(super) fn joined<'a>(&'a self, session: Session<'a>) -> Session<'a> {
         let session = session.stop_on(&self.stop);
         let session = if let Some(server) = &self.server { session.server(server) } else { session };
-        if let Some(cpu) = self.cpu { session.cpu(cpu) } else { session }
+        if let Some([client, server]) = self.cpus { session.cpus(client, server) } else { session }
     }
 
     /// Measures, and shows the progress.

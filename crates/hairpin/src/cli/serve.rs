@@ -49,9 +49,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let stop = interrupt::raised_by_user().map_err(|error| cannot("prepare for signals", &error))?;
     let program = std::env::current_exe().map_err(|error| cannot("find the path of this executable", &error))?;
     let engine = Engine::new(program.clone(), stop.clone()).map_err(|error| cannot("prepare", &error))?;
-    let cpus = asked.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.only(cpu)).map_err(Stopped::usage)?;
+    let cpus = asked.cpu.map_or(Ok(engine.cpus.clone()), |cpu| engine.cpus.at([cpu; 2])).map_err(Stopped::usage)?;
     let engine = Engine { cpus, ..engine };
-    let about = about(&engine)?;
+    let about = about(&engine);
     let host = Host { clock: engine.clock, cpus: engine.cpus, namespace: None, across: None };
     let identity = state.identity().map_err(|error| cannot("use the key of the server", &error))?;
     let own = state.clone();
@@ -180,17 +180,16 @@ fn report_ticket(asked: &ServeOptions, server: &Server, identity: &Identity, tak
 }
 
 /// Describes this host to clients.
-fn about(engine: &Engine) -> Result<ServerInfo, Stopped> {
-    let capabilities =
-        hairpin_engine::engine::capabilities().map_err(|error| cannot("see what can run here", &error))?;
+fn about(engine: &Engine) -> ServerInfo {
+    let capabilities = hairpin_engine::engine::capabilities(&engine.cpus);
     let runs = capabilities.candidates.iter().filter(|candidate| candidate.can_run.is_ok());
-    Ok(ServerInfo {
+    ServerInfo {
         environment: hairpin_engine::environment::read(engine),
         transports: runs.map(|candidate| candidate.card.name.to_owned()).collect(),
         own_transports: hairpin_transports::own().iter().map(|own| own.card().name.to_owned()).collect(),
         congestion_controls: capabilities.congestion_controls.clone(),
         ..ServerInfo::default()
-    })
+    }
 }
 
 fn log(event: &Event, asked: &ServeOptions, is_json: bool) {

@@ -45,7 +45,7 @@ pub(in crate::findings) fn with_option(case: &Case, name: OptionName, value: &st
 pub(in crate::findings) fn needs_one_host(case: &Case) -> bool {
     let is_of_one = |flow| {
         let ends = case.ends_of(flow);
-        let is_placed = matches!(ends.placement, Placement::SameCpu | Placement::CrossCpu);
+        let is_placed = Placement::ON_ONE_HOST.contains(&ends.placement) && ends.placement != Placement::Unpinned;
         is_placed
             || ends.kind != EndKind::Processes
             || ends.cpu_idle != CpuIdle::Deep

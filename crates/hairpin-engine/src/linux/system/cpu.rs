@@ -1,6 +1,5 @@
 //! The allowed CPUs, pinning, and the usage of a thread.
 
-use std::fs;
 use std::io;
 use std::mem;
 
@@ -16,15 +15,6 @@ pub(crate) fn allowed() -> io::Result<Vec<usize>> {
     let size = usize::try_from(libc::CPU_SETSIZE).expect("CPU_SETSIZE is positive");
     // SAFETY: every index is below CPU_SETSIZE.
     Ok((0..size).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect())
-}
-
-/// Identifies the core of a CPU: equal for CPUs that are threads of one core.
-pub(crate) fn core_of(cpu: usize) -> Option<u64> {
-    let read = |name: &str| -> Option<u64> {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
-        fs::read_to_string(path).ok()?.trim().parse().ok()
-    };
-    Some((read("physical_package_id")? << 32) | read("core_id")?)
 }
 
 /// Lets the calling thread run only on these CPUs.
