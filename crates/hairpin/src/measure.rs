@@ -6,6 +6,7 @@ use hairpin_analysis::{
     Digest, States, answer, comparisons, findings, one_way_figures, phase_figures, round_figures, traced,
 };
 use hairpin_engine::Engine;
+use hairpin_experiments::sequence::Blocks;
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, command, experiments};
 use hairpin_model::names::distinct;
 use hairpin_model::run::State;
@@ -102,11 +103,60 @@ pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>)
         run_all(task, &mut digest, &mut run, &rounds, observe);
         summarize_run(&mut run, &digest, task.experiments);
     }
+    finish(task, &mut run);
+    Ok(run)
+}
+
+fn finish(task: &Task<'_>, run: &mut Run) {
     run.duration_ns = task.engine.elapsed_ns();
     for host in run.hosts.iter_mut().filter(|host| host.role == End::Client) {
         host.environment.load_after = hairpin_engine::environment::load();
     }
-    Ok(run)
+}
+
+/// Decides after each look at two interleaved runs, at a time in s, whether they are enough.
+pub(crate) type IsEnough<'o> = dyn FnMut(&[Run; 2], f64) -> bool + 'o;
+
+/// Runs two tasks of one experiment with their rounds in shared blocks, until a look is enough or the time is over.
+pub(crate) fn run_interleaved(
+    tasks: &[Task<'_>; 2],
+    runs: &mut [Run; 2],
+    at_most_ns: u64,
+    is_enough: &mut IsEnough<'_>,
+    observe: &mut Observe<'_>,
+) -> Result<(), Refused> {
+    let mut digests = [Digest::new(), Digest::new()];
+    let planned = tasks.each_ref().map(|task| (task.knobs, task.capabilities));
+    let (mut from, mut looks) = (Blocks::default(), 0);
+    runs.iter_mut().for_each(|run| run.state = State::Complete);
+    while let Some(orders) = tasks[0].experiment.next_interleaved(planned, from, looks, at_most_ns)? {
+        let before = runs.each_ref().map(|run| run.rounds.len());
+        for (place, run) in runs.iter_mut().enumerate() {
+            let rounds = orders.iter().filter(|(of, _)| *of == place).count();
+            announce(&tasks[place], run, rounds, observe);
+        }
+        for (place, order) in &orders {
+            run_order(&tasks[*place], &mut digests[*place], &mut runs[*place], order, observe);
+            if runs[*place].state == State::Interrupted {
+                break;
+            }
+        }
+        for (place, run) in runs.iter_mut().enumerate() {
+            summarize_run(run, &digests[place], tasks[place].experiments);
+        }
+        from.first = orders.last().map_or(from.first, |(_, order)| order.block + 1);
+        from.begin_ns = tasks[0].engine.elapsed_ns();
+        looks += 1;
+        let is_over = runs.iter().zip(before).any(|(run, before)| {
+            // If no round ran, all cases of the run were abandoned.
+            run.state == State::Interrupted || run.rounds.len() == before
+        });
+        if is_enough(runs, from.begin_ns as f64 / 1e9) || is_over {
+            break;
+        }
+    }
+    tasks.iter().zip(runs).for_each(|(task, run)| finish(task, run));
+    Ok(())
 }
 
 /// Half the width of the widest interval of a p50, relative to the p50; `None` if a valid case has no interval.
@@ -121,24 +171,34 @@ fn widest_half(run: &Run) -> Option<f64> {
 
 /// Runs the rounds in order until the user interrupts.
 fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], observe: &mut Observe<'_>) {
-    run.plan.rounds_ordered += rounds.len() as u64;
-    save_head(task, run);
-    observe(Event::Ordered { rounds: rounds.len() });
+    announce(task, run, rounds.len(), observe);
     for order in rounds {
-        if is_abandoned(&run.rounds, &order.case.id()) {
-            run.plan.rounds_ordered -= 1;
-            observe(Event::LeftOut);
-            continue;
-        }
-        observe(Event::Starts(order));
-        let record = one_round(task, digest, run, order);
-        observe(Event::Ended(&record));
-        run.rounds.push(record);
-        abandon_if_failing(run, &order.case, observe);
-        if task.engine.stop.load(Ordering::Relaxed) {
-            run.state = State::Interrupted;
+        run_order(task, digest, run, order, observe);
+        if run.state == State::Interrupted {
             return;
         }
+    }
+}
+
+fn announce(task: &Task<'_>, run: &mut Run, rounds: usize, observe: &mut Observe<'_>) {
+    run.plan.rounds_ordered += rounds as u64;
+    save_head(task, run);
+    observe(Event::Ordered { rounds });
+}
+
+/// Runs one round, unless its case was abandoned.
+fn run_order(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder, observe: &mut Observe<'_>) {
+    if is_abandoned(&run.rounds, &order.case.id()) {
+        run.plan.rounds_ordered -= 1;
+        return observe(Event::LeftOut);
+    }
+    observe(Event::Starts(order));
+    let record = one_round(task, digest, run, order);
+    observe(Event::Ended(&record));
+    run.rounds.push(record);
+    abandon_if_failing(run, &order.case, observe);
+    if task.engine.stop.load(Ordering::Relaxed) {
+        run.state = State::Interrupted;
     }
 }
 

@@ -7,6 +7,7 @@ use hairpin_model::summary::Verdict;
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
 use crate::trust;
+use crate::wording::is_too_noisy;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
@@ -33,7 +34,9 @@ pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
 fn answer(report: &ComparisonReport) -> String {
     let usable = || report.rows.iter().filter(|row| row.valid);
     let of = |verdict| usable().filter(|row| row.verdict == verdict).count();
-    let (slower, faster, same) = (of(Verdict::Slower), of(Verdict::Faster), of(Verdict::CannotTell));
+    let (slower, faster) = (of(Verdict::Slower), of(Verdict::Faster));
+    let noisy = usable().filter(|row| row.verdict == Verdict::CannotTell && is_too_noisy(&row.ratio)).count();
+    let same = of(Verdict::CannotTell) - noisy;
     let unlike = match of(Verdict::Unlike) {
         0 => String::new(),
         unlike => format!(", {unlike} not comparable (the machine was in another state)"),
@@ -45,7 +48,7 @@ fn answer(report: &ComparisonReport) -> String {
         (0, _, _) => String::new(),
         (_, 0, 0) => " All budgets were kept.".to_owned(),
         (_, 0, untold) => {
-            format!(" No budget was broken; {} cannot be decided.", counted(untold, "budget"))
+            format!(" No budget was broken; {} undecided.", counted(untold, "budget"))
         }
         (_, broken, _) => format!(" {} NOT kept.", counted(broken, "budget")),
     };
@@ -60,8 +63,13 @@ fn answer(report: &ComparisonReport) -> String {
         return format!("{compared} compared: cannot tell without an interval.{budget}");
     }
     if finds_nothing {
-        return format!("{compared} compared: no difference found.{budget}");
+        return match (same, noisy) {
+            (_, 0) => format!("{compared} compared: no difference found.{budget}"),
+            (0, _) => format!("{compared} compared: too noisy to tell.{budget}"),
+            _ => format!("{compared} compared: no difference found in {same}, {noisy} too noisy to tell.{budget}"),
+        };
     }
+    let unlike = if noisy > 0 { format!(", {noisy} too noisy to tell{unlike}") } else { unlike };
     // `worse` and `better` fit both latencies and rates.
     let rates = usable().any(|row| row.figure.parse().is_ok_and(ComparedBy::more_is_better));
     let [worse, better] = if rates { ["worse", "better"] } else { ["slower", "faster"] };
@@ -121,7 +129,7 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
     }
     page.heading(
         "Figures",
-        "medians over rounds; change with its 95 % interval; verdicts corrected for the number of rows; \
+        "medians over rounds; change with the interval that decides: 95 % for all rows together; \
          detectable: the smallest change found with 90 % power",
     );
     let columns = ["before", "after", "change", "detectable", "verdict"];
@@ -153,6 +161,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
     let verdict = match row.verdict {
         _ if !row.valid => "invalid".to_owned(),
         Verdict::CannotTell if row.ratio.low.is_none() => "cannot tell".to_owned(),
+        Verdict::CannotTell if is_too_noisy(&row.ratio) => "too noisy".to_owned(),
         Verdict::CannotTell => "no difference".to_owned(),
         Verdict::Unlike => "unlike states".to_owned(),
         verdict => verdict.in_words(row.figure.parse().unwrap_or(ComparedBy::P50)).to_owned(),
@@ -164,16 +173,75 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
 
 fn budgets(page: &mut Page, report: &ComparisonReport) {
     let told = |budget: &BudgetResult| {
-        let (style, word) = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
-            (_, Some(sides)) => (BAD, format!("NOT kept: no usable figure in {sides}")),
-            (Some(true), _) => (GOOD, "kept".to_owned()),
-            (Some(false), _) => (BAD, "NOT kept".to_owned()),
-            (None, _) => (PLAIN, "cannot tell".to_owned()),
+        let style = match budget.kept {
+            Some(true) => GOOD,
+            Some(false) => BAD,
+            None => PLAIN,
         };
-        let allowed = quantities::change(1.0 + budget.allowed_share);
-        let changed =
-            budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), quantities::change_figure);
-        (style, format!("{} {}: {changed}, {allowed} allowed: {word}", budget.case, budget.figure))
+        let [measured, limit, result] = budget_cells(budget);
+        (style, format!("{} {}: {measured}, {limit} allowed: {result}", budget.case, budget.figure))
     };
-    page.section("Budgets", "", report.budgets.iter().map(told));
+    page.section(
+        "Budgets",
+        "with the interval that decides: 95 % for all budgets together",
+        report.budgets.iter().map(told),
+    );
+    let looks = report.looks.iter().map(|look| format!("{:.0} s {}", look.after_s, look.verdict));
+    if !report.looks.is_empty() {
+        page.item("Looks after ", PLAIN, &looks.collect::<Vec<_>>().join(", "));
+    }
+}
+
+/// The measured figure or change, the limit, and the result.
+fn budget_cells(budget: &BudgetResult) -> [String; 3] {
+    let unit = budget.figure.parse().map_or("", ComparedBy::unit);
+    let is_minimum = budget.figure.parse().is_ok_and(ComparedBy::more_is_better);
+    let in_unit = |value: f64| quantities::in_unit(value, unit);
+    let value = |figure: Figure| match figure.interval() {
+        Some((low, high)) => format!("{} ({} .. {})", in_unit(figure.value), in_unit(low), in_unit(high)),
+        None => in_unit(figure.value),
+    };
+    let measured = budget.value.map(value).or_else(|| budget.ratio.map(quantities::change_figure));
+    let limit = match (budget.limit, budget.allowed_share) {
+        (Some(limit), _) => format!("{} {}", if is_minimum { ">=" } else { "<=" }, in_unit(limit)),
+        (None, Some(share)) => quantities::change(1.0 + if is_minimum { -share } else { share }),
+        (None, None) => DASH.to_owned(),
+    };
+    let result = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
+        (_, Some(sides)) => format!("NOT kept: no usable figure in {sides}"),
+        (Some(true), _) => "kept".to_owned(),
+        (Some(false), _) => "NOT kept".to_owned(),
+        (None, _) => "undecided".to_owned(),
+    };
+    [measured.unwrap_or_else(|| "no such figure in both runs".to_owned()), limit, result]
+}
+
+/// Returns the comparison as Markdown for a pull request: the answer, then a table of budgets and one of figures.
+pub(super) fn markdown(report: &ComparisonReport) -> String {
+    let differs = report.differs.as_ref().map_or_else(String::new, |Unlike { what, baseline, candidate }| {
+        format!(" {}: {} against {}.", escaped(what), escaped(baseline), escaped(candidate))
+    });
+    let mut text = format!("**Hairpin: {}.**{differs} {}\n", report.decision(), answer(report));
+    let mut table = |head: &[&str], rows: Vec<Vec<String>>| {
+        if !rows.is_empty() {
+            let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+            let rows = rows.iter().map(|row| line(&row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>()));
+            let head = [head.iter().map(|&cell| cell.to_owned()).collect(), vec!["---".to_owned(); head.len()]];
+            text.push('\n');
+            text.extend(head.iter().map(|cells| line(cells)).chain(rows));
+        }
+    };
+    let budget =
+        |budget: &BudgetResult| [&[budget.case.clone(), budget.figure.clone()][..], &budget_cells(budget)].concat();
+    let row = |row: &ComparisonRow| [&[row.case.clone(), row.figure.clone()][..], &cells(row)].concat();
+    table(&["case", "budget", "measured", "limit", "result"], report.budgets.iter().map(budget).collect());
+    let columns = ["case", "figure", "before", "after", "change", "detectable", "verdict"];
+    table(&columns, report.rows.iter().map(row).collect());
+    text
+}
+
+/// A cell without characters that Markdown would interpret.
+fn escaped(cell: &str) -> String {
+    let special = |letter: char| "\\|`*_<>[]&".contains(letter);
+    clean(cell).chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
 }

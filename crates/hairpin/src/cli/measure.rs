@@ -91,7 +91,7 @@ pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatc
 
 /// Refuses a ladder that matches none of the cases, before anything is measured.
 fn check_ladder(which: &str, experiment: &Experiment, planned: &Planned) -> Result<(), Refused> {
-    let Planned { knobs, capabilities, cases } = planned;
+    let Planned { knobs, capabilities, cases, .. } = planned;
     let traces = knobs.is_on("trace");
     if !traces && experiment.knobs.iter().any(|knob| knob.name == "trace") {
         let why = "--ladder draws a traced exchange, but --trace off disables tracing";
