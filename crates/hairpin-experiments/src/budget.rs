@@ -199,10 +199,12 @@ impl Experiment {
     }
 }
 
+/// A round and the place of its run.
+pub type PlacedOrder = (usize, RoundOrder);
+
 impl Experiment {
     /// Returns the next rounds of two runs of this experiment in shared blocks, in order, each with the place of its
-    /// run: the rounds after `from` until the next of the four looks ([`AT_MOST`]), of which `looks` are done. `None` if
-    /// no look is left.
+    /// run, and the time of the look that follows: the next of four after `last_look_ns`. `None` if no look is left.
     ///
     /// # Errors
     /// [`Refused`] if the knobs request something impossible, or too many rounds.
@@ -210,11 +212,11 @@ impl Experiment {
         &self,
         runs: [(&Knobs, &HostCapabilities); 2],
         from: Blocks,
-        looks: usize,
+        last_look_ns: u64,
         at_most_ns: u64,
-    ) -> Result<Option<Vec<(usize, RoundOrder)>>, Refused> {
-        let mut due_ns = look_times_ns(at_most_ns).skip(looks);
-        let Some(look_ns) = due_ns.find(|look_ns| from.begin_ns < *look_ns) else { return Ok(None) };
+    ) -> Result<Option<(Vec<PlacedOrder>, u64)>, Refused> {
+        let begin_ns = from.begin_ns.max(last_look_ns);
+        let Some(look_ns) = look_times_ns(at_most_ns).find(|look_ns| begin_ns < *look_ns) else { return Ok(None) };
         let (mut templates, mut places, mut block_ns) = (Vec::new(), Vec::new(), 0);
         for (place, (knobs, capabilities)) in runs.into_iter().enumerate() {
             let (planned, _) = (self.plan)(knobs, capabilities)?;
@@ -230,7 +232,7 @@ impl Experiment {
         let orders = sequence::spread(&templates, blocks, seed)?;
         let numbers = (blocks.first..).take(blocks.count as usize);
         let places = numbers.flat_map(|block| sequence::permutation(places.len(), seed, block)).map(|at| places[at]);
-        Ok(Some(places.zip(orders).collect()))
+        Ok(Some((places.zip(orders).collect(), look_ns)))
     }
 }
 

@@ -127,9 +127,9 @@ pub(crate) fn run_interleaved(
 ) -> Result<(), Refused> {
     let mut digests = [Digest::new(), Digest::new()];
     let planned = tasks.each_ref().map(|task| (task.knobs, task.capabilities));
-    let (mut from, mut looks) = (Blocks::default(), 0);
+    let (mut from, mut look_ns) = (Blocks::default(), 0);
     runs.iter_mut().for_each(|run| run.state = State::Complete);
-    while let Some(orders) = tasks[0].experiment.next_interleaved(planned, from, looks, at_most_ns)? {
+    while let Some((orders, next)) = tasks[0].experiment.next_interleaved(planned, from, look_ns, at_most_ns)? {
         let before = runs.each_ref().map(|run| run.rounds.len());
         for (place, run) in runs.iter_mut().enumerate() {
             let rounds = orders.iter().filter(|(of, _)| *of == place).count();
@@ -146,7 +146,7 @@ pub(crate) fn run_interleaved(
         }
         from.first = orders.last().map_or(from.first, |(_, order)| order.block + 1);
         from.begin_ns = tasks[0].engine.elapsed_ns();
-        looks += 1;
+        look_ns = next;
         let is_over = runs.iter().zip(before).any(|(run, before)| {
             // If no round ran, all cases of the run were abandoned.
             run.state == State::Interrupted || run.rounds.len() == before

@@ -221,11 +221,11 @@ fn compare() -> Command {
         )
         .arg(
             valued("binary-b", "PATH", "With --run: measure the second with this build of hairpin")
-                .requires("run")
+                .conflicts_with("RUN")
                 .value_parser(value_parser!(PathBuf)),
         )
-        .arg(valued("at-most", "TIME", "With --run: the maximum time; looks after 1/6, 1/3, 2/3 and all of it [default: 60s]").requires("run"))
-        .arg(switch("quiet", "With --run: show no progress").short('q').requires("run"))
+        .arg(valued("at-most", "TIME", "With --run: the maximum time; looks after 1/6, 1/3, 2/3 and all of it [default: 60s]").conflicts_with("RUN"))
+        .arg(switch("quiet", "With --run: show no progress").short('q').conflicts_with("RUN"))
         .arg(
             valued("undecided", "WORD", "Exit with 4 (fail) or 0 (pass) if a budget is undecided [default: fail]")
                 .value_parser(PossibleValuesParser::new(["fail", "pass"])),

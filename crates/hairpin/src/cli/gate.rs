@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_analysis::{Budget, choices_that_differ, compare_interleaved, of_phase};
-use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
+use hairpin_engine::ends::start::TICKET_VARIABLE;
+use hairpin_experiments::budget::{ALPHA_OF_A_LOOK, MAX_UNTIL_NS};
 use hairpin_model::phases::Phase;
 use hairpin_model::run::State;
 use hairpin_model::{ComparisonReport, Decision, Look, Run, Unlike, parse, quantities};
@@ -31,10 +32,9 @@ const FIXES_ROUNDS: &[&str] = &["rounds", "over", "quick", "until", "at-most"];
 pub(super) fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
     let budgets = budgets_of(matches)?;
     let phase: Option<Phase> = matches.get_one::<String>("phase").and_then(|word| word.parse().ok());
-    let at_most =
-        matches.get_one::<String>("at-most").map_or(Ok(hairpin_experiments::budget::MAX_UNTIL_NS), |text| {
-            parse::duration_ns(text).map_err(|refused| Stopped::usage(refused.while_reading("--at-most")))
-        })?;
+    let at_most = matches.get_one::<String>("at-most").map_or(Ok(MAX_UNTIL_NS), |text| {
+        parse::duration_ns(text).map_err(|refused| Stopped::usage(refused.while_reading("--at-most")))
+    })?;
     let path = matches.get_one::<PathBuf>("binary-b");
     let build = path.map(|path| program.other_build(path)).transpose().map_err(Stopped::usage)?;
     let words: Vec<&String> = matches.get_many("run").unwrap_or_default().collect();
@@ -47,6 +47,12 @@ pub(super) fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopp
             ));
         }
     };
+    if std::env::var_os(TICKET_VARIABLE).is_some() {
+        let hint = "unset it; runs between hosts can be saved first";
+        return Err(Stopped::usage(format!(
+            "--run measures on this host, but {TICKET_VARIABLE} is set (hint: {hint})"
+        )));
+    }
     let stop = interrupt::raised_by_user()
         .map_err(|error| Stopped::usage(format!("cannot prepare for signals: {error}")))?;
     let baseline = session(program, words[0])?.stop_on(&stop);
@@ -121,7 +127,7 @@ fn session<'a>(program: &'a Program, text: &str) -> Result<Session<'a>, Stopped>
     let experiment = matches.subcommand().filter(|(name, _)| program.experiment(name).is_ok());
     let (name, flags) =
         experiment.ok_or_else(|| refused("it does not measure", "begin with a command such as round-trip"))?;
-    let session = session_of(program, name, flags)?;
+    let session = session_of(program, name, flags).map_err(|stopped| stopped.of(&format!("--run `{text}`")))?;
     let given =
         flags.ids().map(|id| id.as_str()).filter(|id| flags.value_source(id) == Some(ValueSource::CommandLine));
     let is_knob = |id: &str| session.experiment.knobs.iter().any(|knob| knob.name == id);
@@ -130,10 +136,8 @@ fn session<'a>(program: &'a Program, text: &str) -> Result<Session<'a>, Stopped>
             return Err(refused(&format!("--{id} fixes the number of rounds"), "use --at-most of compare"));
         }
         if !is_knob(id) && !["out", NO_SAMPLES].contains(&id) {
-            return Err(refused(
-                &format!("--{id} has no effect here"),
-                "omit it; both runs are saved and can be reported",
-            ));
+            let hint = "omit it; both runs are of this host and saved, and `hairpin report` shows them";
+            return Err(refused(&format!("--{id} cannot be used here"), hint));
         }
     }
     let session = session.command_line(
