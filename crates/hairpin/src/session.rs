@@ -218,9 +218,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The run with its planned cases and no rounds, for a check of what can be compared.
-    #[cfg(feature = "cli")]
-    pub(crate) fn planned_run(&self) -> Result<Run, Refused> {
+    /// Returns the run with its planned cases and no rounds, to check what it can be compared with.
+    ///
+    /// # Errors
+    /// As [`Session::cases`].
+    pub fn planned_run(&self) -> Result<Run, Refused> {
         let Planned { capabilities, cases, .. } = self.planned()?;
         let mut run =
             Run { plan: Plan { cases, ..Plan::default() }, cards: capabilities.saved_cards(), ..Run::default() };
