@@ -34,7 +34,8 @@ pub struct ComparisonReport {
 
 impl Document for ComparisonReport {
     const SCHEMA: &'static str = "hairpin:comparison";
-    /// 2: intervals of ratios are those that decide; a budget may have a limit instead of a share.
+    /// 2: intervals of ratios are those that decide, so rows have no verdict from another one; a budget may have a limit
+    /// instead of a share.
     const VERSION: u32 = 2;
 }
 
@@ -119,8 +120,6 @@ pub struct ComparisonRow {
     /// Verdict, corrected over all rows (Holm): `cannot-tell` for an invalid row, `unlike` if the machine's states
     /// differed.
     pub verdict: Verdict,
-    /// Verdict from the interval of this row alone.
-    pub pointwise: Verdict,
     /// Smallest change found at a power of 90 %, as a share; null without an interval.
     pub smallest_detectable: Option<f64>,
     /// False if the figures of either run must not be used.

@@ -18,7 +18,6 @@ fn comparison() -> ComparisonReport {
         candidate: Figure::new(to, to * 0.98, to * 1.02),
         ratio: Figure::new(to / from, to / from - 0.012, to / from + 0.012),
         verdict,
-        pointwise: verdict,
         smallest_detectable: Some(0.03),
         valid: true,
     };

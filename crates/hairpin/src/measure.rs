@@ -130,28 +130,28 @@ pub(crate) fn run_interleaved(
     let (mut from, mut look_ns) = (Blocks::default(), 0);
     runs.iter_mut().for_each(|run| run.state = State::Complete);
     while let Some((orders, next)) = tasks[0].experiment.next_interleaved(planned, from, look_ns, at_most_ns)? {
+        look_ns = next;
         let before = runs.each_ref().map(|run| run.rounds.len());
-        for (place, run) in runs.iter_mut().enumerate() {
+        for place in [0, 1] {
             let rounds = orders.iter().filter(|(of, _)| *of == place).count();
-            announce(&tasks[place], run, rounds, observe);
+            announce(&tasks[place], &mut runs[place], rounds, observe);
         }
         for (place, order) in &orders {
             run_order(&tasks[*place], &mut digests[*place], &mut runs[*place], order, observe);
+            from.first = order.block + 1;
             if runs[*place].state == State::Interrupted {
                 break;
             }
         }
-        for (place, run) in runs.iter_mut().enumerate() {
-            summarize_run(run, &digests[place], tasks[place].experiments);
+        for place in [0, 1] {
+            summarize_run(&mut runs[place], &digests[place], tasks[place].experiments);
         }
-        from.first = orders.last().map_or(from.first, |(_, order)| order.block + 1);
         from.begin_ns = tasks[0].engine.elapsed_ns();
-        look_ns = next;
-        let is_over = runs.iter().zip(before).any(|(run, before)| {
-            // If no round ran, all cases of the run were abandoned.
-            run.state == State::Interrupted || run.rounds.len() == before
-        });
-        if is_enough(runs, from.begin_ns as f64 / 1e9) || is_over {
+        let is_enough = is_enough(runs, from.begin_ns as f64 / 1e9);
+        // If no round ran, all cases of the run were abandoned.
+        let is_over =
+            |place: usize| runs[place].state == State::Interrupted || runs[place].rounds.len() == before[place];
+        if is_enough || is_over(0) || is_over(1) {
             break;
         }
     }

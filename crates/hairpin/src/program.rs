@@ -74,19 +74,18 @@ impl Program {
     /// If the file cannot be run, or is another program.
     pub fn other_build(&self, path: &Path) -> Result<Self, Refused> {
         let refused = |why: &dyn fmt::Display| {
-            let hint = format!("it must print `{} VERSION` with --version", self.tool.name);
-            Refused::new(format!("cannot measure with {}: {why}", path.display()), hint)
+            Refused::new(
+                format!("cannot measure with {}: {why}", path.display()),
+                "give another build of this program",
+            )
         };
         let path = path.canonicalize().map_err(|error| refused(&error))?;
         let said =
             Command::new(&path).arg("--version").stdin(Stdio::null()).output().map_err(|error| refused(&error))?;
         let said = String::from_utf8_lossy(&said.stdout);
-        let version = said.strip_prefix(&format!("{} ", self.tool.name)).and_then(|said| said.lines().next());
-        let version = version.ok_or_else(|| refused(&"it is not another build of this program"))?;
-        let (version, commit) = version.split_once(" (").unwrap_or((version, "no commit"));
-        let commit = Some(commit.trim_end_matches(')')).filter(|commit| *commit != "no commit");
-        let (version, commit) = (version.to_owned(), commit.map(str::to_owned));
-        let tool = Tool { version, commit, build: "unknown".to_owned(), ..self.tool.clone() };
+        let version = said.strip_prefix(self.tool.name.as_str()).map(|version| version.trim().to_owned());
+        let version = version.ok_or_else(|| refused(&"--version does not begin with its name"))?;
+        let tool = Tool { version, commit: None, build: "unknown".to_owned(), ..self.tool.clone() };
         Ok(Self { path: Some(path), tool, ..self.clone() })
     }
 

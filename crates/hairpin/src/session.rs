@@ -183,8 +183,7 @@ impl<'a> Session<'a> {
         let (other_folder, other_run) = other.begin(&other_planned, &mut other_engine)?;
         let mut runs = [(run, &planned), (other_run, &other_planned)].map(|(mut run, planned)| {
             run.plan.alpha = ALPHA_OF_A_LOOK;
-            run.plan.cases.clone_from(&planned.cases);
-            run.skipped.clone_from(&planned.skipped);
+            (run.plan.cases, run.skipped) = (planned.cases.clone(), planned.skipped.clone());
             run
         });
         let tasks = [self.task(&planned, &engine, &folder), other.task(&other_planned, &other_engine, &other_folder)];
@@ -230,11 +229,12 @@ impl<'a> Session<'a> {
         Ok(run)
     }
 
-    /// Uses the seed of another session if no seed is given.
+    /// Uses the seed of another session.
     #[must_use]
     pub fn seeded_like(self, other: &Self) -> Self {
         let seed = other.knobs().and_then(|knobs| knobs.seed()).unwrap_or(self.drawn_seed);
-        Self { drawn_seed: seed, ..self }
+        let given = self.given.into_iter().filter(|(name, _)| name != "seed").collect();
+        Self { drawn_seed: seed, given, ..self }
     }
 
     pub(crate) fn knobs(&self) -> Result<Knobs, Refused> {

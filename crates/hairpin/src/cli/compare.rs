@@ -221,7 +221,6 @@ pub(super) fn report(
                 candidate: other,
                 ratio,
                 verdict: figure.verdict,
-                pointwise: figure.pointwise,
                 smallest_detectable: figure.smallest_detectable,
                 valid: case.is_valid(),
             });

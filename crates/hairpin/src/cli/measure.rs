@@ -45,8 +45,20 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
         check_ladder(which, session.experiment, &planned).map_err(Stopped::usage)?;
     }
     let (folder, run) = ends.run(session).map_err(Stopped::usage)?;
-    let page = write_page(&run, &folder);
     let printed = show(&folder, &run, matches);
+    let is_complete = was_saved(&folder, &run);
+    printed?;
+    Ok(match run.state {
+        State::Interrupted => Exit::Interrupted,
+        _ if !is_complete => Exit::RoundsFailed,
+        _ => Exit::Fine,
+    })
+}
+
+/// Writes the page of a run, and names it and the folder, or the errors. Returns whether all rounds were measured and
+/// everything was saved.
+pub(super) fn was_saved(folder: &RunFolder, run: &Run) -> bool {
+    let page = write_page(run, folder);
     match &page {
         Ok(()) => output::note(&format!(
             "\nRun folder  {}\nReport      {}",
@@ -61,12 +73,7 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     if run.unsaved.len() > MAX_UNSAVED {
         output::error(&format!("not everything was saved: {} more errors", run.unsaved.len() - MAX_UNSAVED));
     }
-    printed?;
-    Ok(match run.state {
-        State::Interrupted => Exit::Interrupted,
-        _ if run.failed_rounds() > 0 || !run.unsaved.is_empty() || page.is_err() => Exit::RoundsFailed,
-        _ => Exit::Fine,
-    })
+    run.failed_rounds() == 0 && run.unsaved.is_empty() && page.is_ok()
 }
 
 /// A session with the settings from the flags. Checks the settings, before a server is contacted.
@@ -113,10 +120,14 @@ pub(super) struct Ends {
 }
 
 impl Ends {
+    /// Catches Ctrl-C.
+    pub(super) fn stop() -> Result<Arc<AtomicBool>, Stopped> {
+        interrupt::raised_by_user().map_err(|error| Stopped::usage(format!("cannot prepare for signals: {error}")))
+    }
+
     /// Catches Ctrl-C, and connects to a server on another host, if requested.
     pub(super) fn prepare(matches: &ArgMatches) -> Result<Self, Stopped> {
-        let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
-        let stop = interrupt::raised_by_user().map_err(unready)?;
+        let stop = Self::stop()?;
         let server = two_hosts::connect(matches, &stop)?;
         let cpu = matches.get_one::<usize>("cpu").copied();
         if cpu.is_some() && server.is_none() {
