@@ -19,18 +19,14 @@ use hairpin_report::terminal;
 use hairpin_store::Memory;
 
 use super::exit::{Exit, Stopped};
-use super::{gate, output};
-use crate::program::Program;
+use super::output;
 use crate::saved;
 
 /// Compares the runs before and after, and checks the budgets.
 ///
 /// # Errors
 /// If a run cannot be read, a budget is invalid, or the runs are unlike without `--allow-unlike`.
-pub fn run(program: &Program, matches: &ArgMatches) -> Result<Exit, Stopped> {
-    if matches.contains_id("run") {
-        return gate::run(program, matches);
-    }
+pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let budgets = budgets_of(matches)?;
     let [before, after] = sides(matches)?;
     let phase: Option<Phase> = matches.get_one::<String>("phase").and_then(|word| word.parse().ok());
