@@ -23,7 +23,8 @@ const BLOCKS_ARE_TESTED: &str = "scripting.md";
 /// Saved runs that commands name.
 const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
 
-/// Shell wrapper that adds `--rounds 1` to `hairpin` commands that measure, unless they set the rounds.
+/// Shell wrapper that adds `--rounds 1` to `hairpin` commands that measure, unless they set the rounds, and `--at-most 1s`
+/// to comparisons that measure.
 const ONE_ROUND: &str = r#"
 case "$1 $2" in
   "round-trip "* | "small-writes "* | "message-rate "* | "bulk "* | "offered-load "* | "under-load "* | "survey "* | "claims run" | " " | -*)
@@ -31,6 +32,7 @@ case "$1 $2" in
       *" --rounds "* | *" --over "* | *" --until "* | *" --quick "* | *" --help "*) ;;
       *) set -- "$@" --rounds 1 ;;
     esac ;;
+  "compare --run") set -- "$@" --at-most 1s ;;
 esac
 # A run with --out is not cut short, since other commands read it. A server for a run ends with that run.
 case " $* " in
@@ -280,7 +282,7 @@ impl<'a> Place<'a> {
             _ => self.run_once_port_is_free(&shown.command),
         };
         match (ran.map(|ran| (ran.code, ran.succeeded())), self.brief) {
-            (Ok((Some(1), _)), _) if words.contains(&"--budget") => None,
+            (Ok((Some(1 | 4 | 5), _)), _) if words.contains(&"--budget") => None,
             (Ok((Some(130), _)), true) => None,
             (Ok((_, ended)), _) => ended.err().map(|why| format!("{why:#}")),
             (Err(why), _) => Some(format!("{why:#}")),

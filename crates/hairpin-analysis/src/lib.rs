@@ -42,7 +42,7 @@ mod valid_rounds;
 pub use answer::answer;
 pub use compare::budget::Budget;
 pub use compare::cases::comparisons;
-pub use compare::runs::{RunComparison, compare_runs};
+pub use compare::runs::{RunComparison, compare_interleaved, compare_runs};
 pub use compare::unlike::{Difference, choices_that_differ, side_in_own_namespaces, unlike};
 pub use digest::Digest;
 pub use findings::findings;

@@ -157,7 +157,7 @@ fn identical_runs_show_no_difference_and_one_fifth_slower_breaks_the_budget() {
     let budgets: Vec<Budget> = ["p50=+5%", "p99=+5%", "rate=5%"].iter().map(|text| text.parse().unwrap()).collect();
     let broken = |compared: &hairpin_analysis::RunComparison| -> Vec<usize> {
         let exceeded = |budget: &Budget| {
-            let outcomes = budget.check(compared);
+            let outcomes = Budget::check_all(&[*budget], compared);
             let usable = |outcome: &&BudgetResult| outcome.baseline_usable && outcome.candidate_usable;
             outcomes.iter().filter(usable).filter(|outcome| outcome.kept == Some(false)).count()
         };

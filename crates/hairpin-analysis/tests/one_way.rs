@@ -148,7 +148,7 @@ fn two_runs_are_compared_by_goodput_with_a_budget() {
     assert!((judged[0].ratio().unwrap().value - 0.9).abs() < 0.001);
     let kept = |budget: &str, after: &Run| {
         let budget: Budget = budget.parse().unwrap();
-        budget.check(&compare_runs(&[&before], &[after]))[0].kept
+        Budget::check_all(&[budget], &compare_runs(&[&before], &[after]))[0].kept
     };
     assert_eq!(kept("goodput=-5%", &after), Some(false));
     assert_eq!(kept("goodput=-15%", &after), Some(true));

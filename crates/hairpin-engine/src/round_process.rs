@@ -94,7 +94,13 @@ impl Engine {
             Job { link_logs: self.link_logs.clone(), traces: self.traces_of(order)?, ..self.job(number, order) };
         let mut round = RoundProcess::start(self, &job)?;
         drop(round.input.take());
-        round.finished()
+        let finished = round.finished()?;
+        // Another version of the program ignores fields that it does not know.
+        if finished.record.order != *order {
+            let cause = format!("{} did not run the round as ordered", self.server_program.display());
+            return Err(Failure::new(FailureKind::Unsupported, cause, "use builds of one version"));
+        }
+        Ok(finished)
     }
 
     fn job(&self, number: u32, order: &RoundOrder) -> Job {

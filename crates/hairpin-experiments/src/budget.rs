@@ -6,7 +6,7 @@
 
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::round::Purpose;
-use hairpin_model::{HostCapabilities, Refused, RoundRecord};
+use hairpin_model::{HostCapabilities, Refused, RoundOrder, RoundRecord};
 
 use crate::estimate;
 use crate::evidence;
@@ -197,6 +197,43 @@ impl Experiment {
         let rounds = sequence::orders(&more, blocks, knobs.seed()?, shared::common(knobs))?;
         let cases = more.into_iter().map(|planned| planned.case).collect();
         Ok(Some(Step::Run { cases, rounds, skipped: Vec::new(), forecast: Forecast::default() }))
+    }
+}
+
+/// A round and the place of its run.
+pub type PlacedOrder = (usize, RoundOrder);
+
+impl Experiment {
+    /// Returns the next rounds of two runs of this experiment in shared blocks, in order, each with the place of its
+    /// run, and the time of the look that follows: the next of four after `last_look_ns`. `None` if no look is left.
+    ///
+    /// # Errors
+    /// [`Refused`] if the knobs request something impossible, or too many rounds.
+    pub fn next_interleaved(
+        &self,
+        runs: [(&Knobs, &HostCapabilities); 2],
+        from: Blocks,
+        last_look_ns: u64,
+        at_most_ns: u64,
+    ) -> Result<Option<(Vec<PlacedOrder>, u64)>, Refused> {
+        let begin_ns = from.begin_ns.max(last_look_ns);
+        let Some(look_ns) = look_times_ns(at_most_ns).find(|look_ns| begin_ns < *look_ns) else { return Ok(None) };
+        let (mut templates, mut places, mut block_ns) = (Vec::new(), Vec::new(), 0);
+        for (place, (knobs, capabilities)) in runs.into_iter().enumerate() {
+            let (planned, _) = (self.plan)(knobs, capabilities)?;
+            block_ns += estimate::block_ns(&planned, capabilities);
+            places.resize(places.len() + planned.len(), place);
+            let common = shared::common(knobs);
+            templates.extend(planned.iter().map(|planned| sequence::order(planned, common)));
+        }
+        // On a busy machine blocks take longer than estimated.
+        let block_ns = block_ns.max(from.begin_ns / u64::from(from.first.max(1)));
+        let budget = Budget { over_ns: None, blocks: None, min_blocks: MIN_BLOCKS, until: None };
+        let (blocks, seed) = (budget.spread(from, Some(look_ns - from.begin_ns), block_ns), runs[0].0.seed()?);
+        let orders = sequence::spread(&templates, blocks, seed)?;
+        let numbers = (blocks.first..).take(blocks.count as usize);
+        let places = numbers.flat_map(|block| sequence::permutation(places.len(), seed, block)).map(|at| places[at]);
+        Ok(Some((places.zip(orders).collect(), look_ns)))
     }
 }
 

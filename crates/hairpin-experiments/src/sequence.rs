@@ -52,25 +52,28 @@ pub struct Blocks {
 /// # Errors
 /// [`Refused`] if there would be more than [`MAX_ROUNDS`].
 pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) -> Result<Vec<RoundOrder>, Refused> {
-    let total = (planned.len() as u64).saturating_mul(u64::from(blocks.count));
-    if total > MAX_ROUNDS {
-        return Err(Refused::new(
-            format!("{} cases x {} rounds are {total} rounds, more than {MAX_ROUNDS}", planned.len(), blocks.count),
-            "use fewer values, or lower --rounds",
-        ));
-    }
     let templates: Vec<RoundOrder> = planned.iter().map(|planned| order(planned, common)).collect();
-    Ok(spread(&templates, blocks, seed))
+    spread(&templates, blocks, seed)
 }
 
 /// Returns every template once in each block, with the start time of the block.
-pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundOrder> {
+///
+/// # Errors
+/// [`Refused`] if there would be more than [`MAX_ROUNDS`].
+pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Result<Vec<RoundOrder>, Refused> {
+    let total = (templates.len() as u64).saturating_mul(u64::from(blocks.count));
+    if total > MAX_ROUNDS {
+        return Err(Refused::new(
+            format!("{} cases x {} rounds are {total} rounds, more than {MAX_ROUNDS}", templates.len(), blocks.count),
+            "use fewer values, or lower --rounds",
+        ));
+    }
     let mut orders = interleaved(templates, blocks.first, blocks.count, seed);
     for order in &mut orders {
         let before = u64::from(order.block - blocks.first);
         order.not_before_ns = if blocks.apart_ns == 0 { 0 } else { blocks.begin_ns + before * blocks.apart_ns };
     }
-    orders
+    Ok(orders)
 }
 
 /// Returns every template once in each of `blocks` blocks from `first_block` on, in a seeded random order per block.

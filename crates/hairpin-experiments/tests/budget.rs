@@ -1,9 +1,12 @@
 //! Time budgets: the number of rounds, the intervals between blocks, and the end of an experiment.
 
+use std::collections::BTreeMap;
+
 use hairpin_experiments::budget::{MAX_BLOCKS, MIN_BLOCKS, ORDINARY_NS};
 use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
 use hairpin_experiments::experiments::survey::SURVEY;
 use hairpin_experiments::experiments::{self};
+use hairpin_experiments::sequence::Blocks;
 use hairpin_experiments::{Done, Knobs, Step};
 use hairpin_model::{HostCapabilities, Outcome, RoundRecord};
 
@@ -155,4 +158,38 @@ fn by_default_both_placements_are_measured_if_they_make_a_difference() {
     assert_eq!(labels(&[("transport", "tcp"), ("waiting", "spin")]), ["tcp spin cross-cpu"]);
     assert_eq!(labels(&[("transport", "icmp")]), ["icmp block same-cpu"]);
     assert_eq!(labels(&[("transport", "tcp"), ("link", "bridged-vm")]), ["tcp block same-cpu over bridged-vm"]);
+}
+
+#[test]
+fn interleaved_runs_share_blocks_until_each_of_four_looks() {
+    let [one, other] = [("4", "tcp,udp"), ("1KiB", "udp,tcp")]
+        .map(|(size, transport)| turned(&ROUND_TRIP, &[("transport", transport), ("size", size)]).unwrap());
+    let here = capabilities();
+    let next = |from: Blocks, last_look_ns| {
+        ROUND_TRIP.next_interleaved([(&one, &here), (&other, &here)], from, last_look_ns, 60 * SECOND_NS).unwrap()
+    };
+    let (mut from, mut last_look_ns, mut looks) = (Blocks::default(), 0, Vec::new());
+    while let Some((orders, look_ns)) = next(from, last_look_ns) {
+        let mut cases: BTreeMap<u32, Vec<(usize, String)>> = BTreeMap::new();
+        for (place, order) in &orders {
+            assert_eq!(order.case.primary().load.size_bytes(), [4, 1024][*place], "each order has its own run");
+            cases.entry(order.block).or_default().push((*place, order.case.id()));
+        }
+        assert_eq!(*cases.first_key_value().unwrap().0, from.first, "blocks are numbered on");
+        let first_is = |place: usize| cases.values().filter(|block| block[0].0 == place).count();
+        assert!(first_is(0) > 0 && first_is(1) > 0, "neither run is always the first");
+        for block in cases.values_mut() {
+            block.sort_unstable();
+            block.dedup();
+            assert_eq!(block.len(), 4, "each case of both runs once");
+        }
+        looks.push(look_ns / SECOND_NS);
+        // A look a little early does not come again.
+        from = Blocks { first: orders.last().unwrap().1.block + 1, begin_ns: look_ns - 1000, ..from };
+        last_look_ns = look_ns;
+    }
+    assert_eq!(looks, [10, 20, 40, 60]);
+    let late = next(Blocks { first: 8, begin_ns: 25 * SECOND_NS, ..Blocks::default() }, 10 * SECOND_NS).unwrap();
+    let last = late.0.last().unwrap().1.block;
+    assert_eq!((late.1 / SECOND_NS, last < 8 + 5), (40, true), "a busy machine gets the blocks that it manages");
 }

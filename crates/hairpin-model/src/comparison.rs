@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::document::Document;
 use crate::figure::Figure;
 use crate::summary::Verdict;
+use crate::words;
 
 /// Result of comparing two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, crate::JsonSchema)]
@@ -27,10 +28,58 @@ pub struct ComparisonReport {
     /// Problems of one run that may cause a difference.
     pub cautions: Vec<Caution>,
     pub budgets: Vec<BudgetResult>,
+    /// The looks at interleaved runs, the last one at the end; empty for saved runs.
+    pub looks: Vec<Look>,
 }
 
 impl Document for ComparisonReport {
     const SCHEMA: &'static str = "hairpin:comparison";
+    /// 2: intervals of ratios are those that decide, so rows have no verdict from another one; a budget may have a limit
+    /// instead of a share.
+    const VERSION: u32 = 2;
+}
+
+words! {
+    /// The result of all budgets.
+    pub enum Decision: "decision" {
+        /// Every budget was kept.
+        Held = "held",
+        /// A budget was broken.
+        Broken = "broken",
+        /// A figure of a budget must not be used or is missing; without budgets, no figure may be used.
+        Unusable = "unusable",
+        /// The interval of a budget contains its limit; without budgets, a figure is neither faster nor slower.
+        Undecided = "undecided",
+        /// Without budgets: every figure is faster or slower.
+        Decided = "decided",
+    }
+}
+
+/// A look at two interleaved runs.
+#[derive(Clone, Debug, PartialEq, Serialize, crate::JsonSchema)]
+pub struct Look {
+    /// Time since the start of the runs, in s.
+    pub after_s: f64,
+    /// Significance level of this look (Pocock); 5 % over all looks.
+    pub bound: f64,
+    pub verdict: Decision,
+}
+
+impl ComparisonReport {
+    pub fn decision(&self) -> Decision {
+        let usable = |budget: &BudgetResult| budget.baseline_usable && budget.candidate_usable;
+        let mut kept = self.budgets.iter().map(|budget| budget.kept.filter(|_| usable(budget)));
+        let has_verdict = |row: &ComparisonRow| matches!(row.verdict, Verdict::Faster | Verdict::Slower);
+        match self.budgets.as_slice() {
+            [] if !self.rows.iter().any(|row| row.valid) => Decision::Unusable,
+            [] if self.rows.iter().all(has_verdict) => Decision::Decided,
+            [] => Decision::Undecided,
+            _ if kept.any(|kept| kept == Some(false)) => Decision::Broken,
+            all if !all.iter().all(usable) => Decision::Unusable,
+            all if all.iter().all(|budget| budget.kept == Some(true)) => Decision::Held,
+            _ => Decision::Undecided,
+        }
+    }
 }
 
 /// A case whose figures must not be used.
@@ -66,13 +115,11 @@ pub struct ComparisonRow {
     pub unit: String,
     pub baseline: Figure,
     pub candidate: Figure,
-    /// candidate / baseline, with its interval.
+    /// candidate / baseline, with the interval that decides `verdict`.
     pub ratio: Figure,
     /// Verdict, corrected over all rows (Holm): `cannot-tell` for an invalid row, `unlike` if the machine's states
     /// differed.
     pub verdict: Verdict,
-    /// Verdict from the interval of this row alone.
-    pub pointwise: Verdict,
     /// Smallest change found at a power of 90 %, as a share; null without an interval.
     pub smallest_detectable: Option<f64>,
     /// False if the figures of either run must not be used.
@@ -95,10 +142,14 @@ pub struct BudgetResult {
     pub case: String,
     /// The figure that the budget limits.
     pub figure: String,
-    /// Maximum growth: 0.05 for `+5%`; for rates and goodput, maximum loss.
-    pub allowed_share: f64,
-    /// candidate / baseline; null if either lacks the figure.
+    /// Maximum growth: 0.05 for `+5%`; for rates and goodput, maximum loss. Null for an absolute budget.
+    pub allowed_share: Option<f64>,
+    /// Of an absolute budget: the maximum in ns, or for rates and goodput the minimum per second.
+    pub limit: Option<f64>,
+    /// candidate / baseline, with the interval that decides; null for an absolute budget, or if either lacks the figure.
     pub ratio: Option<Figure>,
+    /// Of an absolute budget: the candidate's figure with the interval that decides.
+    pub value: Option<Figure>,
     /// Whether the budget was kept; null if the interval (or without an interval, the batches) contains the limit, or
     /// if there is nothing to compare.
     pub kept: Option<bool>,

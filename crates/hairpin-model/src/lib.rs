@@ -86,7 +86,7 @@ pub use case::{
 pub use claim::{
     Claim, FigureName, Measure, PlannedRun, Published, Row, Rule, Selector, Test, TestMethod, Text, Value,
 };
-pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
+pub use comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Decision, InvalidCase, Look, Unlike};
 pub use document::Document;
 pub use environment::{ClockFacts, Environment, Interface};
 pub use exchange::{Exchange, Remedy, Writes};

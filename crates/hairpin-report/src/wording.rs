@@ -10,7 +10,8 @@ use hairpin_model::round::Purpose;
 use hairpin_model::run::State;
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    CaseSummary, Comparison, Effective, Finding, Plan, PlannedTraffic, Run, Skipped, Tool, finding_keys as keys, path,
+    CaseSummary, Comparison, Effective, Figure, Finding, Plan, PlannedTraffic, Run, Skipped, Tool,
+    finding_keys as keys, path,
 };
 
 use crate::hosts;
@@ -116,8 +117,15 @@ pub(crate) fn cut(run: &Run) -> Option<String> {
 /// Returns one line per A/A pair: the difference found between two identical cases. True if no difference was found.
 pub(crate) fn calibrations(run: &Run) -> Vec<(bool, String)> {
     let pairs = run.comparisons.iter().filter(|comparison| comparison.role == Role::AgainstItself);
-    let calibrated = |pair: &Comparison| pair.verdict == Verdict::CannotTell && pair.ratio.low.is_some();
+    let calibrated = |pair: &Comparison| {
+        pair.verdict == Verdict::CannotTell && pair.ratio.low.is_some() && !is_too_noisy(&pair.ratio)
+    };
     pairs.map(|pair| (calibrated(pair), calibration(run, pair))).collect()
+}
+
+/// Whether the interval of a ratio exceeds +-10 %, so that finding no difference says nothing.
+pub(crate) fn is_too_noisy(ratio: &Figure) -> bool {
+    ratio.low.is_some_and(|low| low < 0.9) || ratio.high.is_some_and(|high| high > 1.1)
 }
 
 fn calibration(run: &Run, pair: &Comparison) -> String {
@@ -131,6 +139,7 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
             let rounds = counted(pair.blocks, "paired round");
             format!(": {difference}; {rounds} are too few for an interval")
         }
+        Verdict::CannotTell if is_too_noisy(&pair.ratio) => format!(": too noisy to tell ({difference})"),
         Verdict::CannotTell => format!(": no difference found ({difference})"),
         verdict => {
             format!(": {} ({difference}). Ignore smaller differences in this run", verdict.in_words(pair.figure))

@@ -2,8 +2,10 @@
 
 use hairpin_model::figure::NoInterval;
 use hairpin_model::summary::Verdict;
-use hairpin_model::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Document, Figure, InvalidCase, Unlike};
-use hairpin_report::terminal::render_comparison;
+use hairpin_model::{
+    BudgetResult, Caution, ComparisonReport, ComparisonRow, Decision, Document, Figure, InvalidCase, Look, Unlike,
+};
+use hairpin_report::terminal::{markdown_comparison, render_comparison};
 
 use crate::shown::plain;
 
@@ -16,7 +18,6 @@ fn comparison() -> ComparisonReport {
         candidate: Figure::new(to, to * 0.98, to * 1.02),
         ratio: Figure::new(to / from, to / from - 0.012, to / from + 0.012),
         verdict,
-        pointwise: verdict,
         smallest_detectable: Some(0.03),
         valid: true,
     };
@@ -44,12 +45,15 @@ fn comparison() -> ComparisonReport {
         budgets: vec![BudgetResult {
             case: "tcp block same-cpu".to_owned(),
             figure: "p99".to_owned(),
-            allowed_share: 0.05,
+            allowed_share: Some(0.05),
+            limit: None,
             ratio: Some(Figure::new(1.127, 1.115, 1.139)),
+            value: None,
             kept: Some(false),
             baseline_usable: true,
             candidate_usable: true,
         }],
+        looks: Vec::new(),
     }
 }
 
@@ -130,6 +134,76 @@ fn differences_between_the_runs_come_first() {
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     let expected = serde_json::json!({"what": "option nodelay", "baseline": "on", "candidate": "off"});
     assert_eq!(json["differs"], expected);
+}
+
+#[test]
+fn an_interval_beyond_ten_percent_is_too_noisy_to_tell() {
+    let mut report = comparison();
+    report.rows.iter_mut().for_each(|row| row.verdict = Verdict::CannotTell);
+    let first = |report: &ComparisonReport| {
+        let text = render_comparison(report, &plain(200));
+        text.lines().next().unwrap().to_owned()
+    };
+    report.rows.iter_mut().for_each(|row| row.ratio = Figure::new(1.0, 0.91, 1.09));
+    assert!(first(&report).starts_with("3 figures compared: no difference found."));
+    report.rows[0].ratio = Figure::new(1.0, 0.78, 1.6);
+    assert!(first(&report).starts_with("3 figures compared: no difference found in 2, 1 too noisy to tell."));
+    report.rows[2].verdict = Verdict::Slower;
+    let mixed = "3 figures compared: 1 slower, 0 faster, 1 without a difference found, 1 too noisy to tell.";
+    assert!(first(&report).starts_with(mixed), "{}", first(&report));
+    report.rows.truncate(1);
+    assert!(first(&report).starts_with("1 figure compared: too noisy to tell."), "{}", first(&report));
+    assert!(render_comparison(&report, &plain(200)).contains("  too noisy\n"));
+}
+
+/// The comparison of two interleaved runs: one budget broken, an absolute one kept.
+fn looked_at() -> ComparisonReport {
+    let mut report = comparison();
+    report.rows[0].case = "tcp | over a|b".to_owned();
+    let absolute = BudgetResult {
+        allowed_share: None,
+        limit: Some(5e6),
+        ratio: None,
+        value: Some(Figure::new(4.1e6, 3.9e6, 4.4e6)),
+        kept: Some(true),
+        ..report.budgets[0].clone()
+    };
+    report.budgets.push(absolute);
+    let look = |after_s, verdict| Look { after_s, bound: 0.0182, verdict };
+    report.looks = vec![look(10.02, Decision::Undecided), look(20.3, Decision::Broken)];
+    report
+}
+
+#[test]
+fn interleaved_runs_with_their_looks() {
+    insta::assert_snapshot!(render_comparison(&looked_at(), &plain(80)));
+}
+
+#[test]
+fn a_comparison_in_markdown() {
+    insta::assert_snapshot!(markdown_comparison(&looked_at()));
+}
+
+#[test]
+fn the_decision_follows_the_budgets_or_without_them_the_rows() {
+    let decided = |kept: &[Option<bool>], usable: bool| {
+        let mut report = comparison();
+        let budget =
+            |kept: &Option<bool>| BudgetResult { kept: *kept, candidate_usable: usable, ..report.budgets[0].clone() };
+        report.budgets = kept.iter().map(budget).collect();
+        report.decision()
+    };
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(decided(&[yes, yes], true), Decision::Held);
+    assert_eq!(decided(&[yes, None], true), Decision::Undecided);
+    assert_eq!(decided(&[None, no], true), Decision::Broken);
+    assert_eq!(decided(&[no], false), Decision::Unusable);
+    assert_eq!(decided(&[], true), Decision::Undecided);
+    let mut report = ComparisonReport { budgets: Vec::new(), ..comparison() };
+    report.rows.iter_mut().for_each(|row| row.verdict = Verdict::Slower);
+    assert_eq!(report.decision(), Decision::Decided);
+    report.rows.iter_mut().for_each(|row| row.valid = false);
+    assert_eq!(report.decision(), Decision::Unusable);
 }
 
 #[test]

@@ -406,6 +406,9 @@ fn an_a_a_pair_without_an_interval_is_not_calibrated() {
     assert!(!text.contains("measured twice: no difference found"), "{text}");
     let good = |run: &Run| hairpin_report::html::render(run).contains("class=\"badge good\">A");
     assert!(good(&support::survey(1)) && !good(&run), "the page does not show the pair as good");
+    run.comparisons[0].ratio = Figure::new(0.998, 0.78, 1.6);
+    let text = render(&run, &plain(120)).replace('\n', " ");
+    assert!(text.contains("measured twice: too noisy to tell (-22 % .. +60 %)") && !good(&run), "{text}");
 }
 
 #[test]

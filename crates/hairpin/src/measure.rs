@@ -7,6 +7,7 @@ use hairpin_analysis::{
     traced,
 };
 use hairpin_engine::Engine;
+use hairpin_experiments::sequence::Blocks;
 use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, command, experiments};
 use hairpin_model::names::distinct;
 use hairpin_model::round::Purpose;
@@ -111,11 +112,60 @@ pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>)
         run_all(task, &mut digest, &mut run, &rounds, limits, observe);
         summarize_run(&mut run, &digest, task.experiments);
     }
+    finish(task, &mut run);
+    Ok(run)
+}
+
+fn finish(task: &Task<'_>, run: &mut Run) {
     run.duration_ns = task.engine.elapsed_ns();
     for host in run.hosts.iter_mut().filter(|host| host.role == End::Client) {
         host.environment.load_after = hairpin_engine::environment::load();
     }
-    Ok(run)
+}
+
+/// Decides after each look at two interleaved runs, at a time in s, whether they are enough.
+pub(crate) type IsEnough<'o> = dyn FnMut(&[Run; 2], f64) -> bool + 'o;
+
+/// Runs two tasks of one experiment with their rounds in shared blocks, until a look is enough or the time is over.
+pub(crate) fn run_interleaved(
+    tasks: &[Task<'_>; 2],
+    runs: &mut [Run; 2],
+    at_most_ns: u64,
+    is_enough: &mut IsEnough<'_>,
+    observe: &mut Observe<'_>,
+) -> Result<(), Refused> {
+    let mut digests = [Digest::new(), Digest::new()];
+    let planned = tasks.each_ref().map(|task| (task.knobs, task.capabilities));
+    let (mut from, mut look_ns) = (Blocks::default(), 0);
+    runs.iter_mut().for_each(|run| run.state = State::Complete);
+    while let Some((orders, next)) = tasks[0].experiment.next_interleaved(planned, from, look_ns, at_most_ns)? {
+        look_ns = next;
+        let before = runs.each_ref().map(|run| run.rounds.len());
+        for place in [0, 1] {
+            let rounds = orders.iter().filter(|(of, _)| *of == place).count();
+            announce(&tasks[place], &mut runs[place], rounds, observe);
+        }
+        for (place, order) in &orders {
+            run_order(&tasks[*place], &mut digests[*place], &mut runs[*place], order, observe);
+            from.first = order.block + 1;
+            if runs[*place].state == State::Interrupted {
+                break;
+            }
+        }
+        for place in [0, 1] {
+            summarize_run(&mut runs[place], &digests[place], tasks[place].experiments);
+        }
+        from.begin_ns = tasks[0].engine.elapsed_ns();
+        let is_enough = is_enough(runs, from.begin_ns as f64 / 1e9);
+        // If no round ran, all cases of the run were abandoned.
+        let is_over =
+            |place: usize| runs[place].state == State::Interrupted || runs[place].rounds.len() == before[place];
+        if is_enough || is_over(0) || is_over(1) {
+            break;
+        }
+    }
+    tasks.iter().zip(runs).for_each(|(task, run)| finish(task, run));
+    Ok(())
 }
 
 /// Half the width of the widest interval of a p50, relative to the p50; `None` if a valid case has no interval.
@@ -195,9 +245,7 @@ fn run_all(
     limits: Limits,
     observe: &mut Observe<'_>,
 ) {
-    run.plan.rounds_ordered += rounds.len() as u64;
-    save_head(task, run);
-    observe(Event::Ordered { rounds: rounds.len() });
+    announce(task, run, rounds.len(), observe);
     let first_block = rounds.first().map(|order| order.block);
     for (index, order) in rounds.iter().enumerate() {
         let is_first = order.purpose == Purpose::Timed && Some(order.block) == first_block;
@@ -209,20 +257,32 @@ fn run_all(
             (0..cut).for_each(|_| observe(Event::LeftOut));
             return;
         }
-        if is_abandoned(&run.rounds, &order.case.id()) {
-            run.plan.rounds_ordered -= 1;
-            observe(Event::LeftOut);
-            continue;
-        }
-        observe(Event::Starts(order));
-        let record = one_round(task, digest, run, order);
-        observe(Event::Ended(&record));
-        run.rounds.push(record);
-        abandon_if_failing(run, &order.case, observe);
-        if task.engine.stop.load(Ordering::Relaxed) {
-            run.state = State::Interrupted;
+        run_order(task, digest, run, order, observe);
+        if run.state == State::Interrupted {
             return;
         }
+    }
+}
+
+fn announce(task: &Task<'_>, run: &mut Run, rounds: usize, observe: &mut Observe<'_>) {
+    run.plan.rounds_ordered += rounds as u64;
+    save_head(task, run);
+    observe(Event::Ordered { rounds });
+}
+
+/// Runs one round, unless its case was abandoned.
+fn run_order(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder, observe: &mut Observe<'_>) {
+    if is_abandoned(&run.rounds, &order.case.id()) {
+        run.plan.rounds_ordered -= 1;
+        return observe(Event::LeftOut);
+    }
+    observe(Event::Starts(order));
+    let record = one_round(task, digest, run, order);
+    observe(Event::Ended(&record));
+    run.rounds.push(record);
+    abandon_if_failing(run, &order.case, observe);
+    if task.engine.stop.load(Ordering::Relaxed) {
+        run.state = State::Interrupted;
     }
 }
 

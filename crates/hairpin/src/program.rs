@@ -1,17 +1,19 @@
 //! The program that measures, and its parts that run in separate processes.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use hairpin_engine::ends::start as server;
 use hairpin_engine::links::{echo_server, process as link};
 use hairpin_engine::{round_process as round, serve_round};
 use hairpin_experiments::{Experiment, Refused, experiments};
-use hairpin_model::{names, printable};
+use hairpin_model::{Tool, names, printable};
 use hairpin_transports::Transport;
 
-use crate::{interrupt, remote};
+use crate::{interrupt, remote, tool};
 
 /// Exit code of a part that failed.
 const EXIT_CODE: i32 = 2;
@@ -25,6 +27,7 @@ pub struct Program {
     pub(crate) experiments: &'static [Experiment],
     /// Whether root started this process. Read early, because in its own user namespace a process is always root.
     pub(crate) by_root: bool,
+    pub(crate) tool: Tool,
 }
 
 /// Must be called first in `main`. Each round, its server and its emulated link are separate processes of this
@@ -62,7 +65,28 @@ impl Program {
     }
 
     fn new(path: Option<PathBuf>) -> Self {
-        Self { path, experiments: &[], by_root: hairpin_engine::environment::is_root() }
+        Self { path, experiments: &[], by_root: hairpin_engine::environment::is_root(), tool: tool::this() }
+    }
+
+    /// Another build of this program, which runs the rounds.
+    ///
+    /// # Errors
+    /// If the file cannot be run, or is another program.
+    pub fn other_build(&self, path: &Path) -> Result<Self, Refused> {
+        let refused = |why: &dyn fmt::Display| {
+            Refused::new(
+                format!("cannot measure with {}: {why}", path.display()),
+                "give another build of this program",
+            )
+        };
+        let path = path.canonicalize().map_err(|error| refused(&error))?;
+        let said =
+            Command::new(&path).arg("--version").stdin(Stdio::null()).output().map_err(|error| refused(&error))?;
+        let said = String::from_utf8_lossy(&said.stdout);
+        let version = said.strip_prefix(self.tool.name.as_str()).map(|version| version.trim().to_owned());
+        let version = version.ok_or_else(|| refused(&"--version does not begin with its name"))?;
+        let tool = Tool { version, commit: None, build: "unknown".to_owned(), ..self.tool.clone() };
+        Ok(Self { path: Some(path), tool, ..self.clone() })
     }
 
     /// Adds experiments to the built-in ones.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hairpin_analysis::Digest;
 use hairpin_engine::Engine;
 use hairpin_engine::links::namespace;
 use hairpin_engine::placement::Cpus;
@@ -14,13 +15,14 @@ use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::environment::NetworkNamespace;
 use hairpin_model::run::FORMAT;
 use hairpin_model::trace::End;
-use hairpin_model::{Case, Environment, Failure, FailureKind, Host, HostCapabilities, Plan, Run, quantities};
+use hairpin_model::{
+    Case, Environment, Failure, FailureKind, Host, HostCapabilities, Plan, Run, Skipped, quantities,
+};
 use hairpin_store::RunFolder;
 
-use crate::measure::{Event, Task, run_task};
+use crate::measure::{Event, Task, run_interleaved, run_task, summarize_run};
 use crate::program::Program;
 use crate::remote::Remote;
-use crate::tool;
 
 /// Default folder for run folders, in the current directory.
 pub(crate) const RUNS: &str = "hairpin-runs";
@@ -164,25 +166,87 @@ impl<'a> Session<'a> {
     pub fn run(self, mut observe: impl FnMut(Event<'_>)) -> Result<(RunFolder, Run), Refused> {
         let planned = self.planned()?;
         let mut engine = self.engine()?;
+        let (folder, header) = self.begin(&planned, &mut engine)?;
+        let mut run = run_task(&self.task(&planned, &engine, &folder), header, &mut observe)?;
+        save(&folder, &mut run);
+        Ok((folder, run))
+    }
+
+    /// Measures this session and `other`, both of one experiment and one seed, with their rounds interleaved in shared
+    /// blocks. After 1/6, 1/3 and 2/3 of the maximum time, and at its end, `is_enough` gets both runs and the time in s.
+    ///
+    /// # Errors
+    /// As [`Session::run`], of either session.
+    pub fn run_interleaved(
+        self,
+        other: Self,
+        at_most_ns: u64,
+        mut is_enough: impl FnMut(&[Run; 2], f64) -> bool,
+        mut observe: impl FnMut(Event<'_>),
+    ) -> Result<[(RunFolder, Run); 2], Refused> {
+        // Planned again below, because the other session may need namespaces.
+        self.planned()?;
+        let (other_planned, planned) = (other.planned()?, self.planned()?);
+        let mut engine = self.engine()?;
+        let mut other_engine =
+            Engine { server_program: other.program.path().map_err(cannot_prepare)?, ..engine.clone() };
+        let (folder, run) = self.begin(&planned, &mut engine)?;
+        let (other_folder, other_run) = other.begin(&other_planned, &mut other_engine)?;
+        let mut runs = [(run, &planned), (other_run, &other_planned)].map(|(mut run, planned)| {
+            run.plan.alpha = ALPHA_OF_A_LOOK;
+            (run.plan.cases, run.skipped) = (planned.cases.clone(), planned.skipped.clone());
+            run
+        });
+        let tasks = [self.task(&planned, &engine, &folder), other.task(&other_planned, &other_engine, &other_folder)];
+        run_interleaved(&tasks, &mut runs, at_most_ns, &mut is_enough, &mut observe)?;
+        let [mut run, mut other_run] = runs;
+        save(&folder, &mut run);
+        save(&other_folder, &mut other_run);
+        Ok([(folder, run), (other_folder, other_run)])
+    }
+
+    /// Creates the run folder and the run's header.
+    fn begin(&self, planned: &Planned, engine: &mut Engine) -> Result<(RunFolder, Run), Refused> {
         let out = self.out.clone().unwrap_or_else(|| new_folder(self.experiment.name, now_unix_s()));
         let folder = RunFolder::create(&out).map_err(store_error)?;
         engine.link_logs =
             planned.knobs.is_on("keep-link-log").then(|| folder.keep_link_logs()).transpose().map_err(store_error)?;
-        let header = self.header(&planned, &engine)?;
+        let header = self.header(planned, engine)?;
         folder.write_run(&header).map_err(store_error)?;
-        let task = Task {
+        Ok((folder, header))
+    }
+
+    fn task<'t>(&'t self, planned: &'t Planned, engine: &'t Engine, folder: &'t RunFolder) -> Task<'t> {
+        Task {
             experiment: self.experiment,
             experiments: self.program.experiments,
             knobs: &planned.knobs,
             capabilities: &planned.capabilities,
-            engine: &engine,
-            folder: &folder,
+            engine,
+            folder,
             prove: self.prove,
             all_rounds: self.all_rounds,
-        };
-        let mut run = run_task(&task, header, &mut observe)?;
-        save(&folder, &mut run);
-        Ok((folder, run))
+        }
+    }
+
+    /// Returns the run with its planned cases and no rounds, to check what it can be compared with.
+    ///
+    /// # Errors
+    /// As [`Session::cases`].
+    pub fn planned_run(&self) -> Result<Run, Refused> {
+        let Planned { capabilities, cases, .. } = self.planned()?;
+        let mut run =
+            Run { plan: Plan { cases, ..Plan::default() }, cards: capabilities.saved_cards(), ..Run::default() };
+        summarize_run(&mut run, &Digest::new(), self.program.experiments);
+        Ok(run)
+    }
+
+    /// Uses the seed of another session.
+    #[must_use]
+    pub fn seeded_like(self, other: &Self) -> Self {
+        let seed = other.knobs().and_then(|knobs| knobs.seed()).unwrap_or(self.drawn_seed);
+        let given = self.given.into_iter().filter(|(name, _)| name != "seed").collect();
+        Self { drawn_seed: seed, given, ..self }
     }
 
     pub(crate) fn knobs(&self) -> Result<Knobs, Refused> {
@@ -211,9 +275,9 @@ impl<'a> Session<'a> {
         let given_cpus = self.cpus.filter(|_| self.server.is_none());
         let capabilities = HostCapabilities { far: self.server.map(Remote::host), given_cpus, ..here };
         match self.experiment.next(&knobs, &capabilities, &Done::default())? {
-            Step::Run { cases, rounds, .. } => {
+            Step::Run { cases, rounds, skipped, .. } => {
                 self.server.map_or(Ok(()), |server| server.allow(&rounds))?;
-                Ok(Planned { knobs, capabilities, cases })
+                Ok(Planned { knobs, capabilities, cases, skipped })
             }
             Step::Done => Err(Refused::new("no transport to measure", "`hairpin list` shows what can run here")),
         }
@@ -244,7 +308,7 @@ impl<'a> Session<'a> {
             self.server.map(|server| Host { role: End::Server, environment: server.about.environment.clone() });
         Ok(Run {
             format: FORMAT,
-            tool: tool::this(),
+            tool: self.program.tool.clone(),
             command_line: self.command_line.clone(),
             started_unix_s: now_unix_s(),
             seed: knobs.seed()?,
@@ -268,6 +332,7 @@ pub(crate) struct Planned {
     pub(crate) knobs: Knobs,
     pub(crate) capabilities: HostCapabilities,
     pub(crate) cases: Vec<Case>,
+    pub(crate) skipped: Vec<Skipped>,
 }
 
 /// Merges the samples and saves the summary. Failures are recorded in the run.

@@ -16,6 +16,7 @@ mod comparing;
 mod experiment_double;
 mod faults;
 mod formats;
+mod gate;
 mod json_contract;
 mod leftovers;
 mod link_process;

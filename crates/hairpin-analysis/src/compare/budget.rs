@@ -1,32 +1,53 @@
-//! Budgets: how much worse a figure may become before it counts as a regression.
+//! Budgets: how much worse a figure may become, or how bad it may be, before it counts as a regression.
 
 use std::str::FromStr;
 
 use hairpin_model::compared_by::ComparedBy;
-use hairpin_model::summary::Verdict;
 use hairpin_model::{BudgetResult, Refused, UnknownName, parse};
 
-use super::runs::{Change, FigureComparison, RunComparison};
+use super::runs::{CaseComparison, Change, FigureComparison, RunComparison};
 
-/// The allowed change of one figure, from a text such as `p99=+5%`.
+/// The limit of one figure, from a text such as `p99=+5%` or `p99<=5ms`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     pub figure: ComparedBy,
+    pub limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
     /// Maximum rise of a latency, or maximum fall of a rate or goodput, as a share of the baseline. If negative, a
     /// latency must fall by at least this share.
-    pub share: f64,
+    Share(f64),
+    /// Maximum latency in ns, or minimum rate or goodput per second, of the candidate.
+    Value(f64),
 }
 
 impl FromStr for Budget {
     type Err = Refused;
 
-    /// Parses `p99=+5%` or `goodput=-5%`. For rates and goodput the sign is ignored; the share is the maximum fall.
+    /// Parses `p99=+5%`, `goodput=-5%`, `p99<=5ms` or `rate>=20k`. In a share of a rate or goodput the sign is ignored:
+    /// the share is the maximum fall.
     fn from_str(text: &str) -> Result<Self, Refused> {
         let bad = |what: &str, hint: &str| Refused::new(format!("budget `{text}` {what}"), hint);
-        let (figure, share) =
-            text.split_once('=').ok_or_else(|| bad("has no share", "write figure=share, for instance p99=+5%"))?;
+        let (sign, share) = text.split_once('=').ok_or_else(|| {
+            bad("has no limit", "write figure=share or figure<=value, for instance p99=+5% or p99<=5ms")
+        })?;
         let of_budget = |refused: Refused| refused.while_reading("budget");
-        let figure: ComparedBy = figure.trim().parse().map_err(|unknown: UnknownName| of_budget(unknown.into()))?;
+        let name = sign.trim_end_matches(['<', '>']);
+        let figure: ComparedBy = name.trim().parse().map_err(|unknown: UnknownName| of_budget(unknown.into()))?;
+        if name != sign {
+            let value = match figure {
+                _ if sign.ends_with('>') != figure.more_is_better() => {
+                    return Err(bad("limits the wrong side", "write p99<=5ms for latencies, rate>=20k for rates"));
+                }
+                ComparedBy::Rate => parse::rate_per_s(share.trim()),
+                ComparedBy::Goodput => parse::bytes(share.trim().trim_end_matches("/s")).map(|bytes| bytes as f64),
+                _ => parse::duration_ns(share.trim()).map(|ns| ns as f64),
+            };
+            // The logarithm needs a value above 0.
+            return Ok(Self { figure, limit: Limit::Value(value.map_err(of_budget)?.max(1e-9)) });
+        }
         let in_percent = share.trim().ends_with('%');
         let share = parse::share(share.trim()).map_err(of_budget)?;
         // Without a unit, 5 would mean 500 %.
@@ -39,48 +60,57 @@ impl FromStr for Budget {
         if !possible {
             return Err(bad("is out of range", "latencies: above -100%, at most +100%; rates: below 100%"));
         }
-        Ok(Self { figure, share })
+        Ok(Self { figure, limit: Limit::Share(share) })
     }
 }
 
 impl Budget {
-    /// Checks all cases that both runs have against the budget.
-    pub fn check(&self, compared: &RunComparison) -> Vec<BudgetResult> {
-        let outcome = |case: &super::runs::CaseComparison| {
-            let figure = case.figures.iter().find(|figure| figure.figure == self.figure);
-            let ratio = figure.and_then(FigureComparison::ratio);
-            let is_lost = figure.is_some_and(|figure| figure.baseline.is_some() && figure.candidate.is_none());
-            let baseline_usable = case.baseline_why_invalid.is_empty();
-            let candidate_usable = case.candidate_why_invalid.is_empty() && !is_lost;
-            BudgetResult {
-                case: case.label.clone(),
-                figure: self.figure.to_string(),
-                allowed_share: self.share,
-                ratio,
-                kept: match (baseline_usable && candidate_usable, case.is_alike) {
-                    (false, _) => Some(false),
-                    (true, false) => None,
-                    // With many rows, some differ by chance: ignore a difference that the correction removes.
-                    (true, true) if figure.is_some_and(is_removed_by_correction) && self.share >= 0.0 => None,
-                    (true, true) => self.is_kept(figure.and_then(|figure| figure.change.as_ref())),
-                },
-                baseline_usable,
-                candidate_usable,
-            }
+    /// Checks all cases that both runs have against the budgets. The error of all results together is that of the
+    /// comparison (Bonferroni).
+    pub fn check_all(budgets: &[Self], compared: &RunComparison) -> Vec<BudgetResult> {
+        let alpha = compared.alpha / (budgets.len() * compared.cases.len()).max(1) as f64;
+        budgets.iter().flat_map(|budget| compared.cases.iter().map(move |case| budget.check(case, alpha))).collect()
+    }
+
+    fn check(&self, case: &CaseComparison, alpha: f64) -> BudgetResult {
+        let figure = case.figures.iter().find(|figure| figure.figure == self.figure);
+        let is_lost = figure.is_some_and(|figure| figure.baseline.is_some() && figure.candidate.is_none());
+        let (allowed_share, limit, decides) = match self.limit {
+            Limit::Share(share) => (Some(share), None, figure.and_then(|figure| figure.change.clone())),
+            Limit::Value(limit) => (None, Some(limit), figure.and_then(FigureComparison::candidate_alone)),
         };
-        compared.cases.iter().map(outcome).collect()
+        let decides = decides.map(|change| Change { alpha, ..change });
+        let baseline_usable = limit.is_some() || case.baseline_why_invalid.is_empty();
+        let candidate_usable = case.candidate_why_invalid.is_empty() && !is_lost;
+        let shown = decides.as_ref().map(Change::ratio);
+        BudgetResult {
+            case: case.label.clone(),
+            figure: self.figure.to_string(),
+            allowed_share,
+            limit,
+            ratio: shown.filter(|_| limit.is_none()),
+            value: shown.filter(|_| limit.is_some()),
+            kept: match (baseline_usable && candidate_usable, case.is_alike || limit.is_some()) {
+                (false, _) => Some(false),
+                (true, false) => None,
+                (true, true) => self.is_kept(decides.as_ref()),
+            },
+            baseline_usable,
+            candidate_usable,
+        }
     }
 
     /// Returns `Some(true)` if the whole interval is within the budget, `Some(false)` if the whole interval exceeds it,
     /// else `None`. Without an interval, uses the range of the batch medians, extended by its own width on both sides.
-    fn is_kept(&self, change: Option<&Change>) -> Option<bool> {
-        let (low, high) = change.and_then(Change::bounds)?;
-        // Above 0: worse than the budget allows.
-        let (best, worst) = if self.figure.more_is_better() {
-            ((-self.share).ln_1p() - high, (-self.share).ln_1p() - low)
-        } else {
-            (low - self.share.ln_1p(), high - self.share.ln_1p())
+    fn is_kept(&self, decides: Option<&Change>) -> Option<bool> {
+        let (low, high) = decides.and_then(Change::bounds)?;
+        let is_minimum = self.figure.more_is_better();
+        let limit = match self.limit {
+            Limit::Share(share) => if is_minimum { -share } else { share }.ln_1p(),
+            Limit::Value(value) => value.ln(),
         };
+        // Above 0: worse than the budget allows.
+        let (best, worst) = if is_minimum { (limit - high, limit - low) } else { (low - limit, high - limit) };
         match (best > 0.0, worst > 0.0) {
             (true, _) => Some(false),
             (false, false) => Some(true),
@@ -89,16 +119,12 @@ impl Budget {
     }
 }
 
-/// Whether only the interval without the correction shows a difference.
-fn is_removed_by_correction(figure: &FigureComparison) -> bool {
-    figure.pointwise == Verdict::Slower && figure.verdict == Verdict::CannotTell
-}
-
 #[cfg(test)]
 mod tests {
     use hairpin_model::{Case, Run};
 
     use super::*;
+    use crate::compare::runs::compare_interleaved;
     use crate::compare::runs::compare_runs;
     use crate::fixture::Fixture;
     use crate::statistics::interval::{Estimate, Over};
@@ -117,7 +143,7 @@ mod tests {
         };
         let budget: Budget = "p50=+5%".parse().unwrap();
         let checked = |one: &Run, other: &Run| {
-            let outcome = budget.check(&compare_runs(&[one], &[other])).remove(0);
+            let outcome = Budget::check_all(&[budget], &compare_runs(&[one], &[other])).remove(0);
             (outcome.baseline_usable, outcome.candidate_usable, outcome.kept)
         };
         let (fine, spoiled, none) = (of(true, true), of(false, true), of(true, false));
@@ -130,26 +156,58 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_removed_by_the_correction_breaks_no_budget() {
+    fn the_shown_interval_decides_and_grows_with_the_number_of_budgets() {
         let before = run(&[10_000, 10_010, 9_990, 10_000, 10_005, 9_995]);
-        let after = run(&[12_000, 12_010, 11_990, 12_000, 12_005, 11_995]);
-        let mut compared = compare_runs(&[&before], &[&after]);
-        let kept = |compared: &RunComparison, budget: &str| budget.parse::<Budget>().unwrap().check(compared)[0].kept;
-        assert_eq!(kept(&compared, "p50=+5%"), Some(false));
-        let p50 = compared.cases[0].figures.iter_mut().find(|figure| figure.figure == ComparedBy::P50).unwrap();
-        (p50.pointwise, p50.verdict) = (Verdict::Slower, Verdict::CannotTell);
-        assert_eq!(kept(&compared, "p50=+5%"), None);
-        assert_eq!(kept(&compared, "p50=-5%"), Some(false), "the budget requires a lower p50");
+        let after = run(&[12_000, 12_900, 11_500, 12_000, 12_500, 11_400]);
+        let one: Budget = "p50=+5%".parse().unwrap();
+        let checked = |budgets: &[Budget], compared: &RunComparison| {
+            let first = Budget::check_all(budgets, compared).remove(0);
+            (first.ratio.and_then(|ratio| ratio.low).unwrap() > 1.05, first.kept)
+        };
+        let compared = compare_runs(&[&before], &[&after]);
+        assert_eq!(checked(&[one], &compared), (true, Some(false)));
+        assert_eq!(checked(&[one; 50], &compared), (false, None));
+        let looked = |alpha| checked(&[one], &compare_interleaved(&before, &after, alpha));
+        assert_eq!([looked(0.05), looked(0.001)], [(true, Some(false)), (false, None)]);
+    }
+
+    #[test]
+    fn an_absolute_budget_limits_the_candidate_alone() {
+        let (fast, slow) =
+            (run(&[10_000, 10_010, 9_990, 10_000, 10_005]), run(&[30_000, 30_010, 29_990, 30_000, 30_005]));
+        let mut spoiled = slow.clone();
+        spoiled.cases[0].valid = false;
+        let kept = |budget: &str, one: &Run, other: &Run| {
+            let budget = budget.parse().unwrap();
+            let result = Budget::check_all(&[budget], &compare_runs(&[one], &[other])).remove(0);
+            assert!(result.value.is_some() && result.ratio.is_none(), "{result:?}");
+            result.kept
+        };
+        assert_eq!(kept("p50<=20us", &slow, &fast), Some(true));
+        assert_eq!(kept("p50<=20us", &fast, &slow), Some(false));
+        assert_eq!(kept("p50<=30us", &fast, &slow), None, "the interval contains the limit");
+        assert_eq!(kept("p50<=20us", &spoiled, &fast), Some(true), "the baseline does not matter");
+        assert_eq!(kept("p50<=20us", &fast, &spoiled), Some(false));
+        assert_eq!(kept("rate>=50k", &slow, &fast), Some(true));
+        assert_eq!(kept("rate>=50k", &fast, &slow), Some(false));
     }
 
     #[test]
     fn budgets_are_read_and_nonsense_is_refused_with_a_hint() {
         let budget: Budget = "p99=+5%".parse().unwrap();
         assert_eq!(budget.figure, ComparedBy::P99);
-        assert!((budget.share - 0.05).abs() < 1e-12);
-        assert!(("rate=-5%".parse::<Budget>().unwrap().share - 0.05).abs() < 1e-12);
+        assert_eq!(budget.limit, Limit::Share(0.05));
+        let limit = |text: &str| text.parse::<Budget>().unwrap().limit;
+        assert_eq!([limit("rate=-5%"), limit("p99 <= 5ms")], [Limit::Share(0.05), Limit::Value(5e6)]);
+        assert_eq!([limit("rate>=20k"), limit("goodput>=1MB/s")], [Limit::Value(2e4), Limit::Value(1e6)]);
         let refusal = |text: &str| text.parse::<Budget>().unwrap_err().to_string();
-        assert_eq!(refusal("p99"), "budget `p99` has no share (hint: write figure=share, for instance p99=+5%)");
+        let none =
+            "budget `p99` has no limit (hint: write figure=share or figure<=value, for instance p99=+5% or p99<=5ms)";
+        assert_eq!(refusal("p99"), none);
+        assert!(refusal("p99<=5").contains("`5` is not a duration: its unit is missing"));
+        for wrong in ["p99>=5ms", "rate<=20k"] {
+            assert!(refusal(wrong).contains("limits the wrong side (hint: "), "{}", refusal(wrong));
+        }
         assert!(refusal("p98=5%").contains("unknown figure `p98`"), "{}", refusal("p98=5%"));
         assert!(refusal("p99=five").contains("`five` is not a share"));
         assert!(refusal("rate=100%").contains("(hint: "));
@@ -162,7 +220,7 @@ mod tests {
 
     fn change(values: &[f64]) -> Change {
         let over = Over::seconds(10.0);
-        Change { logarithm: Estimate::of_logarithms(values, over).unwrap(), step: 0.0 }
+        Change { logarithm: Estimate::of_logarithms(values, over).unwrap(), step: 0.0, alpha: 0.05 }
     }
 
     #[test]

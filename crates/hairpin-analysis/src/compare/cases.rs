@@ -33,8 +33,8 @@ pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
         .flat_map(|compared| compared.changes.iter_mut())
         .collect();
     let p_values: Vec<f64> = ranked.iter().map(|changed| changed.p_value).collect();
-    for (changed, is_significant) in ranked.iter_mut().zip(holm(&p_values, alpha)) {
-        changed.is_significant = is_significant;
+    for (changed, level) in ranked.iter_mut().zip(holm(&p_values, alpha)) {
+        changed.is_significant = changed.p_value <= level;
     }
     compared.iter().filter_map(|compared| compared.comparison(alpha)).collect()
 }

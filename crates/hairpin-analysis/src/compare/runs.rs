@@ -9,7 +9,7 @@ use hairpin_model::{
 };
 
 use super::keys::{Key, Keys};
-use super::{as_ratio, resolution_share, verdict, widened};
+use super::{as_ratio, difference_by_block, logarithms_by_block, over_points, resolution_share, widened};
 use crate::states::MIN_STATE_RATIO;
 use crate::statistics::interval::{ALPHA, Estimate, MIN_ROUNDS, Over, holm, span_s};
 use crate::statistics::location::mean;
@@ -29,6 +29,8 @@ pub struct RunComparison {
     pub only_in_baseline: Vec<String>,
     /// Labels of cases missing from the baselines.
     pub only_in_candidate: Vec<String>,
+    /// The significance level of all verdicts together.
+    pub alpha: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -64,20 +66,27 @@ pub struct FigureComparison {
     /// samples.
     pub baseline: Option<Figure>,
     pub candidate: Option<Figure>,
+    /// The logarithm of the candidate's figure.
+    pub(super) candidate_logarithm: Option<Estimate>,
     /// The logarithm of candidate / baseline; `None` if either figure is missing.
     pub change: Option<Change>,
     /// Faster or slower, corrected over all cases and figures with a verdict (Holm). `CannotTell` if the change is
     /// not significant or the case is invalid on a side; `Unlike` if the runs were in different machine states.
     pub verdict: Verdict,
-    pub pointwise: Verdict,
     /// The smallest change detectable with a power of 90 %, as a share; `None` without an interval.
     pub smallest_detectable: Option<f64>,
 }
 
 impl FigureComparison {
-    /// Returns candidate / baseline with its 95 % interval; `None` if either side lacks the figure.
+    /// Returns candidate / baseline with the interval that decides the verdict; `None` if either side lacks the figure.
     pub fn ratio(&self) -> Option<Figure> {
         self.change.as_ref().map(Change::ratio)
+    }
+
+    /// Returns the candidate's figure as a change from 1 (ns or per second).
+    pub(super) fn candidate_alone(&self) -> Option<Change> {
+        let logarithm = self.candidate_logarithm.clone()?;
+        Some(Change { step: resolution_share(self.figure, logarithm.value.exp()), logarithm, alpha: ALPHA })
     }
 }
 
@@ -88,17 +97,19 @@ pub struct Change {
     pub logarithm: Estimate,
     /// The smallest change that can be resolved: the resolution of the figures plus the change of the machine.
     pub step: f64,
+    /// The significance level of the verdict.
+    pub alpha: f64,
 }
 
 impl Change {
     /// Returns the bounds of the logarithm ([`Estimate::bounds`]), widened by the step; `None` with too few rounds.
     pub(super) fn bounds(&self) -> Option<(f64, f64)> {
-        self.logarithm.bounds(ALPHA).map(|(low, high)| (low - self.step, high + self.step))
+        self.logarithm.bounds(self.alpha).map(|(low, high)| (low - self.step, high + self.step))
     }
 
-    /// Returns candidate / baseline with its 95 % interval.
+    /// Returns candidate / baseline with its interval at confidence 1 - `alpha`.
     pub fn ratio(&self) -> Figure {
-        as_ratio(widened(self.logarithm.figure(ALPHA), self.step))
+        as_ratio(widened(self.logarithm.figure(self.alpha), self.step))
     }
 }
 
@@ -109,12 +120,25 @@ impl Change {
 /// then, so a minimum is assumed ([`crate::statistics::interval`]). With at least three runs on each side, the
 /// interval is Welch's over the runs.
 pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
+    compare(baselines, candidates, None)
+}
+
+/// Compares two runs whose rounds were interleaved in shared blocks. Rounds of one block are paired, so changes of the
+/// machine cancel out. `alpha` is the significance level.
+pub fn compare_interleaved(baseline: &Run, candidate: &Run, alpha: f64) -> RunComparison {
+    compare(&[baseline], &[candidate], Some(alpha))
+}
+
+/// With `shared`, the two runs share blocks, and this is the significance level.
+fn compare(baselines: &[&Run], candidates: &[&Run], shared: Option<f64>) -> RunComparison {
+    let alpha = shared.unwrap_or(ALPHA);
     let (Some(baseline), Some(candidate)) = (baselines.first(), candidates.first()) else {
         return RunComparison {
             differs: None,
             cases: Vec::new(),
             only_in_baseline: Vec::new(),
             only_in_candidate: Vec::new(),
+            alpha,
         };
     };
     let keys = Keys::of(baselines, candidates);
@@ -129,11 +153,12 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     let mut cases: Vec<CaseComparison> = both
         .map(|(case, key)| {
             let [one, other] = sides.each_ref().map(|side| side.iter().map(|cases| &cases[&key]).collect::<Vec<_>>());
-            CaseComparison { label: keys.label(case, other[0].summary), ..compare_case(&one, &other) }
+            CaseComparison { label: keys.label(case, other[0].summary), ..compare_case(&one, &other, shared) }
         })
         .collect();
-    set_corrected_verdicts(&mut cases);
+    set_corrected_verdicts(&mut cases, alpha);
     RunComparison {
+        alpha,
         cases,
         only_in_baseline: only(baseline, &sides[1]),
         only_in_candidate: only(candidate, &sides[0]),
@@ -142,19 +167,22 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
 }
 
 /// Sets the corrected verdicts of all cases and figures, which form one family.
-fn set_corrected_verdicts(cases: &mut [CaseComparison]) {
-    let mut family: Vec<(ComparedBy, &Change, &mut Verdict, &mut Option<f64>)> = Vec::new();
+fn set_corrected_verdicts(cases: &mut [CaseComparison], alpha: f64) {
+    let mut family: Vec<(ComparedBy, &mut Change, &mut Verdict, &mut Option<f64>)> = Vec::new();
     for case in cases.iter_mut().filter(|case| case.is_valid() && case.is_alike) {
         for figure in case.figures.iter_mut().filter(|figure| figure.has_verdict) {
-            if let Some(change) = &figure.change {
+            if let Some(change) = &mut figure.change {
                 family.push((figure.figure, change, &mut figure.verdict, &mut figure.smallest_detectable));
             }
         }
     }
     let p_values: Vec<f64> = family.iter().map(|(_, change, ..)| change.logarithm.p_value(change.step)).collect();
-    let each = ALPHA / family.len().max(1) as f64;
-    for ((figure, change, verdict, smallest), is_significant) in family.into_iter().zip(holm(&p_values, ALPHA)) {
-        *verdict = super::verdict(figure, change.logarithm.value, is_significant);
+    let each = alpha / family.len().max(1) as f64;
+    for (((figure, change, verdict, smallest), level), p_value) in
+        family.into_iter().zip(holm(&p_values, alpha)).zip(&p_values)
+    {
+        change.alpha = level;
+        *verdict = super::verdict(figure, change.logarithm.value, *p_value <= level);
         // At the strictest level of the correction.
         *smallest = change.logarithm.smallest_detectable(each).map(|least| (least + change.step).exp_m1());
     }
@@ -240,7 +268,8 @@ impl Side<'_> {
     }
 }
 
-fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseComparison {
+fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>], shared: Option<f64>) -> CaseComparison {
+    let alpha = shared.unwrap_or(ALPHA);
     let all = || baselines.iter().chain(candidates);
     let first = baselines[0];
     let states_like = |state: usize| {
@@ -248,39 +277,35 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
         all().map(|side| side.state_like(probe_ns)).collect::<Option<Vec<usize>>>()
     };
     let alike = first.states().into_iter().find_map(states_like);
-    let is_alike = alike.is_some();
+    let is_alike = alike.is_some() || shared.is_some();
     let states = alike.unwrap_or_else(|| all().map(|side| side.states()[0]).collect());
     let (of_baselines, of_candidates) = states.split_at(baselines.len());
     let machine =
         if is_alike { machine_change([(baselines, of_baselines), (candidates, of_candidates)]) } else { 0.0 };
     let why = |sides: &[&Side<'_>]| sides.iter().flat_map(|side| side.why_invalid()).collect::<Vec<_>>();
     let (baseline_why_invalid, candidate_why_invalid) = (why(baselines), why(candidates));
-    let is_comparable = baseline_why_invalid.is_empty() && candidate_why_invalid.is_empty() && is_alike;
     let judged_by = ladder::compared_by(&all().map(|side| side.summary).collect::<Vec<_>>());
     let compared = |figure: &ComparedBy| {
         let estimates = |sides: &[&Side<'_>], states: &[usize]| -> Option<Vec<Estimate>> {
             sides.iter().zip(states).map(|(side, state)| side.estimate(*figure, *state)).collect()
         };
         let (one, other) = (estimates(baselines, of_baselines), estimates(candidates, of_candidates));
-        let change = one.as_ref().zip(other.as_ref()).and_then(|(one, other)| change(*figure, one, other, machine));
+        let change = match shared {
+            None => one.as_ref().zip(other.as_ref()).and_then(|(one, other)| change(*figure, one, other, machine)),
+            Some(alpha) => change_by_block(*figure, [first, candidates[0]], alpha),
+        };
         let has_verdict = judged_by.contains(figure);
-        let is_significant = change.as_ref().is_some_and(|change| change.logarithm.p_value(change.step) <= ALPHA);
-        let pointwise = match &change {
-            Some(change) if is_comparable && has_verdict => verdict(*figure, change.logarithm.value, is_significant),
-            _ => Verdict::CannotTell,
-        };
         let unlike = if is_alike { Verdict::CannotTell } else { Verdict::Unlike };
-        let shown = |estimates: Option<Vec<Estimate>>| {
-            estimates.as_deref().and_then(Estimate::mean).map(|mean| as_ratio(mean.figure(ALPHA)))
-        };
+        let [baseline, candidate] = [one, other].map(|estimates| estimates.as_deref().and_then(Estimate::mean));
+        let shown = |mean: &Estimate| as_ratio(mean.figure(alpha));
         FigureComparison {
             figure: *figure,
             has_verdict,
-            baseline: shown(one),
-            candidate: shown(other),
+            baseline: baseline.as_ref().map(shown),
+            candidate: candidate.as_ref().map(shown),
+            candidate_logarithm: candidate,
             change,
             verdict: unlike,
-            pointwise,
             smallest_detectable: None,
         }
     };
@@ -319,7 +344,18 @@ fn change(figure: ComparedBy, baselines: &[Estimate], candidates: &[Estimate], m
     } else {
         Estimate::welch(&values(baselines), &values(candidates))?
     };
-    Some(Change { logarithm, step: step + machine })
+    Some(Change { logarithm, step: step + machine, alpha: ALPHA })
+}
+
+/// Returns the change between two runs with the same blocks, paired by block.
+fn change_by_block(figure: ComparedBy, sides: [&Side<'_>; 2], alpha: f64) -> Option<Change> {
+    let [one, other] = sides.map(|side| {
+        let points = side.summary.round_points.iter();
+        logarithms_by_block(points.filter_map(|point| Some((point.block, side.round_value(figure, point)?))))
+    });
+    let least = sides[0].summary.compared(figure)?.value.min(sides[1].summary.compared(figure)?.value);
+    let (logarithm, _) = difference_by_block(&one, &other, over_points(sides[0].summary, alpha))?;
+    Some(Change { logarithm, step: resolution_share(figure, least), alpha })
 }
 
 #[cfg(test)]

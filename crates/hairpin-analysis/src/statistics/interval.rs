@@ -304,19 +304,20 @@ fn correlation_of_neighbours(values: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Returns which hypotheses are confirmed at a family-wise error of `alpha` (Holm, "A simple sequentially rejective
-/// multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
-pub fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
+/// Returns the level at which each hypothesis is decided at a family-wise error of `alpha`: it is confirmed if its
+/// p-value is not above its level (Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal
+/// of Statistics 6, 1979).
+pub fn holm(p_values: &[f64], alpha: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
-    let mut is_confirmed = vec![false; p_values.len()];
+    let mut levels = vec![alpha; p_values.len()];
+    let mut is_over = false;
     for (rank, place) in order.iter().enumerate() {
-        if p_values[*place] > alpha / (p_values.len() - rank) as f64 {
-            break;
-        }
-        is_confirmed[*place] = true;
+        // The first hypothesis that is not confirmed decides all that follow.
+        levels[*place] = if is_over { levels[order[rank - 1]] } else { alpha / (p_values.len() - rank) as f64 };
+        is_over |= p_values[*place] > levels[*place];
     }
-    is_confirmed
+    levels
 }
 
 #[cfg(test)]
@@ -404,8 +405,8 @@ mod tests {
 
     #[test]
     fn holm_stops_at_the_first_hypothesis_that_is_not_confirmed() {
-        assert_eq!(holm(&[0.04, 0.001, 0.03, 0.012], 0.05), [false, true, false, true]);
-        assert_eq!(holm(&[], 0.05), [false; 0]);
+        assert_eq!(holm(&[0.04, 0.001, 0.03, 0.012], 0.05), [0.025, 0.0125, 0.025, 0.05 / 3.0]);
+        assert_eq!(holm(&[], 0.05), [0.0; 0]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use hairpin_model::summary::Verdict;
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
 use crate::trust;
+use crate::wording::is_too_noisy;
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 
@@ -33,7 +34,9 @@ pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
 fn answer(report: &ComparisonReport) -> String {
     let usable = || report.rows.iter().filter(|row| row.valid);
     let of = |verdict| usable().filter(|row| row.verdict == verdict).count();
-    let (slower, faster, same) = (of(Verdict::Slower), of(Verdict::Faster), of(Verdict::CannotTell));
+    let (slower, faster) = (of(Verdict::Slower), of(Verdict::Faster));
+    let noisy = usable().filter(|row| row.verdict == Verdict::CannotTell && is_too_noisy(&row.ratio)).count();
+    let same = of(Verdict::CannotTell) - noisy;
     let unlike = match of(Verdict::Unlike) {
         0 => String::new(),
         unlike => format!(", {unlike} not comparable (the machine was in another state)"),
@@ -45,7 +48,7 @@ fn answer(report: &ComparisonReport) -> String {
         (0, _, _) => String::new(),
         (_, 0, 0) => " All budgets were kept.".to_owned(),
         (_, 0, untold) => {
-            format!(" No budget was broken; {} cannot be decided.", counted(untold, "budget"))
+            format!(" No budget was broken; {} undecided.", counted(untold, "budget"))
         }
         (_, broken, _) => format!(" {} NOT kept.", counted(broken, "budget")),
     };
@@ -60,8 +63,13 @@ fn answer(report: &ComparisonReport) -> String {
         return format!("{compared} compared: cannot tell without an interval.{budget}");
     }
     if finds_nothing {
-        return format!("{compared} compared: no difference found.{budget}");
+        return match (same, noisy) {
+            (_, 0) => format!("{compared} compared: no difference found.{budget}"),
+            (0, _) => format!("{compared} compared: too noisy to tell.{budget}"),
+            _ => format!("{compared} compared: no difference found in {same}, {noisy} too noisy to tell.{budget}"),
+        };
     }
+    let unlike = if noisy > 0 { format!(", {noisy} too noisy to tell{unlike}") } else { unlike };
     // `worse` and `better` fit both latencies and rates.
     let rates = usable().any(|row| row.figure.parse().is_ok_and(ComparedBy::more_is_better));
     let [worse, better] = if rates { ["worse", "better"] } else { ["slower", "faster"] };
@@ -121,7 +129,7 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
     }
     page.heading(
         "Figures",
-        "medians over rounds; change with its 95 % interval; verdicts corrected for the number of rows; \
+        "medians over rounds; change with the interval that decides: 95 % for all rows together; \
          detectable: the smallest change found with 90 % power",
     );
     let columns = ["before", "after", "change", "detectable", "verdict"];
@@ -153,6 +161,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
     let verdict = match row.verdict {
         _ if !row.valid => "invalid".to_owned(),
         Verdict::CannotTell if row.ratio.low.is_none() => "cannot tell".to_owned(),
+        Verdict::CannotTell if is_too_noisy(&row.ratio) => "too noisy".to_owned(),
         Verdict::CannotTell => "no difference".to_owned(),
         Verdict::Unlike => "unlike states".to_owned(),
         verdict => verdict.in_words(row.figure.parse().unwrap_or(ComparedBy::P50)).to_owned(),
@@ -163,17 +172,47 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
 }
 
 fn budgets(page: &mut Page, report: &ComparisonReport) {
-    let told = |budget: &BudgetResult| {
-        let (style, word) = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
-            (_, Some(sides)) => (BAD, format!("NOT kept: no usable figure in {sides}")),
-            (Some(true), _) => (GOOD, "kept".to_owned()),
-            (Some(false), _) => (BAD, "NOT kept".to_owned()),
-            (None, _) => (PLAIN, "cannot tell".to_owned()),
-        };
-        let allowed = quantities::change(1.0 + budget.allowed_share);
-        let changed =
-            budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), quantities::change_figure);
-        (style, format!("{} {}: {changed}, {allowed} allowed: {word}", budget.case, budget.figure))
+    let what = "with the interval that decides: 95 % for all budgets together";
+    page.section("Budgets", what, report.budgets.iter().map(budget_line));
+    let looks = report.looks.iter().map(|look| format!("{:.0} s {}", look.after_s, look.verdict));
+    if !report.looks.is_empty() {
+        page.item("Looks after ", PLAIN, &looks.collect::<Vec<_>>().join(", "));
+    }
+}
+
+/// The measured change or figure, the limit, and the result.
+fn budget_line(budget: &BudgetResult) -> (anstyle::Style, String) {
+    let (style, word) = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
+        (_, Some(sides)) => (BAD, format!("NOT kept: no usable figure in {sides}")),
+        (Some(true), _) => (GOOD, "kept".to_owned()),
+        (Some(false), _) => (BAD, "NOT kept".to_owned()),
+        (None, _) => (PLAIN, "undecided".to_owned()),
     };
-    page.section("Budgets", "", report.budgets.iter().map(told));
+    let figure = budget.figure.parse().unwrap_or(ComparedBy::P50);
+    let in_unit = |value: f64| quantities::in_unit(value, figure.unit());
+    let value = budget.value.map(|value| match value.interval() {
+        Some((low, high)) => format!("{} ({} .. {})", in_unit(value.value), in_unit(low), in_unit(high)),
+        None => in_unit(value.value),
+    });
+    let measured = value.or_else(|| budget.ratio.map(quantities::change_figure));
+    let measured = measured.unwrap_or_else(|| "no such figure in both runs".to_owned());
+    let limit = match budget.limit {
+        Some(limit) => format!("{} {}", if figure.more_is_better() { ">=" } else { "<=" }, in_unit(limit)),
+        None => quantities::change(1.0 + budget.allowed_share.unwrap_or(0.0)),
+    };
+    (style, format!("{} {}: {measured}, {limit} allowed: {word}", budget.case, budget.figure))
+}
+
+/// Returns the comparison as Markdown for a pull request: the answer, the budgets and a table of figures.
+pub(super) fn markdown(report: &ComparisonReport) -> String {
+    let differs = report.differs.iter().map(|one| format!(" {}: {}, {}.", one.what, one.baseline, one.candidate));
+    let answer = format!("**Hairpin: {}.**{} {}\n\n", report.decision(), differs.collect::<String>(), answer(report));
+    let budgets = report.budgets.iter().map(|budget| format!("- {}\n", clean(&budget_line(budget).1)));
+    let head =
+        "\n| case | figure | before | after | change | detectable | verdict |\n|---|---|--:|--:|--:|--:|---|\n";
+    let rows = report.rows.iter().map(|row| {
+        let cells = [&[row.case.clone(), row.figure.clone()][..], &cells(row)].concat();
+        format!("| {} |\n", cells.iter().map(|cell| clean(cell).replace('|', "\\|")).collect::<Vec<_>>().join(" | "))
+    });
+    [answer].into_iter().chain(budgets).chain([head.to_owned()]).chain(rows).collect()
 }

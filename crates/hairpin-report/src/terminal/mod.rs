@@ -69,6 +69,11 @@ pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
     page.finish()
 }
 
+/// Renders the comparison as Markdown tables, for instance for a pull request.
+pub fn markdown_comparison(report: &ComparisonReport) -> String {
+    changes::markdown(report)
+}
+
 /// Renders published claims as text: a list, or tested claims with their verdicts.
 pub fn render_claims(report: &ClaimsReport, look: &Look) -> String {
     let mut page = Page::new(*look);
@@ -171,6 +176,7 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
         let label = |id: &str| run.case(id).map_or_else(|| id.to_owned(), |case| case.label.clone());
         let verdict = match comparison.verdict {
             Verdict::CannotTell if comparison.ratio.low.is_none() => "cannot tell without an interval",
+            Verdict::CannotTell if wording::is_too_noisy(&comparison.ratio) => "too noisy to tell",
             Verdict::CannotTell => "no difference found",
             verdict => verdict.in_words(comparison.figure),
         };

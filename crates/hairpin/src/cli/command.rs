@@ -4,6 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 use hairpin_experiments::{Experiment, Knob, KnobKind};
+use hairpin_model::parse;
 use hairpin_model::phases::Phase;
 use hairpin_report::time_sequence;
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ pub const DEFAULT_EXPERIMENT: &str = "survey";
 
 const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget was broken; 2 bad usage or input; \
      3 some rounds failed, or some output could not be written (the rest is \
-     reported); 130 interrupted by Ctrl-C (results are reported). An invalid case does not change the code; see \
+     reported); 4 a budget is undecided; 5 no usable figure; 130 interrupted by Ctrl-C (results are reported). An invalid case does not change the code; see \
      `valid` in --json. `hairpin link run` exits with the code of its program, or with 125, 126 or 127: see its help.";
 
 /// The whole command line.
@@ -206,14 +207,43 @@ fn analyse() -> Command {
 fn compare() -> Command {
     Command::new("compare")
         .about(
-            "Compare saved runs case by case; their configurations may differ in one choice",
+            "Compare saved runs case by case, or measure two commands interleaved and compare them; they may differ in one choice",
         )
         .override_usage(
-            "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...",
+            "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...\n       \
+             hairpin compare [OPTIONS] --run WORDS --run WORDS\n       hairpin compare [OPTIONS] --run WORDS --binary-b PATH",
         )
+        .after_help(AFTER_HELP)
         .arg(
             saved_run("RUN", "Run folders: BEFORE and AFTER, or only BEFORE if --against gives AFTER")
+                .required(false)
+                .required_unless_present("run")
                 .num_args(1..),
+        )
+        .arg(
+            valued("run", "WORDS", "Measure this command, for instance 'round-trip --transport tcp'. Twice: the first is the \
+                 baseline; they differ in one choice. No shell interprets the words")
+                .action(ArgAction::Append)
+                .conflicts_with_all(["RUN", "against", "allow-unlike", "phase"]),
+        )
+        .arg(
+            valued("binary-b", "PATH", "With --run: measure the second with this build of hairpin")
+                .conflicts_with("RUN")
+                .value_parser(value_parser!(PathBuf)),
+        )
+        .arg(
+            valued("at-most", "TIME", "With --run: the maximum time; looks after 1/6, 1/3, 2/3 and all of it")
+                .conflicts_with("RUN")
+                .default_value("60s")
+                .value_parser(|text: &str| parse::duration_ns(text).map_err(|refused| refused.to_string())),
+        )
+        .arg(
+            valued("undecided", "WORD", "Exit with 4 (fail) or 0 (pass) if a budget is undecided [default: fail]")
+                .value_parser(PossibleValuesParser::new(["fail", "pass"])),
+        )
+        .arg(
+            valued("markdown", "FILE", "Also write the comparison to FILE as Markdown tables, for a pull request")
+                .value_parser(value_parser!(PathBuf)),
         )
         .arg(
             valued(
@@ -227,10 +257,11 @@ fn compare() -> Command {
         .arg(
             Arg::new("budget")
                 .long("budget")
-                .value_name("FIGURE=+SHARE")
+                .value_name("BUDGET")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("Exit with 1 if a figure got worse by more than this, for instance p99=+5% or goodput=-5%; may be repeated"),
+                .help("Exit with 1 if a figure got worse by more than this, for instance p99=+5% or goodput=-5%, or is worse than \
+                    this: p99<=5ms, rate>=20k; may be repeated"),
         )
         .arg(
             Arg::new("phase")

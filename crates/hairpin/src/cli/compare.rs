@@ -1,4 +1,5 @@
-//! `hairpin compare BEFORE... --against AFTER...`: compares saved runs case by case, and checks budgets.
+//! `hairpin compare BEFORE... --against AFTER...`: compares saved runs case by case, and checks budgets. `gate.rs` has
+//! runs that are measured for the comparison.
 
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ use hairpin_model::names::distinct;
 use hairpin_model::phases::Phase;
 use hairpin_model::quantities::counted;
 use hairpin_model::{
-    BudgetResult, Caution, ComparisonReport, ComparisonRow, Finding, InvalidCase, Run, Unlike, printable,
+    BudgetResult, Caution, ComparisonReport, ComparisonRow, Decision, Finding, InvalidCase, Run, Unlike, printable,
 };
 use hairpin_report::terminal;
 use hairpin_store::Memory;
@@ -26,8 +27,7 @@ use crate::saved;
 /// # Errors
 /// If a run cannot be read, a budget is invalid, or the runs are unlike without `--allow-unlike`.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let texts = matches.get_many::<String>("budget").unwrap_or_default();
-    let budgets: Vec<Budget> = texts.map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stopped::usage)?;
+    let budgets = budgets_of(matches)?;
     let [before, after] = sides(matches)?;
     let phase: Option<Phase> = matches.get_one::<String>("phase").and_then(|word| word.parse().ok());
     let mut memory = Memory::default();
@@ -51,7 +51,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if !unlike.is_empty() && !matches.get_flag("allow-unlike") {
         return Err(Stopped::usage(refusal(&unlike)));
     }
-    let budgets = budgets.iter().flat_map(|budget| budget.check(&compared)).collect();
+    let budgets = Budget::check_all(&budgets, &compared);
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     let (before, after) = (names(&before), names(&after));
     let cautions = before.iter().zip(&baselines).chain(after.iter().zip(&candidates));
@@ -64,13 +64,36 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     });
     let cautions = cautions.chain(own_namespaces).collect();
     let report = ComparisonReport { cautions, ..report(names, &compared, unlike, budgets) };
+    finish(&report, matches, true)
+}
+
+pub(super) fn budgets_of(matches: &ArgMatches) -> Result<Vec<Budget>, Stopped> {
+    let texts = matches.get_many::<String>("budget").unwrap_or_default();
+    texts.map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stopped::usage)
+}
+
+/// Prints the report, and returns its exit code. `is_complete`: all rounds were measured and saved.
+pub(super) fn finish(report: &ComparisonReport, matches: &ArgMatches, is_complete: bool) -> Result<Exit, Stopped> {
     if matches.get_flag("json") {
-        output::json(&report);
+        output::json(report);
     } else {
-        output::text(&terminal::render_comparison(&report, &output::look()));
+        output::text(&terminal::render_comparison(report, &output::look()));
     }
-    let broken = report.budgets.iter().any(|budget| budget.kept == Some(false));
-    Ok(if broken { Exit::CheckFailed } else { Exit::Fine })
+    if let Some(path) = matches.get_one::<PathBuf>("markdown") {
+        std::fs::write(path, terminal::markdown_comparison(report)).map_err(|error| {
+            let why = format!("cannot write {}: {error} (hint: choose another file with --markdown)", path.display());
+            Stopped::with(Exit::RoundsFailed, why)
+        })?;
+    }
+    let passes =
+        report.budgets.is_empty() || matches.get_one::<String>("undecided").is_some_and(|word| word == "pass");
+    Ok(match report.decision() {
+        Decision::Broken => Exit::CheckFailed,
+        Decision::Unusable => Exit::Unusable,
+        _ if !is_complete => Exit::RoundsFailed,
+        Decision::Undecided if !passes => Exit::Undecided,
+        Decision::Undecided | Decision::Decided | Decision::Held => Exit::Fine,
+    })
 }
 
 /// The folders before and after: two arguments, or the arguments before and after `--against`.
@@ -103,7 +126,7 @@ fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Resul
 }
 
 /// Differences of all runs from the first baseline, without duplicates.
-fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
+pub(super) fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
     let Some(first) = baselines.first() else { return Vec::new() };
     let others = baselines.iter().skip(1).chain(candidates).flat_map(|other| unlike(first, other));
     distinct(others.filter(|difference| difference.kind != DifferenceKind::Case).map(|difference| Unlike {
@@ -114,7 +137,7 @@ fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
 }
 
 /// Why the two sides have no case in common, and what can be compared.
-fn nothing_in_common(differ: &[Unlike]) -> String {
+pub(super) fn nothing_in_common(differ: &[Unlike]) -> String {
     let told = |one: &Unlike| {
         printable::line(&format!("{} ({} against {})", one.what, one.baseline, one.candidate)).into_owned()
     };
@@ -153,7 +176,7 @@ const OWN_NAMESPACES: &str =
 /// Codes of the findings about a whole run that also affect its comparisons.
 const ABOUT_THE_RUN: &[&str] = &["noisy-machine"];
 
-fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {
+pub(super) fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {
     let about = run.findings.iter().filter(|finding| ABOUT_THE_RUN.contains(&finding.code.as_str()));
     let caution = |finding: &Finding| Caution {
         run: name.to_owned(),
@@ -173,7 +196,7 @@ fn invalid(compared: &RunComparison) -> Vec<InvalidCase> {
     invalid.map(told).collect()
 }
 
-fn report(
+pub(super) fn report(
     [baseline, candidate]: [String; 2],
     compared: &RunComparison,
     unlike: Vec<Unlike>,
@@ -194,7 +217,6 @@ fn report(
                 candidate: other,
                 ratio,
                 verdict: figure.verdict,
-                pointwise: figure.pointwise,
                 smallest_detectable: figure.smallest_detectable,
                 valid: case.is_valid(),
             });
@@ -213,5 +235,6 @@ fn report(
         unlike,
         cautions: Vec::new(),
         budgets,
+        looks: Vec::new(),
     }
 }

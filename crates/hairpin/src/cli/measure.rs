@@ -47,8 +47,21 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
         check_ladder(which, session.experiment, &planned).map_err(Stopped::usage)?;
     }
     let (folder, run) = ends.run(session).map_err(Stopped::usage)?;
-    let page = write_page(&run, &folder);
     let printed = show(&folder, &run, matches);
+    let is_complete = was_saved(&folder, &run);
+    printed?;
+    Ok(match run.state {
+        State::Interrupted => Exit::Interrupted,
+        _ if !is_complete => Exit::RoundsFailed,
+        _ if is_unusable(&run) => Exit::Unusable,
+        _ => Exit::Fine,
+    })
+}
+
+/// Writes the page of a run, and names it and the folder, or the errors. Returns whether all rounds were measured and
+/// everything was saved.
+pub(super) fn was_saved(folder: &RunFolder, run: &Run) -> bool {
+    let page = write_page(run, folder);
     match &page {
         Ok(()) => output::note(&format!(
             "\nRun folder  {}\nReport      {}",
@@ -63,13 +76,7 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     if run.unsaved.len() > MAX_UNSAVED {
         output::error(&format!("not everything was saved: {} more errors", run.unsaved.len() - MAX_UNSAVED));
     }
-    printed?;
-    Ok(match run.state {
-        State::Interrupted => Exit::Interrupted,
-        _ if run.failed_rounds() > 0 || !run.unsaved.is_empty() || page.is_err() => Exit::RoundsFailed,
-        _ if is_unusable(&run) => Exit::Unusable,
-        _ => Exit::Fine,
-    })
+    run.failed_rounds() == 0 && run.unsaved.is_empty() && page.is_ok()
 }
 
 /// Whether no figure can be used, or the machine was too noisy for an answer.
@@ -103,7 +110,7 @@ pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatc
 
 /// Refuses a ladder that matches none of the cases, before anything is measured.
 fn check_ladder(which: &str, experiment: &Experiment, planned: &Planned) -> Result<(), Refused> {
-    let Planned { knobs, capabilities, cases } = planned;
+    let Planned { knobs, capabilities, cases, .. } = planned;
     let traces = knobs.is_on("trace");
     if !traces && experiment.knobs.iter().any(|knob| knob.name == "trace") {
         let why = "--ladder draws a traced exchange, but --trace off disables tracing";
@@ -125,10 +132,14 @@ pub(super) struct Ends {
 }
 
 impl Ends {
+    /// Catches Ctrl-C.
+    pub(super) fn stop() -> Result<Arc<AtomicBool>, Stopped> {
+        interrupt::raised_by_user().map_err(|error| Stopped::usage(format!("cannot prepare for signals: {error}")))
+    }
+
     /// Catches Ctrl-C, and connects to a server on another host, if requested.
     pub(super) fn prepare(matches: &ArgMatches) -> Result<Self, Stopped> {
-        let unready = |error| Stopped::usage(format!("cannot prepare for signals: {error}"));
-        let stop = interrupt::raised_by_user().map_err(unready)?;
+        let stop = Self::stop()?;
         let server = two_hosts::connect(matches, &stop)?;
         let cpus = match (matches.get_one::<Vec<usize>>("cpu").map(Vec::as_slice), &server) {
             (None, _) => None,

@@ -9,6 +9,7 @@ pub mod command;
 pub mod compare;
 pub mod exit;
 mod flags;
+mod gate;
 mod lines;
 pub mod link;
 pub mod list;
@@ -85,6 +86,7 @@ fn dispatch(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> 
         Some(("list", matches)) => list::run(program, matches),
         Some(("report", matches)) => report::run(matches),
         Some(("analyse", matches)) => analyse::run(matches),
+        Some(("compare", matches)) if matches.contains_id("run") => gate::run(program, matches),
         Some(("compare", matches)) => compare::run(matches),
         Some(("runs", matches)) if matches.get_flag("clean") => clean::run(matches),
         Some(("runs", matches)) => runs::run(matches),
