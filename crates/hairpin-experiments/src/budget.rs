@@ -28,6 +28,10 @@ pub const MAX_BLOCKS: u64 = 100;
 pub const QUICK_NS: u64 = 2 * SECOND_NS;
 /// Minimum blocks of a quick run: a confidence interval needs 5.
 pub const QUICK_BLOCKS: u64 = 5;
+/// With [`WITHIN`] and `--quick`: time after which no round begins, in ns.
+const QUICK_WITHIN_NS: u64 = 9 * SECOND_NS;
+/// Blocks that run even if they end after [`WITHIN`].
+pub const MIN_WITHIN_BLOCKS: u32 = 2;
 /// Default of `--at-most`, in ns.
 pub const MAX_UNTIL_NS: u64 = 60 * SECOND_NS;
 /// With `--until`, intervals are computed after these sixths of the maximum time: 10, 20, 40 and 60 s of 60 s.
@@ -49,6 +53,17 @@ pub const UNTIL: Knob = Knob::new("until", "SHARE", KnobKind::Share)
 pub const AT_MOST: Knob = Knob::new("at-most", "TIME", LASTS)
     .help("With --until: the maximum time; the intervals are computed four times")
     .or(&["60s"]);
+
+/// For experiments whose rounds fill their time: rounds take longer than announced on a busy machine.
+pub const WITHIN: Knob = Knob::new("within", "TIME", LASTS)
+    .help("After this time no round begins, unless --rounds or --over is given")
+    .hidden();
+
+/// Returns the time after which no round begins, in ns; `None` if the number of rounds or their time is given.
+pub fn within_ns(knobs: &Knobs) -> Option<u64> {
+    let within_ns = knobs.value("within").filter(|_| !knobs.is_given("rounds") && !knobs.is_given("over"))?;
+    Some(if knobs.is_on("quick") { QUICK_WITHIN_NS } else { within_ns })
+}
 
 pub const QUICK: Knob = Knob::switch(
     "quick",

@@ -6,7 +6,7 @@ use hairpin_analysis::{
     Digest, States, answer, comparisons, findings, one_way_figures, phase_figures, round_figures, traced,
 };
 use hairpin_engine::Engine;
-use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, command, experiments};
+use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, budget, command, experiments};
 use hairpin_model::names::distinct;
 use hairpin_model::run::State;
 use hairpin_model::trace::End;
@@ -58,7 +58,7 @@ pub enum Event<'a> {
         case: &'a Skipped,
         failure: &'a Failure,
     },
-    /// An ordered round is skipped because its case was abandoned.
+    /// An ordered round is skipped because its case was abandoned, or the time is over.
     LeftOut,
 }
 
@@ -119,13 +119,15 @@ fn widest_half(run: &Run) -> Option<f64> {
     halves?.into_iter().reduce(f64::max)
 }
 
-/// Runs the rounds in order until the user interrupts.
+/// Runs the rounds in order until the user interrupts or the time is over.
 fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], observe: &mut Observe<'_>) {
     run.plan.rounds_ordered += rounds.len() as u64;
     save_head(task, run);
     observe(Event::Ordered { rounds: rounds.len() });
+    let within_ns = budget::within_ns(task.knobs).unwrap_or(u64::MAX);
     for order in rounds {
-        if is_abandoned(&run.rounds, &order.case.id()) {
+        let is_late = order.block >= budget::MIN_WITHIN_BLOCKS && task.engine.elapsed_ns() > within_ns;
+        if is_late || is_abandoned(&run.rounds, &order.case.id()) {
             run.plan.rounds_ordered -= 1;
             observe(Event::LeftOut);
             continue;

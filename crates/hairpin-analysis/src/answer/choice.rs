@@ -35,7 +35,8 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
     cases.sort_by(|a, b| {
         let by_share = b.delivered_share.unwrap_or(unmeasured).total_cmp(&a.delivered_share.unwrap_or(unmeasured));
         let by_latency = a.latency_ns.unwrap_or(last).total_cmp(&b.latency_ns.unwrap_or(last));
-        let by_unmet = a.unmet.len().cmp(&b.unmet.len());
+        let unmet = |case: &JudgedCase| (case.unmet.contains(&UnmetNeed::Usable), case.unmet.len());
+        let by_unmet = unmet(a).cmp(&unmet(b));
         by_unmet.then(if a.unmet.is_empty() { by_latency } else { by_share.then(by_latency) })
     });
     cases.first()?;

@@ -77,7 +77,13 @@ pub(super) fn chosen(run: &Run) -> Option<String> {
     let Some(case) = choice.chosen() else {
         let closest = choice.cases.first()?;
         let unmet: Vec<String> = closest.unmet.iter().map(|need| unmet(*need, needs, choice, closest)).collect();
-        return Some(format!("No case meets these needs. Closest: {}, {}.", named(closest)?, unmet.join(", ")));
+        let unusable = choice.cases.iter().filter(|case| case.unmet.contains(&UnmetNeed::Usable)).count();
+        let unusable = match unusable {
+            0 => String::new(),
+            some => format!(" {some} of {} cases are unusable.", choice.cases.len()),
+        };
+        let unmet = unmet.join(", ");
+        return Some(format!("No case meets these needs. Closest: {}, {unmet}.{unusable}", named(closest)?));
     };
     let (name, figures) = (named(case)?, figures(run, needs, choice, case));
     let met = choice.cases.iter().filter(|case| case.unmet.is_empty()).count();
