@@ -17,11 +17,6 @@ pub(crate) fn short_name(row: &CaseSummary) -> String {
     format!("{}{} ({})", row.case.marked_transport(), options.collect::<String>(), row.case.ends.in_words())
 }
 
-fn at(figure: ComparedBy, row: &CaseSummary) -> String {
-    let latency = with_interval(row.compared(figure), duration, bounds);
-    format!("{} at {figure} {latency}", short_name(row))
-}
-
 /// Names the cases with the lowest latency at their rate.
 pub(super) fn best_at_rate(
     run: &Run,
@@ -32,12 +27,17 @@ pub(super) fn best_at_rate(
     let first = *rows.first()?;
     let rate = first.case.primary().load.rate_per_s().map(message_rate).unwrap_or_default();
     let over = path::over_in_short(&first.case, &run.cases).map(|over| format!(" {over}")).unwrap_or_default();
-    let what = format!("round trip from the due time at {rate}{over}");
-    let named: Vec<String> = rows.iter().map(|row| at(figure, row)).collect();
+    let latency = with_interval(first.compared(figure), duration, bounds);
+    let best = format!("{figure} from the due time at {rate}{over}: {} at {latency}", short_name(first));
+    let brief = |row: &&CaseSummary| {
+        let latency = row.compared(figure).map_or_else(|| DASH.to_owned(), |latency| duration(latency.value));
+        format!("{} at {latency}", short_name(row))
+    };
+    let others: Vec<String> = rows[1..].iter().map(brief).collect();
     Some(match verdict {
-        Some(Verdict::Faster) => format!("Fastest {what}: {}.", named[0]),
-        Some(_) => format!("Alike as the fastest {what}: {}.", shortened(&named, MAX_NAMED)),
-        None => format!("Fastest {what}: {}. {NO_WINNER}", named[0]),
+        Some(Verdict::Faster) => format!("Lowest {best}."),
+        Some(_) => format!("Lowest {best}; alike: {}.", shortened(&others, MAX_NAMED)),
+        None => format!("Lowest {best}. {NO_WINNER}"),
     })
 }
 
@@ -54,15 +54,15 @@ pub(super) fn needs_nodelay(row: &CaseSummary, without: &CaseSummary, figure: Co
     Some(format!("{transport} needs nodelay: {figure} {} without it, {} with it.", duration(slower), duration(with)))
 }
 
-/// Returns `p99 3.10 us one way at 5.00 k messages/s of 200 B`.
+/// Returns `one-way p99 3.10 us at 5.00 k messages/s of 200 B`.
 fn figures(run: &Run, needs: &Needs, choice: &Choice, case: &JudgedCase) -> String {
     let latency =
         with_interval(run.case(&case.case).and_then(|row| row.compared(choice.ranked_by)), duration, bounds);
-    let what = if needs.reply { "round trip" } else { "one way" };
+    let what = if needs.reply { "round-trip" } else { "one-way" };
     let lost =
         case.delivered_share.filter(|share| *share < 1.0).map(|arrived| format!(", {} lost", share(1.0 - arrived)));
     format!(
-        "{} {latency} {what} at {} of {}{}",
+        "{what} {} {latency} at {} of {}{}",
         choice.ranked_by,
         message_rate(needs.rate_per_s),
         exact_bytes(needs.size_bytes),
