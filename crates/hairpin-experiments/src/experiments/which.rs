@@ -60,7 +60,7 @@ const KNOBS: &[Knob] = &[
     one_way::DURATION,
     one_way::WARM_UP,
     budget::ROUNDS,
-    budget::OVER,
+    budget::OVER.or(&["30s"]),
     budget::QUICK,
     budget::WITHIN.or(&["46s"]),
     shared::SEED,
