@@ -21,7 +21,7 @@ fn labels(flags: &[(&str, &str)]) -> Vec<String> {
 #[test]
 fn the_cards_say_which_cases_matter() {
     let plan = which(&[]).unwrap();
-    let local = ["shm", "pipe", "fifo", "unix-stream", "unix-seqpacket", "unix-datagram", "tcp", "mptcp"];
+    let local = ["shm", "pipe", "fifo", "unix-stream", "unix-seqpacket", "unix-datagram", "tcp"];
     assert_eq!(transports(&plan), local);
     let of_tcp: Vec<String> = plan.labels().into_iter().filter(|label| label.starts_with("tcp ")).collect();
     let [block, spin] = ["block", "spin"].map(|how| format!("tcp {how} cross-cpu up 200 B 5000/s"));
@@ -32,7 +32,7 @@ fn the_cards_say_which_cases_matter() {
     assert!(transports(&which(&[("ends", "threads")]).unwrap()).contains(&"memory".to_owned()));
     let over = [("link", "delay=2ms"), ("placement", "same-cpu")];
     let over_link = plan_on(&capabilities(), &WHICH, &over).unwrap();
-    assert_eq!(transports(&over_link), ["tcp", "mptcp"]);
+    assert_eq!(transports(&over_link), ["tcp"]);
     assert!(over_link.labels().iter().all(|label| label.contains(" block ")));
     let large = which(&[("size", "70000"), ("may-lose", "on")]).unwrap();
     assert!(!transports(&large).contains(&"udp".to_owned()), "more than a datagram holds");

@@ -150,11 +150,12 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     Ok((planned, skipped))
 }
 
-/// Whether a transport may be chosen: another program answers, in another process unless the ends are threads, over one
+/// Whether a transport may be chosen without being named: it is compared by default, another program answers, in another process unless the ends are threads, over one
 /// IP version, that of the path.
 fn could_matter(card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> bool {
     let is_ipv6 = capabilities.far.as_ref().is_some_and(|far| far.is_ipv6);
     card.answered_by == AnsweredBy::Server
+        && card.in_survey
         && (card.reach != Reach::Process || knobs.is_given("ends"))
         && (card.reach != Reach::Network || possible::is_ipv6(card) == is_ipv6)
 }
