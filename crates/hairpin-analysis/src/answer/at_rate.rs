@@ -26,9 +26,12 @@ fn one_rate(run: &Run, rows: &[&CaseSummary]) -> Vec<Statement> {
     let usable: Vec<&CaseSummary> = rows.iter().copied().filter(|row| row.can_be_ranked()).collect();
     let figure = ranked_by(&usable);
     let best = best(figure, &usable, run.plan.alpha).map(|(first, alike)| {
+        // A case without usable figures might be better.
+        let all_judged = rows.iter().all(|row| row.valid || missed_rate(row));
         let verdict = match first.compared(figure).and_then(Figure::interval) {
             _ if !alike.is_empty() => Some(Verdict::CannotTell),
             None if usable.len() > 1 => None,
+            _ if !all_judged => None,
             _ => Some(Verdict::Faster),
         };
         Statement::BestAtRate { cases: ids(std::iter::once(first).chain(alike)), figure, verdict }

@@ -6,7 +6,7 @@ use hairpin_model::quantities::{DASH, bounds, duration, exact_bytes, exact_durat
 use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, Choice, JudgedCase, MessageCost, Needs, Run, UnmetNeed, WouldChange, path};
 
-use super::figures::{NO_WINNER, with_interval};
+use super::figures::with_interval;
 
 /// Maximum number of cases named in one sentence.
 const MAX_NAMED: usize = 3;
@@ -37,7 +37,7 @@ pub(super) fn best_at_rate(
     Some(match verdict {
         Some(Verdict::Faster) => format!("Lowest {best}."),
         Some(_) => format!("Lowest {best}; alike: {}.", shortened(&others, MAX_NAMED)),
-        None => format!("Lowest {best}. {NO_WINNER}"),
+        None => format!("Lowest {best}. No winner is named: it has no interval, or other cases are unusable."),
     })
 }
 
@@ -74,27 +74,29 @@ fn figures(run: &Run, needs: &Needs, choice: &Choice, case: &JudgedCase) -> Stri
 pub(super) fn chosen(run: &Run) -> Option<String> {
     let (needs, choice) = (run.plan.needs.as_ref()?, run.answer.choice.as_ref()?);
     let named = |case: &JudgedCase| run.case(&case.case).map(short_name);
+    let unusable = choice.cases.iter().filter(|case| case.unmet.contains(&UnmetNeed::Usable)).count();
+    let unusable = match unusable {
+        0 => String::new(),
+        some => format!(" {some} of {} cases are unusable.", choice.cases.len()),
+    };
     let Some(case) = choice.chosen() else {
         let closest = choice.cases.first()?;
         let unmet: Vec<String> = closest.unmet.iter().map(|need| unmet(*need, needs, choice, closest)).collect();
-        let unusable = choice.cases.iter().filter(|case| case.unmet.contains(&UnmetNeed::Usable)).count();
-        let unusable = match unusable {
-            0 => String::new(),
-            some => format!(" {some} of {} cases are unusable.", choice.cases.len()),
-        };
         let unmet = unmet.join(", ");
         return Some(format!("No case meets these needs. Closest: {}, {unmet}.{unusable}", named(closest)?));
     };
     let (name, figures) = (named(case)?, figures(run, needs, choice, case));
     let met = choice.cases.iter().filter(|case| case.unmet.is_empty()).count();
     Some(match choice.alike.len() {
-        0 if met == 1 && choice.cases.len() > 1 => format!("Only {name} meets these needs: {figures}."),
-        0 => format!("Use {name}: {figures}."),
+        0 if met == 1 && choice.cases.len() > 1 && unusable.is_empty() => {
+            format!("Only {name} meets these needs: {figures}.")
+        }
+        0 => format!("Use {name}: {figures}.{unusable}"),
         others => {
             let names: Vec<String> = choice.best().iter().skip(1).filter_map(named).collect();
             let names = shortened(&names, MAX_NAMED - 1);
             format!(
-                "These {} are alike here; {name} takes the least CPU time: {figures}. The others: {names}.",
+                "These {} are alike here; {name} takes the least CPU time: {figures}. The others: {names}.{unusable}",
                 others + 1
             )
         }
