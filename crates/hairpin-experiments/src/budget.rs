@@ -72,9 +72,10 @@ impl Budget {
     /// # Errors
     /// [`Refused`] if they contradict each other.
     pub fn read(knobs: &Knobs) -> Result<Self, Refused> {
-        let (over_ns, rounds) = (knobs.value("over"), knobs.value("rounds"));
+        let (rounds, quick) = (knobs.value("rounds"), knobs.is_on("quick"));
+        let is_fixed = quick || rounds.is_some();
+        let over_ns = knobs.value("over").filter(|_| knobs.is_given("over") || !is_fixed);
         let until: Option<f64> = knobs.value("until");
-        let quick = knobs.is_on("quick");
         let given = [("--over", over_ns.is_some()), ("--rounds", rounds.is_some()), ("--quick", quick)];
         if let (Some(_), Some((name, _))) = (until, given.iter().find(|(_, given)| *given)) {
             return Err(Refused::new(

@@ -16,3 +16,4 @@ mod registry;
 mod round_trip;
 mod small_writes;
 mod survey;
+mod which;

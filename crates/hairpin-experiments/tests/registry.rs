@@ -44,7 +44,10 @@ fn every_knob_follows_the_rules() {
         for knob in experiment.knobs {
             let Knob { name, help, .. } = *knob;
             assert!(names.insert(name), "{name} twice");
-            assert!(name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'), "{name}");
+            assert!(
+                name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-'),
+                "{name}"
+            );
             assert!(help.starts_with(char::is_uppercase) && !help.ends_with('.'), "{name}: {help}");
             assert!(!help.contains('\n') && help.len() <= 110, "{name}: {} characters", help.len());
             assert_eq!(knob.value_name.is_empty(), knob.kind == KnobKind::Switch, "{name}");

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::choice::Choice;
 use crate::compared_by::ComparedBy;
 use crate::figure::Figure;
 use crate::invalid::LeftOut;
@@ -74,6 +75,19 @@ pub enum Statement {
     /// The best case by the figure of its kind, and the cases for which no difference from it was found. The verdict is
     /// `faster` for a winner, `cannot-tell` if no difference was found, and null if the best case has no interval.
     Best { cases: Vec<String>, verdict: Option<Verdict> },
+    /// At a given rate over one path: the case with the lowest latency from the due time by this figure among the cases
+    /// that reached the rate, and the cases within reach of it. The verdict is as in `Best`.
+    BestAtRate { cases: Vec<String>, figure: ComparedBy, verdict: Option<Verdict> },
+    /// Cases that did not reach their rate.
+    RateMissed { cases: Vec<String> },
+    /// A case whose latency by this figure is higher without the socket option `nodelay`: `without`.
+    NeedsNodelay { case: String, without: String, figure: ComparedBy },
+    /// The transport chosen for the needs of the plan, or that no case meets them: see [`Answer::choice`].
+    Chosen,
+    /// Options and cost of the chosen case.
+    ChosenOptions,
+    /// What would change the choice.
+    ChangesChoice,
     /// For each path, the case with the fastest round trip, and the cases for which no difference from it was found.
     BestOverPaths { paths: Vec<Vec<String>> },
     /// The reference transport, and its p50 divided by that of the fastest case. `same_conditions`: both cases wait
@@ -160,6 +174,9 @@ pub struct Answer {
     /// The knee of each sweep, if loads were offered at several rates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knees: Vec<Knee>,
+    /// The chosen transport, if the plan states needs.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
 }
 
 impl From<Vec<Statement>> for Answer {

@@ -12,6 +12,7 @@ pub mod binding;
 pub mod capabilities;
 pub mod card;
 pub mod case;
+pub mod choice;
 pub mod claim;
 pub mod compared_by;
 pub mod comparison;
@@ -83,6 +84,7 @@ pub use card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, Saved
 pub use case::{
     Case, CpuIdle, EndKind, EndSettings, Fallback, InjectedFault, Path, Placement, RemotePath, Waiting, WhichCpus,
 };
+pub use choice::{Choice, ChosenOptions, JudgedCase, MessageCost, Needs, UnmetNeed, WouldChange};
 pub use claim::{
     Claim, FigureName, Measure, PlannedRun, Published, Row, Rule, Selector, Test, TestMethod, Text, Value,
 };

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Answer;
 use crate::card::SavedCards;
 use crate::case::Case;
+use crate::choice::Needs;
 use crate::document::Document;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -62,6 +63,9 @@ pub struct Plan {
     /// Announced traffic of the one-way loads in these rounds.
     #[serde(default)]
     pub sends: PlannedTraffic,
+    /// The needs for which a transport is to be chosen; null for other questions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs: Option<Needs>,
     /// Whether the run has fewer rounds than an ordinary run.
     #[serde(default)]
     pub quick: bool,
@@ -101,6 +105,7 @@ impl Default for Plan {
             rounds: 0,
             seconds: 0.0,
             sends: PlannedTraffic::default(),
+            needs: None,
             quick: false,
             alpha: five_percent(),
             rounds_ordered: 0,

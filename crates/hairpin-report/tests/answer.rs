@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use hairpin_model::answer::BusyCpu;
 use hairpin_model::case::PathKind;
+use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::flow::Direction;
 use hairpin_model::knee::NotDelivered;
 use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::phases::Phase;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{
-    BatchGain, Case, CaseSummary, Fallback, Figure, Finding, FlowSummary, InjectedFault, Ledger, RemotePath, Run,
-    Statement, Waiting,
+    Answer, BatchGain, Case, CaseSummary, Choice, ChosenOptions, Fallback, Figure, Finding, FlowSummary,
+    InjectedFault, JudgedCase, Ledger, MessageCost, Needs, Options, Placement, RemotePath, Run, Statement, UnmetNeed,
+    Waiting, WouldChange,
 };
-use hairpin_report::words;
+use hairpin_report::{terminal, words};
 
 use crate::support::{self, find, ids, small_writes};
 
@@ -413,4 +415,83 @@ fn statements_about_missing_cases_are_omitted() {
     ];
     assert_eq!(said(&run, statements), "");
     assert_eq!(said(&run, []), "", "no statements");
+}
+
+/// Six cases of an offered load: one that all needs choose, two alike, and one for each unmet need.
+fn chosen_run() -> Run {
+    let mut run = support::one_way::offered_load();
+    run.cases.truncate(6);
+    run.answer = Answer::default();
+    run.plan.needs = Some(Needs { size_bytes: 64, rate_per_s: 1000.0, p99_ns: Some(1_000_000), ..Needs::default() });
+    let unmet = [None, None, None, Some(UnmetNeed::Rate), Some(UnmetNeed::Latency), Some(UnmetNeed::NoLoss)];
+    let cases = run.cases.iter().zip(unmet).enumerate().map(|(place, (row, unmet))| JudgedCase {
+        case: row.id.clone(),
+        transport: "tcp".to_owned(),
+        latency_ns: row.primary().latency_ns.p50.map(|p50| p50.value),
+        delivered_share: Some(if place == 5 { 0.97 } else { 1.0 }),
+        cost: MessageCost { client_ns: Some(60_000.0), server_ns: Some(4_000.0 * (place + 1) as f64) },
+        unmet: unmet.into_iter().collect(),
+    });
+    let cases: Vec<JudgedCase> = cases.collect();
+    run.answer.choice = Some(Choice {
+        answer: String::new(),
+        transport: Some("tcp".to_owned()),
+        options: Some(ChosenOptions {
+            waiting: Waiting::Block,
+            placement: Placement::CrossCpu,
+            socket: Options::parse("nodelay=on").unwrap(),
+        }),
+        cost: Some(cases[0].cost),
+        ranked_by: ComparedBy::P50,
+        alike: cases[1..3].iter().map(|case| case.case.clone()).collect(),
+        would_change: vec![
+            WouldChange::CpuTime { case: cases[2].case.clone() },
+            WouldChange::LossTolerated { transports: vec!["udp".to_owned()] },
+            WouldChange::HigherRate { per_s: 250e3 },
+            WouldChange::LargerMtu { mtu_bytes: 1500 },
+            WouldChange::OtherPlacement { placements: vec![Placement::SameCpu] },
+        ],
+        cases,
+    });
+    run
+}
+
+#[test]
+fn a_choice_has_three_sentences_and_one_table() {
+    let three = || [Statement::Chosen, Statement::ChosenOptions, Statement::ChangesChoice];
+    let mut run = chosen_run();
+    let mut text = vec![said(&run, three())];
+    let table = terminal::render_brief(&run, &terminal::Look { width: 100, colour: false });
+    text.push(table.lines().skip_while(|line| !line.starts_with("Cases")).take(8).collect::<Vec<_>>().join("\n"));
+    let choice = run.answer.choice.as_mut().unwrap();
+    choice.alike.clear();
+    text.push(said(&run, [Statement::Chosen]));
+    run.answer.choice.as_mut().unwrap().cases.drain(1..3);
+    run.plan.needs = run.plan.needs.map(|needs| Needs { reply: true, ..needs });
+    text.push(said(&run, three()));
+    let choice = run.answer.choice.as_mut().unwrap();
+    choice.cases.remove(0);
+    (choice.transport, choice.options, choice.cost) = (None, None, None);
+    choice.cases[2].unmet.insert(0, UnmetNeed::Usable);
+    choice.would_change.truncate(0);
+    text.push(said(&run, three()));
+    words::write_answer(&mut run);
+    assert_eq!(run.answer.choice.unwrap().answer, run.answer.headline);
+    insta::assert_snapshot!(text.join("\n\n"));
+}
+
+#[test]
+fn cases_at_a_given_rate() {
+    let run = support::one_way::offered_load();
+    let cases: Vec<String> = run.cases[..4].iter().map(|row| row.id.clone()).collect();
+    let figure = ComparedBy::P50;
+    let best = |cases: &[String], verdict| Statement::BestAtRate { cases: cases.to_vec(), figure, verdict };
+    let statements = [
+        best(&cases[..1], Some(Verdict::Faster)),
+        best(&cases, Some(Verdict::CannotTell)),
+        best(&cases[..1], None),
+        Statement::NeedsNodelay { case: cases[0].clone(), without: cases[3].clone(), figure },
+        Statement::RateMissed { cases: cases[..2].to_vec() },
+    ];
+    insta::assert_snapshot!(said(&run, statements));
 }

@@ -63,7 +63,7 @@ pub enum Event<'a> {
         case: &'a Skipped,
         failure: &'a Failure,
     },
-    /// An ordered round is skipped because its case was abandoned.
+    /// An ordered round is skipped because its case was abandoned, or the time is over.
     LeftOut,
 }
 

@@ -10,6 +10,7 @@ use hairpin_engine::Engine;
 use hairpin_engine::links::namespace;
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
+use hairpin_experiments::experiments::which;
 use hairpin_experiments::shared::knobs_applied;
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::environment::NetworkNamespace;
@@ -316,6 +317,7 @@ impl<'a> Session<'a> {
                 experiment: self.experiment.name.to_owned(),
                 question: self.experiment.question.to_owned(),
                 knobs: knobs_applied(knobs, capabilities)?,
+                needs: which::needs(self.experiment, knobs, capabilities),
                 quick: knobs.is_on("quick"),
                 alpha: if knobs.is_given("until") { ALPHA_OF_A_LOOK } else { Plan::default().alpha },
                 ..Plan::default()

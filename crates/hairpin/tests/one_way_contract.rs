@@ -88,3 +88,24 @@ fn offered_load_keeps_the_contract_and_saves_the_bracket_of_its_sweep() {
     assert_refused(&run, "/cases/0/flows/0/delivered_share", json!(1));
     assert_refused(&run, "/answer/knees/0/cases", json!("none"));
 }
+
+#[test]
+fn a_choice_has_an_answer_and_judges_every_case() {
+    let run = kept("which --transport pipe,tcp --size 200 --rate 1000 --duration 20ms --warmup 5ms --waiting block");
+    let answer = &run["answer"];
+    let cases = list(&answer["cases"]);
+    assert_eq!(cases.len(), 3, "pipe, tcp, and tcp with nodelay: {answer}");
+    for case in cases {
+        let has_its_case = |row: &Value| row["id"] == case["case"];
+        assert!(list(&run["cases"]).iter().any(has_its_case), "{case}");
+        assert!(case["delivered_share"].is_number() && case["cost"]["server_ns"].is_number(), "{case}");
+        assert!(case["unmet"].is_array(), "{case}");
+    }
+    assert_eq!(answer["answer"], answer["headline"]);
+    assert!(list(&answer["alike"]).len() < 3 && answer["would_change"].is_array(), "{answer}");
+    // On a busy machine no case may be usable.
+    let is_chosen = answer["transport"].is_string();
+    assert_eq!(is_chosen, cases[0]["unmet"] == json!([]), "{answer}");
+    assert!([&answer["options"], &answer["cost"]].iter().all(|part| part.is_object() == is_chosen), "{answer}");
+    assert_eq!(run["plan"]["needs"]["rate_per_s"], 1000.0);
+}

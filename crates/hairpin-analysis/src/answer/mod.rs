@@ -3,6 +3,8 @@
 //!
 //! A winner is named only if a difference from every other compared case was found.
 
+mod at_rate;
+mod choice;
 mod exchanges;
 mod messages;
 mod offered;
@@ -26,7 +28,8 @@ pub fn answer(run: &Run) -> Answer {
         return vec![too_noisy].into();
     }
     let pairs = ranking::pairs(&run.comparisons);
-    let found = round_trips::answer(run, &pairs)
+    let found = choice::answer(run)
+        .or_else(|| round_trips::answer(run, &pairs))
         .or_else(|| exchanges::answer(run))
         .or_else(|| messages::answer(run, &pairs))
         .or_else(|| streams::answer(run, &pairs))

@@ -4,6 +4,7 @@
 use hairpin_model::names::grouped;
 use hairpin_model::{Answer, CaseSummary, EndKind, Finding, Load, Pair, Run, Statement};
 
+use super::at_rate;
 use super::ranking::{best, not_slower};
 use super::statements::{answer_from, ids, is_credible, quote_finding, single};
 
@@ -30,10 +31,11 @@ fn ranked(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
     };
     let rows: Vec<&CaseSummary> = run.cases.iter().filter(is_ranked).collect();
     let paths = grouped(rows.iter().map(|row| (&row.case.path.link, *row)));
-    match paths.len() {
+    let closed_loop = match paths.len() {
         0 | 1 => best_and_reference(run, &rows, pairs),
         _ => vec![over_paths(run, paths.iter().map(|(_, rows)| rows.as_slice()), pairs)],
-    }
+    };
+    closed_loop.into_iter().chain(at_rate::round_trips(run)).collect()
 }
 
 fn fastest<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {

@@ -2,10 +2,12 @@
 
 use hairpin_model::compared_by::ComparedBy;
 use hairpin_model::finding::{About, Severity};
+use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{duration, factor};
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::{
-    Answer, Case, Fallback, Figure, Finding, InjectedFault, Placement, Proved, Run, Statement, Waiting,
+    Answer, Case, CaseSummary, Fallback, Figure, Finding, InjectedFault, Options, Placement, Proved, Run, Statement,
+    Waiting,
 };
 
 use super::answer;
@@ -201,14 +203,43 @@ fn without_a_usable_case_the_reason_is_given() {
 }
 
 #[test]
-fn an_open_loop_and_an_injected_fault_are_not_ranked() {
+fn cases_at_a_given_rate_are_ranked_by_p99_among_those_that_reached_it() {
+    let nodelay = |case: Case| {
+        case.with(|case| case.primary_mut().options = Options::default().with(OptionName::Nodelay, "on"))
+    };
+    let [pipe, fifo, tcp] = ["pipe", "fifo", "tcp"].map(|transport| at_rate(Case::ping_pong(transport), 1000.0));
+    let fast = nodelay(tcp.clone());
     let mut fixture = Fixture::new();
-    for (block, transport) in [(0, "tcp"), (0, "udp"), (1, "tcp"), (1, "udp")] {
-        fixture.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &paced(1_000_000, &[(0, 10_000); 100]));
+    // The p50s order the cases in another way than the p99s.
+    let messages = |usual: u64, slow: u64| -> Vec<(u64, u64)> {
+        (0..150).map(|message| (0, if message % 50 == 0 { slow } else { usual })).collect()
+    };
+    for block in 0..12 {
+        let more = u64::from(block % 5) * 50;
+        for (case, usual, slow) in
+            [(&pipe, 9_000, 20_000), (&fifo, 9_000, 20_400), (&tcp, 8_000, 900_000), (&fast, 9_000, 30_000)]
+        {
+            fixture.round(case, block, &paced(1_000_000, &messages(usual, slow + more)));
+        }
+        // Each message is sent later than the one before.
+        let behind: Vec<(u64, u64)> = (0..150).map(|message| (message * 500_000, 1_000)).collect();
+        fixture.round(&at_rate(Case::ping_pong("udp"), 1000.0), block, &paced(1_000_000, &behind));
     }
     let mut run = fixture.run();
-    assert_eq!(answer(&run).statements, [Statement::NotRanked { open_loop: true, injected_fault: false }]);
+    let figure = ComparedBy::P99;
+    let missed = Statement::RateMissed { cases: vec![at_rate(Case::ping_pong("udp"), 1000.0).id()] };
+    let best = |cases: &[&Case], verdict| {
+        let cases = cases.iter().map(|case| case.id()).collect();
+        Statement::BestAtRate { cases, figure, verdict: Some(verdict) }
+    };
+    let needs = Statement::NeedsNodelay { case: fast.id(), without: tcp.id(), figure };
+    let alike = best(&[&pipe, &fifo], Verdict::CannotTell);
+    assert_eq!(answer(&run).statements, [alike, needs.clone(), missed.clone()]);
+    run.cases.retain(|row| row.case != pipe && row.case != fifo);
+    assert_eq!(answer(&run).statements, [best(&[&fast], Verdict::Faster), needs, missed]);
     run.cases[0].case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
+    run.cases.truncate(1);
+    run.cases.push(CaseSummary { id: "2".to_owned(), ..run.cases[0].clone() });
     assert_eq!(answer(&run).statements, [Statement::NotRanked { open_loop: true, injected_fault: true }]);
 }
 

@@ -108,9 +108,18 @@ impl<'c> Compared<'c> {
 
 /// Returns the uncorrected verdict on two cases of one run, by the judged figure.
 pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Verdict {
-    let pair = (Role::CounterExperiment, baseline, candidate);
     let judged = ladder::compared_by(&[baseline, candidate]).first();
-    let found = judged.and_then(|figure| compare_figure(&pair, *figure, alpha));
+    judged.map_or(Verdict::CannotTell, |figure| pointwise_by(*figure, baseline, candidate, alpha))
+}
+
+/// Returns the uncorrected verdict on two cases of one run, by this figure.
+pub(crate) fn pointwise_by(
+    figure: ComparedBy,
+    baseline: &CaseSummary,
+    candidate: &CaseSummary,
+    alpha: f64,
+) -> Verdict {
+    let found = compare_figure(&(Role::CounterExperiment, baseline, candidate), figure, alpha);
     found.map_or(Verdict::CannotTell, |(changed, _)| changed.pointwise())
 }
 

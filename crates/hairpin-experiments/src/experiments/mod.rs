@@ -7,6 +7,7 @@ pub mod round_trip;
 pub mod small_writes;
 pub mod survey;
 pub mod under_load;
+pub mod which;
 
 use hairpin_model::Refused;
 
@@ -21,6 +22,7 @@ pub const ALL: &[Experiment] = &[
     bulk::BULK,
     offered_load::OFFERED_LOAD,
     under_load::UNDER_LOAD,
+    which::WHICH,
 ];
 
 /// Returns the experiment with this name.

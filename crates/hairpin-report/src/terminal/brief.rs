@@ -5,7 +5,7 @@ use hairpin_model::{CaseSummary, Finding, Remedy, Run, Skipped, quantities};
 
 use super::one_way::{self, Extent};
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, below_the_table, calibrations, failure_lines, fallbacks, first_table};
+use super::{Look, answer, below_the_table, calibrations, choice, failure_lines, fallbacks, first_table};
 use crate::{exchanges, findings, links, trust, wording};
 
 /// Maximum lines of one kind. Further lines are only counted.
@@ -19,11 +19,13 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
         page.item("! ", BAD, &failure);
         return page.finish();
     }
-    first_table::tables(&mut page, run);
-    one_way::tables(&mut page, run, Extent::Brief);
+    first_tables(&mut page, run, Extent::Brief);
     page.gap();
     fallbacks(&mut page, run);
-    top_finding(&mut page, run);
+    // The findings of a choice are mostly about cases that were not chosen.
+    if run.answer.choice.is_none() {
+        top_finding(&mut page, run);
+    }
     show_limits(&mut page, run);
     page.finish()
 }
@@ -32,10 +34,17 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
 pub fn render_more(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
-    first_table::tables(&mut page, run);
-    one_way::tables(&mut page, run, Extent::More);
+    first_tables(&mut page, run, Extent::More);
     below_the_table(&mut page, run);
     page.finish()
+}
+
+/// Shows the table of the first screen: of a choice, or of the cases by kind.
+fn first_tables(page: &mut Page, run: &Run, extent: Extent) {
+    if !choice::table(page, run) {
+        first_table::tables(page, run);
+        one_way::tables(page, run, extent);
+    }
 }
 
 /// Shows the cause that explains most. For exchanges, prefers a cause found in a case with default options. Without a

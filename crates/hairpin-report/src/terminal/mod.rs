@@ -5,6 +5,7 @@
 
 mod brief;
 mod changes;
+mod choice;
 mod claims;
 mod first_table;
 mod look;
@@ -34,6 +35,7 @@ pub use time_sequence::render_time_sequences;
 pub fn render(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
+    choice::table(&mut page, run);
     tables::tables(&mut page, run);
     one_way::tables(&mut page, run, Extent::All);
     below_the_ladder(&mut page, run);

@@ -1,5 +1,6 @@
 //! Converts each statement of an answer to a sentence. The first sentence is the headline.
 
+mod choice;
 mod exchanges;
 mod figures;
 mod one_way;
@@ -12,11 +13,15 @@ use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, EndKind, Figure, Run, Statement, Waiting, path};
 
 use super::left_out;
+pub(crate) use choice::{short_name, unmet};
 use figures::{NO_WINNER, if_invalid, latency, name, p50};
 
 /// Writes the answer into `headline` and `sentences`.
 pub fn write_answer(run: &mut Run) {
     (run.answer.headline, run.answer.sentences) = answer(run);
+    if let Some(choice) = &mut run.answer.choice {
+        choice.answer.clone_from(&run.answer.headline);
+    }
 }
 
 /// Returns the headline (empty without an answer) and the other sentences. Ignores saved texts. Omits statements
@@ -38,10 +43,16 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         )),
         Said::NothingMeasured => Some("Nothing was measured: no case could be run.".to_owned()),
         Said::NothingUsable => Some(nothing_usable(run)),
-        Said::NotRanked { open_loop, injected_fault } => Some(not_ranked(*open_loop, *injected_fault)),
+        Said::NotRanked { injected_fault, .. } => Some(not_ranked(*injected_fault)),
         Said::Single { case } => Some(single(row(case)?)),
         Said::Finding { code, case } => finding(run, code, row(case)?),
         Said::Best { cases, verdict } => best(run, &rows(cases), *verdict),
+        Said::BestAtRate { cases, figure, verdict } => choice::best_at_rate(run, *figure, &rows(cases), *verdict),
+        Said::RateMissed { cases } => choice::rate_missed(&rows(cases)),
+        Said::NeedsNodelay { case, without, figure } => choice::needs_nodelay(row(case)?, row(without)?, *figure),
+        Said::Chosen => choice::chosen(run),
+        Said::ChosenOptions => choice::options(run),
+        Said::ChangesChoice => choice::changes(run),
         Said::BestOverPaths { paths } => over_paths(run, &paths.iter().map(rows).collect::<Vec<_>>()),
         Said::Reference { case, ratio, same_conditions } => Some(reference(row(case)?, *ratio, *same_conditions)),
         Said::Remedy { default, best } => Some(exchanges::remedy(row(default)?, row(best)?)),
@@ -83,13 +94,8 @@ fn nothing_usable(run: &Run) -> String {
     }
 }
 
-fn not_ranked(open_loop: bool, injected_fault: bool) -> String {
-    let why = match (open_loop, injected_fault) {
-        (true, false) => "cases at a given rate (open loop) are not ranked",
-        (false, true) => "cases with an injected fault are not ranked",
-        (true, true) => "cases at a given rate (open loop) or with an injected fault are not ranked",
-        (false, false) => "no case can be ranked",
-    };
+fn not_ranked(injected_fault: bool) -> String {
+    let why = if injected_fault { "cases with an injected fault are not ranked" } else { "no case can be ranked" };
     format!("No overall answer: {why}.")
 }
 

@@ -1,0 +1,318 @@
+//! Chooses the transport for the needs of the plan.
+//!
+//! A case meets the needs if its figures are usable, the rate was reached, nothing was lost (unless loss is tolerated),
+//! and its latency is within the bound. Of the cases that meet all needs, the lowest p99 wins; of those alike, the least
+//! CPU time.
+
+use hairpin_model::names::distinct;
+use hairpin_model::one_way::WHOLE;
+use hairpin_model::trace::End;
+use hairpin_model::{
+    Answer, CaseSummary, Choice, ChosenOptions, Figure, Invalid, JudgedCase, MessageCost, Needs, Placement, Run,
+    Statement, UnmetNeed, Waiting, WouldChange, ledger,
+};
+
+use super::at_rate::{best, missed_rate, need_nodelay, ranked_by};
+
+/// Bytes of the headers of IPv4 and UDP.
+const HEADER_BYTES: u64 = 28;
+/// A cheaper case takes at most this share of the chosen case's CPU time, to be worth a sentence.
+const MAX_CHEAPER: f64 = 0.8;
+
+/// Returns the answer; `None` if the plan states no needs, or nothing was measured.
+pub(super) fn answer(run: &Run) -> Option<Answer> {
+    let needs = run.plan.needs?;
+    let rows: Vec<&CaseSummary> =
+        run.cases.iter().filter(|row| row.case.replicate == 0 && row.primary().ledger.sent > 0).collect();
+    let usable: Vec<&CaseSummary> = rows.iter().copied().filter(|row| row.valid).collect();
+    // A case that lost most of its messages may have too few for a p99.
+    let arrived: Vec<&CaseSummary> =
+        usable.iter().copied().filter(|row| row.ledger().missing_share() < 0.5).collect();
+    let ranked_by = ranked_by(&arrived);
+    let judge = |row: &&CaseSummary| judged(row, &needs, row.compared(ranked_by));
+    let mut cases: Vec<JudgedCase> = rows.iter().map(judge).collect();
+    let (last, unmeasured) = (f64::INFINITY, f64::NEG_INFINITY);
+    cases.sort_by(|a, b| {
+        let by_share = b.delivered_share.unwrap_or(unmeasured).total_cmp(&a.delivered_share.unwrap_or(unmeasured));
+        let by_latency = a.latency_ns.unwrap_or(last).total_cmp(&b.latency_ns.unwrap_or(last));
+        let unmet = |case: &JudgedCase| (case.unmet.contains(&UnmetNeed::Usable), case.unmet.len());
+        let by_unmet = unmet(a).cmp(&unmet(b));
+        by_unmet.then(if a.unmet.is_empty() { by_latency } else { by_share.then(by_latency) })
+    });
+    cases.first()?;
+    let fit: Vec<&CaseSummary> =
+        cases.iter().filter(|case| case.unmet.is_empty()).filter_map(|case| run.case(&case.case)).collect();
+    let (mut alike, mut chosen) = (Vec::new(), None);
+    if let Some((first, others)) = best(ranked_by, &fit, run.plan.alpha) {
+        let is_best = |case: &JudgedCase| case.case == first.id || others.iter().any(|row| row.id == case.case);
+        let cost = |case: &JudgedCase| case.cost.total_ns().unwrap_or(last);
+        // Stable: the other cases keep their order.
+        cases.sort_by_key(|case| !is_best(case));
+        cases[..=others.len()].sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        cases[1..=others.len()].sort_by(|a, b| a.latency_ns.unwrap_or(last).total_cmp(&b.latency_ns.unwrap_or(last)));
+        alike = cases[1..=others.len()].iter().map(|case| case.case.clone()).collect();
+        chosen = run.case(&cases[0].case);
+    }
+    let of_chosen = chosen.map(|row| (row, &cases[0]));
+    let choice = Choice {
+        answer: String::new(),
+        transport: chosen.map(|row| row.case.primary().transport.clone()),
+        options: chosen.map(|row| ChosenOptions {
+            waiting: row.case.ends.waiting,
+            placement: row.case.ends.placement,
+            socket: row.case.primary().options.clone(),
+        }),
+        cost: of_chosen.map(|(_, case)| case.cost),
+        ranked_by,
+        alike,
+        would_change: would_change(run, &needs, of_chosen, &cases),
+        cases,
+    };
+    let of_options = chosen.into_iter().flat_map(|row| {
+        let nodelay = need_nodelay(ranked_by, &usable, run.plan.alpha).into_iter().filter(|said| {
+            matches!(said, Statement::NeedsNodelay { case, .. } if *case == row.id || choice.alike.contains(case))
+        });
+        std::iter::once(Statement::ChosenOptions).chain(nodelay)
+    });
+    let first = if usable.is_empty() { Statement::NothingUsable } else { Statement::Chosen };
+    let statements = std::iter::once(first).chain(of_options);
+    let changes = (!choice.would_change.is_empty()).then_some(Statement::ChangesChoice);
+    Some(Answer { statements: statements.chain(changes).collect(), choice: Some(choice), ..Answer::default() })
+}
+
+fn judged(row: &CaseSummary, needs: &Needs, latency: Option<Figure>) -> JudgedCase {
+    let ledger = row.ledger();
+    let share = match row.one_way() {
+        Some(one_way) => one_way.delivered_share.and_then(Figure::finite),
+        None => Some(1.0 - ledger.missing_share()),
+    };
+    let arrived = 1.0 - ledger.missing_share();
+    // A load that fills a receive buffer or a queue of the link does not have its rate.
+    let overflow = |cause: &str| cause.starts_with(ledger::RECEIVE_BUFFER) || cause.ends_with("-queue");
+    let overflowed: u64 = ledger.lost.iter().filter(|(cause, _)| overflow(cause)).map(|(_, lost)| *lost).sum();
+    let keeps_up = share.is_some_and(|share| share >= WHOLE * arrived);
+    let is_late = |latency: Figure| needs.p99_ns.is_some_and(|bound_ns| latency.value > bound_ns as f64);
+    let explained = |reason: &Invalid| matches!(reason, Invalid::Saturated { .. } | Invalid::Unreliable { .. });
+    let found = [
+        (UnmetNeed::Usable, !row.reasons.iter().all(explained) || (row.reasons.is_empty() && !row.valid)),
+        (UnmetNeed::Rate, missed_rate(row) || !keeps_up || overflowed as f64 > (1.0 - WHOLE) * ledger.sent as f64),
+        (UnmetNeed::NoLoss, !needs.may_lose && ledger.received < ledger.sent),
+        (UnmetNeed::Latency, latency.is_none_or(is_late)),
+    ];
+    JudgedCase {
+        case: row.id.clone(),
+        transport: row.case.primary().transport.clone(),
+        latency_ns: latency.and_then(Figure::finite),
+        delivered_share: share,
+        cost: cost(row),
+        unmet: found.into_iter().filter(|(_, is_unmet)| *is_unmet).map(|(need, _)| need).collect(),
+    }
+}
+
+fn cost(row: &CaseSummary) -> MessageCost {
+    if let Some(one_way) = row.one_way() {
+        let ns = |figure: Option<Figure>| Some(figure?.finite()? * 1e3);
+        let per_million = one_way.cpu_seconds_per_million;
+        return MessageCost { client_ns: ns(per_million.client), server_ns: ns(per_million.server) };
+    }
+    let of = |role: End| {
+        let end = row.end(&row.primary().flow.id, role)?;
+        (row.primary().samples > 0).then(|| end.cpu_seconds * 1e9 / row.primary().samples as f64)
+    };
+    MessageCost { client_ns: of(End::Client), server_ns: of(End::Server) }
+}
+
+fn would_change(
+    run: &Run,
+    needs: &Needs,
+    chosen: Option<(&CaseSummary, &JudgedCase)>,
+    cases: &[JudgedCase],
+) -> Vec<WouldChange> {
+    let cheaper = chosen.and_then(|(_, chosen)| {
+        let met = cases.iter().filter(|case| case.unmet.is_empty());
+        let cheapest =
+            met.filter_map(|case| Some((case.cost.total_ns()?, case))).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let is_cheaper = cheapest.0 <= MAX_CHEAPER * chosen.cost.total_ns()?;
+        is_cheaper.then(|| WouldChange::CpuTime { case: cheapest.1.case.clone() })
+    });
+    let lossy = run.skipped.iter().map(|skipped| skipped.transport.as_str()).filter(|name| !run.cards.reliable(name));
+    let lossy: Vec<String> = distinct(lossy).into_iter().map(str::to_owned).collect();
+    let lossy = (!lossy.is_empty() && !needs.may_lose).then_some(WouldChange::LossTolerated { transports: lossy });
+    let higher = chosen.and_then(|(row, case)| full_at_per_s(row, case.cost));
+    let packet = needs.mtu_bytes.filter(|mtu_bytes| needs.size_bytes + HEADER_BYTES > u64::from(*mtu_bytes));
+    let placed = |place: &Placement| run.cases.iter().any(|row| row.case.ends.placement == *place);
+    let is_local = !run.cases.iter().any(|row| row.case.crosses_a_network());
+    let elsewhere = [Placement::SameCpu, Placement::CrossCpu].into_iter().filter(|place| is_local && !placed(place));
+    let elsewhere: Vec<Placement> = elsewhere.collect();
+    [
+        cheaper,
+        lossy,
+        packet.map(|mtu_bytes| WouldChange::LargerMtu { mtu_bytes }),
+        (!elsewhere.is_empty()).then_some(WouldChange::OtherPlacement { placements: elsewhere }),
+        higher.map(|per_s| WouldChange::HigherRate { per_s }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Returns the rate at which the CPU time per message fills a CPU; `None` for ends that spin, which always fill one.
+/// The sender of one-way messages does not count, because keeping to the rate takes most of its CPU time.
+fn full_at_per_s(row: &CaseSummary, cost: MessageCost) -> Option<f64> {
+    if row.case.ends.waiting == Waiting::Spin {
+        return None;
+    }
+    let client_ns = cost.client_ns.filter(|_| row.one_way().is_none());
+    let ends = [client_ns, cost.server_ns].into_iter().flatten();
+    let busiest_ns =
+        if row.case.ends.placement == Placement::SameCpu { ends.sum() } else { ends.fold(0.0, f64::max) };
+    (busiest_ns > 0.0).then(|| 1e9 / busiest_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::options::OptionName;
+    use hairpin_model::run::Skipped;
+    use hairpin_model::{BothEnds, Case};
+
+    use super::super::answer;
+    use super::*;
+    use crate::fixture::Fixture;
+    use crate::fixture::one_way::{Counted, offered};
+
+    const RATE: f64 = 5_000.0;
+
+    fn needs() -> Needs {
+        Needs { size_bytes: 64, rate_per_s: RATE, ..Needs::default() }
+    }
+
+    fn counted(latency_us: u64) -> Counted {
+        Counted { sent_per_s: RATE, arrived: 1.0, latency_ns: latency_us * 1000 }
+    }
+
+    /// A run of one-way cases for these needs, each with the CPU time per message of its receiver, in us.
+    fn run_of(needs: Needs, cases: &[(Case, Counted, f64)]) -> Run {
+        let mut fixture = Fixture::new();
+        cases.iter().for_each(|(case, counted, _)| fixture.one_way(case, *counted));
+        let mut run = fixture.run();
+        run.plan.needs = Some(needs);
+        for (row, (_, _, cpu_us)) in run.cases.iter_mut().zip(cases) {
+            let cost = BothEnds { client: Some(Figure::bare(60.0)), server: Some(Figure::bare(*cpu_us)) };
+            row.primary_mut().one_way.as_mut().unwrap().cpu_seconds_per_million = cost;
+            // What a link lost.
+            let lost = &mut row.primary_mut().ledger.lost;
+            if let Some(messages) = lost.remove(ledger::RECEIVE_BUFFER) {
+                lost.insert("link-loss".to_owned(), messages);
+            }
+        }
+        run
+    }
+
+    fn choice(run: &Run) -> Choice {
+        answer(run).choice.unwrap()
+    }
+
+    fn unmet(choice: &Choice, transport: &str) -> Vec<UnmetNeed> {
+        choice.cases.iter().find(|case| case.transport == transport).unwrap().unmet.clone()
+    }
+
+    #[test]
+    fn the_lowest_p99_that_meets_the_bound_is_chosen() {
+        let of = |p99_ns| {
+            let cases = [(offered("tcp", RATE), counted(400), 5.0), (offered("pipe", RATE), counted(100), 5.0)];
+            choice(&run_of(Needs { p99_ns, ..needs() }, &cases))
+        };
+        let free = of(None);
+        assert_eq!((free.transport.as_deref(), free.alike.len()), (Some("pipe"), 0));
+        assert_eq!(free.options.unwrap().waiting, Waiting::Block);
+        let bounded = of(Some(200_000));
+        assert_eq!(bounded.transport.as_deref(), Some("pipe"));
+        assert_eq!(unmet(&bounded, "tcp"), [UnmetNeed::Latency]);
+        let impossible = of(Some(50_000));
+        assert_eq!((impossible.transport.as_deref(), impossible.cost), (None, None));
+        assert_eq!(impossible.cases[0].transport, "pipe", "the closest first");
+        assert_eq!(impossible.best(), []);
+    }
+
+    #[test]
+    fn a_case_that_misses_the_rate_is_not_chosen_however_fast() {
+        let behind = Counted { sent_per_s: 0.9 * RATE, ..counted(10) };
+        let cases = [(offered("pipe", RATE), behind, 5.0), (offered("tcp", RATE), counted(400), 5.0)];
+        let found = choice(&run_of(needs(), &cases));
+        assert_eq!(found.transport.as_deref(), Some("tcp"));
+        // Its figures must not be used, because the sender was saturated.
+        assert_eq!(unmet(&found, "pipe"), [UnmetNeed::Rate]);
+    }
+
+    #[test]
+    fn tolerated_loss_changes_the_choice_unless_a_buffer_overflowed() {
+        let of = |may_lose, cause: &str| {
+            let lossy = Counted { arrived: 0.97, ..counted(100) };
+            let cases = [(offered("udp", RATE), lossy, 5.0), (offered("tcp", RATE), counted(400), 5.0)];
+            let mut run = run_of(Needs { may_lose, ..needs() }, &cases);
+            let lost = &mut run.cases[0].primary_mut().ledger.lost;
+            *lost = lost.values().map(|messages| (cause.to_owned(), *messages)).collect();
+            let found = choice(&run);
+            (found.transport.clone().unwrap(), unmet(&found, "udp"))
+        };
+        assert_eq!(of(false, "link-loss"), ("tcp".to_owned(), vec![UnmetNeed::NoLoss]));
+        assert_eq!(of(true, "link-loss"), ("udp".to_owned(), vec![]));
+        assert_eq!(of(true, ledger::RECEIVE_BUFFER), ("tcp".to_owned(), vec![UnmetNeed::Rate]));
+        assert_eq!(of(true, "link-queue"), ("tcp".to_owned(), vec![UnmetNeed::Rate]));
+    }
+
+    #[test]
+    fn of_cases_alike_the_one_with_the_least_cpu_time_is_chosen() {
+        let cases = [
+            (offered("tcp", RATE), counted(100), 9.0),
+            (offered("pipe", RATE), counted(104), 5.0),
+            (offered("fifo", RATE), counted(103), 7.0),
+            (offered("unix-stream", RATE), counted(110), 1.0),
+        ];
+        let run = run_of(needs(), &cases);
+        let found = choice(&run);
+        let order: Vec<&str> = found.cases.iter().map(|case| case.transport.as_str()).collect();
+        assert_eq!(order, ["pipe", "tcp", "fifo", "unix-stream"], "unix-stream is separated and 10 % slower");
+        assert_eq!(found.alike, [cases[0].0.id(), cases[2].0.id()]);
+        assert_eq!(found.cost.unwrap().server_ns, Some(5_000.0));
+        assert_eq!(found.would_change.last(), Some(&WouldChange::HigherRate { per_s: 200_000.0 }));
+    }
+
+    #[test]
+    fn what_would_change_the_choice_has_evidence_or_is_not_measured() {
+        let spinning = offered("pipe", RATE).with(|case| case.ends.waiting = Waiting::Spin);
+        let nodelay = offered("tcp", RATE).with(|case| {
+            case.primary_mut().options = case.primary().options.clone().with(OptionName::Nodelay, "on");
+        });
+        let cases = [
+            (spinning, counted(10), 200.0),
+            (nodelay.clone(), counted(50), 5.0),
+            (offered("tcp", RATE), counted(40_000), 2.0),
+        ];
+        let mut run = run_of(Needs { size_bytes: 1_473, mtu_bytes: Some(1_500), ..needs() }, &cases[..2]);
+        run.skipped.push(Skipped { transport: "udp".to_owned(), case: None, reason: "may lose".to_owned() });
+        let expected = [
+            WouldChange::CpuTime { case: nodelay.id() },
+            WouldChange::LossTolerated { transports: vec!["udp".to_owned()] },
+            WouldChange::LargerMtu { mtu_bytes: 1_500 },
+            WouldChange::OtherPlacement { placements: vec![Placement::SameCpu] },
+        ];
+        assert_eq!(choice(&run).would_change, expected);
+        run.plan.needs = Some(Needs { size_bytes: 1_472, may_lose: true, ..run.plan.needs.unwrap() });
+        assert_eq!(choice(&run).would_change, [expected[0].clone(), expected[3].clone()]);
+        let without = run_of(needs(), &cases[1..]);
+        let said = answer(&without).statements;
+        let needs_it =
+            |said: &Statement| matches!(said, Statement::NeedsNodelay { case, .. } if *case == nodelay.id());
+        assert!(said.iter().any(needs_it), "{said:?}");
+    }
+
+    #[test]
+    fn without_usable_cases_nothing_is_chosen() {
+        let mut run = run_of(needs(), &[(offered("tcp", RATE), counted(10), 5.0)]);
+        run.cases[0].valid = false;
+        let found = answer(&run);
+        assert_eq!(found.statements[0], Statement::NothingUsable);
+        assert_eq!(unmet(found.choice.as_ref().unwrap(), "tcp"), [UnmetNeed::Usable]);
+    }
+}

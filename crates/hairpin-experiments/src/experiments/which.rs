@@ -1,0 +1,239 @@
+//! `which`: which transport suits messages of this size at this rate, and with which options?
+//!
+//! The cards of the transports say which cases could matter: transports that lose nothing (unless `--may-lose`), reach
+//! the other end, and carry the size; blocking and busy-polling; with `nodelay` where the card has it; with larger
+//! buffers where the rate needs them. One-way messages are offered at the rate; with `--reply` each has an answer.
+//!
+//! Defaults and why:
+//! - two CPUs, as most programs have; over a link one, where waking costs little. Over a network only blocking ends.
+//! - rounds as long as [`TARGET_NS`] allows: at most [`links::LASTS_NS`], so that slow rates have more messages.
+//! - needs that contradict each other or the link are refused before anything is measured.
+
+use hairpin_model::options::OptionName;
+use hairpin_model::quantities::{bit_rate, byte_rate, exact_bytes, exact_duration, message_rate};
+use hairpin_model::{
+    AnsweredBy, Card, Case, Extent, HostCapabilities, KnownLink, Load, Needs, Options, Reach, Refused, Skipped,
+    Waiting,
+};
+use hairpin_model::{Arrivals, Flow, flow::Direction, flow::Pacing};
+
+use crate::budget::{self, MIN_BLOCKS, QUICK_BLOCKS};
+use crate::estimate;
+use crate::experiment::{Experiment, Planning};
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::links;
+use crate::one_way;
+use crate::possible;
+use crate::quantity::SECOND_NS;
+use crate::selection;
+use crate::sequence::Planned;
+use crate::shared::{self, Circumstances};
+
+pub const WHICH: Experiment = Experiment {
+    name: "which",
+    question: "Which transport suits messages of this size at this rate, and with which options?",
+    knobs: KNOBS,
+    plan,
+    // `offered-load` and `round-trip` repeat the cases.
+    repeats: |_| false,
+    refine: None,
+};
+
+const KNOBS: &[Knob] = &[
+    Knob::new("size", "BYTES", shared::SIZE).help("Size of each message").or(&["200B"]),
+    Knob::new("rate", "MESSAGES", KnobKind::Rate { max_per_s: 1e12 })
+        .help("Messages per second, due at fixed intervals")
+        .or(&["5000"]),
+    Knob::switch("reply", "Each message has an answer of the same size; the latency is the round trip's"),
+    Knob::switch("may-lose", "Messages may be lost: also consider transports that lose some"),
+    Knob::new("p99", "TIME", shared::LASTS).help("Maximum p99 of the latency, from when a message was due"),
+    shared::TRANSPORT.help("Transports to choose from, separated by commas [default: all that can run here]"),
+    shared::WAITING
+        .help("How both ends may wait: block, poll, spin, or all [default: block,spin; block over a network]")
+        .or(&["block", "spin"]),
+    shared::PLACEMENT
+        .help("Where both ends run: same-cpu, cross-cpu, unpinned, or all; over a link the default is same-cpu")
+        .or(&["cross-cpu"]),
+    shared::ENDS,
+    Knob { repeat: false, ..shared::LINK }.help("Path between ends: a profile (home-uplink) or words ('delay=20ms')"),
+    one_way::DURATION,
+    one_way::WARM_UP,
+    budget::ROUNDS,
+    budget::OVER.or(&["30s"]),
+    budget::QUICK,
+    shared::SEED,
+    one_way::TIMEOUT,
+    one_way::KEEP_SAMPLES,
+    // A case whose buffers the kernel limits is reported as such.
+    Knob::new("allow-unmet-options", "ON_OFF", KnobKind::OnOff)
+        .help("Continue if the kernel sets a socket option to another value than requested")
+        .or(&["on"])
+        .hidden(),
+    shared::PORT,
+];
+
+/// Time for all rounds, in ns.
+const TARGET_NS: u64 = 40 * SECOND_NS;
+/// The same with `--quick`, in ns.
+const QUICK_TARGET_NS: u64 = 7 * SECOND_NS;
+/// Measured time of a round, in ns: at least this, and at most [`links::LASTS_NS`].
+const MIN_ROUND_NS: u64 = 50_000_000;
+/// Measured time of a round without a link, in ns, unless it takes longer for [`MESSAGES`].
+const ROUND_NS: u64 = 200_000_000;
+/// Messages of a round that show its p99.
+const MESSAGES: f64 = 1000.0;
+
+/// No transport between two ends carries more, in bytes per second: a CPU copies less.
+const MAX_BYTES_PER_S: f64 = 100e9;
+/// No end sends more messages per second: without answers, and with answers.
+const MAX_PER_S: [f64; 2] = [1e8, 1e7];
+
+/// Default buffer of a socket, in bytes (`net.core.rmem_default`).
+const BUFFER_BYTES: u64 = 212_992;
+/// The kernel's overhead of a message in a buffer, in bytes (`struct sk_buff` and its alignment).
+const MESSAGE_OVERHEAD_BYTES: u64 = 768;
+/// Time for which a receiver may not run, in ns: its buffer should hold the messages of this time.
+const PAUSE_NS: u64 = 10_000_000;
+
+/// The needs that the knobs state; `None` for another experiment.
+pub fn needs(experiment: &Experiment, knobs: &Knobs, capabilities: &HostCapabilities) -> Option<Needs> {
+    let asked = || {
+        let link = links::asked(knobs, capabilities).ok().and_then(|links| links.into_iter().next());
+        Needs {
+            size_bytes: knobs.value("size").unwrap_or_default(),
+            rate_per_s: knobs.value("rate").unwrap_or_default(),
+            reply: knobs.is_on("reply"),
+            may_lose: knobs.is_on("may-lose"),
+            p99_ns: knobs.value("p99"),
+            mtu_bytes: link.filter(|link| link.line != hairpin_model::case::LOOPBACK).map(|link| link.mtu_bytes),
+        }
+    };
+    (experiment.name == WHICH.name).then(asked)
+}
+
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let circumstances = Circumstances::read(knobs, capabilities, |_| false)?;
+    let needs = needs(&WHICH, knobs, capabilities).expect("these are its knobs");
+    let [link] = <[KnownLink; 1]>::try_from(links::asked(knobs, capabilities)?)
+        .map_err(|_| Refused::new("the answer is about one path", "give one --link"))?;
+    refuse_contradictions(&needs, &link)?;
+    let mut candidates = selection::candidates(knobs, "transport", capabilities)?;
+    let mut lossy = Vec::new();
+    if !knobs.is_given("transport") {
+        candidates.retain(|candidate| could_matter(&candidate.card, knobs, capabilities));
+    }
+    if !needs.may_lose {
+        (candidates, lossy) = candidates.into_iter().partition(|candidate| candidate.card.reliable);
+        if candidates.is_empty() {
+            return Err(Refused::new("these transports may lose messages", "add --may-lose, or omit --transport"));
+        }
+    }
+    let (mut planned, mut skipped) = selection::possible_cases(&candidates, capabilities, |card| {
+        let mut circumstances = circumstances.clone();
+        circumstances.option_sets = option_sets(card, &needs, &link);
+        let cases = circumstances.at_their_places(&[case(card, &needs)], card);
+        let waits = |case: &Case| {
+            knobs.is_given("waiting") || !case.crosses_a_network() || case.ends.waiting != Waiting::Spin
+        };
+        let second = Extent::DurationNs(SECOND_NS);
+        cases.into_iter().filter(waits).map(|case| Planned::of(case, second, second, knobs, capabilities)).collect()
+    })?;
+    set_lengths(&mut planned, &needs, knobs, capabilities);
+    let why = "it may lose messages (hint: use --may-lose if you can lose some)";
+    skipped.extend(lossy.iter().filter(|candidate| candidate.can_run.is_ok()).map(|candidate| Skipped {
+        transport: candidate.card.name.to_owned(),
+        case: None,
+        reason: why.to_owned(),
+    }));
+    Ok((planned, skipped))
+}
+
+/// Whether a transport may be chosen without being named: it is compared by default, another program answers, in another process unless the ends are threads, over one
+/// IP version, that of the path.
+fn could_matter(card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> bool {
+    let is_ipv6 = capabilities.far.as_ref().is_some_and(|far| far.is_ipv6);
+    card.answered_by == AnsweredBy::Server
+        && card.in_survey
+        && (card.reach != Reach::Process || knobs.is_given("ends"))
+        && (card.reach != Reach::Network || possible::is_ipv6(card) == is_ipv6)
+}
+
+/// Refuses needs that no transport can meet.
+fn refuse_contradictions(needs: &Needs, link: &KnownLink) -> Result<(), Refused> {
+    let Needs { size_bytes, rate_per_s, reply, .. } = *needs;
+    let bytes_per_s = size_bytes as f64 * rate_per_s;
+    let load = format!("{} at {}", exact_bytes(size_bytes), message_rate(rate_per_s));
+    let ways = [("up", true), ("down", reply)].into_iter().zip(link.bits_per_s);
+    for ((way, is_used), limit) in ways {
+        if let Some(limit) = limit.filter(|limit| is_used && bytes_per_s * 8.0 > *limit as f64) {
+            let [needed, carried] = [bytes_per_s * 8.0, limit as f64].map(bit_rate);
+            let hint = "lower --rate or --size, or use a faster --link";
+            return Err(Refused::new(format!("{load} are {needed}, and the link carries {carried} {way}"), hint));
+        }
+    }
+    let max_per_s = MAX_PER_S[usize::from(reply)];
+    if bytes_per_s > MAX_BYTES_PER_S || rate_per_s > max_per_s {
+        let [needed, bytes] = [bytes_per_s, MAX_BYTES_PER_S].map(byte_rate);
+        let most = format!("no transport carries more than {} or {bytes}", message_rate(max_per_s));
+        return Err(Refused::new(format!("{load} are {needed}: {most}"), "lower --rate or --size"));
+    }
+    match needs.p99_ns {
+        Some(p99_ns) if reply && p99_ns < link.round_trip_ns => {
+            let [bound, takes] = [p99_ns, link.round_trip_ns].map(exact_duration);
+            let what = format!("a round trip over this link takes {takes}, more than --p99 {bound}");
+            Err(Refused::new(what, format!("use --p99 {takes} or more, or another --link")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the case with default options.
+fn case(card: &Card, needs: &Needs) -> Case {
+    let Needs { size_bytes, rate_per_s, reply, .. } = *needs;
+    if reply {
+        let mut case = Case::ping_pong(card.name);
+        case.primary_mut().load.set_sizes(size_bytes, size_bytes);
+        return case.at_rate(rate_per_s);
+    }
+    let (arrivals, pacing) = (Arrivals::Fixed, Pacing::SleepSpin);
+    let load = Load::Offered { offered_per_s: rate_per_s, size_bytes, arrivals, pacing };
+    Case::of(Flow::one_way(card.name, load, Direction::Up))
+}
+
+/// The sets of options worth trying: the defaults, without Nagle's algorithm, and with buffers for the messages of a
+/// round trip and a pause. TCP sizes its buffers itself.
+fn option_sets(card: &Card, needs: &Needs, link: &KnownLink) -> Vec<Options> {
+    let mut sets = vec![Options::default()];
+    if possible::is_tcp(card) {
+        sets.push(Options::default().with(OptionName::Nodelay, "on"));
+        return sets;
+    }
+    let held = needs.rate_per_s * (link.round_trip_ns + PAUSE_NS) as f64 / SECOND_NS as f64;
+    let bytes = held * (needs.size_bytes + MESSAGE_OVERHEAD_BYTES) as f64;
+    let buffers = [OptionName::Sndbuf, OptionName::Rcvbuf];
+    if bytes > BUFFER_BYTES as f64 && buffers.iter().all(|name| card.options.contains(name)) {
+        let bytes = format!("{:.0}", bytes.min(f64::from(i32::MAX / 2)));
+        sets.push(buffers.into_iter().fold(Options::default(), |set, name| set.with(name, &bytes)));
+    }
+    sets
+}
+
+/// Sets the lengths of the rounds so that all fit the time.
+fn set_lengths(planned: &mut [Planned], needs: &Needs, knobs: &Knobs, capabilities: &HostCapabilities) {
+    let (target_ns, blocks) =
+        if knobs.is_on("quick") { (QUICK_TARGET_NS, QUICK_BLOCKS) } else { (TARGET_NS, MIN_BLOCKS) };
+    let fixed_ns = |planned: &Planned| estimate::round_ns(&planned.case, [Extent::Count(0); 2], capabilities);
+    let starts_ns: u64 = planned.iter().map(fixed_ns).fold(0, u64::saturating_add);
+    let left_ns = (target_ns / blocks).saturating_sub(starts_ns) / planned.len().max(1) as u64;
+    for planned in planned {
+        let travel_ns = links::travel_ns(&planned.case, capabilities);
+        let wanted_ns = links::duration_ns(ROUND_NS, travel_ns).max((MESSAGES / needs.rate_per_s * 1e9) as u64);
+        // A third of a round is its warm-up.
+        let longest_ns = (left_ns / 3 * 2).max(MIN_ROUND_NS).max(travel_ns);
+        let measured_ns = wanted_ns.min(longest_ns).min(links::LASTS_NS.max(travel_ns));
+        let extent = Extent::DurationNs(knobs.value("duration").unwrap_or(measured_ns));
+        let warm_up = knobs.value("warmup").unwrap_or(Extent::DurationNs((measured_ns / 2).max(travel_ns)));
+        *planned = Planned::of(planned.case.clone(), warm_up, extent, knobs, capabilities);
+    }
+}
