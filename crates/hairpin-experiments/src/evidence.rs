@@ -78,6 +78,23 @@ pub fn expected_ns(planned: &[Planned], common: Common, capabilities: &HostCapab
     estimate::orders_ns(&orders, capabilities)
 }
 
+/// Keeps the evidence rounds that fit `left_ns`, one traced round of each case, in plan order.
+pub fn within(step: Step, planned: &[Planned], left_ns: u64, capabilities: &HostCapabilities) -> Step {
+    let Step::Run { cases, mut rounds, skipped, forecast } = step else { return step };
+    let place = |order: &RoundOrder| planned.iter().position(|planned| planned.case == order.case);
+    let first = rounds.iter().map(|order| order.block).min();
+    rounds.retain(|order| order.purpose == Purpose::Traced && Some(order.block) == first);
+    rounds.sort_by_key(place);
+    let mut so_far_ns: u64 = 0;
+    let fitting = rounds.iter().take_while(|order| {
+        so_far_ns = so_far_ns.saturating_add(estimate::orders_ns(&[(*order).clone()], capabilities));
+        so_far_ns <= left_ns
+    });
+    let count = fitting.count();
+    rounds.truncate(count);
+    if rounds.is_empty() { Step::Done } else { Step::Run { cases, rounds, skipped, forecast } }
+}
+
 fn orders(
     planned: &[Planned],
     order_of: impl Fn(&Planned) -> Option<RoundOrder>,

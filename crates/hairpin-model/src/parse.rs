@@ -13,6 +13,10 @@ pub const BYTE_UNITS: &[Unit] = &[
     ("MB", 1_000_000),
     ("kB", 1_000),
     ("B", 1),
+    // As iperf3 means them.
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
 ];
 pub const BIT_UNITS: &[Unit] = &[("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 const TIME_UNITS: &[Unit] = &[

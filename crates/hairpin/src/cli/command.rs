@@ -125,6 +125,7 @@ fn knob_argument(knob: &'static Knob) -> Arg {
         default => format!("{} [default: {default}]", knob.help),
     };
     let argument = Arg::new(knob.name).long(knob.name).help(help).hide(knob.hidden);
+    let argument = if knob.name == "transport" { argument.short('t') } else { argument };
     if knob.kind == KnobKind::Switch {
         return argument.action(ArgAction::SetTrue);
     }
@@ -178,7 +179,7 @@ fn list() -> Command {
 fn report() -> Command {
     Command::new("report")
         .about("Show a saved run, even one that was killed, and write its report.html again")
-        .arg(saved_run("RUN", "The run folder"))
+        .arg(saved_run("RUN", "The run folder [default: the latest in hairpin-runs]").required(false))
         .args(printing())
         .arg(
             valued("html", "FILE", "Write the page to FILE instead of the run folder")

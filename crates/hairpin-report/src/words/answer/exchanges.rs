@@ -8,7 +8,7 @@ use hairpin_model::{CaseSummary, path};
 use super::figures::{interval, latency, p50};
 
 /// Returns `exchange of 100x2 B over tcp`.
-fn exchange(row: &CaseSummary) -> String {
+pub(super) fn exchange(row: &CaseSummary) -> String {
     let case = &row.case;
     let request = case.primary().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
     let transport = &case.primary().transport;
@@ -54,7 +54,7 @@ pub(super) fn fastest(rows: &[&CaseSummary]) -> Option<String> {
         format!("Fastest remedy for an {what}: {name}{}, {moved}, p50 {took}.", pauses(first))
     } else {
         format!(
-            "Fastest remedies for an {what}, no difference found: {}. {name} moves {moved}, p50 {took}.",
+            "Fastest remedies for an {what}, not separated in this run: {}. {name} moves {moved}, p50 {took}.",
             names(rows)
         )
     })
@@ -82,7 +82,7 @@ fn pauses(row: &CaseSummary) -> &'static str {
 }
 
 pub(super) fn equal(rows: &[&CaseSummary]) -> Option<String> {
-    (rows.len() > 1).then(|| format!("No difference found between {}.", names(rows)))
+    (rows.len() > 1).then(|| format!("Not separated in this run: {}.", names(rows)))
 }
 
 pub(super) fn without_pauses(row: &CaseSummary) -> Option<String> {
@@ -125,7 +125,7 @@ pub(super) fn other_paths(paths: &[Vec<&CaseSummary>]) -> Option<String> {
     (!told.is_empty()).then(|| capitalised(&format!("{}.", told.join("; "))))
 }
 
-fn capitalised(text: &str) -> String {
+pub(super) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

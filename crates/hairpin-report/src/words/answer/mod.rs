@@ -2,6 +2,7 @@
 
 mod exchanges;
 mod figures;
+mod headline;
 mod one_way;
 mod under_load;
 
@@ -18,11 +19,15 @@ pub fn write_answer(run: &mut Run) {
     (run.answer.headline, run.answer.sentences) = answer(run);
 }
 
-/// Returns the headline (empty without an answer) and the other sentences. Ignores saved texts. Omits statements
-/// about cases that a damaged run lacks.
+/// Returns the headline, one sentence of at most [`headline::MAX_CHARS`] (empty without an answer), and the other
+/// sentences. Ignores saved texts. Omits statements about cases that a damaged run lacks.
 pub fn answer(run: &Run) -> (String, Vec<String>) {
-    let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement));
-    (sentences.next().unwrap_or_default(), sentences.collect())
+    let told = |statement| Some((statement, sentence(run, statement)?));
+    let mut told = run.answer.statements.iter().filter_map(told).peekable();
+    let is_long = |text: &str| text.chars().count() > headline::MAX_CHARS;
+    let short = told.peek().filter(|(_, text)| is_long(text)).and_then(|(first, _)| headline::headline(run, first));
+    let mut sentences = told.map(|(_, text)| text);
+    (short.or_else(|| sentences.next()).unwrap_or_default(), sentences.collect())
 }
 
 fn sentence(run: &Run, statement: &Statement) -> Option<String> {
@@ -36,6 +41,8 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::Single { case } => Some(single(row(case)?)),
         Said::Finding { code, case } => finding(run, code, row(case)?),
         Said::Best { cases, verdict } => best(run, &rows(cases), *verdict),
+        Said::BestBlocking { cases, verdict } => fastest(run, &rows(cases), *verdict, " for programs that block"),
+        Said::NotSeparated { cases } => not_separated(&rows(cases)),
         Said::BestOverPaths { paths } => over_paths(run, &paths.iter().map(rows).collect::<Vec<_>>()),
         Said::Reference { case, ratio, same_conditions } => Some(reference(row(case)?, *ratio, *same_conditions)),
         Said::Remedy { default, best } => Some(exchanges::remedy(row(default)?, row(best)?)),
@@ -57,7 +64,6 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::Unfair { case } => one_way::unfair(row(case)?),
         Said::Lost { cases } => one_way::lost(&rows(cases)),
         Said::Knee { case } => one_way::knee(run, row(case)?),
-        Said::LostBelowKnee { case } => Some(one_way::lost_below_knee(row(case)?)),
         Said::HighestPower { case } => one_way::highest_power(run, row(case)?),
         Said::NoneDelivered { per_s } => Some(format!("No case delivered 99 % of {}.", message_rate(*per_s))),
         Said::Uneven { case, median_gap, below_half } => one_way::uneven(row(case)?, *median_gap, *below_half),
@@ -137,10 +143,20 @@ fn single(row: &CaseSummary) -> String {
 /// Names the first of these cases, which is the best one.
 fn best(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let kind = CaseKind::of(&rows.first()?.case);
-    if kind == CaseKind::RoundTrips { fastest(run, rows, verdict) } else { one_way::best(run, kind, rows, verdict) }
+    if kind == CaseKind::RoundTrips {
+        fastest(run, rows, verdict, "")
+    } else {
+        one_way::best(run, kind, rows, verdict)
+    }
 }
 
-fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
+fn not_separated(rows: &[&CaseSummary]) -> Option<String> {
+    let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
+    let one = "More rounds are needed to separate the best from";
+    (!names.is_empty()).then(|| format!("{one} {}.", shortened(&names, 2)))
+}
+
+fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>, who: &str) -> Option<String> {
     let first = *rows.first()?;
     let of_processes = first.case.ends.kind == EndKind::Processes && first.server().is_some();
     // A server on another host is always another process.
@@ -149,9 +165,11 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option
     let placed = |row: &&CaseSummary| format!("{} at p50 {}", name(row), latency(row.primary().latency_ns.p50));
     let names: Vec<String> = rows.iter().map(placed).collect();
     Some(match verdict {
-        Some(Verdict::Faster) => format!("Fastest round trip{between} {path}: {}.", names[0]),
-        Some(_) => format!("Fastest round trips{between} {path}, no difference found: {}.", shortened(&names, 2)),
-        None => format!("Lowest p50{between} {path}: {}. {NO_WINNER}", names[0]),
+        Some(Verdict::Faster) => format!("Fastest round trip{between} {path}{who}: {}.", names[0]),
+        Some(_) => {
+            format!("Fastest round trips{between} {path}{who}, not separated in this run: {}.", shortened(&names, 2))
+        }
+        None => format!("Lowest p50{between} {path}{who}: {}. {NO_WINNER}", names[0]),
     })
 }
 
@@ -167,7 +185,7 @@ fn over_paths(run: &Run, paths: &[Vec<&CaseSummary>]) -> Option<String> {
         let whose = match names.as_slice() {
             _ if one_for_all => String::new(),
             [one] => format!(" with {one}"),
-            several => format!(" (no difference found between {})", shortened(several, 2)),
+            several => format!(" (not separated: {})", shortened(several, 2)),
         };
         Some(format!("{} {over}{whose}", p50(row)))
     };

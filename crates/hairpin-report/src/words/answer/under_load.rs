@@ -105,6 +105,16 @@ fn added(row: &CaseSummary) -> Option<Figure> {
     row.under_load.as_ref()?.added_ns.p50
 }
 
+/// Returns `Median round trip 10.3 ms idle, 183 ms under load (tcp up congestion=cubic)`.
+pub(super) fn idle_and_loaded(run: &Run, row: &CaseSummary) -> String {
+    format!("Median round trip {} idle, {} under load ({})", idle(row), p50(row), Probe::of(run, row).load(row))
+}
+
+/// Returns `183 ms (tcp up congestion=cubic)`.
+pub(super) fn load_and_loaded(run: &Run, row: &CaseSummary) -> String {
+    format!("{} ({})", p50(row), Probe::of(run, row).load(row))
+}
+
 /// Returns `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3
 /// ms, and the queue holds 213 KiB.`
 pub(super) fn load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> String {
@@ -153,7 +163,7 @@ pub(super) fn loads(
     }
     let to = format!("to the median round trip of {idle}{place}");
     Some(if most.is_empty() {
-        format!("Added {to}, no difference found: {}.", probe.added(rows))
+        format!("Added {to}, not separated in this run: {}.", probe.added(rows))
     } else {
         format!("Least added {to}: {}; most: {}.", probe.added(least), probe.added(most))
     })
