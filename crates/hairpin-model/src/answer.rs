@@ -116,6 +116,8 @@ pub enum Statement {
     Lost { cases: Vec<String> },
     /// The knee of the sweep to which `case` belongs.
     Knee { case: String },
+    /// In runs of earlier versions: the case with the highest loss among the rates that count as delivered.
+    LostBelowKnee { case: String },
     /// The rate with the highest power, if it is not the knee of the sweep.
     HighestPower { case: String },
     /// No case delivered this rate.

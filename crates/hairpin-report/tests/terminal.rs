@@ -282,7 +282,10 @@ fn an_interrupted_run_is_reported_first() {
     let mut run = support::survey(1);
     run.state = State::Interrupted;
     let text = render(&run, &plain(80));
-    assert!(text.starts_with("PARTIAL RUN: ended by the user; 378 of 380 rounds were measured."), "{text}");
+    assert!(
+        text.starts_with("PARTIAL RUN: stopped by Ctrl-C or SIGTERM; 378 of 380 rounds were measured."),
+        "{text}"
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_experiments::{Experiment, KnobKind, Refused, evidence};
+use hairpin_model::quantities::bytes;
 use hairpin_model::run::State;
 use hairpin_model::{Case, Run};
 use hairpin_report::time_sequence;
@@ -49,8 +50,9 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     let printed = show(&folder, &run, matches);
     match &page {
         Ok(()) => output::note(&format!(
-            "\nRun folder  {}\nReport      {}",
+            "\nRun folder  {} ({})\nReport      {}",
             shown(folder.path()),
+            bytes(size_bytes(folder.path()) as f64),
             shown(&folder.path().join(PAGE))
         )),
         Err(error) => output::error(error),
@@ -67,6 +69,12 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
         _ if run.failed_rounds() > 0 || !run.unsaved.is_empty() || page.is_err() => Exit::RoundsFailed,
         _ => Exit::Fine,
     })
+}
+
+/// Size of all files in a folder, without subfolders.
+fn size_bytes(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
 /// A session with the settings from the flags. Checks the settings, before a server is contacted.

@@ -8,7 +8,7 @@ use hairpin_model::{CaseSummary, path};
 use super::figures::{interval, latency, p50};
 
 /// Returns `exchange of 100x2 B over tcp`.
-pub(super) fn exchange(row: &CaseSummary) -> String {
+fn exchange(row: &CaseSummary) -> String {
     let case = &row.case;
     let request = case.primary().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
     let transport = &case.primary().transport;
@@ -23,7 +23,7 @@ pub(super) fn remedy(default: &CaseSummary, best: &CaseSummary) -> String {
         .speed_up()
         .map(|figure| format!(": {} as fast{}", factor(figure.value), interval(figure, number_bounds)));
     format!(
-        "An {} takes {} at p50 with default options, and {} with {}{}{}.",
+        "An {} takes {} by default, and {} with {}{}{}.",
         exchange(default),
         p50(default),
         p50(best),
@@ -36,10 +36,17 @@ pub(super) fn remedy(default: &CaseSummary, best: &CaseSummary) -> String {
 pub(super) fn no_remedy(default: &CaseSummary, have_intervals: Option<bool>) -> String {
     let unproved = match have_intervals {
         None => "",
+        Some(true) if is_one_write(default) => {
+            "; a request or an answer that leaves in two writes was not measured (--writes 4,1000)"
+        }
         Some(true) => "; no remedy was found to be faster",
         Some(false) => "; the rounds are too few to tell which remedy is faster",
     };
     format!("An {} takes {} at p50 with default options{unproved}.", exchange(default), full_p50(default))
+}
+
+fn is_one_write(row: &CaseSummary) -> bool {
+    row.case.primary().load.exchange().is_some_and(|exchange| exchange.writes.sizes().len() == 1)
 }
 
 pub(super) fn only_remedy(row: &CaseSummary) -> String {
@@ -125,7 +132,7 @@ pub(super) fn other_paths(paths: &[Vec<&CaseSummary>]) -> Option<String> {
     (!told.is_empty()).then(|| capitalised(&format!("{}.", told.join("; "))))
 }
 
-pub(super) fn capitalised(text: &str) -> String {
+fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -22,11 +22,9 @@ pub fn write_answer(run: &mut Run) {
 /// Returns the headline, one sentence of at most [`headline::MAX_CHARS`] (empty without an answer), and the other
 /// sentences. Ignores saved texts. Omits statements about cases that a damaged run lacks.
 pub fn answer(run: &Run) -> (String, Vec<String>) {
-    let told = |statement| Some((statement, sentence(run, statement)?));
-    let mut told = run.answer.statements.iter().filter_map(told).peekable();
-    let is_long = |text: &str| text.chars().count() > headline::MAX_CHARS;
-    let short = told.peek().filter(|(_, text)| is_long(text)).and_then(|(first, _)| headline::headline(run, first));
-    let mut sentences = told.map(|(_, text)| text);
+    let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement)).peekable();
+    let is_long = |text: &String| text.chars().count() > headline::MAX_CHARS;
+    let short = sentences.peek().filter(|text| is_long(text)).map(|text| headline::headline(text));
     (short.or_else(|| sentences.next()).unwrap_or_default(), sentences.collect())
 }
 
@@ -64,6 +62,7 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::Unfair { case } => one_way::unfair(row(case)?),
         Said::Lost { cases } => one_way::lost(&rows(cases)),
         Said::Knee { case } => one_way::knee(run, row(case)?),
+        Said::LostBelowKnee { case } => Some(one_way::lost_below_knee(row(case)?)),
         Said::HighestPower { case } => one_way::highest_power(run, row(case)?),
         Said::NoneDelivered { per_s } => Some(format!("No case delivered 99 % of {}.", message_rate(*per_s))),
         Said::Uneven { case, median_gap, below_half } => one_way::uneven(row(case)?, *median_gap, *below_half),
@@ -135,7 +134,7 @@ fn single(row: &CaseSummary) -> String {
         Some(format!("p50 {p50}{p99}, {samples} over {rounds}"))
     });
     match figures {
-        Some(figures) => format!("{}: {figures}.{}", row.label, if_invalid(row)),
+        Some(figures) => format!("{}: {figures}.{}", name(row), if_invalid(row)),
         None => format!("{}: nothing was measured.", row.label),
     }
 }

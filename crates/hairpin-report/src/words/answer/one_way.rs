@@ -66,26 +66,9 @@ fn goodput_of(row: &CaseSummary, bytes_per_s: f64) -> String {
     if row.case.crosses_a_network() { format!("{} = {bytes}", bit_rate(8.0 * bytes_per_s)) } else { bytes }
 }
 
-pub(super) fn rate_in_short(row: &CaseSummary) -> Option<String> {
-    row.compared(ComparedBy::Rate).and_then(Figure::finite).map(message_rate)
-}
-
-pub(super) fn goodput_in_short(row: &CaseSummary) -> Option<String> {
-    let [up, down] = [Direction::Up, Direction::Down].map(|way| goodput_of_way(row, way));
-    match (row.case.goes_both_ways(), up.zip(down)) {
-        (true, Some((up, down))) => Some(format!("{up} up and {down} down")),
-        _ => row.goodput().and_then(Figure::finite).map(|goodput| in_unit_of_path(row, goodput)),
-    }
-}
-
-/// Returns a goodput in bits over a network, else in bytes.
-fn in_unit_of_path(row: &CaseSummary, bytes_per_s: f64) -> String {
-    if row.case.crosses_a_network() { bit_rate(8.0 * bytes_per_s) } else { byte_rate(bytes_per_s) }
-}
-
 fn goodput_of_way(row: &CaseSummary, way: Direction) -> Option<String> {
     let flow = row.flows.iter().find(|flow| flow.flow.direction == way)?;
-    Some(in_unit_of_path(row, flow.one_way.as_ref()?.goodput_bytes_per_s?.finite()?))
+    Some(goodput_of(row, flow.one_way.as_ref()?.goodput_bytes_per_s?.finite()?))
 }
 
 fn offered(row: &CaseSummary) -> String {
@@ -200,7 +183,7 @@ pub(super) fn causes(ledger: &Ledger) -> String {
     joined(&lost.chain(late).chain(unexplained).collect::<Vec<_>>())
 }
 
-pub(super) fn knee_of<'r>(run: &'r Run, row: &CaseSummary) -> Option<&'r Knee> {
+fn knee_of<'r>(run: &'r Run, row: &CaseSummary) -> Option<&'r Knee> {
     run.answer.knees.iter().find(|knee| knee.cases.contains(&row.id))
 }
 
@@ -252,6 +235,11 @@ fn why_not(row: &CaseSummary, why: NotDelivered) -> String {
         }
         NotDelivered::ReceiverBehind => "the receiver fell behind, so that messages waited in buffers".to_owned(),
     }
+}
+
+pub(super) fn lost_below_knee(row: &CaseSummary) -> String {
+    let lost = share(row.primary().ledger.missing_share());
+    format!("Single rounds lost more: {lost} of all messages at {}.", offered(row))
 }
 
 pub(super) fn highest_power(run: &Run, row: &CaseSummary) -> Option<String> {

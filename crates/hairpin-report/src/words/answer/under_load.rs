@@ -105,16 +105,6 @@ fn added(row: &CaseSummary) -> Option<Figure> {
     row.under_load.as_ref()?.added_ns.p50
 }
 
-/// Returns `Median round trip 10.3 ms idle, 183 ms under load (tcp up congestion=cubic)`.
-pub(super) fn idle_and_loaded(run: &Run, row: &CaseSummary) -> String {
-    format!("Median round trip {} idle, {} under load ({})", idle(row), p50(row), Probe::of(run, row).load(row))
-}
-
-/// Returns `183 ms (tcp up congestion=cubic)`.
-pub(super) fn load_and_loaded(run: &Run, row: &CaseSummary) -> String {
-    format!("{} ({})", p50(row), Probe::of(run, row).load(row))
-}
-
 /// Returns `The load (tcp up congestion=cubic) adds 173 ms (95 % interval 171-176) to the median round trip of 10.3
 /// ms, and the queue holds 213 KiB.`
 pub(super) fn load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> String {
