@@ -24,9 +24,8 @@ pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
 pub const MIN_BLOCKS: u64 = 8;
 /// Maximum blocks within [`ORDINARY_NS`]: more blocks would be too close together to add information.
 pub const MAX_BLOCKS: u64 = 100;
-/// Maximum duration of the blocks of an ordinary experiment that needs [`MIN_BLOCKS`], in ns; beyond that it runs
-/// [`INTERVAL_BLOCKS`].
-const MAX_MIN_BLOCKS_NS: u64 = 30 * SECOND_NS;
+/// Maximum duration of [`MIN_BLOCKS`] blocks of probes under load, in ns; beyond that [`INTERVAL_BLOCKS`] are enough.
+const MAX_LOADED_NS: u64 = 30 * SECOND_NS;
 /// Duration of a quick run with short rounds, in ns.
 pub const QUICK_NS: u64 = 2 * SECOND_NS;
 /// Maximum duration of the rounds of a quick run, in ns; with its start and its analysis it takes at most 10 s.
@@ -59,7 +58,7 @@ pub const AT_MOST: Knob = Knob::new("at-most", "TIME", LASTS)
 
 pub const QUICK: Knob = Knob::switch(
     "quick",
-    "Run for at most 10s, with shorter and fewer rounds (wide or no intervals); a given length is kept",
+    "Run for at most 10s, or one short round of each case: wide or no intervals; a given length is kept",
 );
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,7 +138,6 @@ impl Budget {
         let min = match self.max_ns {
             _ if from.first > 0 => 1,
             Some(max_ns) => (max_ns / block_ns).clamp(1, self.min_blocks),
-            None if self.min_blocks.saturating_mul(block_ns) > MAX_MIN_BLOCKS_NS => INTERVAL_BLOCKS,
             None => self.min_blocks,
         };
         let fitting = over_ns.map_or(0, |over_ns| over_ns / block_ns);
@@ -195,6 +193,10 @@ impl Experiment {
             }
         }
         let block_ns = estimate::block_ns(&planned, capabilities);
+        let has_phases = planned.iter().any(|planned| planned.phases.is_some());
+        if has_phases && budget.min_blocks.saturating_mul(block_ns) > MAX_LOADED_NS {
+            budget.min_blocks = INTERVAL_BLOCKS;
+        }
         let Some(blocks) = budget.next(done, block_ns) else {
             if let Some(step) = self.refine_step(&budget, knobs, capabilities, &planned, done)? {
                 return Ok(step);
@@ -214,7 +216,8 @@ impl Experiment {
         let blocks = forecast.rounds / planned.len().max(1) as u64;
         forecast.sends = sends::forecast(&planned, blocks, capabilities);
         if traces {
-            let evidence_ns = if quick { evidence_ns.min(QUICK_EVIDENCE_NS) } else { evidence_ns };
+            let left_ns = MAX_QUICK_NS.saturating_sub(forecast.lasts_ns);
+            let evidence_ns = if quick { evidence_ns.min(left_ns) } else { evidence_ns };
             forecast.lasts_ns = forecast.lasts_ns.saturating_add(evidence_ns);
         }
         let cases = planned.into_iter().map(|planned| planned.case).collect();
