@@ -33,7 +33,10 @@ pub(crate) struct Late {
 
 /// Judges the timed rounds of one case, in their order.
 pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
-    let Some((first, _)) = rounds.first() else { return Vec::new() };
+    let Some((first, measured)) = rounds.first() else { return Vec::new() };
+    if measured.counts_if_disturbed {
+        return vec![Late::default(); rounds.len()];
+    }
     let case = &first.order.case;
     if has_only_a_rate(case) {
         return judge_rates(rounds);
@@ -64,7 +67,11 @@ pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
 /// Whether the lateness of the round may exceed the bound of its case, which is not known yet.
 pub(crate) fn may_be_late(round: &RoundRecord, measured: &Measured) -> bool {
     let case = &round.order.case;
-    has_only_a_rate(case) || Messages::of(case, measured).lateness_ns(0, 0.0).iter().sum::<f64>() > MIN_BOUND_NS
+    if measured.counts_if_disturbed {
+        return false;
+    }
+    has_only_a_rate(case) && Lost::of(measured).is_too_long(0.0)
+        || Messages::of(case, measured).lateness_ns(0, 0.0).iter().sum::<f64>() > MIN_BOUND_NS
 }
 
 fn has_only_a_rate(case: &Case) -> bool {
@@ -124,25 +131,155 @@ impl Messages {
     }
 }
 
+/// The time that a one-way load lost.
+struct Lost {
+    span_ns: f64,
+    stalled_ns: f64,
+    /// By the end that waited longer.
+    waited_ns: f64,
+}
+
+impl Lost {
+    fn of(measured: &Measured) -> Self {
+        let stalled_ns = measured.link.as_ref().and_then(|link| link.stalled_ns).unwrap_or(0) as f64;
+        let waited = measured.ends.iter().filter_map(|end| end.waited_for_cpu_ns).max().unwrap_or(0);
+        let waited_ns = waited as f64 + throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
+        Self { span_ns: measured.duration_ns.max(1) as f64, stalled_ns, waited_ns }
+    }
+
+    fn waited_share(&self) -> f64 {
+        self.waited_ns / self.span_ns
+    }
+
+    fn is_too_long(&self, waking_share: f64) -> bool {
+        self.stalled_ns > MAX_STALLED_SHARE * self.span_ns || self.waited_share() - waking_share > MAX_SHARE
+    }
+}
+
 /// Judges rounds whose only figure is a rate, by the share of their time that was lost.
 fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
-    let waited_share = |measured: &Measured| {
-        let ends = measured.ends.iter().filter_map(|end| end.waited_for_cpu_ns);
-        let stopped_ns = throttled_ns(measured) + measured.noise.steal_of_ends_ns() as f64;
-        (ends.max().unwrap_or(0) as f64 + stopped_ns) / measured.duration_ns.max(1) as f64
-    };
-    let waking_share = rounds.iter().map(|(_, measured)| waited_share(measured)).fold(MAX_WAKING_SHARE, f64::min);
-    let judge = |(_, measured): &(&RoundRecord, &Measured)| {
-        let span_ns = measured.duration_ns;
-        let stalled_ns = measured.link.as_ref().and_then(|link| link.stalled_ns).unwrap_or(0);
-        let taken = waited_share(measured) - waking_share;
-        let median = if stalled_ns as f64 > MAX_STALLED_SHARE * span_ns as f64 {
-            Some(LeftOut::RelayStalled { stalled_ns, span_ns })
+    let lost: Vec<Lost> = rounds.iter().map(|(_, measured)| Lost::of(measured)).collect();
+    let waking_share = lost.iter().map(Lost::waited_share).fold(MAX_WAKING_SHARE, f64::min);
+    let judge = |lost: &Lost| {
+        let span_ns = lost.span_ns as u64;
+        let why = if lost.stalled_ns > MAX_STALLED_SHARE * lost.span_ns {
+            LeftOut::RelayStalled { stalled_ns: lost.stalled_ns as u64, span_ns }
         } else {
-            let lost_ns = (taken * span_ns as f64) as u64;
-            (taken > MAX_SHARE).then_some(LeftOut::CpuTaken { lost_ns, span_ns })
+            let lost_ns = (lost.waited_ns - waking_share * lost.span_ns) as u64;
+            LeftOut::CpuTaken { lost_ns, span_ns }
         };
-        Late { median, tail: None }
+        Late { median: lost.is_too_long(waking_share).then_some(why), tail: None }
     };
-    rounds.iter().map(judge).collect()
+    lost.iter().map(judge).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::{Invalid, LinkRecord};
+
+    use super::*;
+    use crate::fixture::links::{late_by, over};
+    use crate::fixture::{Fixture, back_to_back, one_way_losses};
+
+    const MS: u64 = 1_000_000;
+
+    /// For each round of a case with 1 000 messages of 20 us, all but the slowest 20, which take `slowest_ns`: the time
+    /// for which its client waited for a CPU. Returns the omitted rounds, and whether only their tail is.
+    fn omitted(slowest_ns: u64, waited_ns: &[u64]) -> Vec<(u32, bool)> {
+        let mut fixture = Fixture::new();
+        for (block, waited_ns) in (0..).zip(waited_ns) {
+            let latencies = [&[20_000; 980][..], &[slowest_ns; 20]].concat();
+            fixture.round_with(&Case::ping_pong("tcp"), block, &back_to_back(&[], &latencies), |measured| {
+                measured.ends[0].waited_for_cpu_ns = Some(*waited_ns);
+            });
+        }
+        fixture.run().cases[0].left_out.iter().map(|out| (out.round, out.only_tail)).collect()
+    }
+
+    #[test]
+    fn waiting_for_a_cpu_spoils_the_quantiles_that_it_can_reach() {
+        // The p50 is 20 us, so its lateness is below the bound, however long the client waited.
+        assert_eq!(omitted(4 * MS, &[4 * MS, 4 * MS, 80 * MS]), [(2, true)]);
+        // 1 % of the messages are above the p99: 10 messages, for which 1 ms is the bound.
+        assert_eq!(omitted(4 * MS, &[4 * MS, 4 * MS, 4_990_000]), []);
+        assert_eq!(omitted(4 * MS, &[4 * MS, 4 * MS, 5_010_000]), [], "the bound is 5 % of 4 ms");
+        assert_eq!(omitted(4 * MS, &[4 * MS, 4 * MS, 6_010_000]), [(2, true)]);
+        assert_eq!(omitted(90_000, &[4 * MS, 4 * MS, 80 * MS]), [], "no message was late by 100 us");
+    }
+
+    #[test]
+    fn what_waking_takes_in_every_round_is_no_lateness() {
+        assert_eq!(omitted(4 * MS, &[40 * MS, 40 * MS, 40 * MS]), []);
+        // But no more than 50 us per message.
+        assert_eq!(omitted(4 * MS, &[400 * MS, 400 * MS, 400 * MS]), [(0, true), (1, true), (2, true)]);
+    }
+
+    #[test]
+    fn a_p50_that_waiting_may_explain_is_omitted_and_a_slow_path_has_a_higher_bound() {
+        let run = |latency_ns: u64, waited_ns: &[u64]| {
+            let mut fixture = Fixture::new();
+            for (block, waited_ns) in (0..).zip(waited_ns) {
+                let samples = back_to_back(&[], &[latency_ns; 100]);
+                fixture.round_with(&Case::ping_pong("tcp"), block, &samples, |measured| {
+                    measured.ends[1].waited_for_cpu_ns = Some(*waited_ns);
+                });
+            }
+            fixture.run().cases.remove(0)
+        };
+        // 100 messages that waited 200 us each: 400 us at p50.
+        let case = run(1_500_000, &[0, 0, 20 * MS]);
+        assert_eq!((case.rounds, case.valid), (2, true));
+        let why = LeftOut::WaitedForCpu { late_ns: 400_000, bound_ns: 100_000, is_tail: false };
+        assert_eq!((case.left_out[0].round, &case.left_out[0].why), (2, &why));
+        assert_eq!(run(20 * MS, &[0, 0, 20 * MS]).left_out.iter().filter(|out| !out.only_tail).count(), 0);
+        let noisy = run(2 * MS, &[20 * MS, 30 * MS, 40 * MS]);
+        assert!(matches!(noisy.reasons[..], [Invalid::RoundsLeftOut { left_out: 3, rounds: 3, .. }]), "{noisy:?}");
+    }
+
+    #[test]
+    fn the_emulators_lateness_counts_against_what_the_case_measures() {
+        let case = over("delay=10ms", Case::ping_pong("tcp"));
+        let omitted = |late_ns: u64| {
+            let mut fixture = Fixture::new();
+            for block in 0..3 {
+                let late_ns = if block == 2 { late_ns } else { 2_000 };
+                fixture.round_with(&case, block, &back_to_back(&[], &[20 * MS; 100]), late_by(late_ns));
+            }
+            fixture.run().cases[0].left_out.iter().filter(|out| !out.only_tail).count()
+        };
+        // Two crossings; 5 % of 20 ms.
+        assert_eq!((omitted(490_000), omitted(510_000)), (0, 1));
+    }
+
+    #[test]
+    fn a_rate_is_omitted_if_its_emulator_stalled_or_an_end_lost_its_cpu() {
+        let omitted = |spoil: &dyn Fn(&mut Measured)| {
+            let mut fixture = Fixture::new();
+            for block in 0..3 {
+                let case = one_way_losses::messages("tcp");
+                fixture.round_with(&case, block, &back_to_back(&[], &[50_000; 100]), |measured| {
+                    one_way_losses::counts(&[], 0.0)(measured);
+                    measured.duration_ns = 1_000 * MS;
+                    measured.ends.iter_mut().for_each(|end| end.waited_for_cpu_ns = Some(20 * MS));
+                    if block == 2 {
+                        spoil(measured);
+                    }
+                });
+            }
+            let left_out = &fixture.run().cases[0].left_out;
+            left_out.iter().map(|out| out.why.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(omitted(&|_| {}), []);
+        let lost = |share: f64| omitted(&|measured| measured.ends[0].waited_for_cpu_ns = Some((share * 1e9) as u64));
+        assert_eq!(lost(0.069), [], "2 % of every round are for waking, and 5 % may be lost");
+        assert!(matches!(lost(0.08)[..], [LeftOut::CpuTaken { .. }]));
+        let stalled = |stalled_ns: u64| {
+            omitted(&|measured| {
+                measured.link = Some(LinkRecord { stalled_ns: Some(stalled_ns), ..LinkRecord::default() });
+            })
+        };
+        assert_eq!(stalled(9 * MS), []);
+        let why = LeftOut::RelayStalled { stalled_ns: 11 * MS, span_ns: 1_000 * MS };
+        assert_eq!(stalled(11 * MS), [why]);
+    }
 }

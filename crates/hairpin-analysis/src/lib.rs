@@ -52,6 +52,7 @@ pub use round_figures::round_figures;
 pub use states::States;
 pub use trace::{trace_figures, traced};
 pub use under_load::phase_figures;
+pub use valid_rounds::disturbed_rounds;
 
 // The unit tests share the fixture runs of tests/, which refer to this crate by name.
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //! delayed, only its p90 and above are omitted. If less than half of a case's rounds remain, the case is invalid, and all
 //! its rounds are shown.
 
+use std::collections::BTreeMap;
+
 use hairpin_model::round::Purpose;
 use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
 
@@ -30,6 +32,19 @@ pub(crate) fn judged<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<J
         Judged { round, measured, why_tail: tail.filter(|_| why.is_none()), why }
     });
     judged.collect()
+}
+
+/// Numbers of the timed rounds that the machine or the emulator disturbed so much that they do not count.
+pub fn disturbed_rounds(rounds: &[RoundRecord]) -> Vec<u32> {
+    let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
+    for round in rounds {
+        by_case.entry(&round.case_id).or_default().push(round);
+    }
+    let judged = by_case.into_values().flat_map(|rounds| judged(rounds.into_iter()));
+    judged
+        .filter(|judged| judged.why.as_ref().is_some_and(LeftOut::is_disturbance))
+        .map(|of| of.round.number)
+        .collect()
 }
 
 /// Returns why the round is omitted, for all reasons but lateness; `None` if it counts.
@@ -80,14 +95,17 @@ mod tests {
     use crate::fixture::links::{late_by, over};
     use crate::fixture::{Fixture, back_to_back};
 
-    const LATE: LeftOut = LeftOut::RelayLate { late_ns: 140_000, bound_ns: 100_000, tail_of: None };
+    /// Whether the emulator was late by this time at p50, on both crossings of the link together.
+    fn is_late_by(why: &LeftOut, expected_ns: u64) -> bool {
+        matches!(why, LeftOut::RelayLate { late_ns, tail_of: None, .. } if *late_ns == expected_ns)
+    }
 
-    /// Rounds of 1 ms with the emulator on time, and rounds of 9 ms with the emulator 140 us late.
+    /// Rounds of 1 ms with the emulator on time, and rounds of 9 ms with the emulator 400 us late.
     fn fixture(on_time: u32, late: u32) -> Fixture {
         let mut fixture = Fixture::new();
         let case = over("delay=400us", Case::ping_pong("tcp"));
         for block in 0..on_time + late {
-            let (latency, lateness) = if block < on_time { (1_000_000, 2_000) } else { (9_000_000, 140_000) };
+            let (latency, lateness) = if block < on_time { (1_000_000, 2_000) } else { (9_000_000, 400_000) };
             fixture.round_with(&case, block, &back_to_back(&[], &[latency; 50]), late_by(lateness));
         }
         fixture
@@ -102,8 +120,9 @@ mod tests {
         assert!(case.primary().curve.last().unwrap().latency_ns < 1_001_000.0, "{:?}", case.primary().curve.last());
         assert!(case.primary().latency_ns.max.unwrap().value < 1_001_000.0);
         let link = case.path.relay.as_ref().unwrap();
-        let left_out = |round| RoundLeftOut { round, purpose: Purpose::Timed, why: LATE, only_tail: false };
-        assert_eq!(link.left_out, [3, 4, 5].map(left_out));
+        assert!(link.left_out.iter().all(|out| is_late_by(&out.why, 800_000) && !out.only_tail), "{link:?}");
+        assert_eq!(link.left_out.iter().map(|out| out.round).collect::<Vec<_>>(), [3, 4, 5]);
+        assert_eq!(link.left_out, case.left_out);
         assert_eq!((link.lateness_ns.unwrap().p50, link.packets.entered), (2_000, 600));
     }
 
@@ -149,8 +168,11 @@ mod tests {
             assert_eq!((case.valid, case.rounds), (false, u64::from(on_time + late)));
             assert_eq!(case.primary().samples, 50 * u64::from(on_time + late));
             assert!((9_000_000.0..9_010_000.0).contains(&case.primary().curve.last().unwrap().latency_ns));
-            let (left_out, rounds) = (u64::from(late), u64::from(on_time + late));
-            assert_eq!(case.reasons, [Invalid::RoundsLeftOut { left_out, rounds, first: LATE }]);
+            let [Invalid::RoundsLeftOut { left_out, rounds, first }] = case.reasons.as_slice() else {
+                panic!("{:?}", case.reasons)
+            };
+            assert!(is_late_by(first, 800_000), "{first:?}");
+            assert_eq!((*left_out, *rounds), (u64::from(late), u64::from(on_time + late)));
             assert_eq!(case.path.relay.as_ref().unwrap().left_out.len(), late as usize);
             assert_eq!(run.comparisons, []);
         }

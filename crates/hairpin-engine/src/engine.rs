@@ -177,9 +177,12 @@ impl Engine {
 /// The capabilities of this host, for planning experiments.
 pub fn capabilities() -> io::Result<HostCapabilities> {
     let candidate = |transport: &dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
+    let cpus = cpu::allowed()?;
     Ok(HostCapabilities {
         candidates: hairpin_transports::all().map(candidate).collect(),
-        cpus: cpu::allowed()?,
+        busy_per_cpu: crate::noise::runnable_of_others() as f64 / cpus.len().max(1) as f64,
+        cpu_quota: crate::cpu_quota::cpus(),
+        cpus,
         may_keep_cpus_awake: keep_awake::may_keep_awake(),
         congestion_controls: sysctl::available_congestion_controls(),
         default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),

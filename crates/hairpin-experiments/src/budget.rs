@@ -130,7 +130,8 @@ impl Budget {
         let over_ns = self.until.map_or(self.over_ns, |(_, at_most_ns)| Some(at_most_ns));
         let count = u64::from(self.spread(Blocks::default(), over_ns, block_ns).count);
         let lasts_ns = count.saturating_mul(block_ns).max(over_ns.unwrap_or(0));
-        Forecast { rounds: count.saturating_mul(cases as u64), lasts_ns, ..Forecast::default() }
+        let has_time_limit = self.blocks.is_none();
+        Forecast { rounds: count.saturating_mul(cases as u64), lasts_ns, has_time_limit, ..Forecast::default() }
     }
 
     fn spread(&self, from: Blocks, over_ns: Option<u64>, block_ns: u64) -> Blocks {
@@ -217,8 +218,8 @@ impl Experiment {
         forecast.sends = sends::forecast(&planned, blocks, capabilities);
         if traces {
             let left_ns = MAX_QUICK_NS.saturating_sub(forecast.lasts_ns);
-            let evidence_ns = if quick { evidence_ns.min(left_ns) } else { evidence_ns };
-            forecast.lasts_ns = forecast.lasts_ns.saturating_add(evidence_ns);
+            forecast.evidence_ns = if quick { evidence_ns.min(left_ns) } else { evidence_ns };
+            forecast.lasts_ns = forecast.lasts_ns.saturating_add(forecast.evidence_ns);
         }
         let cases = planned.into_iter().map(|planned| planned.case).collect();
         Ok(Step::Run { cases, rounds, skipped, forecast })

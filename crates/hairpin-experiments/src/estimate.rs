@@ -11,6 +11,10 @@ use crate::sequence::Planned;
 /// Overhead of a round: starting two processes, a connection, teardown, saving.
 pub const OVERHEAD_NS: u64 = 6_000_000;
 
+/// Additional overhead of a round for each task of other programs per CPU: its processes wait about twenty times for
+/// a time slice (3 ms).
+const WAITS_NS: f64 = 60e6;
+
 /// Round trip over a blocking pipe on one CPU, in ns. `waking_round_trip_ns` includes this time.
 const PIPE_NS: u64 = 5_000;
 
@@ -47,8 +51,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
         return exchange_time::round_ns(case, extents, exchange, &candidate.card, travel_ns);
     }
     let bytes = case.primary().load.size_bytes().saturating_add(case.primary().load.reply_size_bytes());
-    let round_trip_ns =
-        floor_ns(case, capabilities).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
+    let work_ns = floor_ns(case, capabilities).saturating_add(bytes.saturating_mul(BYTE_NS));
     // The cast to u64 saturates, which is enough for an estimate.
     let each_ns = match case.primary().load {
         Load::Paced { rate_per_s, .. } | Load::Offered { offered_per_s: rate_per_s, .. } => {
@@ -57,7 +60,10 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
         Load::Messages { .. } | Load::Stream { .. } => {
             WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)).saturating_mul(case.primary().wires())
         }
-        Load::PingPong { .. } | Load::Exchange { .. } => round_trip_ns,
+        Load::PingPong { .. } | Load::Exchange { .. } => {
+            let slowdown = (1.0 + capabilities.busy_per_cpu) * throttling(case, capabilities);
+            travel_ns.saturating_add((work_ns as f64 * slowdown) as u64)
+        }
     };
     let takes_ns = |extent: Extent| match extent {
         Extent::Count(count) => count.saturating_mul(each_ns),
@@ -68,7 +74,15 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
     let drain_ns = if case.primary().load.is_one_way() { links::drain_ns(case, capabilities) } else { 0 };
     let connections_ns = CONNECTION_NS.saturating_mul(u64::from(case.primary().connections));
-    [connections_ns, link_ns, messages_ns, drain_ns].into_iter().fold(OVERHEAD_NS, u64::saturating_add)
+    let overhead_ns = OVERHEAD_NS as f64 + capabilities.busy_per_cpu * WAITS_NS;
+    let overhead_ns = (overhead_ns * throttling(case, capabilities)) as u64;
+    [connections_ns, link_ns, messages_ns, drain_ns].into_iter().fold(overhead_ns, u64::saturating_add)
+}
+
+/// How much longer work of the ends takes because of a CPU quota.
+fn throttling(case: &Case, capabilities: &HostCapabilities) -> f64 {
+    let used_cpus = if case.ends.placement.has_own_cpus() { 2.0 } else { 1.0 };
+    capabilities.cpu_quota.map_or(1.0, |quota| (used_cpus / quota).max(1.0))
 }
 
 impl Planned {

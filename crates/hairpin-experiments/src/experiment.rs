@@ -44,6 +44,10 @@ pub struct Forecast {
     pub rounds: u64,
     /// Expected duration in ns, including evidence rounds.
     pub lasts_ns: u64,
+    /// Expected duration of the evidence rounds in ns.
+    pub evidence_ns: u64,
+    /// Whether the time is given and not the number of rounds, so that rounds are omitted if the time is over.
+    pub has_time_limit: bool,
     /// Traffic of the one-way loads.
     pub sends: PlannedTraffic,
 }

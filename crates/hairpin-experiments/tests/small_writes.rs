@@ -11,7 +11,7 @@ use hairpin_experiments::evidence;
 use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SMALL_WRITES};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::Purpose;
-use hairpin_model::{CpuIdle, Extent, HostCapabilities, Placement, PlannedTraffic, Remedy, RoundOrder, Waiting};
+use hairpin_model::{CpuIdle, Extent, HostCapabilities, Placement, Remedy, RoundOrder, Waiting};
 
 fn small_writes(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
     plan_on(&capabilities(), &SMALL_WRITES, flags)
@@ -98,10 +98,17 @@ fn warm_ups_are_chosen_by_remedy_or_by_the_user() {
 fn the_forecast_is_the_sum_of_all_rounds() {
     let both = [("placement", "same-cpu,cross-cpu")];
     let (timed, evidence) = (small_writes(&both).unwrap(), evidence_of(&both).unwrap());
-    let sum_ns = orders_ns(&timed.rounds, &capabilities()) + orders_ns(&evidence.rounds, &capabilities());
+    let evidence_ns = orders_ns(&evidence.rounds, &capabilities());
+    let sum_ns = orders_ns(&timed.rounds, &capabilities()) + evidence_ns;
     assert_eq!(
         timed.forecast,
-        Forecast { rounds: 26 * MIN_BLOCKS, lasts_ns: sum_ns, sends: PlannedTraffic::default() }
+        Forecast {
+            rounds: 26 * MIN_BLOCKS,
+            lasts_ns: sum_ns,
+            evidence_ns,
+            has_time_limit: true,
+            ..Forecast::default()
+        }
     );
     let methodology = include_str!("../../../METHODOLOGY.md");
     let seconds = (sum_ns + 500_000_000) / 1_000_000_000;

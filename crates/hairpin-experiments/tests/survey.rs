@@ -6,7 +6,7 @@ use hairpin_experiments::budget::{INTERVAL_BLOCKS, MIN_BLOCKS, ORDINARY_NS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
 use hairpin_experiments::experiments::survey::{LINES, Over, SURVEY, SurveyLine};
 use hairpin_experiments::sequence::Planned;
-use hairpin_model::{EndKind, Extent, Placement, PlannedTraffic, Waiting};
+use hairpin_model::{EndKind, Extent, Placement, Waiting};
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
     plan_on(&capabilities(), &SURVEY, flags).unwrap()
@@ -96,7 +96,8 @@ fn the_forecast_is_the_sum_of_the_estimated_rounds() {
         Forecast {
             rounds: plan.rounds.len() as u64,
             lasts_ns: sum_ns.max(ORDINARY_NS),
-            sends: PlannedTraffic::default()
+            has_time_limit: true,
+            ..Forecast::default()
         }
     );
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compared_by::ComparedBy;
 use crate::figure::Figure;
+use crate::invalid::LeftOut;
 use crate::knee::Knee;
 use crate::phases::Phase;
 use crate::summary::Verdict;
@@ -58,6 +59,8 @@ pub struct BatchGain {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Statement {
+    /// Other programs, a CPU quota or the hypervisor disturbed more than half of the rounds, the first for this reason.
+    TooNoisy { disturbed: u64, rounds: u64, first: LeftOut },
     /// No case could be run.
     NothingMeasured,
     /// No case has usable figures.

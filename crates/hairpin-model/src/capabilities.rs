@@ -16,6 +16,10 @@ pub struct HostCapabilities {
     pub candidates: Vec<Candidate>,
     /// CPUs this process may use.
     pub cpus: Vec<usize>,
+    /// Tasks of other programs that are running or ready to run, per CPU.
+    pub busy_per_cpu: f64,
+    /// CPUs that the control groups of this process may use together; `None` without a quota.
+    pub cpu_quota: Option<f64>,
     /// Whether this process may hold `/dev/cpu_dma_latency` open.
     pub may_keep_cpus_awake: Result<(), WhyNot>,
     /// Congestion controls that this process may set.

@@ -83,6 +83,11 @@ impl LeftOut {
         matches!(self, Self::NoRoom { .. } | Self::RelayLate { .. } | Self::RelayStalled { .. })
     }
 
+    /// Whether the machine was too slow for the ends or for the emulator: the round may count if it is repeated.
+    pub fn is_disturbance(&self) -> bool {
+        self.is_of_machine() || matches!(self, Self::RelayLate { .. } | Self::RelayStalled { .. })
+    }
+
     /// Whether other programs, a quota or the hypervisor kept the ends from their CPUs.
     pub fn is_of_machine(&self) -> bool {
         matches!(self, Self::WaitedForCpu { .. } | Self::CpuTaken { .. })

@@ -202,6 +202,9 @@ pub struct Measured {
     /// The user ended the round early; the figures are saved but not used.
     #[serde(default)]
     pub interrupted: bool,
+    /// The user requested its figures even if other programs disturbed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_if_disturbed: bool,
 }
 
 impl Default for Measured {
@@ -217,6 +220,7 @@ impl Default for Measured {
             phases: None,
             traced: None,
             trace_file: None,
+            counts_if_disturbed: false,
             interrupted: false,
         }
     }

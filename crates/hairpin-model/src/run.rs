@@ -71,6 +71,9 @@ pub struct Plan {
     pub alpha: f64,
     /// Rounds ordered so far.
     pub rounds_ordered: u64,
+    /// Planned rounds that were not run, because the announced time was over or the machine too noisy.
+    #[serde(default)]
+    pub rounds_cut: u64,
     /// The cases in the order of the plan.
     #[serde(default)]
     pub cases: Vec<Case>,
@@ -101,6 +104,7 @@ impl Default for Plan {
             quick: false,
             alpha: five_percent(),
             rounds_ordered: 0,
+            rounds_cut: 0,
             cases: Vec::new(),
         }
     }

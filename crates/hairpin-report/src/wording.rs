@@ -107,6 +107,12 @@ pub(crate) fn busy(run: &Run) -> Option<String> {
     Some(format!("Other programs were active{of} (finding {NOISY_CODE}): figures may differ on an idle machine."))
 }
 
+/// Returns how many planned rounds were not run, and why.
+pub(crate) fn cut(run: &Run) -> Option<String> {
+    let cut = counted(Some(run.plan.rounds_cut).filter(|cut| *cut > 0)?, "planned round");
+    Some(format!("{cut} were not run: the machine is slower than planned, or too noisy."))
+}
+
 /// Returns one line per A/A pair: the difference found between two identical cases. True if no difference was found.
 pub(crate) fn calibrations(run: &Run) -> Vec<(bool, String)> {
     let pairs = run.comparisons.iter().filter(|comparison| comparison.role == Role::AgainstItself);

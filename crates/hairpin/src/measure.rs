@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use hairpin_analysis::{
-    Digest, States, answer, comparisons, findings, one_way_figures, phase_figures, round_figures, traced,
+    Digest, States, answer, comparisons, disturbed_rounds, findings, one_way_figures, phase_figures, round_figures,
+    traced,
 };
 use hairpin_engine::Engine;
-use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step, command, experiments};
+use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, command, experiments};
 use hairpin_model::names::distinct;
+use hairpin_model::round::Purpose;
 use hairpin_model::run::State;
 use hairpin_model::trace::End;
 use hairpin_model::{
@@ -32,6 +34,8 @@ pub(crate) struct Task<'a> {
     pub(crate) folder: &'a RunFolder,
     /// Whether to run the counter-experiments of the findings too.
     pub(crate) prove: bool,
+    /// Whether to run and use all planned rounds.
+    pub(crate) all_rounds: bool,
 }
 
 /// Events of a run. They are sent between rounds, so that observers do not disturb measurements.
@@ -70,6 +74,7 @@ pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>)
     let mut digest = Digest::new();
     run.state = State::Complete;
     let mut half_width = None;
+    let mut limits = Limits::default();
     loop {
         let done = Done { rounds: &run.rounds, half_width };
         let step = task.experiment.next(task.knobs, task.capabilities, &done)?;
@@ -79,11 +84,14 @@ pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>)
             run.plan.seconds = forecast.lasts_ns as f64 / 1e9;
             run.plan.sends = forecast.sends;
             observe(Event::Planned { plan: &run.plan, cases: cases.len() });
+            let has_time_limit = forecast.has_time_limit && !task.all_rounds;
+            limits = Limits::of(&Forecast { has_time_limit, ..forecast }, task.engine.elapsed_ns());
         }
         run.plan.cases.extend(cases);
         run.skipped.extend(skipped);
         let before = run.rounds.len();
-        run_all(task, &mut digest, &mut run, &rounds, observe);
+        run_all(task, &mut digest, &mut run, &rounds, limits, observe);
+        repeat_disturbed(task, &mut digest, &mut run, &rounds, limits, observe);
         // If no round ran, all remaining cases were abandoned, and the next step would be the same.
         if run.state == State::Interrupted || run.rounds.len() == before {
             break;
@@ -99,7 +107,8 @@ pub(crate) fn run_task(task: &Task<'_>, mut run: Run, observe: &mut Observe<'_>)
         if !rounds.is_empty() {
             observe(Event::Proving { rounds: rounds.len(), lasts_ns });
         }
-        run_all(task, &mut digest, &mut run, &rounds, observe);
+        let limits = Limits::of(&Forecast { lasts_ns, ..limits.forecast }, task.engine.elapsed_ns());
+        run_all(task, &mut digest, &mut run, &rounds, limits, observe);
         summarize_run(&mut run, &digest, task.experiments);
     }
     run.duration_ns = task.engine.elapsed_ns();
@@ -119,12 +128,87 @@ fn widest_half(run: &Run) -> Option<f64> {
     halves?.into_iter().reduce(f64::max)
 }
 
-/// Runs the rounds in order until the user interrupts.
-fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], observe: &mut Observe<'_>) {
+/// How much longer than announced a run may take before it omits rounds.
+const MAX_OVERRUN: f64 = 0.15;
+
+/// The times after which no more rounds begin, in ns since the start of the run; `None` without a limit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limits {
+    forecast: Forecast,
+    timed_ns: Option<u64>,
+    evidence_ns: Option<u64>,
+}
+
+impl Limits {
+    fn of(forecast: &Forecast, begin_ns: u64) -> Self {
+        let limit_ns = |lasts_ns: u64| {
+            let limit_ns = ((1.0 + MAX_OVERRUN) * lasts_ns as f64) as u64;
+            forecast.has_time_limit.then(|| begin_ns.saturating_add(limit_ns))
+        };
+        let timed_ns = limit_ns(forecast.lasts_ns.saturating_sub(forecast.evidence_ns));
+        Self { forecast: *forecast, timed_ns, evidence_ns: limit_ns(forecast.lasts_ns) }
+    }
+
+    fn is_over(&self, purpose: Purpose, now_ns: u64) -> bool {
+        let limit_ns = if purpose == Purpose::Timed { self.timed_ns } else { self.evidence_ns };
+        limit_ns.is_some_and(|limit_ns| now_ns > limit_ns)
+    }
+}
+
+/// Number of first rounds that end the run if all of them were disturbed.
+const MAX_DISTURBED: usize = 3;
+
+fn is_too_noisy(rounds: &[RoundRecord]) -> bool {
+    rounds.len() == MAX_DISTURBED && disturbed_rounds(rounds).len() == MAX_DISTURBED
+}
+
+/// Repeats the disturbed rounds of a step in their blocks while there is time.
+fn repeat_disturbed(
+    task: &Task<'_>,
+    digest: &mut Digest,
+    run: &mut Run,
+    rounds: &[RoundOrder],
+    limits: Limits,
+    observe: &mut Observe<'_>,
+) {
+    if limits.timed_ns.is_none() || run.plan.rounds_cut > 0 || run.state == State::Interrupted {
+        return;
+    }
+    let disturbed = disturbed_rounds(&run.rounds);
+    let is_of_step = |round: &&RoundRecord| rounds.first().is_some_and(|first| round.order.block >= first.block);
+    let again = run.rounds.iter().filter(|round| disturbed.contains(&round.number)).filter(is_of_step);
+    let again: Vec<RoundOrder> = again.map(|round| RoundOrder { not_before_ns: 0, ..round.order.clone() }).collect();
+    for order in again {
+        if limits.is_over(order.purpose, task.engine.elapsed_ns()) || run.state == State::Interrupted {
+            return;
+        }
+        run_all(task, digest, run, &[order], limits, observe);
+    }
+}
+
+/// Runs the rounds in order until the user interrupts. After the time limit, only cases without a round get one.
+fn run_all(
+    task: &Task<'_>,
+    digest: &mut Digest,
+    run: &mut Run,
+    rounds: &[RoundOrder],
+    limits: Limits,
+    observe: &mut Observe<'_>,
+) {
     run.plan.rounds_ordered += rounds.len() as u64;
     save_head(task, run);
     observe(Event::Ordered { rounds: rounds.len() });
-    for order in rounds {
+    let first_block = rounds.first().map(|order| order.block);
+    for (index, order) in rounds.iter().enumerate() {
+        let is_first = order.purpose == Purpose::Timed && Some(order.block) == first_block;
+        let is_over = limits.is_over(order.purpose, task.engine.elapsed_ns()) && !is_first;
+        if is_over || is_too_noisy(&run.rounds) {
+            let cut = (rounds.len() - index) as u64;
+            run.plan.rounds_ordered -= cut;
+            run.plan.rounds_cut += cut;
+            (0..cut).for_each(|_| observe(Event::LeftOut));
+            return;
+        }
         if is_abandoned(&run.rounds, &order.case.id()) {
             run.plan.rounds_ordered -= 1;
             observe(Event::LeftOut);
@@ -177,6 +261,9 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
     let Finished { mut record, samples, trace } = task.engine.run_apart(number, order);
     count_if_only_round(&mut record, &run.rounds);
+    if let Outcome::Measured(measured) = &mut record.outcome {
+        measured.counts_if_disturbed = task.all_rounds;
+    }
     for flow in &order.case.flows {
         fill_figures(&mut record, &run.cards, flow, samples.get(&flow.id));
     }

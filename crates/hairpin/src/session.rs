@@ -61,6 +61,7 @@ pub struct Session<'a> {
     /// Seed of all random choices, unless a knob sets another.
     drawn_seed: u64,
     prove: bool,
+    all_rounds: bool,
     out: Option<PathBuf>,
     command_line: Vec<String>,
     stop: Arc<AtomicBool>,
@@ -80,6 +81,7 @@ impl<'a> Session<'a> {
             given: Vec::new(),
             drawn_seed: drawn_seed(),
             prove: false,
+            all_rounds: false,
             out: None,
             command_line: Vec::new(),
             stop: Arc::default(),
@@ -103,6 +105,13 @@ impl<'a> Session<'a> {
     #[must_use]
     pub fn prove(self, prove: bool) -> Self {
         Self { prove, ..self }
+    }
+
+    /// Runs all planned rounds, even after the announced time, and uses their figures even if other programs disturbed
+    /// them.
+    #[must_use]
+    pub fn all_rounds(self, all_rounds: bool) -> Self {
+        Self { all_rounds, ..self }
     }
 
     /// Sets the folder in which to save the run. It must not contain a run. Default: a new folder in `hairpin-runs`,
@@ -167,6 +176,7 @@ impl<'a> Session<'a> {
             engine: &engine,
             folder: &folder,
             prove: self.prove,
+            all_rounds: self.all_rounds,
         };
         let mut run = run_task(&task, header, &mut observe)?;
         save(&folder, &mut run);

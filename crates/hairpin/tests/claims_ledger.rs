@@ -197,6 +197,8 @@ pub(crate) fn capabilities() -> HostCapabilities {
     HostCapabilities {
         candidates: cards.map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
         cpus: vec![0, 1],
+        busy_per_cpu: 0.0,
+        cpu_quota: None,
         may_keep_cpus_awake: Ok(()),
         congestion_controls: ["reno", "cubic", "bbr"].map(str::to_owned).to_vec(),
         default_congestion_control: "cubic".to_owned(),

@@ -15,12 +15,16 @@ mod streams;
 mod tests;
 mod under_load;
 
-use hairpin_model::{Answer, Run, Statement};
+use hairpin_model::round::Purpose;
+use hairpin_model::{Answer, RoundLeftOut, Run, Statement};
 
 use statements::{not_ranked, single};
 
 /// Returns the answer of `run`, whose cases, comparisons and findings must be filled in.
 pub fn answer(run: &Run) -> Answer {
+    if let Some(too_noisy) = too_noisy(run) {
+        return vec![too_noisy].into();
+    }
     let pairs = ranking::pairs(&run.comparisons);
     let found = round_trips::answer(run, &pairs)
         .or_else(|| exchanges::answer(run))
@@ -29,6 +33,17 @@ pub fn answer(run: &Run) -> Answer {
         .or_else(|| offered::answer(run, &pairs))
         .or_else(|| under_load::answer(run, &pairs));
     Answer { pairs, ..found.unwrap_or_else(|| vec![nothing(run)].into()) }
+}
+
+fn too_noisy(run: &Run) -> Option<Statement> {
+    let timed = run.rounds.iter().filter(|round| round.measured().is_some()).count() as u64;
+    let is_disturbed =
+        |out: &&RoundLeftOut| out.why.is_disturbance() && !out.only_tail && out.purpose == Purpose::Timed;
+    let left_out = run.cases.iter().flat_map(|case| &case.left_out).filter(is_disturbed);
+    let first = left_out.clone().min_by_key(|out| out.round)?;
+    let disturbed = left_out.count() as u64;
+    let first = first.why.clone();
+    (2 * disturbed > timed).then_some(Statement::TooNoisy { disturbed, rounds: timed, first })
 }
 
 fn nothing(run: &Run) -> Statement {

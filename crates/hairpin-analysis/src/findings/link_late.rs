@@ -101,13 +101,13 @@ fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let mut rounds = 0;
     let mut left_out = 0;
     let mut was_overfull = false;
-    let (mut p50s, mut p99s) = (Vec::new(), Vec::new());
+    let (mut p50s, mut p99s, mut tails_ns) = (Vec::new(), Vec::new(), Vec::new());
     let is_left_out = |round: &RoundRecord| {
         let mut left_out = case.left_out.iter().filter(|out| out.why.is_of_emulator() && !out.only_tail);
         left_out.any(|out| out.round == round.number)
     };
     for round in run.rounds.iter().filter(|round| round.case_id == case.id) {
-        let Some(link) = round.measured().and_then(|measured| measured.link.as_ref()) else { continue };
+        let Some((measured, link)) = round.measured().and_then(|of| Some((of, of.link.as_ref()?))) else { continue };
         rounds += 1;
         let is_left_out = is_left_out(round);
         left_out += usize::from(is_left_out);
@@ -115,6 +115,7 @@ fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
         if !is_left_out || !case.valid {
             p50s.extend(link.lateness_ns.map(|late| late.p50 as f64));
             p99s.extend(link.lateness_ns.map(|late| late.p99 as f64));
+            tails_ns.push(measured.primary().figures.latency_ns.p99);
         }
     }
     let over = over_points(case, run.plan.alpha);
@@ -122,7 +123,8 @@ fn find_lateness(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let part =
         |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
     let share = part(crossings(case) * p50_ns.value, case.primary().latency_ns.p50);
-    let share_of_tail = part(p99_ns.value, case.primary().latency_ns.p99);
+    // The case has no p99 if the emulator was too late for it.
+    let share_of_tail = part(p99_ns.value, median_over(&tails_ns, over));
     let is_relevant = left_out > 0 || share >= MIN_SHARE || share_of_tail >= MIN_SHARE_OF_TAIL;
     is_relevant.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
 }

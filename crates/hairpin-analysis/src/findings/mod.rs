@@ -7,12 +7,12 @@
 use std::cmp::Reverse;
 
 use hairpin_model::finding::{About, Severity};
-use hairpin_model::{CounterExperiment, Finding, Run};
+use hairpin_model::{Case, CounterExperiment, Finding, Run};
 
 mod support;
 
 pub use support::Detector;
-use support::{REFUTED, needs_one_host};
+use support::{CANNOT_TELL, CONFIRMED, REFUTED, needs_one_host};
 
 mod aa_differs;
 mod autocorking;
@@ -64,12 +64,25 @@ const MIN_CAUSE_SHARE: f64 = 0.01;
 /// Returns the findings on `run`, whose rounds, cases and comparisons must be filled in. Causes come first, ordered by
 /// share; then traffic; then findings on the run or the machine, most severe first.
 pub fn findings(run: &Run) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| (detector.detect)(run)).map(adjust).collect();
+    let found = ALL.iter().flat_map(|detector| (detector.detect)(run));
+    let mut findings: Vec<Finding> =
+        found.map(|finding| without_verdict_on_unusable(finding, run)).map(adjust).collect();
     if run.cases.iter().any(|row| row.case.host().is_some()) {
         findings.iter_mut().for_each(remove_check_on_one_host);
     }
     findings.sort_by_key(|finding| rank(finding, run));
     findings
+}
+
+/// Removes the verdict of a check whose cases must not be used.
+fn without_verdict_on_unusable(mut finding: Finding, run: &Run) -> Finding {
+    let pairs = finding.counter_experiment.iter().flat_map(|check| check.pair.iter().flat_map(|pair| pair.iter()));
+    let checked: Vec<String> = pairs.map(Case::id).chain(finding.cases.first().cloned()).collect();
+    let unusable = run.cases.iter().any(|case| !case.valid && checked.contains(&case.id));
+    if let Some(proved) = finding.proved.as_mut().filter(|proved| unusable && proved.verdict == CONFIRMED) {
+        CANNOT_TELL.clone_into(&mut proved.verdict);
+    }
+    finding
 }
 
 /// Adjusts a finding to the result of its counter-experiment and to its share. A refuted cause explains nothing and is

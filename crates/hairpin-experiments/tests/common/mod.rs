@@ -176,6 +176,8 @@ pub fn capabilities() -> HostCapabilities {
     HostCapabilities {
         candidates: ladder().into_iter().map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
         cpus: vec![0, 1],
+        busy_per_cpu: 0.0,
+        cpu_quota: None,
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
         default_congestion_control: "bbr".to_owned(),

@@ -136,6 +136,7 @@ fn cautions(run: &Run) -> Value {
         .chain(wording::cautions(run))
         .chain(trust::machine_states(run))
         .chain(wording::busy(run))
+        .chain(wording::cut(run))
         .chain(trust::until_missed(run))
         .chain(trust::without_interval(run))
         .map(|said| nbsp(&said))

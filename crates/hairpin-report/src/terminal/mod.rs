@@ -93,7 +93,7 @@ fn answer(page: &mut Page, run: &Run) {
     if let Some(states) = trust::machine_states(run) {
         page.paragraph(0, WARN, &states);
     }
-    if let Some(caution) = wording::busy(run) {
+    for caution in [wording::busy(run), wording::cut(run)].into_iter().flatten() {
         page.paragraph(0, WARN, &caution);
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use super::clean::SELECTORS;
 use super::flags::{switch, valued};
 use super::link::words;
-use super::measure::NO_SAMPLES;
+use super::measure::{ALL_ROUNDS, NO_SAMPLES};
 use crate::program::Program;
 
 /// The experiment that `hairpin` without arguments runs.
@@ -71,6 +71,11 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(other_host().into_iter().chain(over_ssh()).map(|argument| argument.hide_short_help(true)))
         .next_help_heading("Output")
         .args(printing())
+        .arg(switch(
+            ALL_ROUNDS,
+            "Run all planned rounds, even after the announced time, and use them even if other programs disturbed them; \
+            HAIRPIN_ALL_ROUNDS=1 does the same",
+        ))
         .arg(switch("prove", "Also run the checks of the findings, and report whether they confirm the findings"))
         .arg(switch("quiet", "Show no progress").short('q'))
 }

@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use hairpin_experiments::{Experiment, KnobKind, Refused, evidence};
 use hairpin_model::quantities::bytes;
 use hairpin_model::run::State;
-use hairpin_model::{Case, Run};
+use hairpin_model::{Case, Run, Statement};
 use hairpin_report::time_sequence;
 use hairpin_store::RunFolder;
 
@@ -25,6 +25,8 @@ use crate::session::{Planned, Session};
 
 /// Maximum number of save errors to print: on a full disk, saving every later round fails.
 const MAX_UNSAVED: usize = 3;
+
+pub(super) const ALL_ROUNDS: &str = "all-rounds";
 
 /// Name of the flag that means `--keep-samples 0`.
 pub(super) const NO_SAMPLES: &str = "no-samples";
@@ -67,6 +69,7 @@ pub fn run(program: &Program, name: &str, matches: &ArgMatches, arguments: &[OsS
     Ok(match run.state {
         State::Interrupted => Exit::Interrupted,
         _ if run.failed_rounds() > 0 || !run.unsaved.is_empty() || page.is_err() => Exit::RoundsFailed,
+        _ if is_unusable(&run) => Exit::Unusable,
         _ => Exit::Fine,
     })
 }
@@ -77,9 +80,18 @@ fn size_bytes(folder: &Path) -> u64 {
     files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
+/// Whether no figure can be used, or the machine was too noisy for an answer.
+fn is_unusable(run: &Run) -> bool {
+    let is_too_noisy = |statement: &Statement| matches!(statement, Statement::TooNoisy { .. });
+    run.cases.iter().all(|case| !case.valid) || run.answer.statements.iter().any(is_too_noisy)
+}
+
 /// A session with the settings from the flags. Checks the settings, before a server is contacted.
 pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatches) -> Result<Session<'a>, Stopped> {
-    let mut session = Session::new(program, name).map_err(Stopped::usage)?.prove(matches.get_flag("prove"));
+    let all_rounds =
+        matches.get_flag(ALL_ROUNDS) || std::env::var_os("HAIRPIN_ALL_ROUNDS").is_some_and(|set| set != "");
+    let session = Session::new(program, name).map_err(Stopped::usage)?;
+    let mut session = session.prove(matches.get_flag("prove")).all_rounds(all_rounds);
     let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
     for knob in session.experiment.knobs.iter().filter(|knob| is_given(knob.name)) {
         session = match knob.kind {

@@ -62,6 +62,8 @@ impl Place {
         let mut command = Command::new("env");
         command.arg("--default-signal").arg(program);
         command.current_dir(self.folder.path()).env(MARK, &self.mark);
+        // Other programs may use all CPUs.
+        command.env("HAIRPIN_ALL_ROUNDS", "1");
         command.env("TMPDIR", self.path("tmp")).env("XDG_RUNTIME_DIR", self.path("tmp"));
         // The tests must not depend on the user's terminal and settings.
         for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {

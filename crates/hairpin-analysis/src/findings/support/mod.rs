@@ -215,7 +215,9 @@ pub(super) fn judge_check(kind: &str, change: &Change) -> Proved {
     let small = change.saved_share().high.is_some_and(|most| most < MIN_POSSIBLE_SAVING);
     let verdict = match change.verdict {
         _ if small => REFUTED,
-        Verdict::Faster => CONFIRMED,
+        // The verdict is corrected for several comparisons, and may rest on the ratio only.
+        Verdict::Faster if change.difference_ns.high.is_none_or(|high| high < 0.0) => CONFIRMED,
+        Verdict::Faster => CANNOT_TELL,
         Verdict::Slower => REFUTED,
         Verdict::CannotTell | Verdict::Unlike => CANNOT_TELL,
     };

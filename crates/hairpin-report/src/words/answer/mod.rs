@@ -12,6 +12,7 @@ use hairpin_model::quantities::{change, counted, duration, factor, message_rate,
 use hairpin_model::summary::Verdict;
 use hairpin_model::{CaseSummary, EndKind, Figure, Run, Statement, Waiting, path};
 
+use super::left_out;
 use figures::{NO_WINNER, if_invalid, latency, name, p50};
 
 /// Writes the answer into `headline` and `sentences`.
@@ -33,6 +34,11 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
     let row = |id: &String| run.case(id);
     let rows = |ids: &Vec<String>| ids.iter().filter_map(|id| run.case(id)).collect::<Vec<&CaseSummary>>();
     match statement {
+        Said::TooNoisy { disturbed, rounds, first } => Some(format!(
+            "Too noisy: {disturbed} of {} were disturbed, the first because {}.",
+            counted(*rounds, "round"),
+            left_out(first)
+        )),
         Said::NothingMeasured => Some("Nothing was measured: no case could be run.".to_owned()),
         Said::NothingUsable => Some(nothing_usable(run)),
         Said::NotRanked { open_loop, injected_fault } => Some(not_ranked(*open_loop, *injected_fault)),
