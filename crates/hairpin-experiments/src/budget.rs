@@ -154,15 +154,11 @@ impl Budget {
 const LENGTHS: &[&str] = &["count", "duration", "exchanges", "bytes", "warmup", "omit", "idle", "ramp", "recovery"];
 
 /// Shortens the rounds until [`INTERVAL_BLOCKS`] blocks fit `max_ns`, as far as the figures allow.
-fn shorten(planned: &mut Vec<Planned>, max_ns: Option<u64>, capabilities: &HostCapabilities) {
-    let fits = |planned: &[Planned]| {
-        let all_ns = estimate::block_ns(planned, capabilities).saturating_mul(INTERVAL_BLOCKS);
-        max_ns.is_none_or(|max_ns| all_ns <= max_ns)
-    };
+fn shorten(planned: &mut Vec<Planned>, max_ns: u64, capabilities: &HostCapabilities) {
     let full = planned.clone();
     for divisor in [1, 2, 4, 8] {
         *planned = full.iter().map(|planned| planned.shortened(divisor)).collect();
-        if fits(planned) {
+        if estimate::block_ns(planned, capabilities).saturating_mul(INTERVAL_BLOCKS) <= max_ns {
             return;
         }
     }
@@ -188,14 +184,15 @@ impl Experiment {
         let quick = knobs.is_on("quick");
         let evidence_ns = if traces { evidence::expected_ns(&planned, common, capabilities) } else { 0 };
         if quick {
-            budget.max_ns = Some(MAX_QUICK_NS - evidence_ns.min(QUICK_EVIDENCE_NS));
+            let max_ns = MAX_QUICK_NS - evidence_ns.min(QUICK_EVIDENCE_NS);
+            budget.max_ns = Some(max_ns);
             if !LENGTHS.iter().any(|name| knobs.is_given(name)) {
-                shorten(&mut planned, budget.max_ns, capabilities);
+                shorten(&mut planned, max_ns, capabilities);
             }
         }
         let block_ns = estimate::block_ns(&planned, capabilities);
-        let has_phases = planned.iter().any(|planned| planned.phases.is_some());
-        if has_phases && budget.min_blocks.saturating_mul(block_ns) > MAX_LOADED_NS {
+        let all_ns = budget.min_blocks.saturating_mul(block_ns);
+        if all_ns > MAX_LOADED_NS && planned.iter().any(|planned| planned.phases.is_some()) {
             budget.min_blocks = INTERVAL_BLOCKS;
         }
         let Some(blocks) = budget.next(done, block_ns) else {

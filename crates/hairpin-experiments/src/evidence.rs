@@ -85,12 +85,8 @@ pub fn within(step: Step, planned: &[Planned], left_ns: u64, capabilities: &Host
     let first = rounds.iter().map(|order| order.block).min();
     rounds.retain(|order| order.purpose == Purpose::Traced && Some(order.block) == first);
     rounds.sort_by_key(place);
-    let mut so_far_ns: u64 = 0;
-    let fitting = rounds.iter().take_while(|order| {
-        so_far_ns = so_far_ns.saturating_add(estimate::orders_ns(&[(*order).clone()], capabilities));
-        so_far_ns <= left_ns
-    });
-    let count = fitting.count();
+    let fits = |count: &usize| estimate::orders_ns(&rounds[..*count], capabilities) <= left_ns;
+    let count = (0..=rounds.len()).rev().find(fits).unwrap_or(0);
     rounds.truncate(count);
     if rounds.is_empty() { Step::Done } else { Step::Run { cases, rounds, skipped, forecast } }
 }

@@ -88,7 +88,6 @@ fn experiment_for(word: &str) -> Option<&'static str> {
     match word {
         "latency" | "ping" | "rtt" => Some("round-trip"),
         "throughput" | "bandwidth" | "goodput" => Some("bulk"),
-        "bufferbloat" => Some("under-load"),
         _ => None,
     }
 }

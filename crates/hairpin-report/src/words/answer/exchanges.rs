@@ -18,18 +18,19 @@ fn exchange(row: &CaseSummary) -> String {
     }
 }
 
+/// Returns `one-write takes 24.1 us instead of 43.8 ms by default: 831x as fast, for an exchange of 100x2 B over tcp.`
 pub(super) fn remedy(default: &CaseSummary, best: &CaseSummary) -> String {
     let gain = best
         .speed_up()
         .map(|figure| format!(": {} as fast{}", factor(figure.value), interval(figure, number_bounds)));
     format!(
-        "An {} takes {} by default, and {} with {}{}{}.",
-        exchange(default),
-        p50(default),
-        p50(best),
+        "{}{} takes {} instead of {} by default{}, for an {}.",
         row_name(best),
         pauses(best),
-        gain.unwrap_or_default()
+        p50(best),
+        p50(default),
+        gain.unwrap_or_default(),
+        exchange(default)
     )
 }
 

@@ -23,10 +23,13 @@ pub fn write_answer(run: &mut Run) {
 /// Returns the headline, one sentence of at most [`headline::MAX_CHARS`] (empty without an answer), and the other
 /// sentences. Ignores saved texts. Omits statements about cases that a damaged run lacks.
 pub fn answer(run: &Run) -> (String, Vec<String>) {
-    let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement)).peekable();
-    let is_long = |text: &String| text.chars().count() > headline::MAX_CHARS;
-    let short = sentences.peek().filter(|text| is_long(text)).map(|text| headline::headline(text));
-    (short.or_else(|| sentences.next()).unwrap_or_default(), sentences.collect())
+    let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement));
+    let first = sentences.next().unwrap_or_default();
+    if first.chars().count() <= headline::MAX_CHARS {
+        return (first, sentences.collect());
+    }
+    let (headline, rest) = headline::headline(&first);
+    (headline, Some(rest).filter(|rest| !rest.is_empty()).into_iter().chain(sentences).collect())
 }
 
 fn sentence(run: &Run, statement: &Statement) -> Option<String> {
