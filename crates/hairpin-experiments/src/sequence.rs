@@ -29,10 +29,10 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Returns the case with shorter rounds. A load that must first fill a link, or its phases, is at most halved.
+    /// Returns the case with shorter rounds. A load that must first fill a link is at most halved.
     pub fn shortened(&self, divisor: u64) -> Self {
         let fills = self.case.flows.iter().any(|flow| flow.load.is_one_way()) && self.case.crosses_a_network();
-        let divisor = if fills || self.phases.is_some() { divisor.min(2) } else { divisor };
+        let divisor = if fills { divisor.min(2) } else { divisor };
         let shorter = |extent: Extent| match extent {
             Extent::Count(count) => Extent::Count((count / divisor).max(count.min(links::MIN_MESSAGES))),
             Extent::DurationNs(duration_ns) => Extent::DurationNs(duration_ns / divisor),
