@@ -115,10 +115,10 @@ const TABLES: &[TableSpec] = &[
 
 /// Explanations of short column titles, in the order of the tables.
 const LEGEND: &[(&str, &str)] = &[
-    ("latency_p50_ns", "p50: one-way latency of messages that arrived"),
+    ("latency_p50_ns", "p50: one-way latency"),
     ("lateness_p50_ns", "p50, p99 at the right: lateness, due to sent"),
     ("warm_up_goodput_bytes_per_s", "omitted: goodput of the omitted beginning"),
-    ("cpu_seconds_per_million_client", "CPU: s per million messages sent (sender) or received (receiver)"),
+    ("cpu_seconds_per_million_client", "CPU: s per million messages"),
     ("cpu_seconds_per_gb_client", "CPU: s per GB"),
     ("system_calls_per_message_client", "calls: system calls per message"),
     ("context_switches_per_message_client", "switches: context switches per message"),
