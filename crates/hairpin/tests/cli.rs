@@ -22,9 +22,9 @@ fn help_and_version_are_not_errors() {
 fn short_forms_of_other_tools_work_and_help_has_two_lengths() {
     let place = Place::new();
     let ran = place.hairpin("round-trip -t pipe --size 1K --rounds 1 --count 20 --placement same-cpu").with_code(0);
-    assert!(ran.stdout.contains("1024 B"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("pipe 1 KiB"), "{}", ran.stdout);
     let shown = place.hairpin("report").with_code(0);
-    assert!(shown.stdout.contains("1024 B"), "without a folder it shows the latest run: {}", shown.stdout);
+    assert!(shown.stdout.contains("pipe 1 KiB"), "without a folder it shows the latest run: {}", shown.stdout);
     let [short, long] = ["-h", "--help"].map(|help| place.hairpin(format!("bulk {help}")).with_code(0).stdout);
     let shown = |text: &str, words: &[&str]| words.iter().map(|word| text.contains(word)).collect::<Vec<_>>();
     let words = ["--direction", "Length:", "Output:", "--sysctl", "Another host:"];
