@@ -9,9 +9,11 @@
 //! messages are above the quantile q of N messages, so the total bounds the lateness at q: total / (N (1 - q)). Waking
 //! an end takes some of that time in undisturbed rounds too; the least of all rounds of the case is subtracted.
 
-use hairpin_model::{Case, LeftOut, Load, Measured, Percentiles, RoundRecord};
+use std::collections::BTreeSet;
 
-use crate::findings::cpu_quota::throttled_ns;
+use hairpin_model::trace::End;
+use hairpin_model::{Case, LeftOut, Load, Measured, Percentiles, RoundRecord, fact, fact_names};
+
 use crate::statistics::location::median;
 
 const MIN_BOUND_NS: f64 = 100_000.0;
@@ -65,6 +67,19 @@ pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
         late.into_iter().zip(&messages).map(why).collect::<Vec<_>>()
     });
     median_late.into_iter().zip(tail_late).map(|(median, tail)| Late { median, tail }).collect()
+}
+
+/// The time in ns for which the ends of a host were throttled in a round, at most its duration; of two hosts the longer
+/// time. The kernel sums the time over CPUs. All CPUs of a group are throttled together, so it is divided by their
+/// number.
+pub(crate) fn throttled_ns(measured: &Measured) -> f64 {
+    let of_host = |host: End| {
+        let ends = || measured.ends.iter().filter(move |end| end.host == host);
+        let cpus: BTreeSet<usize> = ends().flat_map(|end| end.seen_cpus.iter().copied()).collect();
+        let ns = ends().filter_map(|end| fact::number(&end.facts, fact_names::THROTTLED_NS)).fold(0.0, f64::max);
+        ns / cpus.len().max(1) as f64
+    };
+    of_host(End::Client).max(of_host(End::Server)).min(measured.duration_ns as f64)
 }
 
 /// How long each end waited for a CPU that another program used, in ns. Several flows wait for each other, which is part
@@ -186,7 +201,6 @@ fn judge_rates(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::trace::End;
     use hairpin_model::{EndReport, Invalid, LinkRecord, RelayReport};
 
     use super::*;

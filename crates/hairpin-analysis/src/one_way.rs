@@ -62,9 +62,14 @@ pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>) -> Option<OneWayFigu
         fairness: of(&|flow| fairness(&flow.received.as_ref()?.connection_bytes)),
         offered_per_s,
         delivered_per_s: received_per_s.filter(|_| offered_per_s.is_some()),
-        delivered_share: of(&|flow| knee::delivered_share(flow, offered_per_s?)),
+        delivered_share: offered_per_s.and_then(|per_s| delivered_share(flow, rounds, per_s)),
         pacing: pacing(flow, rounds),
     })
+}
+
+fn delivered_share(flow: &Flow, rounds: &OverRounds<'_>, offered_per_s: f64) -> Option<Figure> {
+    let flows = rounds.measured.iter().filter_map(|measured| measured.flow(&flow.id));
+    knee::delivered_share(flows, offered_per_s).map(Figure::bare)
 }
 
 /// Returns the bytes per second received by all flows of a round together; `None` if a flow has no goodput or failed.

@@ -10,7 +10,7 @@ use hairpin_model::ledger::RECEIVE_BUFFER;
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::{byte_rate, duration, factor, message_rate, share};
 use hairpin_model::summary::{Role, Verdict};
-use hairpin_model::{BatchGain, Case, Run, Statement, Waiting};
+use hairpin_model::{BatchGain, Case, Flow, Run, Statement, Waiting};
 
 use crate::support::Fixture;
 use crate::support::links::between_hosts;
@@ -200,6 +200,20 @@ fn without_a_difference_between_rates_no_winner_is_named() {
     let run = run_of(&[(messages("tcp", 1), at(1e6)), (messages("unix-stream", 1), at(1e6))]);
     let cases = ["tcp", "unix-stream"].map(|transport| messages(transport, 1).id()).to_vec();
     assert_eq!(run.answer.statements[0], Statement::Best { cases, verdict: Some(Verdict::CannotTell) });
+}
+
+#[test]
+fn both_directions_together_do_not_beat_a_single_one() {
+    let single = stream("tcp", 65_536);
+    let mut both = single.clone();
+    both.flows.push(Flow { id: "back".into(), direction: Direction::Down, ..single.primary().clone() });
+    let mut run = run_of(&[(single.clone(), at(5e4)), (stream("unix-stream", 65_536), at(3e4))]);
+    let mut row = run.cases[0].clone();
+    (row.id, row.case) = (both.id(), both.clone());
+    run.cases.insert(0, row);
+    let statements = answer(&run).statements;
+    assert_eq!(statements[0], winner(&single.id()));
+    assert_eq!(statements[1], winner(&both.id()), "a headline of its own");
 }
 
 #[test]

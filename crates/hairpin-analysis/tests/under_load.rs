@@ -1,15 +1,15 @@
 //! A case under load over its rounds: valid and omitted rounds, and figures.
 
 use hairpin_model::flow::Direction;
-use hairpin_model::{ByPhase, LeftOut, Measured, PhaseLengths, ProbeTimeLine, Span};
+use hairpin_model::{ByPhase, LeftOut, Measured, ProbeTimeLine, Span};
 
 use crate::support::Fixture;
-use crate::support::under_load::{Beside, probed, probed_over_link};
+use crate::support::under_load::{Beside, lengths, probed, probed_over_link};
 
 const MS: u64 = 1_000_000;
 
 fn spans() -> ByPhase<Span> {
-    PhaseLengths::usual(true).spans(0)
+    lengths(true).spans(0)
 }
 
 /// A time line with intervals of 100 ms; `latency_ms` gives the mean latency at a time in ms.
@@ -111,7 +111,7 @@ fn added_latency_is_per_round_and_recovery_ends_with_the_last_slow_interval() {
     assert_eq!((queue.p50.value, queue.max), (212_500.0, 212_500.0));
     assert_eq!(under_load.phases.idle.queue_bytes.unwrap().p50.value, 0.0);
     let over_time = under_load.over_time.as_ref().unwrap();
-    let lengths = PhaseLengths::usual(true);
+    let lengths = lengths(true);
     assert_eq!((over_time.load_from_ns, over_time.until_ns), (lengths.idle, lengths.total_ns()));
     let at = |ms: u64| over_time.moments.iter().find(|moment| moment.at_ns > ms * MS).unwrap();
     assert_eq!(at(500).latency_ns.unwrap().value, 10.0 * MS as f64);

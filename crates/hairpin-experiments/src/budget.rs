@@ -24,10 +24,16 @@ pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
 pub const MIN_BLOCKS: u64 = 8;
 /// Maximum blocks within [`ORDINARY_NS`]: more blocks would be too close together to add information.
 pub const MAX_BLOCKS: u64 = 100;
-/// Duration of a quick run, in ns.
+/// Maximum duration of [`MIN_BLOCKS`] blocks of probes under load, in ns; beyond that [`INTERVAL_BLOCKS`] are enough.
+const MAX_LOADED_NS: u64 = 30 * SECOND_NS;
+/// Duration of a quick run with short rounds, in ns.
 pub const QUICK_NS: u64 = 2 * SECOND_NS;
-/// Minimum blocks of a quick run: a confidence interval needs 5.
-pub const QUICK_BLOCKS: u64 = 5;
+/// Maximum duration of the rounds of a quick run, in ns; with its start and its analysis it takes at most 10 s.
+pub const MAX_QUICK_NS: u64 = 8 * SECOND_NS;
+/// Part of [`MAX_QUICK_NS`] kept for evidence rounds, in ns.
+const QUICK_EVIDENCE_NS: u64 = 2 * SECOND_NS;
+/// Blocks that a confidence interval needs. A quick run has fewer if their rounds do not fit its time.
+pub const INTERVAL_BLOCKS: u64 = 5;
 /// Default of `--at-most`, in ns.
 pub const MAX_UNTIL_NS: u64 = 60 * SECOND_NS;
 /// With `--until`, intervals are computed after these sixths of the maximum time: 10, 20, 40 and 60 s of 60 s.
@@ -52,7 +58,7 @@ pub const AT_MOST: Knob = Knob::new("at-most", "TIME", LASTS)
 
 pub const QUICK: Knob = Knob::switch(
     "quick",
-    "Run for 2s, longer if 5 rounds of each case need it: wide intervals, marked as a quick run",
+    "Run for at most 10s, or one short round of each case: wide or no intervals; a given length is kept",
 );
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +68,8 @@ pub struct Budget {
     /// Number of blocks, if set by `--rounds`.
     blocks: Option<u64>,
     min_blocks: u64,
+    /// Maximum duration of all blocks, in ns, if the run is quick.
+    max_ns: Option<u64>,
     /// `--until` and `--at-most`: target half-width of intervals, as a share of the p50, and maximum time in ns.
     until: Option<(f64, u64)>,
 }
@@ -98,7 +106,8 @@ impl Budget {
                 (None, None, false) => Some(ORDINARY_NS),
             },
             blocks: rounds,
-            min_blocks: if quick { QUICK_BLOCKS } else { MIN_BLOCKS },
+            min_blocks: if quick { INTERVAL_BLOCKS } else { MIN_BLOCKS },
+            max_ns: quick.then_some(MAX_QUICK_NS),
             until: until.map(|share| (share, at_most_ns)),
         })
     }
@@ -127,13 +136,32 @@ impl Budget {
     }
 
     fn spread(&self, from: Blocks, over_ns: Option<u64>, block_ns: u64) -> Blocks {
-        let min = if from.first == 0 { self.min_blocks } else { 1 };
-        let fitting = over_ns.map_or(0, |over_ns| over_ns / block_ns.max(1));
+        let block_ns = block_ns.max(1);
+        let min = match self.max_ns {
+            _ if from.first > 0 => 1,
+            Some(max_ns) => (max_ns / block_ns).clamp(1, self.min_blocks),
+            None => self.min_blocks,
+        };
+        let fitting = over_ns.map_or(0, |over_ns| over_ns / block_ns);
         // A longer budget gets proportionally more blocks.
         let max = MAX_BLOCKS.max(over_ns.unwrap_or(0) / (ORDINARY_NS / MAX_BLOCKS));
         let count = self.blocks.unwrap_or_else(|| fitting.clamp(min, max)).max(1);
         let apart_ns = over_ns.map_or(0, |over_ns| over_ns / count);
         Blocks { count: u32::try_from(count).unwrap_or(u32::MAX), apart_ns, ..from }
+    }
+}
+
+/// Knobs that set the length of a round.
+const LENGTHS: &[&str] = &["count", "duration", "exchanges", "bytes", "warmup", "omit", "idle", "ramp", "recovery"];
+
+/// Shortens the rounds until [`INTERVAL_BLOCKS`] blocks fit `max_ns`, as far as the figures allow.
+fn shorten(planned: &mut Vec<Planned>, max_ns: u64, capabilities: &HostCapabilities) {
+    let full = planned.clone();
+    for divisor in [1, 2, 4, 8] {
+        *planned = full.iter().map(|planned| planned.shortened(divisor)).collect();
+        if estimate::block_ns(planned, capabilities).saturating_mul(INTERVAL_BLOCKS) <= max_ns {
+            return;
+        }
     }
 }
 
@@ -151,15 +179,33 @@ impl Experiment {
     /// # Errors
     /// [`Refused`] if the knobs request something impossible.
     pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
-        let (budget, seed, common) = (Budget::read(knobs)?, knobs.seed()?, shared::common(knobs));
+        let (mut budget, seed, common) = (Budget::read(knobs)?, knobs.seed()?, shared::common(knobs));
         let traces = knobs.is_on("trace");
-        let (planned, skipped) = (self.plan)(knobs, capabilities)?;
+        let (mut planned, skipped) = (self.plan)(knobs, capabilities)?;
+        let quick = knobs.is_on("quick");
+        let evidence_ns = if traces { evidence::expected_ns(&planned, common, capabilities) } else { 0 };
+        if quick {
+            let max_ns = MAX_QUICK_NS - evidence_ns.min(QUICK_EVIDENCE_NS);
+            budget.max_ns = Some(max_ns);
+            if !LENGTHS.iter().any(|name| knobs.is_given(name)) {
+                shorten(&mut planned, max_ns, capabilities);
+            }
+        }
         let block_ns = estimate::block_ns(&planned, capabilities);
+        let all_ns = budget.min_blocks.saturating_mul(block_ns);
+        if all_ns > MAX_LOADED_NS && planned.iter().any(|planned| planned.phases.is_some()) {
+            budget.min_blocks = INTERVAL_BLOCKS;
+        }
         let Some(blocks) = budget.next(done, block_ns) else {
             if let Some(step) = self.refine_step(&budget, knobs, capabilities, &planned, done)? {
                 return Ok(step);
             }
-            return Ok(if traces { evidence::step(&planned, done.rounds, capabilities, seed) } else { Step::Done });
+            if !traces {
+                return Ok(Step::Done);
+            }
+            let step = evidence::step(&planned, done.rounds, capabilities, seed);
+            let left_ns = MAX_QUICK_NS.saturating_sub(done.elapsed_ns());
+            return Ok(if quick { evidence::within(step, &planned, left_ns, capabilities) } else { step });
         };
         let rounds = sequence::orders(&planned, blocks, seed, common)?;
         if blocks.first > 0 {
@@ -169,7 +215,8 @@ impl Experiment {
         let blocks = forecast.rounds / planned.len().max(1) as u64;
         forecast.sends = sends::forecast(&planned, blocks, capabilities);
         if traces {
-            forecast.evidence_ns = evidence::expected_ns(&planned, common, capabilities);
+            let left_ns = MAX_QUICK_NS.saturating_sub(forecast.lasts_ns);
+            forecast.evidence_ns = if quick { evidence_ns.min(left_ns) } else { evidence_ns };
             forecast.lasts_ns = forecast.lasts_ns.saturating_add(forecast.evidence_ns);
         }
         let cases = planned.into_iter().map(|planned| planned.case).collect();
@@ -188,7 +235,10 @@ impl Experiment {
         done: &Done<'_>,
     ) -> Result<Option<Step>, Refused> {
         let Some(refine) = self.refine else { return Ok(None) };
-        let more = refine(knobs, capabilities, planned, done.rounds)?;
+        let mut more = refine(knobs, capabilities, planned, done.rounds)?;
+        if let (Some(like), true) = (planned.first(), budget.max_ns.is_some()) {
+            more.iter_mut().for_each(|one| (one.warm_up, one.extent) = (like.warm_up, like.extent));
+        }
         if more.is_empty() {
             return Ok(None);
         }
@@ -196,6 +246,10 @@ impl Experiment {
         let count = u32::try_from(budget.blocks.unwrap_or(budget.min_blocks)).unwrap_or(u32::MAX);
         let blocks = Blocks { first: done.timed_blocks(), count, ..Blocks::default() };
         let rounds = sequence::orders(&more, blocks, knobs.seed()?, shared::common(knobs))?;
+        let ends_ns = done.elapsed_ns().saturating_add(estimate::orders_ns(&rounds, capabilities));
+        if budget.max_ns.is_some_and(|max_ns| ends_ns > max_ns) {
+            return Ok(None);
+        }
         let cases = more.into_iter().map(|planned| planned.case).collect();
         Ok(Some(Step::Run { cases, rounds, skipped: Vec::new(), forecast: Forecast::default() }))
     }
@@ -229,7 +283,7 @@ impl Experiment {
         }
         // On a busy machine blocks take longer than estimated.
         let block_ns = block_ns.max(from.begin_ns / u64::from(from.first.max(1)));
-        let budget = Budget { over_ns: None, blocks: None, min_blocks: MIN_BLOCKS, until: None };
+        let budget = Budget { over_ns: None, blocks: None, min_blocks: MIN_BLOCKS, max_ns: None, until: None };
         let (blocks, seed) = (budget.spread(from, Some(look_ns - from.begin_ns), block_ns), runs[0].0.seed()?);
         let orders = sequence::spread(&templates, blocks, seed)?;
         let numbers = (blocks.first..).take(blocks.count as usize);

@@ -78,6 +78,19 @@ pub fn expected_ns(planned: &[Planned], common: Common, capabilities: &HostCapab
     estimate::orders_ns(&orders, capabilities)
 }
 
+/// Keeps the evidence rounds that fit `left_ns`, one traced round of each case, in plan order.
+pub fn within(step: Step, planned: &[Planned], left_ns: u64, capabilities: &HostCapabilities) -> Step {
+    let Step::Run { cases, mut rounds, skipped, forecast } = step else { return step };
+    let place = |order: &RoundOrder| planned.iter().position(|planned| planned.case == order.case);
+    let first = rounds.iter().map(|order| order.block).min();
+    rounds.retain(|order| order.purpose == Purpose::Traced && Some(order.block) == first);
+    rounds.sort_by_key(place);
+    let fits = |count: &usize| estimate::orders_ns(&rounds[..*count], capabilities) <= left_ns;
+    let count = (0..=rounds.len()).rev().find(fits).unwrap_or(0);
+    rounds.truncate(count);
+    if rounds.is_empty() { Step::Done } else { Step::Run { cases, rounds, skipped, forecast } }
+}
+
 fn orders(
     planned: &[Planned],
     order_of: impl Fn(&Planned) -> Option<RoundOrder>,

@@ -5,7 +5,7 @@
 
 use hairpin_model::flow::Direction;
 use hairpin_model::one_way::WHOLE;
-use hairpin_model::{Case, HostCapabilities, Load, RoundRecord, knee};
+use hairpin_model::{Case, HostCapabilities, Load, Measured, RoundRecord, knee};
 
 use crate::links;
 use crate::sequence::Planned;
@@ -66,17 +66,15 @@ fn next_rate(mut rates: Vec<(f64, bool)>) -> Option<f64> {
     (rates.len() < MAX_RATES && high / low > MAX_KNEE_RATIO && between > low && between < high).then_some(between)
 }
 
-/// Whether the offered load of a case was delivered in the median round; `None` if not measured.
+/// Whether the offered load of a case was delivered; `None` if not measured.
 fn is_delivered(case: &Case, done: &[RoundRecord]) -> Option<bool> {
     let id = case.id();
     let Load::Offered { offered_per_s, .. } = case.primary().load else { return None };
     let of_case = done.iter().filter(|round| round.case_id == id);
-    let measured = of_case.filter_map(RoundRecord::measured);
-    // A round without a known delivered share counts as undelivered.
-    let mut shares: Vec<f64> =
-        measured.map(|measured| knee::delivered_share(measured.primary(), offered_per_s).unwrap_or(0.0)).collect();
-    shares.sort_by(f64::total_cmp);
-    shares.get(shares.len() / 2).map(|share| *share >= WHOLE)
+    let flows: Vec<_> = of_case.filter_map(RoundRecord::measured).map(Measured::primary).collect();
+    // Without a known share the rate counts as undelivered.
+    let share = knee::delivered_share(flows.iter().copied(), offered_per_s);
+    (!flows.is_empty()).then(|| share.is_some_and(|share| share >= WHOLE))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub const COUNT: Knob = Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1,
     .help("Messages measured on each connection in each round, instead of --duration");
 
 pub const DURATION: Knob = Knob::new("duration", "TIME", shared::LASTS)
-    .help("How long each round measures [default: 200ms; up to 1s over a link]");
+    .help("How long each round measures [default: 200ms; up to 1s over a link, twice that both ways]");
 
 pub const WARM_UP: Knob = Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
     .help("Warm-up of each round, messages or a time; auto: 100ms, over a link up to 1s")
@@ -92,6 +92,10 @@ pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
 pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000 })
     .help("Maximum number of raw samples kept per round; a histogram holds all")
     .or(&["10000"]);
+
+/// Factors of the default warm-up and measured time if both directions fill a link at once. At 100 Mbit/s and 10 ms
+/// each direction needs 1 to 1.5 s until its goodput is steady.
+const BOTH_WAYS_TIMES: [u64; 2] = [4, 2];
 
 /// Lengths of a round and its warm-up, if set by the user.
 #[derive(Clone, Copy, Debug)]
@@ -112,10 +116,14 @@ impl Lengths {
     /// Plans the case with these lengths; the defaults are longer over a link.
     pub fn planned(&self, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
-        let lasts = |asked: Option<Extent>, min_ns| {
-            asked.unwrap_or(Extent::DurationNs(links::duration_ns(min_ns, travel_ns)))
+        // Two directions that fill a link delay each other's ACKs, so each reaches its rate later.
+        let [warm_up_times, times] =
+            if case.goes_both_ways() && case.crosses_a_network() { BOTH_WAYS_TIMES } else { [1, 1] };
+        let lasts = |asked: Option<Extent>, min_ns, times| {
+            asked.unwrap_or(Extent::DurationNs(times * links::duration_ns(min_ns, travel_ns)))
         };
-        let (warm_up, extent) = (lasts(self.warm_up, WARM_UP_NS), lasts(self.extent, DURATION_NS));
+        let warm_up = lasts(self.warm_up, WARM_UP_NS, warm_up_times);
+        let extent = lasts(self.extent, DURATION_NS, times);
         Planned::of(case, warm_up, extent, knobs, capabilities)
     }
 }

@@ -3,7 +3,7 @@
 use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, HostCapabilities, Remedy, RoundOrder, RoundRecord};
 
-use crate::budget::QUICK_BLOCKS;
+use crate::budget::INTERVAL_BLOCKS;
 use crate::estimate;
 use crate::quantity::SECOND_NS;
 use crate::sequence;
@@ -11,7 +11,7 @@ use crate::sequence;
 const ROUNDS: u64 = 10;
 /// Maximum duration of all rounds, in ns. [`MIN_ROUNDS`] rounds of each case run even if they take longer.
 const LASTS_NS: u64 = 60 * SECOND_NS;
-const MIN_ROUNDS: u64 = QUICK_BLOCKS + 1;
+const MIN_ROUNDS: u64 = INTERVAL_BLOCKS + 1;
 
 /// Returns the rounds that check these pairs, at most ten per case, and their total duration in ns.
 pub fn rounds(

@@ -8,6 +8,8 @@ use hairpin_model::{Case, Extent, PhaseLengths, Refused, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::links;
+
 /// Maximum rounds of a plan. Every command can read a saved run of this size.
 pub const MAX_ROUNDS: u64 = 20_000;
 pub const MAX_CASES: u64 = 2000;
@@ -24,6 +26,20 @@ pub struct Planned {
     pub deadline_ns: u64,
     /// Lengths of the phases of a probe under load.
     pub phases: Option<PhaseLengths>,
+}
+
+impl Planned {
+    /// Returns the case with shorter rounds. A load that must first fill a link is at most halved.
+    pub fn shortened(&self, divisor: u64) -> Self {
+        let fills = self.case.flows.iter().any(|flow| flow.load.is_one_way()) && self.case.crosses_a_network();
+        let divisor = if fills { divisor.min(2) } else { divisor };
+        let shorter = |extent: Extent| match extent {
+            Extent::Count(count) => Extent::Count((count / divisor).max(count.min(links::MIN_MESSAGES))),
+            Extent::DurationNs(duration_ns) => Extent::DurationNs(duration_ns / divisor),
+        };
+        let phases = self.phases.map(|lengths| PhaseLengths::of(|phase| lengths.get(phase) / divisor));
+        Self { extent: shorter(self.extent), warm_up: shorter(self.warm_up), phases, ..self.clone() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

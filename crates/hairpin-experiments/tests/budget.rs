@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_experiments::budget::{MAX_BLOCKS, MIN_BLOCKS, ORDINARY_NS};
+use hairpin_experiments::budget::{INTERVAL_BLOCKS, MAX_BLOCKS, MAX_QUICK_NS, MIN_BLOCKS, ORDINARY_NS};
+use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
-use hairpin_experiments::experiments::survey::SURVEY;
+use hairpin_experiments::experiments::under_load::UNDER_LOAD;
 use hairpin_experiments::experiments::{self};
 use hairpin_experiments::sequence::Blocks;
 use hairpin_experiments::{Done, Knobs, Step};
@@ -58,15 +59,37 @@ fn over_adds_rounds_unless_their_number_is_given() {
 }
 
 #[test]
-fn quick_runs_at_least_five_rounds_in_every_experiment() {
+fn quick_takes_at_most_ten_seconds_in_every_experiment() {
     for experiment in experiments::ALL {
-        let quick = turned(experiment, &[("quick", "on")]).unwrap();
-        let plan = running(experiment.next(&quick, &capabilities(), &Done::default()).unwrap()).unwrap();
-        assert!((5..=8).contains(&blocks(&plan)), "{}: {}", experiment.name, blocks(&plan));
+        for link in ["loopback", "bridged-vm", "satellite"] {
+            let flags = [("quick", "on"), ("link", link)];
+            let quick = turned(experiment, if link == "loopback" { &flags[..1] } else { &flags }).unwrap();
+            let plan = running(experiment.next(&quick, &capabilities(), &Done::default()).unwrap()).unwrap();
+            let (name, cases) = (experiment.name, plan.cases.len() as u64);
+            assert!((1..=8).contains(&blocks(&plan)), "{name} over {link}: {} blocks", blocks(&plan));
+            let max_ns = MAX_QUICK_NS.max(orders_ns(&plan.rounds, &capabilities()) / blocks(&plan));
+            assert!(plan.forecast.lasts_ns <= max_ns, "{name} over {link}, {cases} cases: {:?}", plan.forecast);
+            assert!(link != "loopback" || blocks(&plan) >= 5, "{name}: an interval needs five rounds");
+        }
     }
-    let survey = turned(&SURVEY, &[("quick", "on")]).unwrap();
-    let plan = running(SURVEY.next(&survey, &capabilities(), &Done::default()).unwrap()).unwrap();
-    assert_eq!(blocks(&plan), 5, "blocks of the survey take longer than a fifth of the budget");
+}
+
+#[test]
+fn quick_keeps_the_lengths_that_were_given() {
+    let plan = |flags: &[(&str, &str)]| {
+        let knobs = turned(&UNDER_LOAD, &[&[("quick", "on"), ("link", "bridged-vm")], flags].concat()).unwrap();
+        running(UNDER_LOAD.next(&knobs, &capabilities(), &Done::default()).unwrap()).unwrap()
+    };
+    let ramp_ns = |plan: &Plan| plan.rounds[0].phases.unwrap().ramp;
+    assert_eq!(ramp_ns(&plan(&[])), 1_400_000_000);
+    assert_eq!(ramp_ns(&plan(&[("ramp", "9s")])), 9 * SECOND_NS);
+}
+
+#[test]
+fn the_first_answer_of_a_load_over_a_link_takes_at_most_half_a_minute() {
+    let knobs = turned(&UNDER_LOAD, &[("link", "bridged-vm")]).unwrap();
+    let plan = running(UNDER_LOAD.next(&knobs, &capabilities(), &Done::default()).unwrap()).unwrap();
+    assert!(blocks(&plan) == INTERVAL_BLOCKS && plan.forecast.lasts_ns <= 30 * SECOND_NS, "{:?}", plan.forecast);
 }
 
 /// Measured rounds, each of duration `wall_ns` from the start of its block.

@@ -93,7 +93,7 @@ fn long_rounds_run_fewer_times_and_have_the_phases_of_the_run() {
     };
     // Two rounds of 300 ms, 3 s, 700 ms and 300 ms plus warm-up take 8.7 s, and six such blocks fit a minute.
     assert_eq!(settle(None), (2 * 6, 52));
-    assert_eq!(settle(Some("bridged-vm")), (2 * 6, 134), "the minimum");
+    assert_eq!(settle(Some("bridged-vm")), (2 * 6, 72), "the minimum");
 }
 
 #[test]

@@ -103,7 +103,8 @@ fn assert_evidence(plan: &Plan, evidence: &Plan, capabilities: &HostCapabilities
     let last = plan.rounds.iter().map(|order| order.block).max().unwrap();
     let of = |purpose| evidence.rounds.iter().filter(|order| order.purpose == purpose).count();
     assert!(evidence.cases.is_empty() && !evidence.rounds.is_empty());
-    assert!(of(Purpose::Traced) == of(Purpose::Untraced) && of(Purpose::Timed) == 0);
+    // A quick run has traced rounds only.
+    assert!([0, of(Purpose::Traced)].contains(&of(Purpose::Untraced)) && of(Purpose::Timed) == 0);
     for order in &evidence.rounds {
         assert!(order.block > last && plan.cases.contains(&order.case), "{}", order.case.label());
         assert_valid(order, capabilities);

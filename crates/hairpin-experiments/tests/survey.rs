@@ -2,7 +2,7 @@
 
 use crate::common::{Plan, capabilities, capabilities_without, plan_on};
 use hairpin_experiments::Forecast;
-use hairpin_experiments::budget::{MIN_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
+use hairpin_experiments::budget::{INTERVAL_BLOCKS, MIN_BLOCKS, ORDINARY_NS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
 use hairpin_experiments::experiments::survey::{LINES, Over, SURVEY, SurveyLine};
 use hairpin_experiments::sequence::Planned;
@@ -106,7 +106,7 @@ fn the_forecast_is_the_sum_of_the_estimated_rounds() {
 fn quick_has_fewer_rounds_of_the_same_cases() {
     let (full, quick) = (survey(&[]), survey(&[("quick", "on")]));
     assert_eq!(full.cases, quick.cases);
-    assert_eq!(quick.rounds.len() as u64, QUICK_BLOCKS * quick.cases.len() as u64);
+    assert_eq!(quick.rounds.len() as u64, INTERVAL_BLOCKS * quick.cases.len() as u64);
 }
 
 #[test]

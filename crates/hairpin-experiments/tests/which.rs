@@ -1,7 +1,7 @@
 //! The plans of `which`: the cases that matter, and needs that contradict each other.
 
 use hairpin_experiments::experiments::which::{WHICH, needs};
-use hairpin_experiments::{Knobs, Refused, budget};
+use hairpin_experiments::{Knobs, Refused};
 use hairpin_model::{Extent, Load};
 
 use crate::common::{Plan, assert_refused, capabilities, plan_on, turned};

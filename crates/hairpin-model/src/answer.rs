@@ -31,7 +31,7 @@ pub struct Pair {
 pub struct BestRemedy {
     /// The identity of the case with a remedy that moves the most bytes per millisecond.
     pub case: String,
-    /// The identities of the cases with other remedies for which no difference from `case` was found.
+    /// The identities of the cases with other remedies near `case` for which no difference from it was found.
     pub no_difference: Vec<String>,
     /// Bytes per millisecond of `case` / bytes per millisecond with default options; null if these were not measured.
     pub speed_up: Option<Figure>,
@@ -72,8 +72,9 @@ pub enum Statement {
     Single { case: String },
     /// A finding that explains a figure of `case`.
     Finding { code: String, case: String },
-    /// The best case by the figure of its kind, and the cases for which no difference from it was found. The verdict is
-    /// `faster` for a winner, `cannot-tell` if no difference was found, and null if the best case has no interval.
+    /// The best case by the figure of its kind, and the cases near it for which no difference from it was found. The
+    /// verdict is `faster` for a winner, `cannot-tell` if any case is not separated from the best, and null if the best
+    /// case has no interval.
     Best { cases: Vec<String>, verdict: Option<Verdict> },
     /// At a given rate over one path: the case with the lowest latency from the due time by this figure among the cases
     /// that reached the rate, and the cases within reach of it. The verdict is as in `Best`.
@@ -88,6 +89,10 @@ pub enum Statement {
     ChosenOptions,
     /// What would change the choice.
     ChangesChoice,
+    /// `Best` among the cases whose ends block on two CPUs, as those of most programs do.
+    BestBlocking { cases: Vec<String>, verdict: Option<Verdict> },
+    /// Cases that this run does not separate from the best case, although their figures are not near those of the best.
+    NotSeparated { cases: Vec<String> },
     /// For each path, the case with the fastest round trip, and the cases for which no difference from it was found.
     BestOverPaths { paths: Vec<Vec<String>> },
     /// The reference transport, and its p50 divided by that of the fastest case. `same_conditions`: both cases wait
@@ -102,7 +107,7 @@ pub enum Statement {
     OnlyRemedy { case: String },
     /// The fastest remedies, without default options to compare them with.
     FastestRemedies { cases: Vec<String> },
-    /// The remedies for which no difference from the best was found.
+    /// The remedies near the best for which no difference from it was found.
     EqualRemedies { cases: Vec<String> },
     /// A remedy that is not compared because it omits pauses that the other remedies have.
     WithoutPauses { case: String },
@@ -128,7 +133,7 @@ pub enum Statement {
     Lost { cases: Vec<String> },
     /// The knee of the sweep to which `case` belongs.
     Knee { case: String },
-    /// The case with the highest loss among the rates that count as delivered.
+    /// In runs of earlier versions: the case with the highest loss among the rates that count as delivered.
     LostBelowKnee { case: String },
     /// The rate with the highest power, if it is not the knee of the sweep.
     HighestPower { case: String },

@@ -17,15 +17,27 @@ words! {
     }
 }
 
-/// Share of a round's offered load that was delivered, 0 to 1; `None` if nothing was sent.
+/// Share of an offered load that was delivered in these rounds, 0 to 1; `None` if nothing was sent.
 ///
-/// It is the share of sent messages that arrived, multiplied by two factors of at most 1. The first shows whether the
-/// sender kept up with the rate, from its lag behind the due times. The second shows whether the receiver kept up with
-/// the sender: time from first to last send / time from first to last arrival. Rates counted in the round are not used
-/// because with random arrivals they differ from the requested rate by chance.
-pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
+/// It is the share of all messages that arrived, over all rounds together, multiplied by the median over rounds of
+/// whether both ends kept up. So a rate counts as delivered only if the loss that the table shows is at most 1 %.
+pub fn delivered_share<'f>(rounds: impl IntoIterator<Item = &'f FlowRecord>, offered_per_s: f64) -> Option<f64> {
+    let (mut sent, mut received, mut kept_up) = (0, 0, Vec::new());
+    for flow in rounds {
+        sent += flow.ledger.sent;
+        received += flow.ledger.received;
+        kept_up.extend(share_kept_up(flow, offered_per_s));
+    }
+    kept_up.sort_by(f64::total_cmp);
+    Some(kept_up.get(kept_up.len() / 2)? * received as f64 / sent.max(1) as f64)
+}
+
+/// Product of two factors of at most 1; `None` if nothing was sent. The first shows whether the sender kept up with
+/// the rate, from its lag behind the due times. The second shows whether the receiver kept up with the sender: time
+/// from first to last send / time from first to last arrival. Rates counted in the round are not used because with
+/// random arrivals they differ from the requested rate by chance.
+fn share_kept_up(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
     let sent = flow.sent.as_ref().filter(|sent| sent.messages > 0)?;
-    let arrived = flow.ledger.received as f64 / flow.ledger.sent.max(1) as f64;
     let messages = sent.messages as f64;
     let sender = match &flow.figures.lateness_ns {
         // A sender that falls behind is about twice as late at the end as at the median.
@@ -37,7 +49,7 @@ pub fn delivered_share(flow: &FlowRecord, offered_per_s: f64) -> Option<f64> {
         Some(received) if received.over_ns > 0 => sent.over_ns as f64 / received.over_ns as f64,
         _ => 1.0,
     };
-    Some(arrived * sender.min(1.0) * receiver.min(1.0))
+    Some(sender.min(1.0) * receiver.min(1.0))
 }
 
 /// Returns the highest rate that was delivered together with all lower rates, and the next higher rate measured.
@@ -53,7 +65,7 @@ pub fn bracket(rates: &[(f64, bool)]) -> (Option<f64>, Option<f64>) {
 pub struct Knee {
     /// The identities of the sweep's cases, in ascending order of rate.
     pub cases: Vec<String>,
-    /// The highest rate, in messages per second, that was delivered (at least 99 %) together with all lower rates
+    /// The highest rate, in messages per second, that was delivered (at least 99 % in all rounds) together with all lower rates
     /// measured; null if the lowest rate was not delivered.
     pub delivered_per_s: Option<f64>,
     /// The next higher rate measured, which was not delivered; null if all were delivered.
@@ -92,20 +104,27 @@ mod tests {
 
     #[test]
     fn lost_and_late_messages_were_not_delivered() {
-        let share = |received, lateness_ns, over_ns| delivered_share(&round(received, lateness_ns, over_ns), 1000.0);
+        let share =
+            |received, lateness_ns, over_ns| delivered_share([&round(received, lateness_ns, over_ns)], 1000.0);
         assert_eq!(share(1000, 0.0, 1_000_000_000), Some(1.0));
         assert_eq!(share(1000, 0.0, 900_000_000), Some(1.0));
         assert_eq!(share(900, 0.0, 1_000_000_000), Some(0.9));
         assert_eq!(share(1000, 500e6, 1_000_000_000), Some(0.5), "1 s late at the end of the round");
         assert_eq!(share(1000, 0.0, 2_000_000_000), Some(0.5), "the receiver took twice the time");
-        assert_eq!(delivered_share(&FlowRecord::default(), 1000.0), None);
+        assert_eq!(delivered_share([&FlowRecord::default()], 1000.0), None);
+    }
+
+    #[test]
+    fn the_loss_of_all_rounds_together_decides() {
+        let [whole, lossy] = [1000, 700].map(|received| round(received, 0.0, 1_000_000_000));
+        assert_eq!(delivered_share([&whole, &lossy, &whole], 1000.0), Some(0.9), "the median round lost nothing");
     }
 
     #[test]
     fn without_lateness_the_send_rate_shows_whether_the_sender_kept_up() {
         let mut flow = round(1000, 0.0, 1_000_000_000);
         flow.figures.lateness_ns = None;
-        assert_eq!(delivered_share(&flow, 1000.0), Some(1.0));
-        assert_eq!(delivered_share(&flow, 4000.0), Some(0.25));
+        assert_eq!(delivered_share([&flow], 1000.0), Some(1.0));
+        assert_eq!(delivered_share([&flow], 4000.0), Some(0.25));
     }
 }

@@ -13,6 +13,10 @@ pub const BYTE_UNITS: &[Unit] = &[
     ("MB", 1_000_000),
     ("kB", 1_000),
     ("B", 1),
+    // Binary, as for iperf3.
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
 ];
 pub const BIT_UNITS: &[Unit] = &[("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
 const TIME_UNITS: &[Unit] = &[
@@ -141,6 +145,7 @@ mod tests {
     #[test]
     fn units_are_read() {
         assert_eq!(bytes("64KiB").unwrap(), 65_536);
+        assert_eq!(bytes("64K").unwrap(), 65_536);
         assert_eq!(bytes("1.5kB").unwrap(), 1500);
         assert_eq!(duration_ns("1.5ms").unwrap(), 1_500_000);
         assert_eq!(duration_ns("30d").unwrap(), 2_592_000_000_000_000);

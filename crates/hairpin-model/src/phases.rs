@@ -80,11 +80,11 @@ pub type PhaseLengths = ByPhase<u64>;
 
 impl PhaseLengths {
     /// Default lengths. They are longer over a link because a connection takes seconds to fill a deep queue (CUBIC
-    /// leaves slow start early, RFC 9406).
+    /// leaves slow start early, RFC 9406); five rounds still fit 30 s.
     pub fn usual(is_emulated: bool) -> Self {
         const MS: u64 = 1_000_000;
         if is_emulated {
-            Self { idle: 1000 * MS, ramp: 5000 * MS, loaded: 5000 * MS, recovering: 2000 * MS }
+            Self { idle: 400 * MS, ramp: 2800 * MS, loaded: 2000 * MS, recovering: 400 * MS }
         } else {
             Self { idle: 300 * MS, ramp: 300 * MS, loaded: 700 * MS, recovering: 300 * MS }
         }

@@ -48,7 +48,7 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
 }
 
 /// Returns rounds that do not count because of the link: `12 rounds do not count: udp block same-cpu 10, tcp block
-/// same-cpu 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True if a case is invalid.
+/// same-cpu 2 (round 0: the emulator was late by 118 us at p50, bound 100 us; and 11 more)`. True if a case is invalid.
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     /// Maximum reasons listed.
     const MAX_LISTED: usize = 2;
@@ -139,5 +139,5 @@ fn relay_cpu(summaries: &[&LinkSummary]) -> Option<String> {
     let all: Vec<f64> = summaries.iter().filter_map(|summary| summary.relay_cpu_ns_per_packet).collect();
     let most = all.iter().copied().filter(|ns| ns.is_finite()).reduce(f64::max)?;
     let up_to = if all.len() > 1 { "up to " } else { "" };
-    Some(format!("relay CPU {up_to}{} per packet", quantities::duration(most)))
+    Some(format!("emulator CPU {up_to}{} per packet", quantities::duration(most)))
 }

@@ -26,7 +26,7 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
     );
     match run.state {
         State::Complete => None,
-        State::Interrupted => Some(format!("PARTIAL RUN: ended by the user; {of}.")),
+        State::Interrupted => Some(format!("PARTIAL RUN: stopped by Ctrl-C or SIGTERM; {of}.")),
         State::Running => Some(match not_saved(run) {
             Some(cause) => format!("PARTIAL RUN: not all was saved: {cause}; {of}."),
             None => format!("PARTIAL RUN: still running, or killed; {of}."),

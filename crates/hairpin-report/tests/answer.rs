@@ -24,6 +24,7 @@ fn said(run: &Run, statements: impl IntoIterator<Item = Statement>) -> String {
     let mut run = run.clone();
     run.answer.statements = statements.into_iter().collect();
     let (headline, sentences) = words::answer(&run);
+    assert!(headline.chars().count() <= 100, "{headline}");
     [vec![headline], sentences].concat().join("\n")
 }
 
@@ -89,6 +90,8 @@ fn the_fastest_round_trips() {
         best(&four, Some(Verdict::CannotTell)),
         best(&four[..2], None),
         best(&[memory], Some(Verdict::Faster)),
+        Statement::BestBlocking { cases: four[..1].to_vec(), verdict: Some(Verdict::Faster) },
+        Statement::NotSeparated { cases: four[..2].to_vec() },
     ];
     let here = said(&run, statements);
     let fallback = Fallback { from: "udp".to_owned(), to: "tcp".to_owned(), evidence: String::new() };

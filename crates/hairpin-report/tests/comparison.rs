@@ -99,7 +99,7 @@ fn invalid_comparison(baseline: &[&str], candidate: &[&str]) -> ComparisonReport
 
 #[test]
 fn two_runs_with_an_invalid_case() {
-    let late = "3 of 3 rounds are invalid, the first because the relay was late by 1.37 ms at p99, bound 1.00 ms";
+    let late = "3 of 3 rounds are invalid, the first because the emulator was late by 1.37 ms at p99, bound 1.00 ms";
     let report = invalid_comparison(&[late], &[late, "messages were lost"]);
     insta::assert_snapshot!(render_comparison(&report, &plain(80)));
 }

@@ -492,7 +492,7 @@ fn invalid_cases_without_a_curve_count_as_measured() {
     run.cases.retain(|row| !row.primary().curve.is_empty());
     for row in &mut run.cases {
         row.valid = false;
-        row.why_invalid = vec!["the relay was late".to_owned()];
+        row.why_invalid = vec!["the emulator was late".to_owned()];
     }
     let measured = run.cases.len();
     let (several, one) = (render(&run), {
@@ -503,7 +503,7 @@ fn invalid_cases_without_a_curve_count_as_measured() {
         several.contains(&format!("No percentile curve: {measured} cases were measured, none with usable figures"))
     );
     let label = &run.cases[0].label;
-    assert!(one.contains(&format!("do not use the figures of {label}, as the relay was late.")), "{label}");
+    assert!(one.contains(&format!("do not use the figures of {label}, as the emulator was late.")), "{label}");
     for page in [several, one] {
         assert_well_formed(&page);
         assert!(!page.contains("no round was measured") && !page.contains("chart percentiles"));

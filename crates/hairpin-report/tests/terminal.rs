@@ -282,7 +282,10 @@ fn an_interrupted_run_is_reported_first() {
     let mut run = support::survey(1);
     run.state = State::Interrupted;
     let text = render(&run, &plain(80));
-    assert!(text.starts_with("PARTIAL RUN: ended by the user; 378 of 380 rounds were measured."), "{text}");
+    assert!(
+        text.starts_with("PARTIAL RUN: stopped by Ctrl-C or SIGTERM; 378 of 380 rounds were measured."),
+        "{text}"
+    );
 }
 
 #[test]
@@ -417,8 +420,8 @@ fn the_answer_is_rendered_from_statements_and_not_from_saved_texts() {
     run.answer.headline = "No difference found between tcp and udp.".to_owned();
     run.answer.sentences = vec!["It took 5 us.".to_owned(), "That is all.".to_owned()];
     let text = render(&run, &plain(300));
-    let expected = "Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50 140 ns (95 % \
-                    interval 140-142).\ntcp under the same conditions: 8.60 us (61.3x). Waking the other CPU is up to 84 % of \
+    let expected = "Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50 140 ns.\n\
+                    95 % interval 140-142. tcp under the same conditions: 8.60 us (61.3x). Waking the other CPU is up to 84 % of \
                     a blocking round trip between two CPUs (finding wake-up-dominated).\n";
     assert!(text.starts_with(expected), "{text}");
     let page = hairpin_report::html::render(&run);

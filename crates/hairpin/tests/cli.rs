@@ -19,6 +19,20 @@ fn help_and_version_are_not_errors() {
 }
 
 #[test]
+fn short_forms_of_other_tools_work_and_help_has_two_lengths() {
+    let place = Place::new();
+    let ran = place.hairpin("round-trip -t pipe --size 1K --rounds 1 --count 20 --placement same-cpu").with_code(0);
+    assert!(ran.stdout.contains("pipe 1 KiB"), "{}", ran.stdout);
+    let shown = place.hairpin("report").with_code(0);
+    assert!(shown.stdout.contains("pipe 1 KiB"), "without a folder it shows the latest run: {}", shown.stdout);
+    let [short, long] = ["-h", "--help"].map(|help| place.hairpin(format!("bulk {help}")).with_code(0).stdout);
+    let shown = |text: &str, words: &[&str]| words.iter().map(|word| text.contains(word)).collect::<Vec<_>>();
+    let words = ["--direction", "Length:", "Output:", "--sysctl", "Another host:"];
+    assert_eq!(shown(&short, &words), [true, true, true, false, false]);
+    assert_eq!(shown(&long, &words), [true; 5]);
+}
+
+#[test]
 fn an_unknown_name_gets_the_nearest_one() {
     let place = Place::new();
     for (arguments, nearest) in [
@@ -41,6 +55,9 @@ fn an_unknown_name_gets_the_nearest_one() {
         ("survy", "some similar subcommands exist: 'serve', 'survey'"),
         ("round-trip --transprt tcp", "a similar argument exists: '--transport'"),
         ("list --jsn", "a similar argument exists: '--json'"),
+        ("ping", "(hint: `hairpin round-trip` measures that)"),
+        ("throughput", "(hint: `hairpin bulk` measures that)"),
+        ("report", "no run in hairpin-runs (hint: give the run folder: hairpin report RUN)"),
         ("round-trip --csv=sumary", "a similar value exists: 'summary'"),
         ("completions bsh", "a similar value exists: 'bash'"),
     ] {

@@ -144,7 +144,7 @@ fn invalid_cases_and_their_run_are_named_first() {
     edit_json(&place.path("base").join("run.json"), |run| {
         let case = &mut run["cases"][0];
         case["valid"] = false.into();
-        case["why_invalid"] = vec!["the relay was late"].into();
+        case["why_invalid"] = vec!["the emulator was late"].into();
     });
     let shown = compare(&place, "base slower --budget p50=+60%").with_code(5).stdout;
     let first = "3 figures compared: 3 slower, 0 faster, 0 without a difference found. 1 budget NOT kept.\n1 case \
@@ -152,14 +152,14 @@ fn invalid_cases_and_their_run_are_named_first() {
     assert!(shown.starts_with(first), "{shown}");
     assert_eq!(shown.matches("  invalid\n").count(), 3, "{shown}");
     assert!(shown.contains("\n! p50 ") && shown.contains("\n  p50 "), "each case has its own mark: {shown}");
-    assert!(shown.contains(" is invalid in the baseline: the relay was late\n"), "{shown}");
+    assert!(shown.contains(" is invalid in the baseline: the emulator was late\n"), "{shown}");
     assert!(shown.replace("\n  ", " ").contains("NOT kept: no usable figure in the baseline"), "{shown}");
     let printed = compare(&place, "slower base --json").with_code(0).json();
     assert_eq!(list(&printed["rows"]).iter().filter(|row| row["valid"] == false).count(), 3, "{printed}");
     let invalid = &printed["invalid"][0];
     assert_eq!(
         (&invalid["baseline"], &invalid["candidate"][0]),
-        (&Value::Array(vec![]), &"the relay was late".into())
+        (&Value::Array(vec![]), &"the emulator was late".into())
     );
 }
 

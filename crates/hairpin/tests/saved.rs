@@ -23,7 +23,7 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         running.busy_client();
         signal(name, running.id());
         let ran = running.end().with_code(130);
-        assert!(ran.stdout.starts_with("PARTIAL RUN: ended by the user; "), "SIG{name}: {ran:#?}");
+        assert!(ran.stdout.starts_with("PARTIAL RUN: stopped by Ctrl-C or SIGTERM; "), "SIG{name}: {ran:#?}");
         assert!(ran.stderr.contains("Run folder  run"), "SIG{name}: {ran:#?}");
         let run = place.json("report run");
         assert_eq!(run["state"], "interrupted");
@@ -44,7 +44,7 @@ fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
         let ran = running.end().with_code(130);
         // The round has 2 s; all other waits have the time-out of 600 s.
         assert!(began.elapsed() < Duration::from_secs(300), "{transport}, {waiting}: {ran:#?}");
-        assert!(ran.stdout.starts_with("PARTIAL RUN: ended by the user; "), "{ran:#?}");
+        assert!(ran.stdout.starts_with("PARTIAL RUN: stopped by Ctrl-C or SIGTERM; "), "{ran:#?}");
         assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
     }
 }

@@ -5,6 +5,7 @@ use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::summary::Verdict;
 use hairpin_model::{Answer, BestRemedy, CaseSummary, Comparison, Group, Remedy, Run, Statement, path};
 
+use super::ranking::{is_near, not_separated};
 use super::statements::{ids, is_credible, not_ranked, quote_finding};
 
 /// Answers from the first group in which remedies were compared with `default`; `None` if no case is usable. Uses
@@ -34,9 +35,14 @@ fn answer_from_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
     let compared = |group: &&Group<'_>| group.rows.iter().any(|row| row.speed_up().is_some());
     let group = groups.iter().find(compared).or(groups.first())?;
     let baseline = default_case(group);
-    let best = best(run, group, baseline);
+    let mut best = best(run, group, baseline);
+    let moved = best.first().and_then(|first| first.bytes_per_ms());
+    let far: Vec<&CaseSummary> =
+        best.iter().skip(1).copied().filter(|row| !is_near(moved, row.bytes_per_ms())).collect();
+    best.retain(|row| far.iter().all(|one| one.id != row.id));
     let statements = [
         headline(group, baseline, &best),
+        not_separated(&far),
         baseline.filter(|_| best.len() > 1).map(|_| Statement::EqualRemedies { cases: ids(best.iter().copied()) }),
         without_pauses(group),
         baseline.and_then(|baseline| cause(run, baseline)),

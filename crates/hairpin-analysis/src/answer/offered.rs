@@ -2,7 +2,6 @@
 
 use hairpin_model::ladder::{self, CaseKind};
 use hairpin_model::names::grouped;
-use hairpin_model::one_way::WHOLE;
 use hairpin_model::{Answer, Arrivals, CaseSummary, Knee, Load, PacingFigures, Pair, Run, Statement};
 
 use super::one_way::{has_losses, usable};
@@ -27,31 +26,17 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
         let mut rows = knee.cases.iter().filter_map(|id| run.case(id));
         rows.find(|row| row.case.primary().load.rate_per_s() == knee.delivered_per_s)
     });
-    let statements =
-        sweeps.iter().flat_map(|knee| report_sweep(run, knee)).chain(at_knees.filter_map(uneven)).collect();
+    let statements = sweeps.iter().flat_map(|knee| report_sweep(knee)).chain(at_knees.filter_map(uneven)).collect();
     Some(Answer { statements, knees, ..Answer::default() })
 }
 
 /// Reports the knee, and the rate with the highest power if it is not the knee.
-fn report_sweep(run: &Run, knee: &Knee) -> Vec<Statement> {
+fn report_sweep(knee: &Knee) -> Vec<Statement> {
     let Some(case) = knee.cases.first() else { return Vec::new() };
     let power = knee.highest_power_per_s.filter(|per_s| Some(*per_s) != knee.delivered_per_s);
-    let statements = [
-        Some(Statement::Knee { case: case.clone() }),
-        lost_below(run, knee),
-        power.map(|_| Statement::HighestPower { case: case.clone() }),
-    ];
+    let statements =
+        [Some(Statement::Knee { case: case.clone() }), power.map(|_| Statement::HighestPower { case: case.clone() })];
     statements.into_iter().flatten().collect()
-}
-
-/// Reports the delivered rate with the largest loss over all rounds; `None` if that loss is negligible. A rate counts
-/// as delivered if its median round lost at most 1 %.
-fn lost_below(run: &Run, knee: &Knee) -> Option<Statement> {
-    let is_delivered = |row: &&CaseSummary| row.case.primary().load.rate_per_s() <= knee.delivered_per_s;
-    let rows = knee.cases.iter().filter_map(|id| run.case(id)).filter(is_delivered);
-    let (lost, row) =
-        rows.map(|row| (row.primary().ledger.missing_share(), row)).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (lost > 1.0 - WHOLE).then(|| Statement::LostBelowKnee { case: row.id.clone() })
 }
 
 /// Reports loads that were offered at a single rate: the fastest case for each rate and path.
@@ -64,9 +49,9 @@ fn report_rates(run: &Run, pairs: &[Pair]) -> Vec<Statement> {
         let per_s = rate(rows[0]);
         rows.retain(|row| ladder::is_delivered(row) && row.p50_ns().is_some());
         rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
-        rows.first().map_or(Statement::NoneDelivered { per_s }, |first| best(run, first, &rows, pairs))
+        rows.first().map_or(vec![Statement::NoneDelivered { per_s }], |first| best(run, first, &rows, pairs))
     };
-    loads.into_iter().map(of_load).chain(rows.iter().flat_map(|row| details(row))).collect()
+    loads.into_iter().flat_map(of_load).chain(rows.iter().flat_map(|row| details(row))).collect()
 }
 
 fn details(row: &CaseSummary) -> Vec<Statement> {

@@ -24,11 +24,14 @@ pub(super) fn highest(
 ) -> Option<Answer> {
     let value = |row: &CaseSummary| row.compared(by).map_or(f64::NEG_INFINITY, |figure| figure.value);
     let (mut headlines, mut rest) = (Vec::new(), Vec::new());
-    let paths = grouped(usable(run, kind).into_iter().map(|row| (&row.case.path.link, row)));
+    // The sum of both directions is not compared with a single direction.
+    let key = |row: &CaseSummary| (row.case.goes_both_ways(), row.case.path.link.clone());
+    let mut paths = grouped(usable(run, kind).into_iter().map(|row| (key(row), row)));
+    paths.sort_by_key(|((both_ways, _), _)| *both_ways);
     for (_, mut rows) in paths {
         rows.retain(|row| row.compared(by).is_some());
         rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
-        headlines.extend(rows.first().map(|first| best(run, first, &rows, pairs)));
+        headlines.extend(rows.first().into_iter().flat_map(|first| best(run, first, &rows, pairs)));
         rest.extend(details(&rows).into_iter().chain(report_pacing(run, &rows)).chain(losses(&rows)));
     }
     answer_from([headlines, rest].concat())

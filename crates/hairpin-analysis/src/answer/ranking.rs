@@ -28,16 +28,37 @@ pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     neighbours.flat_map(of).collect()
 }
 
-/// Reports the best case, and the cases of `rows` for which no difference from it was found.
-pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: &[Pair]) -> Statement {
-    let figure = ladder::compared_by(&[best]).first().and_then(|figure| best.compared(*figure));
-    let cases = ids(std::iter::once(best).chain(not_slower(best, rows, pairs, run.plan.alpha)));
-    let verdict = match figure.and_then(Figure::interval) {
+/// Reports the best case with the cases near it, and the other cases of `rows` that are not separated from it.
+pub(super) fn best(run: &Run, best: &CaseSummary, rows: &[&CaseSummary], pairs: &[Pair]) -> Vec<Statement> {
+    let by = ladder::compared_by(&[best]).first().copied();
+    let figure = |row: &CaseSummary| row.compared(by?);
+    let others = not_slower(best, rows, pairs, run.plan.alpha);
+    let (near, far): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
+        others.iter().partition(|row| is_near(figure(best), figure(row)));
+    let verdict = match figure(best).and_then(Figure::interval) {
         None if rows.len() > 1 => None,
-        _ if cases.len() == 1 => Some(Verdict::Faster),
+        _ if others.is_empty() => Some(Verdict::Faster),
         _ => Some(Verdict::CannotTell),
     };
-    Statement::Best { cases, verdict }
+    let best = Statement::Best { cases: ids(std::iter::once(best).chain(near)), verdict };
+    // Without an interval of the best, no case is separated from it.
+    std::iter::once(best).chain(verdict.and_then(|_| not_separated(&far))).collect()
+}
+
+/// Reports cases that may be as good as the best only because their intervals are wide.
+pub(super) fn not_separated(far: &[&CaseSummary]) -> Option<Statement> {
+    (!far.is_empty()).then(|| Statement::NotSeparated { cases: ids(far.iter().copied()) })
+}
+
+/// Maximum ratio of two figures that are near each other.
+const MAX_NEAR_RATIO: f64 = 1.1;
+
+/// Whether a figure is near the best one: it has an interval, and its value differs by at most 10 %. A wide interval
+/// alone does not make a case one of the fastest.
+pub(super) fn is_near(best: Option<Figure>, other: Option<Figure>) -> bool {
+    let other = other.filter(|other| other.interval().is_some());
+    best.zip(other)
+        .is_some_and(|(best, other)| best.value.max(other.value) <= MAX_NEAR_RATIO * best.value.min(other.value))
 }
 
 /// Returns the cases of `rows` for which no difference from `first` was found, by the judged figure. A case is slower

@@ -2,10 +2,10 @@
 //! each.
 
 use hairpin_model::names::grouped;
-use hairpin_model::{Answer, CaseSummary, EndKind, Finding, Load, Pair, Run, Statement};
+use hairpin_model::{Answer, CaseSummary, CpuIdle, EndKind, Finding, Load, Pair, Placement, Run, Statement, Waiting};
 
 use super::at_rate;
-use super::ranking::{best, not_slower};
+use super::ranking::{best, is_near, not_slower};
 use super::statements::{answer_from, ids, is_credible, quote_finding, single};
 
 /// The code of the finding that the answer quotes.
@@ -19,7 +19,10 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     };
     if !found.is_empty() {
         let explains = |finding: &Finding| finding.code == WAKE_UP && finding.share > 0.0 && is_credible(finding);
-        found.extend(quote_finding(run, &run.cases, explains));
+        // What waking costs belongs to the answer for programs that block.
+        let blocks = |statement: &Statement| !matches!(statement, Statement::BestBlocking { .. });
+        let at = found.iter().position(blocks).filter(|at| *at > 0).unwrap_or(found.len());
+        found.splice(at..at, quote_finding(run, &run.cases, explains));
     }
     answer_from(found)
 }
@@ -52,7 +55,27 @@ fn best_and_reference(run: &Run, all: &[&CaseSummary], pairs: &[Pair]) -> Vec<St
     let ties = not_slower(first, rows, pairs, run.plan.alpha);
     let slower: Vec<&CaseSummary> =
         all.iter().copied().filter(|row| !ties.iter().any(|tie| tie.id == row.id)).collect();
-    std::iter::once(best(run, first, rows, pairs)).chain(reference(run, first, &slower)).collect()
+    let of_all = best(run, first, rows, pairs).into_iter().chain(reference(run, first, &slower));
+    best_blocking(run, first, rows, pairs).into_iter().chain(of_all).collect()
+}
+
+/// Answers for programs that block on two CPUs, unless the fastest case is one of them.
+fn best_blocking(
+    run: &Run,
+    fastest_of_all: &CaseSummary,
+    rows: &[&CaseSummary],
+    pairs: &[Pair],
+) -> Option<Statement> {
+    let blocks = |row: &CaseSummary| {
+        let ends = &row.case.ends;
+        (ends.waiting, ends.placement, ends.cpu_idle) == (Waiting::Block, Placement::CrossCpu, CpuIdle::Deep)
+    };
+    let blocking: Vec<&CaseSummary> = rows.iter().copied().filter(|row| blocks(row)).collect();
+    let first = fastest(&blocking).filter(|_| blocking.len() > 1 && !blocks(fastest_of_all))?;
+    match best(run, first, &blocking, pairs).into_iter().next()? {
+        Statement::Best { cases, verdict } => Some(Statement::BestBlocking { cases, verdict }),
+        other => Some(other),
+    }
 }
 
 /// Compares the reference transport with the fastest case: the reference case with the same waiting and placement if
@@ -76,7 +99,10 @@ fn reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> Option<
 fn over_paths<'r>(run: &Run, paths: impl Iterator<Item = &'r [&'r CaseSummary]>, pairs: &[Pair]) -> Statement {
     let of_path = |rows: &[&CaseSummary]| {
         let first = fastest(rows)?;
-        Some(ids(std::iter::once(first).chain(not_slower(first, rows, pairs, run.plan.alpha))))
+        let p50 = |row: &CaseSummary| row.primary().latency_ns.p50;
+        let not_slower = not_slower(first, rows, pairs, run.plan.alpha).into_iter();
+        let alike = not_slower.filter(|row| is_near(p50(first), p50(row)));
+        Some(ids(std::iter::once(first).chain(alike)))
     };
     Statement::BestOverPaths { paths: paths.filter_map(of_path).collect() }
 }

@@ -426,8 +426,8 @@ mod tests {
         assert_eq!(case.baseline_why_invalid, ["no reason was recorded"]);
         assert!(case.figures[0].ratio().is_some(), "the measured ratio is still shown");
         assert!(case.figures.iter().all(|figure| figure.verdict == Verdict::CannotTell), "{case:?}");
-        spoiled.cases[0].why_invalid = vec!["the relay was late".to_owned()];
-        assert_eq!(compared(&fine, &spoiled).candidate_why_invalid, ["the relay was late"]);
+        spoiled.cases[0].why_invalid = vec!["the emulator was late".to_owned()];
+        assert_eq!(compared(&fine, &spoiled).candidate_why_invalid, ["the emulator was late"]);
         assert!(compared(&fine, &fine).is_valid());
     }
 

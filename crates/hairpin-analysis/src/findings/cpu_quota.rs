@@ -7,16 +7,15 @@
 //! The counter-experiment sends at a rate that the quota allows. Advice: a larger quota, ends that block instead of
 //! busy-polling, or both ends on one CPU.
 
-use std::collections::BTreeSet;
-
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::finding::{About, Severity};
 use hairpin_model::finding_keys::check::WITHIN_QUOTA;
-use hairpin_model::trace::End;
 use hairpin_model::{
     Case, CaseSummary, CounterExperiment, Finding, FindingCard, Measured, Run, Waiting, fact_names,
     finding_keys as keys,
 };
+
+use crate::lateness::throttled_ns;
 
 use super::support::{Hits, counter_experiment, evidence, evidence_of, rounds_of};
 
@@ -89,19 +88,6 @@ fn throttling(run: &Run, case: &CaseSummary) -> Option<(f64, Throttling)> {
     (throttled_rounds > 0 && touched && wall_ns > 0.0).then_some((share, throttling))
 }
 
-/// The time in ns for which the ends of a host were throttled in a round, at most its duration; of two hosts the longer
-/// time. The kernel sums the time over CPUs. All CPUs of a group are throttled together, so it is divided by their
-/// number.
-pub(crate) fn throttled_ns(measured: &Measured) -> f64 {
-    let of_host = |host: End| {
-        let ends = || measured.ends.iter().filter(move |end| end.host == host);
-        let cpus: BTreeSet<usize> = ends().flat_map(|end| end.seen_cpus.iter().copied()).collect();
-        let ns = ends().filter_map(|end| fact::number(&end.facts, fact_names::THROTTLED_NS)).fold(0.0, f64::max);
-        ns / cpus.len().max(1) as f64
-    };
-    of_host(End::Client).max(of_host(End::Server)).min(measured.duration_ns as f64)
-}
-
 /// Takes the maximum over the ends, not the sum: ends in one group report the same counter.
 fn total(measured: &Measured, name: &str) -> f64 {
     let of_end = |facts: &[Fact]| fact::number(facts, name).unwrap_or(0.0);
@@ -124,6 +110,8 @@ fn within_quota(case: &Case, with: &Throttling) -> Option<CounterExperiment> {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::trace::End;
+
     use super::*;
     use crate::fixture::{Fixture, apart};
 

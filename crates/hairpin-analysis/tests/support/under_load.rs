@@ -15,6 +15,13 @@ pub const MESSAGES: u64 = 100;
 /// The intervals of the link's time line, in ns.
 const INTERVAL_NS: u64 = 100_000_000;
 
+/// Lengths of the phases over a link, and otherwise the default.
+pub fn lengths(is_emulated: bool) -> PhaseLengths {
+    let seconds = |seconds: u64| seconds * 1_000_000_000;
+    let long = PhaseLengths { idle: seconds(1), ramp: seconds(5), loaded: seconds(5), recovering: seconds(2) };
+    if is_emulated { long } else { PhaseLengths::usual(false) }
+}
+
 /// A probe of 64 B over UDP, 100 per second, next to a stream over TCP in each of these directions.
 pub fn probed(ways: &[Direction]) -> Case {
     let mut case = Case::of(Flow::ping_pong("udp").in_role(FlowRole::Probe));
@@ -99,7 +106,7 @@ impl Fixture {
             change(measured);
         });
         let order = &mut self.rounds.last_mut().unwrap().order;
-        order.phases = Some(PhaseLengths::usual(case.is_emulated()));
+        order.phases = Some(lengths(case.is_emulated()));
     }
 
     /// Six identical rounds of each case.
@@ -116,7 +123,7 @@ impl Fixture {
 }
 
 fn fill(measured: &mut Measured, case: &Case, beside: Beside) {
-    let spans = PhaseLengths::usual(case.is_emulated()).spans(0);
+    let spans = lengths(case.is_emulated()).spans(0);
     let of = |phase: Phase, [idle, loaded]: [u64; 2]| if phase == Phase::Loaded { loaded } else { idle };
     let by_phase = ByPhase::of(|phase| probe_phase(of(phase, beside.latency_ns)));
     // The histogram of the samples is slightly coarser.

@@ -19,7 +19,8 @@ use hairpin_transports::{Cookie, Setup, Transport, Wire};
 
 use super::one_way::{self, EndCounts, OneWay, Peer};
 use super::opening::{
-    self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unopened,
+    self, allow_descriptors, check_options, counters, effective, facts, facts_of_each, setup, unacknowledged_bytes,
+    unopened, wait_until_acknowledged,
 };
 use super::start::Server;
 use super::{Host, is_woken};
@@ -192,6 +193,8 @@ impl Client<'_> {
             server.expect(&Message::Ready)?;
             waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
         }
+        // The first message would otherwise wait behind the hello (Nagle's algorithm).
+        wait_until_acknowledged(|| unacknowledged_bytes(&mut wires), Duration::from_nanos(order.timeout_ns));
         let server = self.server.as_ref().and_then(|server| server.id());
         let all_connected_ns = self.barrier.map(|barrier| barrier.wait_for_all(server)).transpose()?;
         let all_connected_ns = all_connected_ns.unwrap_or_else(|| clock.now_ns());

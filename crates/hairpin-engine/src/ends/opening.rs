@@ -113,6 +113,26 @@ pub(crate) fn add_events<'f>(facts: &mut Vec<Fact>, others: impl Iterator<Item =
     }
 }
 
+/// Interval between checks whether the hellos are acknowledged.
+const ACKNOWLEDGMENT_CHECK: Duration = Duration::from_micros(100);
+
+/// Waits until all sent bytes are acknowledged, at most for the time-out: then the first message starts anyway.
+pub(super) fn wait_until_acknowledged(mut bytes_left: impl FnMut() -> u64, timeout: Duration) {
+    let checks = timeout.as_nanos() / ACKNOWLEDGMENT_CHECK.as_nanos();
+    for _ in 0..checks {
+        if bytes_left() == 0 {
+            return;
+        }
+        std::thread::sleep(ACKNOWLEDGMENT_CHECK);
+    }
+}
+
+/// Bytes sent on these wires and not yet acknowledged; 0 on wires for which the kernel does not report them.
+pub(super) fn unacknowledged_bytes(wires: &mut [Box<dyn Wire>]) -> u64 {
+    let states = wires.iter_mut().filter_map(|wire| wire.stream()?.sender_state());
+    states.map(|state| state.in_flight_bytes + state.not_sent_bytes).sum()
+}
+
 /// The kernel's facts about each wire. For all wires but the first, returns only options and events.
 pub fn facts_of_each(wires: &[Box<dyn Wire>]) -> Vec<Vec<Fact>> {
     let counts = |name: &str| name.starts_with(OPTION_PREFIX) || fact_names::EVENTS.contains(&name);
@@ -199,6 +219,20 @@ mod tests {
             hairpin_transports::TransportError::System { operation: "open", object, source, hint: hint.clone() };
         let cause = "client: cannot open a wire: no (hint: none)".to_owned();
         assert_eq!(unopened(End::Client, &error), Failure::new(FailureKind::Other, cause, hint));
+    }
+
+    #[test]
+    fn the_first_message_waits_until_the_hello_is_acknowledged() {
+        let mut left = vec![0, 40, 40];
+        wait_until_acknowledged(|| left.pop().expect("no check follows an acknowledgment"), Duration::from_secs(60));
+        assert_eq!(left, [0; 0], "all three states were read");
+        let mut checks = 0;
+        let never = || {
+            checks += 1;
+            40
+        };
+        wait_until_acknowledged(never, 5 * ACKNOWLEDGMENT_CHECK);
+        assert_eq!(checks, 5, "a lost acknowledgment does not block the round");
     }
 
     #[test]

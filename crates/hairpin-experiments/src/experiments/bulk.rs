@@ -8,7 +8,7 @@
 //! - writes of 64 KiB, the size that file-copying programs use; 1400 B if each write is a message, to fit a packet.
 //! - one connection with one stream, whose ends block in system calls; the ends of several connections use epoll.
 //! - 200 ms per round after a warm-up of 100 ms, in which TCP opens its window; over a link, round and warm-up each
-//!   extend to 20 round trips, at most 1 s.
+//!   extend to 20 round trips, at most 1 s; both ways twice and four times that, until both directions are steady.
 
 use hairpin_model::flow::{Direction, Source, Ways};
 use hairpin_model::{Card, Case, Extent, Flow, HostCapabilities, Load, Refused};
@@ -65,7 +65,7 @@ const KNOBS: &[Knob] = &[
     budget::OVER,
     budget::QUICK,
     Knob::new("omit", "TIME", KnobKind::ExtentOr(AUTO))
-        .help("What to omit at the start of each round, a time or writes; auto: 100ms, over a link up to 1s")
+        .help("What to omit at the start of each round, a time or writes; auto: 100ms, over a link up to 1s, both ways 4s")
         .or(&[AUTO]),
     shared::SEED,
     one_way::TIMEOUT,

@@ -9,7 +9,7 @@
 //! - the probe sends 64 B over an unreliable transport, to measure the path without retransmissions, at 1 000/s; over
 //!   a link at 100/s, a few per cent of a slow link's rate.
 //! - the load is one stream over the reference transport, up, at full speed.
-//! - over a link 1 s idle, 5 s ramp, 5 s loaded, 2 s recovering, because a single connection takes seconds to fill a
+//! - over a link 0.4 s idle, 2.8 s ramp, 2 s loaded, 0.4 s recovering: a single connection takes seconds to fill a
 //!   deep queue (CUBIC leaves slow start early, RFC 9406); on the loopback 300 ms, 300 ms, 700 ms and 300 ms.
 //! - on the loopback one case runs the load on the probe's CPU and one on another CPU: the difference is the cost of
 //!   waiting for the CPU. Over a link all ends share one CPU, which is mostly idle.
@@ -107,16 +107,16 @@ const KNOBS: &[Knob] = &[
         .help("Measure round trips per minute (RPM, IETF responsiveness) under TCP load: on or off [default: on over a link]")
         .print(print_responsiveness),
     Knob::new("idle", "TIME", shared::LASTS)
-        .help("How long the probe runs alone [default: 300ms; 1s over a link]")
+        .help("How long the probe runs alone [default: 300ms; 400ms over a link]")
         .print(|repeat| print_length(repeat, |lengths| lengths.idle)),
     Knob::new("ramp", "TIME", shared::LASTS)
-        .help("How long the load may take to become steady, not measured [default: 300ms; 5s over a link]")
+        .help("How long the load may take to become steady, not measured [default: 300ms; 2800ms over a link]")
         .print(|repeat| print_length(repeat, |lengths| lengths.ramp)),
     Knob::new("duration", "TIME", shared::LASTS)
-        .help("How long the probe runs during the steady load [default: 700ms; 5s over a link]")
+        .help("How long the probe runs during the steady load [default: 700ms; 2s over a link]")
         .print(|repeat| print_length(repeat, |lengths| lengths.loaded)),
     Knob::new("recovery", "TIME", shared::LASTS)
-        .help("How long the probe runs after the load [default: 300ms; 2s over a link]")
+        .help("How long the probe runs after the load [default: 300ms; 400ms over a link]")
         .print(|repeat| print_length(repeat, |lengths| lengths.recovering)),
     shared::WAITING,
     shared::PLACEMENT

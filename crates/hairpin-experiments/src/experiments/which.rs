@@ -17,7 +17,7 @@ use hairpin_model::{
 };
 use hairpin_model::{Arrivals, Flow, flow::Direction, flow::Pacing};
 
-use crate::budget::{self, MIN_BLOCKS, QUICK_BLOCKS};
+use crate::budget::{self, INTERVAL_BLOCKS, MIN_BLOCKS};
 use crate::estimate;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
@@ -222,7 +222,7 @@ fn option_sets(card: &Card, needs: &Needs, link: &KnownLink) -> Vec<Options> {
 /// Sets the lengths of the rounds so that all fit the time.
 fn set_lengths(planned: &mut [Planned], needs: &Needs, knobs: &Knobs, capabilities: &HostCapabilities) {
     let (target_ns, blocks) =
-        if knobs.is_on("quick") { (QUICK_TARGET_NS, QUICK_BLOCKS) } else { (TARGET_NS, MIN_BLOCKS) };
+        if knobs.is_on("quick") { (QUICK_TARGET_NS, INTERVAL_BLOCKS) } else { (TARGET_NS, MIN_BLOCKS) };
     let fixed_ns = |planned: &Planned| estimate::round_ns(&planned.case, [Extent::Count(0); 2], capabilities);
     let starts_ns: u64 = planned.iter().map(fixed_ns).fold(0, u64::saturating_add);
     let left_ns = (target_ns / blocks).saturating_sub(starts_ns) / planned.len().max(1) as u64;

@@ -62,7 +62,7 @@ pub(crate) fn held_up_by(limit: HeldUp) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns `round 7 (traced): the relay was late by 140 us at p50, bound 100 us`.
+/// Returns `round 7 (traced): the emulator was late by 140 us at p50, bound 100 us`.
 fn round_left_out(RoundLeftOut { round, purpose, why, .. }: &RoundLeftOut) -> String {
     let purpose = if *purpose == Purpose::Timed { String::new() } else { format!(" ({purpose})") };
     format!("round {round}{purpose}: {}", left_out(why))
@@ -74,8 +74,8 @@ pub fn left_out(why: &LeftOut) -> String {
     match why {
         LeftOut::FlowFailed { id } => format!("its flow `{id}` failed"),
         LeftOut::NoRoom { in_sockets, in_memory } => {
-            let memory = format!("the {MAX_MEMORY_MIB} MiB of the relay for packets in the link had");
-            let both = [(in_sockets, "the sockets of the relay had"), (in_memory, &memory)];
+            let memory = format!("the {MAX_MEMORY_MIB} MiB of the emulator for packets in the link had");
+            let both = [(in_sockets, "the sockets of the emulator had"), (in_memory, &memory)];
             let some = both.iter().filter(|(packets, _)| **packets > 0);
             some.map(|(packets, had)| format!("{had} no room for {packets} packets"))
                 .collect::<Vec<_>>()
@@ -87,10 +87,10 @@ pub fn left_out(why: &LeftOut) -> String {
                 Some(packets @ 0..100) => format!("for the latest of {packets} packets"),
                 Some(_) => "at p99".to_owned(),
             };
-            format!("the relay was late by {} {of}, bound {}", time(late_ns), time(bound_ns))
+            format!("the emulator was late by {} {of}, bound {}", time(late_ns), time(bound_ns))
         }
         LeftOut::RelayStalled { stalled_ns, span_ns } => {
-            format!("the relay was late for {} of {}", time(stalled_ns), time(span_ns))
+            format!("the emulator was late for {} of {}", time(stalled_ns), time(span_ns))
         }
         LeftOut::WaitedForCpu { late_ns, bound_ns, is_tail } => {
             let at = if *is_tail { "p99" } else { "p50" };

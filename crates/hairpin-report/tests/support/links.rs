@@ -88,7 +88,7 @@ fn link(seed: u64, shown: &ShownLink) -> LinkSummary {
 
 fn late(link: LinkSummary, rounds: u64) -> LinkSummary {
     let why =
-        |round: u64| format!("round {round}: the relay was late by {} us at p50, bound 100 us", 118 + 7 * round);
+        |round: u64| format!("round {round}: the emulator was late by {} us at p50, bound 100 us", 118 + 7 * round);
     LinkSummary {
         lateness_ns: Some(LatenessNs { p50: 118_300, p99: 940_000, max: 7_300_000 }),
         rounds_left_out: (0..rounds).map(why).collect(),
@@ -99,7 +99,8 @@ fn late(link: LinkSummary, rounds: u64) -> LinkSummary {
 fn spoil(row: &mut CaseSummary) {
     row.valid = false;
     row.why_invalid = vec![
-        "10 of 10 rounds are invalid, the first because the relay was late by 118 us at p50, bound 100 us".to_owned(),
+        "10 of 10 rounds are invalid, the first because the emulator was late by 118 us at p50, bound 100 us"
+            .to_owned(),
     ];
 }
 

@@ -68,8 +68,9 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(knobs)
         .args(has_samples.then_some(no_samples))
         .arg(folder("out", "Folder to save the run in; it must not hold a run yet [default: hairpin-runs/TIME-NAME]"))
-        .args(other_host())
-        .args(over_ssh())
+        .next_help_heading("Another host")
+        .args(other_host().into_iter().chain(over_ssh()).map(|argument| argument.hide_short_help(true)))
+        .next_help_heading("Output")
         .args(printing())
         .arg(switch(
             ALL_ROUNDS,
@@ -129,6 +130,28 @@ fn over_ssh() -> [Arg; 2] {
     ]
 }
 
+/// Knobs that set how long a run takes.
+const LENGTHS: &[&str] = &[
+    "rounds",
+    "over",
+    "until",
+    "at-most",
+    "quick",
+    "count",
+    "duration",
+    "exchanges",
+    "bytes",
+    "warmup",
+    "omit",
+    "idle",
+    "ramp",
+    "recovery",
+    "timeout",
+];
+/// Knobs that only `--help` shows.
+const DETAILS: &[&str] =
+    &["sysctl", "cpu-idle", "keep-samples", "keep-link-log", "allow-unmet-options", "port", "replicate", "seed"];
+
 fn knob_argument(knob: &'static Knob) -> Arg {
     let default = knob.default.join(",");
     let help = match default.as_str() {
@@ -136,6 +159,12 @@ fn knob_argument(knob: &'static Knob) -> Arg {
         default => format!("{} [default: {default}]", knob.help),
     };
     let argument = Arg::new(knob.name).long(knob.name).help(help).hide(knob.hidden);
+    let argument = match knob.name {
+        "transport" => argument.short('t'),
+        name if LENGTHS.contains(&name) => argument.help_heading("Length"),
+        name if DETAILS.contains(&name) => argument.help_heading("Details").hide_short_help(true),
+        _ => argument,
+    };
     if knob.kind == KnobKind::Switch {
         return argument.action(ArgAction::SetTrue);
     }
@@ -189,7 +218,7 @@ fn list() -> Command {
 fn report() -> Command {
     Command::new("report")
         .about("Show a saved run, even one that was killed, and write its report.html again")
-        .arg(saved_run("RUN", "The run folder"))
+        .arg(saved_run("RUN", "The run folder [default: the latest in hairpin-runs]").required(false))
         .args(printing())
         .arg(
             valued("html", "FILE", "Write the page to FILE instead of the run folder")

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_experiments::{Experiment, KnobKind, Refused, evidence};
+use hairpin_model::quantities::bytes;
 use hairpin_model::run::State;
 use hairpin_model::{Case, Run, Statement};
 use hairpin_report::time_sequence;
@@ -64,8 +65,9 @@ pub(super) fn was_saved(folder: &RunFolder, run: &Run) -> bool {
     let page = write_page(run, folder);
     match &page {
         Ok(()) => output::note(&format!(
-            "\nRun folder  {}\nReport      {}",
+            "\nRun folder  {} ({})\nReport      {}",
             shown(folder.path()),
+            bytes(size_bytes(folder.path()) as f64),
             shown(&folder.path().join(PAGE))
         )),
         Err(error) => output::error(error),
@@ -77,6 +79,12 @@ pub(super) fn was_saved(folder: &RunFolder, run: &Run) -> bool {
         output::error(&format!("not everything was saved: {} more errors", run.unsaved.len() - MAX_UNSAVED));
     }
     run.failed_rounds() == 0 && run.unsaved.is_empty() && page.is_ok()
+}
+
+/// Size of all files in a folder, without subfolders.
+fn size_bytes(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
 /// Whether no figure can be used, or the machine was too noisy for an answer.

@@ -50,6 +50,9 @@ pub fn run(program: &Program, arguments: &[OsString]) -> ExitCode {
             if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(arguments, word)) {
                 output::note(&format!("(hint: use `{meant}`, with an equals sign)"));
             }
+            if let Some(experiment) = unknown(&error).and_then(experiment_for) {
+                output::note(&format!("(hint: `hairpin {experiment}` measures that)"));
+            }
             if unknown(&error) == Some("--to") && arguments.get(1).is_some_and(|command| command == "check") {
                 output::note("(hint: `hairpin check @FILE`: the ticket is an argument)");
             }
@@ -79,6 +82,15 @@ fn unknown(error: &clap::Error) -> Option<&str> {
         _ => None,
     };
     word(ContextKind::InvalidArg).or_else(|| word(ContextKind::InvalidSubcommand))
+}
+
+/// Returns the experiment that another tool's word stands for.
+fn experiment_for(word: &str) -> Option<&'static str> {
+    match word {
+        "latency" | "ping" | "rtt" => Some("round-trip"),
+        "throughput" | "bandwidth" | "goodput" => Some("bulk"),
+        _ => None,
+    }
 }
 
 fn dispatch(program: &Program, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {

@@ -7,12 +7,13 @@ use clap::ArgMatches;
 use hairpin_model::{Outcome, Run};
 use hairpin_report::csv_table::{self, SamplesTable};
 use hairpin_report::{html, terminal, time_sequence};
-use hairpin_store::{RunFolder, StoreError, write_named};
+use hairpin_store::{Listing, RunFolder, StoreError, write_named};
 
 use super::exit::{Exit, Stopped};
 use super::output;
 use crate::claims::TESTED;
 use crate::saved;
+use crate::session::RUNS;
 
 /// Name of the page in the run folder.
 pub const PAGE: &str = "report.html";
@@ -22,7 +23,7 @@ pub const PAGE: &str = "report.html";
 /// # Errors
 /// If there is no run, it cannot be read, or the page cannot be written.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
+    let path = &matches.get_one::<PathBuf>("RUN").cloned().map_or_else(latest_run, Ok)?;
     let (folder, run) = saved::open(path).map_err(|error| match error {
         StoreError::NoRun { .. } if path.join(TESTED).exists() => Stopped::usage(claims_folder_error(path)),
         error => Stopped::usage(error),
@@ -44,6 +45,14 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let page = named.cloned().unwrap_or_else(|| folder.path().join(PAGE));
     output::note(&format!("\nReport      {}", page.display()));
     Ok(Exit::Fine)
+}
+
+/// Returns the folder of the newest run in the default folder.
+fn latest_run() -> Result<PathBuf, Stopped> {
+    let newest = Listing::read(RUNS.as_ref()).ok().and_then(|listing| Some(listing.runs.first()?.name.clone()));
+    let name = newest
+        .ok_or_else(|| Stopped::usage(format!("no run in {RUNS} (hint: give the run folder: hairpin report RUN)")))?;
+    Ok(Path::new(RUNS).join(name))
 }
 
 fn claims_folder_error(path: &Path) -> String {

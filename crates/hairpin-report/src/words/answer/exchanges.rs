@@ -18,28 +18,36 @@ fn exchange(row: &CaseSummary) -> String {
     }
 }
 
+/// Returns `one-write takes 24.1 us instead of 43.8 ms by default: 831x as fast, for an exchange of 100x2 B over tcp.`
 pub(super) fn remedy(default: &CaseSummary, best: &CaseSummary) -> String {
     let gain = best
         .speed_up()
         .map(|figure| format!(": {} as fast{}", factor(figure.value), interval(figure, number_bounds)));
     format!(
-        "An {} takes {} at p50 with default options, and {} with {}{}{}.",
-        exchange(default),
-        p50(default),
-        p50(best),
+        "{}{} takes {} instead of {} by default{}, for an {}.",
         row_name(best),
         pauses(best),
-        gain.unwrap_or_default()
+        p50(best),
+        p50(default),
+        gain.unwrap_or_default(),
+        exchange(default)
     )
 }
 
 pub(super) fn no_remedy(default: &CaseSummary, have_intervals: Option<bool>) -> String {
     let unproved = match have_intervals {
         None => "",
+        Some(true) if is_one_write(default) => {
+            "; a request or an answer that leaves in two writes was not measured (--writes 4,1000)"
+        }
         Some(true) => "; no remedy was found to be faster",
         Some(false) => "; the rounds are too few to tell which remedy is faster",
     };
     format!("An {} takes {} at p50 with default options{unproved}.", exchange(default), full_p50(default))
+}
+
+fn is_one_write(row: &CaseSummary) -> bool {
+    row.case.primary().load.exchange().is_some_and(|exchange| exchange.writes.sizes().len() == 1)
 }
 
 pub(super) fn only_remedy(row: &CaseSummary) -> String {
@@ -54,7 +62,7 @@ pub(super) fn fastest(rows: &[&CaseSummary]) -> Option<String> {
         format!("Fastest remedy for an {what}: {name}{}, {moved}, p50 {took}.", pauses(first))
     } else {
         format!(
-            "Fastest remedies for an {what}, no difference found: {}. {name} moves {moved}, p50 {took}.",
+            "Fastest remedies for an {what}, not separated in this run: {}. {name} moves {moved}, p50 {took}.",
             names(rows)
         )
     })
@@ -82,7 +90,7 @@ fn pauses(row: &CaseSummary) -> &'static str {
 }
 
 pub(super) fn equal(rows: &[&CaseSummary]) -> Option<String> {
-    (rows.len() > 1).then(|| format!("No difference found between {}.", names(rows)))
+    (rows.len() > 1).then(|| format!("Not separated in this run: {}.", names(rows)))
 }
 
 pub(super) fn without_pauses(row: &CaseSummary) -> Option<String> {

@@ -3,8 +3,10 @@
 use hairpin_model::quantities::{DASH, bounds, duration, factor, number_bounds};
 use hairpin_model::{CaseSummary, Figure, ladder};
 
+pub(super) const DO_NOT_USE: &str = " Do not use these figures: see below.";
+
 pub(super) fn if_invalid(row: &CaseSummary) -> &'static str {
-    if row.valid { "" } else { " Do not use these figures: see below." }
+    if row.valid { "" } else { DO_NOT_USE }
 }
 
 pub(super) const NO_WINNER: &str = "It has no interval, so no winner is named.";

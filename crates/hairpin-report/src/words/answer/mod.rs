@@ -3,6 +3,7 @@
 mod choice;
 mod exchanges;
 mod figures;
+mod headline;
 mod one_way;
 mod under_load;
 
@@ -24,11 +25,16 @@ pub fn write_answer(run: &mut Run) {
     }
 }
 
-/// Returns the headline (empty without an answer) and the other sentences. Ignores saved texts. Omits statements
-/// about cases that a damaged run lacks.
+/// Returns the headline, one sentence of at most [`headline::MAX_CHARS`] (empty without an answer), and the other
+/// sentences. Ignores saved texts. Omits statements about cases that a damaged run lacks.
 pub fn answer(run: &Run) -> (String, Vec<String>) {
     let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement));
-    (sentences.next().unwrap_or_default(), sentences.collect())
+    let first = sentences.next().unwrap_or_default();
+    if first.chars().count() <= headline::MAX_CHARS {
+        return (first, sentences.collect());
+    }
+    let (headline, rest) = headline::headline(&first);
+    (headline, Some(rest).filter(|rest| !rest.is_empty()).into_iter().chain(sentences).collect())
 }
 
 fn sentence(run: &Run, statement: &Statement) -> Option<String> {
@@ -53,6 +59,8 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::Chosen => choice::chosen(run),
         Said::ChosenOptions => choice::options(run),
         Said::ChangesChoice => choice::changes(run),
+        Said::BestBlocking { cases, verdict } => fastest(run, &rows(cases), *verdict, " for programs that block"),
+        Said::NotSeparated { cases } => not_separated(&rows(cases)),
         Said::BestOverPaths { paths } => over_paths(run, &paths.iter().map(rows).collect::<Vec<_>>()),
         Said::Reference { case, ratio, same_conditions } => Some(reference(row(case)?, *ratio, *same_conditions)),
         Said::Remedy { default, best } => Some(exchanges::remedy(row(default)?, row(best)?)),
@@ -141,7 +149,7 @@ fn single(row: &CaseSummary) -> String {
         Some(format!("p50 {p50}{p99}, {samples} over {rounds}"))
     });
     match figures {
-        Some(figures) => format!("{}: {figures}.{}", row.label, if_invalid(row)),
+        Some(figures) => format!("{}: {figures}.{}", name(row), if_invalid(row)),
         None => format!("{}: nothing was measured.", row.label),
     }
 }
@@ -149,10 +157,20 @@ fn single(row: &CaseSummary) -> String {
 /// Names the first of these cases, which is the best one.
 fn best(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
     let kind = CaseKind::of(&rows.first()?.case);
-    if kind == CaseKind::RoundTrips { fastest(run, rows, verdict) } else { one_way::best(run, kind, rows, verdict) }
+    if kind == CaseKind::RoundTrips {
+        fastest(run, rows, verdict, "")
+    } else {
+        one_way::best(run, kind, rows, verdict)
+    }
 }
 
-fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option<String> {
+fn not_separated(rows: &[&CaseSummary]) -> Option<String> {
+    let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
+    let one = "More rounds are needed to separate the best from";
+    (!names.is_empty()).then(|| format!("{one} {}.", shortened(&names, 2)))
+}
+
+fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>, who: &str) -> Option<String> {
     let first = *rows.first()?;
     let of_processes = first.case.ends.kind == EndKind::Processes && first.server().is_some();
     // A server on another host is always another process.
@@ -161,9 +179,11 @@ fn fastest(run: &Run, rows: &[&CaseSummary], verdict: Option<Verdict>) -> Option
     let placed = |row: &&CaseSummary| format!("{} at p50 {}", name(row), latency(row.primary().latency_ns.p50));
     let names: Vec<String> = rows.iter().map(placed).collect();
     Some(match verdict {
-        Some(Verdict::Faster) => format!("Fastest round trip{between} {path}: {}.", names[0]),
-        Some(_) => format!("Fastest round trips{between} {path}, no difference found: {}.", shortened(&names, 2)),
-        None => format!("Lowest p50{between} {path}: {}. {NO_WINNER}", names[0]),
+        Some(Verdict::Faster) => format!("Fastest round trip{between} {path}{who}: {}.", names[0]),
+        Some(_) => {
+            format!("Fastest round trips{between} {path}{who}, not separated in this run: {}.", shortened(&names, 2))
+        }
+        None => format!("Lowest p50{between} {path}{who}: {}. {NO_WINNER}", names[0]),
     })
 }
 
@@ -179,7 +199,7 @@ fn over_paths(run: &Run, paths: &[Vec<&CaseSummary>]) -> Option<String> {
         let whose = match names.as_slice() {
             _ if one_for_all => String::new(),
             [one] => format!(" with {one}"),
-            several => format!(" (no difference found between {})", shortened(several, 2)),
+            several => format!(" (not separated: {})", shortened(several, 2)),
         };
         Some(format!("{} {over}{whose}", p50(row)))
     };

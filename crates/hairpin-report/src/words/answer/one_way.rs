@@ -8,7 +8,7 @@ use hairpin_model::ladder::{self, CaseKind, row_name};
 use hairpin_model::ledger::in_words;
 use hairpin_model::names::{distinct, joined};
 use hairpin_model::quantities::{
-    byte_rate, byte_rate_bounds, count, counted, factor, message_rate, message_rate_bounds, number, share,
+    bit_rate, byte_rate, byte_rate_bounds, count, counted, factor, message_rate, message_rate_bounds, number, share,
 };
 use hairpin_model::summary::Verdict;
 use hairpin_model::{BatchGain, CaseSummary, Figure, Knee, Ledger, Run, path};
@@ -23,6 +23,7 @@ pub(super) fn best(run: &Run, kind: CaseKind, rows: &[&CaseSummary], verdict: Op
     let first = *rows.first()?;
     let what = match kind {
         CaseKind::Messages => "Highest message rate".to_owned(),
+        CaseKind::Streams if first.case.goes_both_ways() => "Highest goodput, both ways together".to_owned(),
         CaseKind::Streams => "Highest goodput".to_owned(),
         _ => format!("Lowest one-way latency at {}", offered(first)),
     };
@@ -44,7 +45,7 @@ pub(super) fn best(run: &Run, kind: CaseKind, rows: &[&CaseSummary], verdict: Op
         Some(_) => {
             let more = named.len().saturating_sub(MAX_NAMED);
             let shown = named.into_iter().take(MAX_NAMED).chain((more > 0).then(|| format!("{more} more")));
-            format!("{what}{over}, no difference found: {}.", joined(&shown.collect::<Vec<_>>()))
+            format!("{what}{over}, not separated in this run: {}.", joined(&shown.collect::<Vec<_>>()))
         }
         None => format!("{what}{over}: {}. {NO_WINNER}", named[0]),
     })
@@ -54,8 +55,20 @@ fn rate(row: &CaseSummary) -> String {
     with_interval(row.compared(ComparedBy::Rate), message_rate, |_, low, high| message_rate_bounds(low, high))
 }
 
+/// Returns the goodput, over a network in bits as well.
 fn goodput(row: &CaseSummary) -> String {
-    with_interval(row.goodput(), byte_rate, |_, low, high| byte_rate_bounds(low, high))
+    let unit = |bytes_per_s| goodput_of(row, bytes_per_s);
+    with_interval(row.goodput(), unit, |_, low, high| byte_rate_bounds(low, high))
+}
+
+fn goodput_of(row: &CaseSummary, bytes_per_s: f64) -> String {
+    let bytes = byte_rate(bytes_per_s);
+    if row.case.crosses_a_network() { format!("{} = {bytes}", bit_rate(8.0 * bytes_per_s)) } else { bytes }
+}
+
+fn goodput_of_way(row: &CaseSummary, way: Direction) -> Option<String> {
+    let flow = row.flows.iter().find(|flow| flow.flow.direction == way)?;
+    Some(goodput_of(row, flow.one_way.as_ref()?.goodput_bytes_per_s?.finite()?))
 }
 
 fn offered(row: &CaseSummary) -> String {
@@ -87,10 +100,10 @@ pub(super) fn delivered(row: &CaseSummary) -> Option<String> {
     Some(format!("{delivered} of {} delivered ({part}){latency}", offered(row)))
 }
 
-/// Returns `With 64 messages per call instead of one: tcp 24.1x (95 % interval 23.0-25.2), udp no difference found.`
+/// Returns `With 64 messages per call instead of one: tcp 24.1x (95 % interval 23.0-25.2), udp not separated.`
 pub(super) fn batches(run: &Run, messages: u64, gains: &[BatchGain]) -> Option<String> {
     let told = |gain: &BatchGain| {
-        let gained = gain.ratio.map_or_else(|| "no difference found".to_owned(), times);
+        let gained = gain.ratio.map_or_else(|| "not separated".to_owned(), times);
         Some(format!("{} {gained}", run.case(&gain.case)?.case.primary().transport))
     };
     let gains: Vec<String> = gains.iter().filter_map(told).collect();
@@ -121,11 +134,7 @@ pub(super) fn busy_cpu(cpu: BusyCpu) -> String {
 }
 
 pub(super) fn both_ways(row: &CaseSummary) -> Option<String> {
-    let of = |way: Direction| {
-        let flow = row.flows.iter().find(|flow| flow.flow.direction == way)?;
-        Some(byte_rate(flow.one_way.as_ref()?.goodput_bytes_per_s?.finite()?))
-    };
-    let (up, down) = (of(Direction::Up)?, of(Direction::Down)?);
+    let (up, down) = (goodput_of_way(row, Direction::Up)?, goodput_of_way(row, Direction::Down)?);
     Some(format!("{}: {up} client to server, {down} server to client.", name(row)))
 }
 

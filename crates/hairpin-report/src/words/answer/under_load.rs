@@ -119,10 +119,10 @@ pub(super) fn load(run: &Run, row: &CaseSummary, verdict: Option<Verdict>) -> St
             format!("The load ({load}) saves {} of {trip}", latency(saved))
         }
         Some(_) => {
-            format!("No difference found: median round trip{place} {idle} idle, {loaded} under load ({load})")
+            format!("No difference found: median round trip {idle} idle, {loaded} under load ({load}){place}")
         }
         None => format!(
-            "Median round trip{place}: {idle} idle, {loaded} under load ({load}); what it adds has no interval"
+            "Median round trip: {idle} idle, {loaded} under load ({load}){place}; what it adds has no interval"
         ),
     };
     let queue = row.under_load.as_ref().and_then(|figures| figures.phases.loaded.queue_bytes?.p50.finite());
@@ -149,13 +149,13 @@ pub(super) fn loads(
         } else {
             format!("Added where there is an interval: {}", probe.added(&known))
         };
-        return Some(format!("Median round trip{place}: {idle} idle, {each}. {known}."));
+        return Some(format!("Median round trip: {idle} idle, {each}{place}. {known}."));
     }
     let to = format!("to the median round trip of {idle}{place}");
     Some(if most.is_empty() {
-        format!("Added {to}, no difference found: {}.", probe.added(rows))
+        format!("Added, not separated in this run: {}, {to}.", probe.added(rows))
     } else {
-        format!("Least added {to}: {}; most: {}.", probe.added(least), probe.added(most))
+        format!("Least added: {}; most: {}, {to}.", probe.added(least), probe.added(most))
     })
 }
 

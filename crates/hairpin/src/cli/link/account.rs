@@ -75,7 +75,7 @@ pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     let hint = if record.was_overfull() {
         "send less, or use a link that holds fewer packets: a shorter delay, or a rate with a smaller queue"
     } else {
-        "leave a CPU free for the relay, or use a slower link"
+        "leave a CPU free for the emulator, or use a slower link"
     };
     Some(format!("warning: link-late: {why}: do not trust times measured over this link (hint: {hint})"))
 }
@@ -180,15 +180,15 @@ mod tests {
         assert_eq!(warning(&record()), None);
         let late = LatenessNs { p50: 150_000, p99: 160_000, max: 170_000 };
         let warned = warning(&LinkRecord { lateness_ns: Some(late), ..record() }).unwrap();
-        let start = "warning: link-late: the relay was late by 150 us at p50, bound 100 us: ";
+        let start = "warning: link-late: the emulator was late by 150 us at p50, bound 100 us: ";
         assert!(warned.starts_with(start), "{warned}");
         let relay = RelayReport { overrun: 3, ..RelayReport::default() };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
-        assert!(warned.contains("the sockets of the relay had no room for 3 packets"), "{warned}");
-        assert!(warned.ends_with("(hint: leave a CPU free for the relay, or use a slower link)"), "{warned}");
+        assert!(warned.contains("the sockets of the emulator had no room for 3 packets"), "{warned}");
+        assert!(warned.ends_with("(hint: leave a CPU free for the emulator, or use a slower link)"), "{warned}");
         let relay = RelayReport { memory_overrun: 3, ..relay };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
-        let what = "256 MiB of the relay for packets in the link had no room for 3 packets";
+        let what = "256 MiB of the emulator for packets in the link had no room for 3 packets";
         assert!(warned.contains(what), "{warned}");
         assert!(warned.contains("(hint: send less, or use a link that holds fewer packets"), "{warned}");
     }
