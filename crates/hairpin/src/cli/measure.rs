@@ -96,7 +96,7 @@ fn is_unusable(run: &Run) -> bool {
 /// A session with the settings from the flags. Checks the settings, before a server is contacted.
 pub(super) fn session_of<'a>(program: &'a Program, name: &str, matches: &ArgMatches) -> Result<Session<'a>, Stopped> {
     let all_rounds =
-        matches.get_flag(ALL_ROUNDS) || std::env::var_os("HAIRPIN_ALL_ROUNDS").is_some_and(|set| set != "");
+        matches.get_flag(ALL_ROUNDS) || std::env::var_os("HAIRPIN_ALL_ROUNDS").is_some_and(|set| !set.is_empty());
     let session = Session::new(program, name).map_err(Stopped::usage)?;
     let mut session = session.prove(matches.get_flag("prove")).all_rounds(all_rounds);
     let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
