@@ -34,6 +34,15 @@ pub(crate) struct Late {
     pub(crate) tail: Option<LeftOut>,
 }
 
+/// A timed round, and why it is omitted.
+pub(crate) struct Judged<'r> {
+    pub(crate) round: &'r RoundRecord,
+    pub(crate) measured: &'r Measured,
+    pub(crate) why: Option<LeftOut>,
+    /// Why its p90 and above are omitted.
+    pub(crate) why_tail: Option<LeftOut>,
+}
+
 /// Judges the timed rounds of one case, in their order.
 pub(crate) fn judge(rounds: &[(&RoundRecord, &Measured)]) -> Vec<Late> {
     let Some((first, measured)) = rounds.first() else { return Vec::new() };

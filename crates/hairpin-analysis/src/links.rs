@@ -5,8 +5,8 @@ use hairpin_model::{
     StageRecord,
 };
 
+use crate::lateness::Judged;
 use crate::statistics::location::median;
-use crate::valid_rounds::Judged;
 
 /// Summarizes the link of `case`: figures over its `counted` rounds, and the rounds that the emulator spoiled. `None` on
 /// loopback and if no round was measured.

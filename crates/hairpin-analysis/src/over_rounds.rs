@@ -3,9 +3,9 @@
 use hairpin_model::figure::NoInterval;
 use hairpin_model::{Figure, FlowId, LatencyFigures, Measured, Percentiles, RoundFigures};
 
+use crate::lateness::Judged;
 use crate::states::States;
 use crate::statistics::interval::{Over, median_over, span_s};
-use crate::valid_rounds::Judged;
 
 /// Minimum samples of a case for a p99: ten samples above it.
 pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;

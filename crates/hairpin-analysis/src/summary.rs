@@ -11,9 +11,9 @@ use hairpin_model::{
 };
 use hdrhistogram::Histogram;
 
+use crate::lateness::Judged;
 use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
-use crate::valid_rounds::Judged;
 use crate::{counters, exchanges, links, modes, one_way, open_loop, trace, under_load, valid_rounds};
 
 /// Summarizes `case` from its rounds and two histograms: of all latencies, and of the idle phase, if any. `reliable`

@@ -11,17 +11,8 @@ use std::collections::BTreeMap;
 use hairpin_model::round::Purpose;
 use hairpin_model::{LeftOut, LinkRecord, Measured, RoundRecord};
 
-use crate::lateness::{self, Late};
+use crate::lateness::{self, Judged, Late};
 use crate::{two_hosts, under_load};
-
-/// A timed round, and why it is omitted.
-pub(crate) struct Judged<'r> {
-    pub(crate) round: &'r RoundRecord,
-    pub(crate) measured: &'r Measured,
-    pub(crate) why: Option<LeftOut>,
-    /// Why its p90 and above are omitted.
-    pub(crate) why_tail: Option<LeftOut>,
-}
 
 /// Judges the timed rounds of one case.
 pub(crate) fn judged<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> Vec<Judged<'r>> {
