@@ -6,6 +6,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::summary::Verdict;
 use hairpin_model::{Case, CaseSummary, Figure, Invalid, Load, Run, Statement};
 
+use super::ranking::is_near;
 use super::statements::ids;
 use crate::compare::cases::pointwise_by;
 
@@ -47,8 +48,7 @@ pub(super) fn ranked_by(rows: &[&CaseSummary]) -> ComparedBy {
     [ComparedBy::P99, ComparedBy::P90].into_iter().find(have).unwrap_or(ComparedBy::P50)
 }
 
-/// Returns the case with the lowest latency and the cases alike: within 5 % of it, or not separated from it and within
-/// its interval. A case with a wide interval of its own is not alike because it has few rounds.
+/// Returns the case with the lowest latency and the cases alike: within 5 % of it, or near it and not separated from it.
 pub(super) fn best<'r>(
     figure: ComparedBy,
     rows: &[&'r CaseSummary],
@@ -58,10 +58,10 @@ pub(super) fn best<'r>(
         rows.iter().filter_map(|row| Some((row.compared(figure)?.value, *row))).collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (lowest, first) = *sorted.first()?;
-    let high = first.compared(figure).and_then(Figure::interval).map_or(lowest, |(_, high)| high);
+    let is_near = |row: &CaseSummary| is_near(first.compared(figure), row.compared(figure));
     let is_alike = |(latency, row): &(f64, &CaseSummary)| {
         *latency <= MAX_ALIKE * lowest
-            || (*latency <= high && pointwise_by(figure, first, row, alpha) != Verdict::Slower)
+            || (is_near(row) && pointwise_by(figure, first, row, alpha) != Verdict::Slower)
     };
     Some((first, sorted.into_iter().skip(1).filter(is_alike).map(|(_, row)| row).collect()))
 }

@@ -147,8 +147,15 @@ fn is_dropped_when_stopped(plan: &str, expected: &[&str]) {
     let mut client = lab.client.start(&format!("{plan} --rounds 1 --to @ticket --json"));
     served.running.busy_server();
     client.busy_client();
-    let all = lab.client.processes();
-    all.iter().for_each(|id| signal("STOP", *id));
+    let mut all = lab.client.processes();
+    loop {
+        all.iter().for_each(|id| signal("STOP", *id));
+        // A process may have started another before it stopped.
+        let stopped = std::mem::replace(&mut all, lab.client.processes());
+        if all == stopped {
+            break;
+        }
+    }
     until("the server has left the round", || find(&lab.server, "__server").is_none());
     all.iter().for_each(|id| signal("CONT", *id));
     let run = client.end().with_code(3).json();
