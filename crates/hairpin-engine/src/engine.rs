@@ -188,6 +188,7 @@ pub fn capabilities(cpus: &Cpus) -> HostCapabilities {
         congestion_controls: sysctl::available_congestion_controls(),
         default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),
         waking_round_trip_ns: crate::waking::round_trip_ns,
+        process_start_ns: crate::waking::process_start_ns,
         links: crate::links::known::capabilities(),
         far: None,
         may_set: crate::links::namespace::may_set,

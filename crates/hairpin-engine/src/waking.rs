@@ -3,6 +3,7 @@
 //! run.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -19,6 +20,27 @@ const WARM_UP_TRIPS: usize = 20;
 pub(crate) fn round_trip_ns() -> u64 {
     static MEASURED: OnceLock<u64> = OnceLock::new();
     *MEASURED.get_or_init(|| measure().unwrap_or(UNKNOWN_NS))
+}
+
+/// Assumed time to start a process in ns if it cannot be measured.
+const UNKNOWN_START_NS: u64 = 500_000;
+/// Number of timed starts of a process.
+const STARTS: usize = 7;
+
+/// The median time to start a small program and wait for its end, in ns, used only to estimate the overhead of a round.
+/// Measured at the first call, which takes a few ms.
+pub(crate) fn process_start_ns() -> u64 {
+    static MEASURED: OnceLock<u64> = OnceLock::new();
+    *MEASURED.get_or_init(|| {
+        let start_ns = |_| -> std::io::Result<u64> {
+            let began = Instant::now();
+            Command::new("true").stdin(Stdio::null()).status()?;
+            Ok(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        };
+        let mut took_ns: Vec<u64> = (0..STARTS).filter_map(|start| start_ns(start).ok()).collect();
+        took_ns.sort_unstable();
+        took_ns.get(took_ns.len() / 2).copied().unwrap_or(UNKNOWN_START_NS)
+    })
 }
 
 fn measure() -> std::io::Result<u64> {

@@ -8,8 +8,9 @@ use crate::links;
 use crate::quantity::SECOND_NS;
 use crate::sequence::Planned;
 
-/// Overhead of a round: starting two processes, a connection, teardown, saving.
-pub const OVERHEAD_NS: u64 = 6_000_000;
+/// Overhead of a round in starts of a small process: starting two processes, a connection, teardown, saving. Measured as
+/// 18 ms where a start takes 0.72 ms (AMD EPYC, 2 CPUs, Linux 6.18, 2026-11-26).
+pub const OVERHEAD_STARTS: u64 = 25;
 
 /// Additional overhead of a round for each task of other programs per CPU: its processes wait about twenty times for
 /// a time slice (3 ms).
@@ -74,7 +75,8 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
     let drain_ns = if case.primary().load.is_one_way() { links::drain_ns(case, capabilities) } else { 0 };
     let connections_ns = CONNECTION_NS.saturating_mul(u64::from(case.primary().connections));
-    let overhead_ns = OVERHEAD_NS as f64 + capabilities.busy_per_cpu * WAITS_NS;
+    let overhead_ns =
+        (OVERHEAD_STARTS * (capabilities.process_start_ns)()) as f64 + capabilities.busy_per_cpu * WAITS_NS;
     let overhead_ns = (overhead_ns * throttling(case, capabilities)) as u64;
     [connections_ns, link_ns, messages_ns, drain_ns].into_iter().fold(overhead_ns, u64::saturating_add)
 }

@@ -36,6 +36,8 @@ pub struct HostCapabilities {
     pub default_congestion_control: String,
     /// Measures a round trip that wakes another CPU each way, in ns; takes some ms.
     pub waking_round_trip_ns: fn() -> u64,
+    /// Measures the time to start a process, in ns; takes some ms.
+    pub process_start_ns: fn() -> u64,
     /// Emulated links between the ends.
     pub links: LinkCapabilities,
     /// The servers' host, if it is not this host.

@@ -205,6 +205,7 @@ pub(crate) fn capabilities() -> HostCapabilities {
         congestion_controls: ["reno", "cubic", "bbr"].map(str::to_owned).to_vec(),
         default_congestion_control: "cubic".to_owned(),
         waking_round_trip_ns: || 54_000,
+        process_start_ns: || 240_000,
         links: LinkCapabilities { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
         far: None,
         may_set: |_| Ok(()),

@@ -60,8 +60,7 @@ pub(super) fn best<'r>(
     let (lowest, first) = *sorted.first()?;
     let is_near = |row: &CaseSummary| is_near(first.compared(figure), row.compared(figure));
     let is_alike = |(latency, row): &(f64, &CaseSummary)| {
-        *latency <= MAX_ALIKE * lowest
-            || (is_near(row) && pointwise_by(figure, first, row, alpha) != Verdict::Slower)
+        *latency <= MAX_ALIKE * lowest || (is_near(row) && pointwise_by(figure, first, row, alpha) != Verdict::Slower)
     };
     Some((first, sorted.into_iter().skip(1).filter(is_alike).map(|(_, row)| row).collect()))
 }

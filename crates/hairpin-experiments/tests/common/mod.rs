@@ -193,6 +193,7 @@ pub fn capabilities() -> HostCapabilities {
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
         default_congestion_control: "bbr".to_owned(),
         waking_round_trip_ns: || 54_000,
+        process_start_ns: || 240_000,
         links: LinkCapabilities {
             names: vec!["loopback", "bridged-vm", "satellite"],
             read: read_link,

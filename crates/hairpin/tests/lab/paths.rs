@@ -85,7 +85,10 @@ fn every_experiment_crosses_an_emulated_link() {
     let place = Place::new();
     let far = format!("exec {PROGRAM} serve --bind $HAIRPIN_FAR > ticket 2> log");
     let runs = PLANS.into_iter().enumerate().map(|(number, plan)| {
-        format!("\"$0\" {} --quiet --to @ticket --out run-{number} > shown-{number} || [ $? = 5 ]\n", words(plan, false))
+        format!(
+            "\"$0\" {} --quiet --to @ticket --out run-{number} > shown-{number} || [ $? = 5 ]\n",
+            words(plan, false)
+        )
     });
     let script = format!("set -e; until [ -s ticket ]; do sleep 0.01; done\n{}", runs.collect::<String>());
     let mut command = place.command(PROGRAM);
