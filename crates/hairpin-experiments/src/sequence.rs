@@ -3,6 +3,7 @@
 //! With this order, slow changes of the machine affect all cases alike. Rounds of one block are close in time, so
 //! comparisons may pair them.
 
+use hairpin_model::phases::Phase;
 use hairpin_model::round::Purpose;
 use hairpin_model::{Case, Extent, PhaseLengths, Refused, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -37,8 +38,11 @@ impl Planned {
             Extent::Count(count) => Extent::Count((count / divisor).max(count.min(links::MIN_MESSAGES))),
             Extent::DurationNs(duration_ns) => Extent::DurationNs(duration_ns / divisor),
         };
-        let phases = self.phases.map(|lengths| PhaseLengths::of(|phase| lengths.get(phase) / divisor));
-        Self { extent: shorter(self.extent), warm_up: shorter(self.warm_up), phases, ..self.clone() }
+        // A ramp that is too short does not fill the queue, which makes the round invalid.
+        let divisor_of = |phase: Phase| if phase == Phase::Ramp { 1 } else { divisor };
+        let phases = self.phases.map(|lengths| PhaseLengths::of(|phase| lengths.get(phase) / divisor_of(phase)));
+        let extent = phases.map_or_else(|| shorter(self.extent), |lengths| Extent::DurationNs(lengths.total_ns()));
+        Self { extent, warm_up: shorter(self.warm_up), phases, ..self.clone() }
     }
 }
 

@@ -9,7 +9,7 @@ use hairpin_experiments::experiments::under_load::UNDER_LOAD;
 use hairpin_experiments::experiments::{self};
 use hairpin_experiments::sequence::Blocks;
 use hairpin_experiments::{Done, Knobs, Step};
-use hairpin_model::{HostCapabilities, Outcome, RoundRecord};
+use hairpin_model::{Extent, HostCapabilities, Outcome, RoundRecord};
 
 use crate::common::{Plan, capabilities, measured, refusal, round_trip, running, turned};
 
@@ -80,9 +80,14 @@ fn quick_keeps_the_lengths_that_were_given() {
         let knobs = turned(&UNDER_LOAD, &[&[("quick", "on"), ("link", "bridged-vm")], flags].concat()).unwrap();
         running(UNDER_LOAD.next(&knobs, &capabilities(), &Done::default()).unwrap()).unwrap()
     };
-    let ramp_ns = |plan: &Plan| plan.rounds[0].phases.unwrap().ramp;
-    assert_eq!(ramp_ns(&plan(&[])), 1_400_000_000);
-    assert_eq!(ramp_ns(&plan(&[("ramp", "9s")])), 9 * SECOND_NS);
+    let ramp_and_loaded_ns = |plan: &Plan| {
+        let lengths = plan.rounds[0].phases.unwrap();
+        assert_eq!(plan.rounds[0].extent, Extent::DurationNs(lengths.total_ns()));
+        (lengths.ramp, lengths.loaded)
+    };
+    let short = ramp_and_loaded_ns(&plan(&[]));
+    assert_eq!(short, (2_800_000_000, SECOND_NS), "a shorter ramp would not fill the queue");
+    assert_eq!(ramp_and_loaded_ns(&plan(&[("ramp", "9s")])), (9 * SECOND_NS, 2 * SECOND_NS));
 }
 
 #[test]
