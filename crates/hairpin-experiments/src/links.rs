@@ -137,7 +137,7 @@ fn round_trips_within(time_ns: u64, travel_ns: u64) -> u64 {
     time_ns.checked_div(travel_ns).unwrap_or(u64::MAX)
 }
 
-/// Duration of a round or a warm-up, in ns: [`DURATION_ROUND_TRIPS`], at least `min_ns`, up to [`LASTS_NS`].
+/// Duration of a round or a warm-up, in ns: `DURATION_ROUND_TRIPS`, at least `min_ns`, up to [`LASTS_NS`].
 pub fn duration_ns(min_ns: u64, travel_ns: u64) -> u64 {
     travel_ns.saturating_mul(DURATION_ROUND_TRIPS).clamp(min_ns, LASTS_NS.max(min_ns))
 }

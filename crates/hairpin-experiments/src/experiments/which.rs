@@ -6,7 +6,7 @@
 //!
 //! Defaults and why:
 //! - two CPUs, as most programs have; over a link one, where waking costs little. Over a network only blocking ends.
-//! - rounds as long as [`TARGET_NS`] allows: at most [`links::LASTS_NS`], so that slow rates have more messages.
+//! - rounds as long as `TARGET_NS` allows: at most [`links::LASTS_NS`], so that slow rates have more messages.
 //! - needs that contradict each other or the link are refused before anything is measured.
 
 use hairpin_model::options::OptionName;

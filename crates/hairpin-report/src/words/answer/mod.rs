@@ -25,7 +25,7 @@ pub fn write_answer(run: &mut Run) {
     }
 }
 
-/// Returns the headline, one sentence of at most [`headline::MAX_CHARS`] (empty without an answer), and the other
+/// Returns the headline, one sentence of at most 100 characters (empty without an answer), and the other
 /// sentences. Ignores saved texts. Omits statements about cases that a damaged run lacks.
 pub fn answer(run: &Run) -> (String, Vec<String>) {
     let mut sentences = run.answer.statements.iter().filter_map(|statement| sentence(run, statement));
