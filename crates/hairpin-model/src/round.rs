@@ -398,10 +398,11 @@ impl Noise {
         self.cpus.retain(|noise| all_pinned && here().any(|end| end.pinned_cpu == Some(noise.cpu)));
     }
 
-    /// CPU time that the hypervisor took from the ends, in ns; of all CPUs if theirs are not known.
+    /// CPU time that the hypervisor certainly took from the ends, in ns: steal of their CPUs beyond the resolution of
+    /// `/proc/stat`; 0 if their CPUs are not known.
     pub fn steal_of_ends_ns(&self) -> u64 {
-        let of_ends = self.cpus.iter().map(|noise| noise.steal_ns).reduce(|all, one| all + one);
-        of_ends.unwrap_or(self.steal_ns)
+        const RESOLUTION_NS: u64 = 10_000_000;
+        self.cpus.iter().map(|noise| noise.steal_ns.saturating_sub(RESOLUTION_NS)).sum()
     }
 }
 

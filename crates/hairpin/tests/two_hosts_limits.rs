@@ -158,8 +158,8 @@ fn rounds_of_two_clients_take_turns_and_after_too_long_a_wait_both_are_invalid()
     let first = place.start(long);
     served.running.busy_server();
     let short = "round-trip --transport tcp --duration 100ms --rounds 1 --to @ticket --out short --json";
-    let short = place.hairpin(short).with_code(0).json();
-    let long = first.end().with_code(0).json();
+    let short = place.hairpin(short).with_code(5).json();
+    let long = first.end().with_code(5).json();
     for run in [&short, &long] {
         let why = run["cases"][0]["why_invalid"].to_string();
         assert!(why.contains("a round of another client ran at the same time"), "{why}");
