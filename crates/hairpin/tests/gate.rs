@@ -81,7 +81,7 @@ fn another_build_runs_the_second_rounds() {
     let place = Place::new();
     let version = "if [ \"$1\" = --version ]; then echo 'hairpin 9.8.7 (abc123)'; exit; fi";
     script(&place, "same", &format!("{version}\necho >> calls\nexec {PROGRAM} \"$@\""));
-    // So few messages have no p999: the budget is never decided.
+    // A p999 needs more messages, so the budget stays undecided.
     let undecided = &["--run", PIPE, "--binary-b", "./same", "--budget", "p999=+5%", "--at-most", "1s", "--json"];
     let report = decided(&gate(&place, undecided), "undecided");
     let differs = &report["differs"];

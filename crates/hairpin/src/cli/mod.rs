@@ -84,7 +84,7 @@ fn unknown(error: &clap::Error) -> Option<&str> {
     word(ContextKind::InvalidArg).or_else(|| word(ContextKind::InvalidSubcommand))
 }
 
-/// Returns the experiment that another tool's word stands for.
+/// Returns the experiment for a word of other tools, such as `ping`.
 fn experiment_for(word: &str) -> Option<&'static str> {
     match word {
         "latency" | "ping" | "rtt" => Some("round-trip"),
