@@ -140,7 +140,6 @@ pub(crate) fn run_interleaved(
     runs.iter_mut().for_each(|run| run.state = State::Complete);
     while let Some((orders, next)) = tasks[0].experiment.next_interleaved(planned, from, look_ns, at_most_ns)? {
         look_ns = next;
-        let before = runs.each_ref().map(|run| run.rounds.len());
         for place in [0, 1] {
             let rounds = orders.iter().filter(|(of, _)| *of == place).count();
             announce(&tasks[place], &mut runs[place], rounds, observe);
@@ -148,7 +147,7 @@ pub(crate) fn run_interleaved(
         for (place, order) in &orders {
             run_order(&tasks[*place], &mut digests[*place], &mut runs[*place], order, observe);
             from.first = order.block + 1;
-            if runs[*place].state == State::Interrupted {
+            if is_over(&runs[*place]) {
                 break;
             }
         }
@@ -157,15 +156,18 @@ pub(crate) fn run_interleaved(
         }
         from.begin_ns = tasks[0].engine.elapsed_ns();
         let is_enough = is_enough(runs, from.begin_ns as f64 / 1e9);
-        // If no round ran, all cases of the run were abandoned.
-        let is_over =
-            |place: usize| runs[place].state == State::Interrupted || runs[place].rounds.len() == before[place];
-        if is_enough || is_over(0) || is_over(1) {
+        if is_enough || runs.iter().any(is_over) {
             break;
         }
     }
     tasks.iter().zip(runs).for_each(|(task, run)| finish(task, run));
     Ok(())
+}
+
+/// Whether the user interrupted the run, or all its cases were abandoned.
+fn is_over(run: &Run) -> bool {
+    let is_abandoned = |case: &Case| is_abandoned(&run.rounds, &case.id());
+    run.state == State::Interrupted || run.plan.cases.iter().all(is_abandoned)
 }
 
 /// Half the width of the widest interval of a p50, relative to the p50; `None` if a valid case has no interval.

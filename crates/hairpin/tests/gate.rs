@@ -110,7 +110,7 @@ fn another_build_runs_the_second_rounds() {
     for (name, cause) in [("deaf", "did not run the round as ordered"), ("broken", "it ended early")] {
         let build = format!("./{name}");
         let ran =
-            gate(&place, ["--run", PIPE, "--binary-b", &build, "--budget", "p50=+5%", "--json", "--at-most", "12s"]);
+            gate(&place, ["--run", PIPE, "--binary-b", &build, "--budget", "p50=+5%", "--json", "--at-most", "100s"]);
         let report = ran.with_code(5).json();
         assert_eq!(list(&report["looks"]).last().expect("a look")["verdict"], "unusable", "{report}");
         let rounds = rounds(&place.path(text(&report["candidate"])));
