@@ -173,8 +173,7 @@ impl<'e> RoundProcess<'e> {
         let mut this = Self { child, input, answer };
         let mut line = serde_json::to_string(job).expect("a job has only string keys");
         line.push('\n');
-        this.write(line.as_bytes()).map_err(|error| failed("give its job to", &error))?;
-        let ready = read_byte(&mut this.answer).and_then(|byte| match byte {
+        let ready = this.write(line.as_bytes()).and_then(|()| match read_byte(&mut this.answer)? {
             READY => Ok(()),
             _ => Err(invalid("it did not report that it is ready")),
         });

@@ -115,7 +115,9 @@ fn another_build_runs_the_second_rounds() {
         assert_eq!(list(&report["looks"]).last().expect("a look")["verdict"], "unusable", "{report}");
         let rounds = rounds(&place.path(text(&report["candidate"])));
         // Abandoned after three consecutive failures of one kind.
-        assert!((3..8).contains(&rounds.len()) && rounds.iter().all(|round| round["outcome"]["kind"] == "failed"));
+        let outcomes: Vec<&Value> = rounds.iter().map(|round| &round["outcome"]).collect();
+        assert!((3..8).contains(&rounds.len()), "{outcomes:?}");
+        assert!(outcomes.iter().all(|outcome| outcome["kind"] == "failed"), "{outcomes:?}");
         assert!(rounds.iter().any(|round| text(&round["outcome"]["cause"]).contains(cause)), "{rounds:?}");
     }
 }

@@ -201,7 +201,13 @@ fn the_idle_phase_is_compared_with_a_run_of_round_trips() {
     place.hairpin(plan).with_code(0);
     let compare = "compare plain loaded --allow-unlike --json";
     place.hairpin(compare).refused().told("no case in common");
-    let compared = place.hairpin((compare, "--phase idle")).with_code(0).json();
+    // On a busy machine, messages at a rate may be too late to be used: exit code 5, and the comparison says why.
+    let ran = place.hairpin((compare, "--phase idle"));
+    let code = if ran.code == Some(5) { 5 } else { 0 };
+    let compared = ran.with_code(code).json();
+    let invalid = list(&compared["invalid"]);
+    assert_eq!(invalid.is_empty(), code == 0, "{compared}");
+    assert!(!invalid.iter().any(|case| case.to_string().contains("no reason was recorded")), "{compared}");
     let figures: Vec<&str> = list(&compared["rows"]).iter().map(|row| text(&row["figure"])).collect();
     assert_eq!(figures[..2], ["p50", "p90"], "{compared}");
     let cases: std::collections::BTreeSet<&str> =

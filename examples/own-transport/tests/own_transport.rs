@@ -17,9 +17,11 @@ fn program(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// Exit code 5 is accepted: on a busy machine all rounds may be disturbed.
 fn ran(folder: &Path, arguments: &[&str]) -> String {
-    let Output { status, stdout, stderr } = program(folder, arguments).output().expect("it can be started");
-    assert!(status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&stderr));
+    let Output { status, stdout, stderr } =
+        program(folder, arguments).env("HAIRPIN_ALL_ROUNDS", "1").output().expect("it can be started");
+    assert!(matches!(status.code(), Some(0 | 5)), "{arguments:?}: {}", String::from_utf8_lossy(&stderr));
     String::from_utf8(stdout).expect("it prints UTF-8")
 }
 

@@ -15,7 +15,7 @@ use hairpin_model::quantities::counted;
 use hairpin_model::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, Decision, Finding, InvalidCase, Run, Unlike, printable,
 };
-use hairpin_report::terminal;
+use hairpin_report::{terminal, words};
 use hairpin_store::Memory;
 
 use super::exit::{Exit, Stopped};
@@ -34,8 +34,13 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let mut open = |paths: &[PathBuf]| -> Result<Vec<Run>, Stopped> {
         let one = |path: &PathBuf| Ok(saved::open_within(path, &mut memory).map_err(Stopped::usage)?.1);
         let runs: Vec<Run> = paths.iter().map(one).collect::<Result<_, Stopped>>()?;
+        let in_phase = |run: &Run, phase| {
+            let mut run = of_phase(run, phase);
+            words::write_reasons(&mut run);
+            run
+        };
         Ok(match phase {
-            Some(phase) => runs.iter().map(|run| of_phase(run, phase)).collect(),
+            Some(phase) => runs.iter().map(|run| in_phase(run, phase)).collect(),
             None => runs,
         })
     };
