@@ -129,6 +129,12 @@ enum Chore {
     },
     /// Check that intervals cover the true values, and that comparisons give the right verdicts
     Coverage {
+        /// round-trip, message-rate, bulk, offered-load or under-load, with its arguments
+        #[arg(long, value_name = "WORDS", default_value = "round-trip")]
+        experiment: String,
+        /// Use the CPUs from time to time during the runs
+        #[arg(long)]
+        disturbed: bool,
         #[arg(long, default_value_t = 201)]
         runs: usize,
         /// Number of runs with an injected delay, for each of two sizes of the delay
@@ -220,8 +226,9 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             rates::run(root, &profile, rounds, &only, inside_namespace.as_deref())
         }
         Chore::Profiles { rounds } => profiles::run(root, rounds),
-        Chore::Coverage { runs, injected, over, transports, out, record } => {
-            coverage::run(root, &coverage::Options { runs, injected, over, transports, out, record })
+        Chore::Coverage { experiment, disturbed, runs, injected, over, transports, out, record } => {
+            let asked = coverage::Options { experiment, disturbed, runs, injected, over, transports, out, record };
+            coverage::run(root, &asked)
         }
         Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),

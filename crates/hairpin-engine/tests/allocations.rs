@@ -169,5 +169,5 @@ fn twice_the_exchanges_take_no_more_allocations_whatever_the_remedy() {
 
 fn exchange(remedy: &str, pipeline: u64) -> Exchange {
     let remedy = remedy.parse().expect("a remedy");
-    Exchange { writes: "5x2".parse().expect("writes"), gap_ns: 0, pipeline, remedy }
+    Exchange { writes: "5x2".parse().expect("writes"), gap_ns: 0, pipeline, reply_writes: None, remedy }
 }

@@ -161,7 +161,7 @@ fn interval_ns(rate_per_s: f64) -> f64 {
 fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     let (min, max) = WINDOW_RANGE;
     let windows = (TARGET_NS / window_ns).clamp(min, max);
-    let writes = exchange.writes.sizes().len() as u64;
+    let writes = (exchange.writes.sizes().len() + exchange.sizes_answered().len()) as u64;
     (windows * exchange.pipeline).min((MAX_WRITES / writes).max(min))
 }
 

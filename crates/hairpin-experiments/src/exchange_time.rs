@@ -43,7 +43,7 @@ const MAX_WARM_UP_NS: u64 = 150_000_000;
 
 /// Duration of a window, in ns. The first windows of a connection are shorter.
 pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
-    let writes = exchange.sizes_written().len() as u64;
+    let writes = (exchange.sizes_written().len() + exchange.sizes_answered().len()) as u64;
     let alone = matches!(exchange.remedy, Remedy::Nodelay | Remedy::Quickack);
     let calls_ns = writes * if alone { SEGMENT_NS } else { WRITE_NS };
     // Copying runs at gigabytes per second: count 1 ns per byte.
@@ -84,11 +84,12 @@ fn requests_are_held(exchange: &Exchange, card: &Card) -> bool {
     waits && exchange.sizes_written().len() > 1 && possible::is_tcp(card)
 }
 
-/// Whether Nagle's algorithm may hold answers at the server, which needs several answers in a row. After the pause of
-/// a forgotten cork the kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
+/// Whether Nagle's algorithm may hold answers at the server, which needs several answers in a row, or an answer in
+/// several writes. After the pause of a forgotten cork the kernel acknowledges quickly again (`tcp_event_data_recv`,
+/// net/ipv4/tcp_input.c).
 fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = !matches!(exchange.remedy, Remedy::Nodelay | Remedy::CorkForgotten);
-    waits && exchange.pipeline > 1 && possible::is_tcp(card)
+    waits && (exchange.pipeline > 1 || exchange.sizes_answered().len() > 1) && possible::is_tcp(card)
 }
 
 /// Returns the warm-up of a round in whole windows: 3 to 200 windows that fit the settling time, fewer if they exceed

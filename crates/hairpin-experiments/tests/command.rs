@@ -225,7 +225,7 @@ fn round_trips() -> Vec<(&'static str, Repeat)> {
     };
     let exchange = |writes: &str, remedy: &str| {
         let (writes, remedy) = (writes.parse().unwrap(), remedy.parse().unwrap());
-        Case::small_writes("tcp", Exchange { writes, gap_ns: 1_000_000, pipeline: 3, remedy })
+        Case::small_writes("tcp", Exchange { writes, gap_ns: 1_000_000, pipeline: 3, reply_writes: None, remedy })
     };
     let over = |line: &str, name: Option<&str>| {
         Case::ping_pong("udp").with(|case| {

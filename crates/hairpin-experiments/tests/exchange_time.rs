@@ -10,7 +10,7 @@ fn card(name: &str) -> Card {
 }
 
 fn exchange(writes: &str, remedy: Remedy) -> Exchange {
-    Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, remedy }
+    Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, reply_writes: None, remedy }
 }
 
 fn window(exchange: &Exchange, card: &Card) -> u64 {

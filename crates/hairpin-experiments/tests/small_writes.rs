@@ -344,6 +344,37 @@ fn gap_reply_and_pipeline_are_part_of_the_exchange() {
 }
 
 #[test]
+fn answers_in_several_writes_are_part_of_the_exchange() {
+    let flags =
+        [("transport", "tcp"), ("writes", "37"), ("reply-writes", "40,1000"), ("remedy", "default,one-write")];
+    let plan = small_writes(&flags).unwrap();
+    let label = |remedy| format!("tcp block same-cpu {remedy} 37 B answer 40+1000 B");
+    assert_eq!(plan.labels(), ["default", "one-write"].map(label));
+    assert_eq!(plan.rounds[0].case.primary().load.reply_size_bytes(), 1040);
+    let both = refusal(&[("reply", "8"), ("reply-writes", "40,1000")]);
+    assert_eq!(both, "--reply and --reply-writes both give the size of an answer (hint: omit --reply)");
+}
+
+#[test]
+fn a_request_and_an_answer_of_one_write_are_also_measured_in_two() {
+    let flags = [("transport", "tcp,pipe"), ("writes", "37"), ("reply", "1040")];
+    let labels = small_writes(&flags).unwrap().labels();
+    let in_two = |label: &&String| label.contains('+') || label.contains("2x");
+    let expected =
+        ["tcp block same-cpu default 18+19 B answer 1040 B", "tcp block same-cpu default 37 B answer 2x520 B"];
+    assert_eq!(labels.iter().filter(in_two).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
+    for (writes, more) in
+        [("37", ("remedy", "default")), ("37", ("reply-writes", "2x520")), ("18,19", ("reply", "8"))]
+    {
+        let labels = small_writes(&[("transport", "tcp"), ("writes", writes), more]).unwrap().labels();
+        let of_request = format!(" {} B", writes.replace(',', "+"));
+        assert!(labels.iter().all(|label| label.contains(&of_request)), "{labels:?}");
+    }
+    let smallest = small_writes(&[("transport", "tcp"), ("writes", "1"), ("reply", "1")]).unwrap().labels();
+    assert!(smallest.iter().all(|label| label.contains(" 1 B answer 1 B")), "{smallest:?}");
+}
+
+#[test]
 fn answers_in_flight_must_fit_the_buffers() {
     let plan = |flags: &[(&str, &str)]| small_writes(&[&[("remedy", "one-write")], flags].concat()).unwrap();
     let names = |plan: &Plan| plan.cases.iter().map(|case| case.primary().transport.clone()).collect::<Vec<_>>();

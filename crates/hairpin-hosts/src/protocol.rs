@@ -158,7 +158,13 @@ mod tests {
             json!(Message::Order(Box::new(EndOrder { round, cookie: [3; 16], reports_progress: true })))
         };
         let about = ServerInfo { limits: Limits::parse("rate=1mbit,duration=1s").unwrap(), ..ServerInfo::default() };
-        let exchange = Exchange { writes: "5x2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy: Remedy::Default };
+        let exchange = Exchange {
+            writes: "5x2".parse().unwrap(),
+            gap_ns: 0,
+            pipeline: 1,
+            reply_writes: None,
+            remedy: Remedy::Default,
+        };
         let offered = Load::Offered {
             offered_per_s: 1000.0,
             size_bytes: 100,

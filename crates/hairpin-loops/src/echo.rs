@@ -10,6 +10,7 @@ use super::arrival_order::ArrivalOrder;
 use super::failures::broken;
 use super::marks::{Notice, ServerMarks};
 use super::message::patterned;
+use super::writer::Writer;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
 
@@ -65,7 +66,10 @@ impl<C: Clock> Echo<'_, C> {
         let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
         let mut number = 0;
         let mut order = self.notes_order.then(ArrivalOrder::default);
-        let acknowledges_quickly = self.acknowledges_quickly();
+        let exchange = self.case.primary().load.exchange();
+        let mut writer = exchange.and_then(|own| Some(Writer::new(own.reply_writes.as_ref()?, own.remedy)));
+        // `quickack` must be set again after each read (tcp(7)).
+        let acknowledges_quickly = exchange.is_some_and(|own| own.remedy == Remedy::Quickack);
         if acknowledges_quickly {
             acknowledge_quickly(wire, number)?;
         }
@@ -96,7 +100,11 @@ impl<C: Clock> Echo<'_, C> {
             if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
                 counter.record(self.clock.now_ns() - begin_ns);
             }
-            match wire.send(&buffer[..reply_size]) {
+            let sent = match &mut writer {
+                None => wire.send(&buffer[..reply_size]),
+                Some(writer) => send_in_parts(wire, writer, &buffer[..reply_size]),
+            };
+            match sent {
                 Ok(()) => {}
                 Err(WireError::Closed) => break,
                 Err(error) => return Err(broken("echo", number, &error)),
@@ -148,11 +156,6 @@ impl<C: Clock> Echo<'_, C> {
         }
     }
 
-    /// Whether the remedy is `quickack`: the server must request quick ACKs again after each read (tcp(7)).
-    fn acknowledges_quickly(&self) -> bool {
-        self.case.primary().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
-    }
-
     fn hold(&self, injected_fault: InjectedFault) {
         if injected_fault.sleeps {
             std::thread::sleep(Duration::from_nanos(injected_fault.stall_ns));
@@ -163,6 +166,13 @@ impl<C: Clock> Echo<'_, C> {
             std::hint::spin_loop();
         }
     }
+}
+
+fn send_in_parts<W: Wire + ?Sized>(wire: &mut W, writer: &mut Writer, answer: &[u8]) -> Result<(), WireError> {
+    let parts = writer.parts_of(answer);
+    let sent = writer.write(wire, answer, &parts, || true);
+    writer.keep(parts);
+    sent.map(drop)
 }
 
 fn acknowledge_quickly<W: Wire + ?Sized>(wire: &mut W, number: u64) -> Result<(), Failure> {

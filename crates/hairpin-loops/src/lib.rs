@@ -32,6 +32,7 @@ pub mod tally;
 #[cfg(test)]
 mod tests;
 pub mod undamaged;
+mod writer;
 
 use hairpin_model::{Failure, FailureKind, Load};
 use hairpin_transports::Wire;

@@ -103,6 +103,9 @@ pub enum Statement {
     /// No remedy is proved to be faster than default options. `have_intervals`: each remedy has an interval; null if
     /// no remedy was measured.
     NoRemedy { default: String, have_intervals: Option<bool> },
+    /// A request and an answer of one write each, and the same with the request or the answer in two writes, all with
+    /// default options, without a remedy that is proved to be faster.
+    InTwoWrites { default: String, request: Option<String>, answer: Option<String> },
     /// The only remedy, without default options to compare it with.
     OnlyRemedy { case: String },
     /// The fastest remedies, without default options to compare them with.

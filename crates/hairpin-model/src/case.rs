@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn an_exchange_is_flattened_into_the_load() {
         let (writes, remedy) = ("100x2".parse().unwrap(), crate::exchange::Remedy::CorkForgotten);
-        let case = Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, remedy });
+        let case = Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, reply_writes: None, remedy });
         let json = serde_json::to_value(&case).unwrap();
         let load = &json["flows"][0]["load"];
         let words = ["kind", "writes", "remedy"].map(|name| load[name].as_str().unwrap());

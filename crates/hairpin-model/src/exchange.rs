@@ -19,6 +19,9 @@ pub struct Exchange {
     pub gap_ns: u64,
     /// Number of requests written before the first answer is read.
     pub pipeline: u64,
+    /// The sizes of an answer's writes, in order, without pauses; null for one write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_writes: Option<Writes>,
     #[schemars(with = "String")]
     pub remedy: Remedy,
 }
@@ -44,21 +47,18 @@ impl Exchange {
         (self.gap_ns > 0 && calls < self.writes.sizes().len()).then(|| calls.saturating_sub(1))
     }
 
-    /// Sizes of the writes as sent, in bytes, after `one-write` or `batch` has merged some.
+    /// Sizes of a request's writes as sent, in bytes, after `one-write` or `batch` has merged some.
     pub fn sizes_written(&self) -> Vec<u64> {
-        let sizes = self.writes.sizes();
-        match self.remedy {
-            Remedy::OneWrite => vec![sizes.iter().sum()],
-            Remedy::Batch(together) => {
-                let together = usize::try_from(together).unwrap_or(usize::MAX).max(1);
-                sizes.chunks(together).map(|some| some.iter().sum()).collect()
-            }
-            _ => sizes.to_vec(),
-        }
+        self.remedy.merge(&self.writes)
+    }
+
+    /// Sizes of an answer's writes as sent, in bytes; empty if the answer is one write.
+    pub fn sizes_answered(&self) -> Vec<u64> {
+        self.reply_writes.as_ref().map(|writes| self.remedy.merge(writes)).unwrap_or_default()
     }
 }
 
-/// Sizes of a request's writes, in bytes: `100x2`, or `4,3210`.
+/// Sizes of the writes of a request or an answer, in bytes: `100x2`, or `4,3210`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 #[serde(try_from = "String", into = "String")]
@@ -70,6 +70,17 @@ pub const MAX_WRITES: usize = 10_000;
 pub const MAX_REQUEST_BYTES: u64 = 64 << 20;
 
 impl Writes {
+    /// Two writes of the same total, the first the smaller one; `None` for a single byte.
+    pub fn halves(&self) -> Option<Self> {
+        let first = self.total_bytes() / 2;
+        (first > 0).then(|| Self(vec![first, self.total_bytes() - first]))
+    }
+
+    /// One write.
+    pub fn one(size_bytes: u64) -> Self {
+        Self(vec![size_bytes])
+    }
+
     /// Sizes in bytes, all positive; never empty.
     pub fn sizes(&self) -> &[u64] {
         &self.0
@@ -149,7 +160,7 @@ pub enum Remedy {
     Default,
     /// `TCP_NODELAY` at both ends: disables Nagle's algorithm for requests and for consecutive answers.
     Nodelay,
-    /// `TCP_CORK` before the first write of a request, released after the last.
+    /// `TCP_CORK` before the first write of a request or an answer, released after the last.
     Cork,
     /// `TCP_CORK` set once and never released: the kernel holds partial segments for up to 200 ms.
     CorkForgotten,
@@ -194,6 +205,18 @@ impl Remedy {
             Self::Writev => "all writes of a request in one writev, without a copy",
             Self::Quickack => "TCP_QUICKACK at the server, set again after each read",
             Self::Batch(_) => "N writes are merged into one: batch=10, which `all` includes, makes ten writes of 100",
+        }
+    }
+
+    /// Sizes of the writes as sent, in bytes.
+    fn merge(self, writes: &Writes) -> Vec<u64> {
+        match self {
+            Self::OneWrite => vec![writes.total_bytes()],
+            Self::Batch(together) => {
+                let together = usize::try_from(together).unwrap_or(usize::MAX).max(1);
+                writes.sizes().chunks(together).map(|some| some.iter().sum()).collect()
+            }
+            _ => writes.sizes().to_vec(),
         }
     }
 
@@ -249,6 +272,10 @@ mod tests {
         assert_eq!(writes("4, 3210").sizes(), [4, 3210]);
         assert_eq!(writes("2,2,1KiB,3x1").to_string(), "2x2,1024,3x1");
         assert_eq!(writes("4,3210").total_bytes(), 3214);
+        assert_eq!(
+            ["1", "2", "37", "4,3"].map(|text| writes(text).halves().map(|two| two.to_string())),
+            [None, Some("2x1".to_owned()), Some("18,19".to_owned()), Some("3,4".to_owned())]
+        );
     }
 
     #[test]
@@ -281,10 +308,23 @@ mod tests {
 
     #[test]
     fn merging_leaves_fewer_writes() {
-        let of = |gap_ns, remedy| Exchange { writes: "5x2".parse().unwrap(), gap_ns, pipeline: 1, remedy };
+        let of = |gap_ns, remedy| Exchange {
+            writes: "5x2".parse().unwrap(),
+            gap_ns,
+            pipeline: 1,
+            reply_writes: None,
+            remedy,
+        };
         assert_eq!(of(0, Remedy::Default).sizes_written(), [2; 5]);
         assert_eq!(of(0, Remedy::OneWrite).sizes_written(), [10]);
         assert_eq!(of(0, Remedy::Batch(2)).sizes_written(), [4, 4, 2]);
+        assert_eq!(of(0, Remedy::Batch(2)).sizes_answered(), [0; 0], "an answer in one write is not merged");
+        let answered =
+            |remedy| Exchange { reply_writes: Some("40,2x500".parse().unwrap()), ..of(0, remedy) }.sizes_answered();
+        assert_eq!(
+            [Remedy::Default, Remedy::OneWrite, Remedy::Batch(2)].map(answered),
+            [vec![40, 500, 500], vec![1040], vec![540, 500]]
+        );
         let remedies = [Remedy::Default, Remedy::OneWrite, Remedy::Writev, Remedy::Batch(2)];
         assert_eq!(remedies.map(|remedy| of(0, remedy).calls_written()), [5, 1, 1, 3]);
         assert_eq!(remedies.map(|remedy| of(1, remedy).pauses_left()), [None, Some(0), Some(0), Some(2)]);
@@ -294,7 +334,8 @@ mod tests {
     #[test]
     fn only_nodelay_is_for_both_ends() {
         let of = |remedy, end| {
-            let asked = Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy }.options_at(end);
+            let asked = Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, reply_writes: None, remedy }
+                .options_at(end);
             asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
         };
         for remedy in Remedy::PLAIN {

@@ -415,6 +415,9 @@ impl Flow {
                     words.push(format!("pacing {pacing}"));
                 }
             }
+            (Load::Exchange { exchange: Exchange { reply_writes: Some(writes), .. }, .. }, ..) => {
+                words.push(format!("answer {} B", writes.in_words()));
+            }
             (Load::Exchange { .. }, _, 4) | (_, 4, 4) => {}
             (Load::Exchange { .. }, _, reply) => words.push(format!("answer {}", exact_bytes(reply))),
             (_, size, reply) if size == reply => words.push(exact_bytes(size)),

@@ -321,7 +321,10 @@ mod tests {
         assert_eq!(why, "limit rate=10mbit: with a round trip of 100 ns the load sends 320 Mbit/s");
         let exchanges = |gap_ns| {
             let writes = "4,60".parse().unwrap();
-            Flow::exchanges("tcp", Exchange { writes, gap_ns, pipeline: 1000, remedy: Remedy::Default })
+            Flow::exchanges(
+                "tcp",
+                Exchange { writes, gap_ns, pipeline: 1000, reply_writes: None, remedy: Remedy::Default },
+            )
         };
         assert!(refused("rate=1mbit", exchanges(0), 1_000_000).is_some(), "requests in flight count");
         assert_eq!(refused("rate=1mbit", exchanges(1_000_000), 1_000_000), None, "64 bytes a millisecond");

@@ -157,6 +157,8 @@ fn remedies() {
         no_remedy(None),
         no_remedy(Some(true)),
         no_remedy(Some(false)),
+        Statement::InTwoWrites { default: one(5), request: Some(one(0)), answer: Some(one(3)) },
+        Statement::InTwoWrites { default: one(5), request: None, answer: Some(one(3)) },
         Statement::OnlyRemedy { case: one(5) },
         Statement::FastestRemedies { cases: at(&[5]) },
         Statement::FastestRemedies { cases: at(&[5, 6]) },

@@ -101,6 +101,19 @@ fn nagle_with_delayed_acks_is_reported_only_for_cases_that_have_it() {
 }
 
 #[test]
+fn an_answer_in_two_writes_is_held_at_the_server() {
+    let place = Place::new();
+    let plan = "small-writes --transport tcp --placement same-cpu --writes 37 --reply-writes 40,1000 --remedy default,nodelay \
+                --exchanges 6 --rounds 4 --json";
+    let run = place.hairpin(plan).with_code(0).json();
+    let found = finding(&run, "nagle-meets-delayed-ack").unwrap_or_else(|| panic!("no finding: {}", run["findings"]));
+    assert_eq!(remedies_in(&run, "nagle-meets-delayed-ack"), ["default"]);
+    let summary = text(&found["summary"]);
+    assert!(summary.contains("of the writes of an answer") && summary.contains("at the server"), "{summary}");
+    assert!(text(&found["advice"]).starts_with("Change the server"), "{found}");
+}
+
+#[test]
 fn a_sleeping_server_is_not_called_nagle() {
     let place = Place::new();
     // The server sleeps for 40 ms, as long as a delayed ACK, with Nagle's algorithm on. It acknowledges data at once,

@@ -352,6 +352,31 @@ fn no_remedy_is_called_faster_without_proof() {
 }
 
 #[test]
+fn one_write_each_is_answered_with_two_writes() {
+    let with = |writes: &str, reply_writes: Option<&str>| {
+        small_writes("default").with(|case| {
+            let exchange = case.primary_mut().load.exchange_mut().unwrap();
+            exchange.writes = writes.parse().unwrap();
+            exchange.reply_writes = reply_writes.map(|writes| writes.parse().unwrap());
+        })
+    };
+    let (one, request, answer) = (with("200", None), with("2x100", None), with("200", Some("2x2")));
+    let expected = |request: Option<&Case>, answer: Option<&Case>| {
+        let [request, answer] = [request, answer].map(|case| case.map(Case::id));
+        Statement::InTwoWrites { default: one.id(), request, answer }
+    };
+    let of = |cases: &[&Case]| {
+        let times = [12_000, 44_000_000, 43_000_000];
+        let cases: Vec<_> = cases.iter().zip(times).map(|(case, ns)| ((*case).clone(), ns)).collect();
+        answer_of(&cases).statements[0].clone()
+    };
+    assert_eq!(of(&[&one, &request, &answer]), expected(Some(&request), Some(&answer)));
+    assert_eq!(of(&[&one, &answer]), expected(None, Some(&answer)));
+    let other = with("2x99", None);
+    assert!(matches!(of(&[&one, &other]), Statement::NoRemedy { .. }), "it has fewer bytes");
+}
+
+#[test]
 fn a_remedy_without_an_interval_is_faster_if_its_comparison_says_so() {
     let found = |verdict: Verdict| {
         let mut run = run_of(&exchanges(&[("default", 44_000_000), ("nodelay", 500_000)]));

@@ -204,7 +204,8 @@ fn the_published_order() {
 fn small_writes() -> Run {
     let mut fixture = Fixture::new();
     for (remedy, latency) in [(Remedy::Default, 44 * MS), (Remedy::Nodelay, MS / 2)] {
-        let exchange = Exchange { writes: "100x2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
+        let exchange =
+            Exchange { writes: "100x2".parse().unwrap(), gap_ns: 0, pipeline: 1, reply_writes: None, remedy };
         fixture.rounds_of(&Case::small_writes("tcp", exchange), &[latency; 8]);
     }
     let mut run = fixture.run();

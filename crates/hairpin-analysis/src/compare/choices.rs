@@ -102,13 +102,18 @@ fn load_choices(load: &Load) -> Vec<(Subject, String)> {
                 (size_bytes != reply_size_bytes).then(|| format!(", answer {}", exact_bytes(*reply_size_bytes)));
             choices.push((Subject::Size, format!("{}{}", exact_bytes(*size_bytes), reply.unwrap_or_default())));
         }
-        Load::Exchange { exchange: Exchange { writes, gap_ns, pipeline, remedy }, reply_size_bytes } => {
+        Load::Exchange { exchange, reply_size_bytes } => {
+            let Exchange { writes, gap_ns, pipeline, reply_writes, remedy } = exchange;
+            let reply = match reply_writes {
+                Some(writes) => format!("answer {} B", writes.in_words()),
+                None => format!("answer {}", exact_bytes(*reply_size_bytes)),
+            };
             choices.extend([
                 (Subject::Writes, writes.to_string()),
                 (Subject::Gap, duration_argument(*gap_ns)),
                 (Subject::Pipeline, pipeline.to_string()),
                 (Subject::Remedy, remedy.to_string()),
-                (Subject::Size, format!("answer {}", exact_bytes(*reply_size_bytes))),
+                (Subject::Size, reply),
             ]);
         }
         Load::Messages { size_bytes, batch } => {

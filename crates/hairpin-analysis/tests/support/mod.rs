@@ -250,7 +250,7 @@ pub fn granted(name: OptionName, value: &str) -> Effective {
 /// Exchanges of 100 writes of 2 bytes over TCP with this remedy.
 pub fn small_writes(remedy: &str) -> Case {
     let (writes, remedy) = ("100x2".parse().unwrap(), remedy.parse().unwrap());
-    Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, remedy })
+    Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, reply_writes: None, remedy })
 }
 
 /// Like [`small_writes`], with `pipeline` requests in flight.

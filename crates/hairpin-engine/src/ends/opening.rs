@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn options_of_the_remedy_are_added_to_those_of_the_case() {
-        let exchange = |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
+        let exchange =
+            |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, reply_writes: None, remedy };
         let case = |remedy| {
             Case::small_writes("tcp", exchange(remedy))
                 .with(|changed| changed.primary_mut().options = Options::parse("sndbuf=4096").unwrap())

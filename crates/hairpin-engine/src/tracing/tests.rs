@@ -20,7 +20,7 @@ use hairpin_loops::{Client, ClientResult, run_client};
 const TIMEOUT_NS: u64 = 1_000_000;
 
 fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
-    let exchange = Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
+    let exchange = Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, reply_writes: None, remedy };
     RoundOrder {
         purpose,
         warm_up: Extent::Count(1),
@@ -283,7 +283,13 @@ fn the_server_timestamps_acknowledgments_if_answers_may_wait_for_them() {
         wire.acknowledged
     };
     let in_flight = |pipeline| {
-        let exchange = Exchange { writes: "2,3".parse().unwrap(), gap_ns: 0, pipeline, remedy: Remedy::Default };
+        let exchange = Exchange {
+            writes: "2,3".parse().unwrap(),
+            gap_ns: 0,
+            pipeline,
+            reply_writes: None,
+            remedy: Remedy::Default,
+        };
         Case::small_writes("memory", exchange)
     };
     let paced =

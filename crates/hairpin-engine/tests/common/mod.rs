@@ -36,7 +36,8 @@ pub(crate) fn order_of(case: Case, count: u64) -> RoundOrder {
 
 /// A timed round of exchanges.
 pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
-    let exchange = Exchange { writes: writes.parse().expect("writes"), gap_ns: 0, pipeline: 1, remedy };
+    let exchange =
+        Exchange { writes: writes.parse().expect("writes"), gap_ns: 0, pipeline: 1, reply_writes: None, remedy };
     let case = Case::small_writes(transport, exchange).with(|changed| changed.ends.kind = EndKind::Threads);
     RoundOrder { warm_up: Extent::Count(WARM_UP), ..order_of(case, COUNT) }
 }

@@ -5,6 +5,9 @@
 //! only [`CONTROL_REMEDIES`], unless `--remedy` requests others. A control skips requested TCP-only remedies, with a
 //! reason if `--transport` names the control, otherwise silently.
 //!
+//! If the program's writes are unknown, as with `--writes 37 --reply 1040`, a request or an answer may leave in two
+//! writes. TCP then also runs the request in two writes, and the answer in two writes, with default options.
+//!
 //! Defaults and why:
 //! - both placements: on one CPU and on two CPUs.
 //! - [`DURATION_NS`] per round, with at least one exchange: one remedy takes 208 ms per exchange and another 0.05 ms,
@@ -66,7 +69,18 @@ const KNOBS: &[Knob] = &[
     Knob::new("reply", "BYTES", shared::SIZE)
         .help("Size of each answer, 1 B to 1 GiB")
         .or(&["4"])
-        .print(|repeat| repeat.values("4", |case| Some(case.primary().load.reply_size_bytes().to_string()))),
+        .print(|repeat| {
+            repeat.values("4", |case| {
+                let load = &case.primary().load;
+                let is_one_write = load.exchange()?.reply_writes.is_none();
+                Some(if is_one_write { load.reply_size_bytes().to_string() } else { "4".to_owned() })
+            })
+        }),
+    Knob::new("reply-writes", "SIZES", KnobKind::Writes).help("Writes of each answer, instead of --reply: 40,1000 is two. The remedies merge them as those of a request")
+    .print(|repeat| {
+        let writes = |exchange: &Exchange| exchange.reply_writes.as_ref().map(ToString::to_string);
+        repeat.values("", |case| Some(case.primary().load.exchange().and_then(writes).unwrap_or_default()))
+    }),
     Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first answer is read")
     .or(&["1"])
     .print(|repeat| print_exchange(repeat, "1", |exchange| exchange.pipeline.to_string())),
@@ -111,7 +125,10 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     }
     asked.circumstances.refuse_too_many(&[candidates.len(), asked.writes.len(), asked.remedies.len()])?;
     let (planned, skipped) = selection::possible_cases(&candidates, capabilities, |card| {
-        let cases = asked.cases(card, &asked.remedies_for(card, knobs));
+        let mut cases = asked.cases(&asked.writes, card, &asked.remedies_for(card, knobs));
+        if possible::is_tcp(card) && !knobs.is_given("remedy") {
+            cases.extend(asked.cases(&asked.in_two_writes(), card, &[Remedy::Default]));
+        }
         cases.into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
     })?;
     planned.iter().try_for_each(|planned| asked.refuse_a_long_gap(planned.timeout_ns))?;
@@ -120,7 +137,8 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
 
 struct Params {
     circumstances: Circumstances,
-    writes: Vec<Writes>,
+    /// The writes of a request and of its answer.
+    writes: Vec<(Writes, Option<Writes>)>,
     gap_ns: u64,
     pipeline: u64,
     reply_size_bytes: u64,
@@ -134,12 +152,18 @@ impl Params {
         let circumstances = Circumstances::read(knobs, capabilities, |name| !OF_REMEDIES.contains(&name))?;
         refuse_options_of_remedies(&circumstances)?;
         let every_remedy: Vec<Remedy> = Remedy::PLAIN.iter().copied().chain([BATCH]).collect();
+        let reply_writes: Option<Writes> = knobs.value("reply-writes");
+        if reply_writes.is_some() && knobs.is_given("reply") {
+            return Err(Refused::new("--reply and --reply-writes both give the size of an answer", "omit --reply"));
+        }
+        let reply_size_bytes = reply_writes.as_ref().map(Writes::total_bytes);
+        let writes: Vec<Writes> = knobs.choices("writes", &[]);
         let asked = Self {
             circumstances,
-            writes: knobs.choices("writes", &[]),
+            writes: writes.into_iter().map(|writes| (writes, reply_writes.clone())).collect(),
             gap_ns: knobs.value("gap").unwrap_or(0),
             pipeline: knobs.value("pipeline").unwrap_or(1),
-            reply_size_bytes: knobs.value("reply").unwrap_or(4),
+            reply_size_bytes: reply_size_bytes.or(knobs.value("reply")).unwrap_or(4),
             remedies: knobs.choices("remedy", &every_remedy),
             extent: shared::extent(knobs, "exchanges")?,
             warm_up: knobs.value("warmup"),
@@ -160,19 +184,30 @@ impl Params {
         remedies
     }
 
+    /// If requests and answers are one write each: the first request in two writes, and its answer in two writes.
+    fn in_two_writes(&self) -> Vec<(Writes, Option<Writes>)> {
+        let is_one_write = |(writes, reply): &(Writes, Option<Writes>)| writes.sizes().len() == 1 && reply.is_none();
+        let first = self.writes.first().filter(|_| self.writes.iter().all(is_one_write));
+        let Some((writes, _)) = first else { return Vec::new() };
+        let request = writes.halves().map(|halves| (halves, None));
+        let answer = Writes::one(self.reply_size_bytes).halves().map(|halves| (writes.clone(), Some(halves)));
+        request.into_iter().chain(answer).collect()
+    }
+
     /// Every combination on one transport, including impossible ones.
-    fn cases(&self, card: &Card, remedies: &[Remedy]) -> Vec<Case> {
-        let exchange = |writes: &Writes| Exchange {
+    fn cases(&self, writes: &[(Writes, Option<Writes>)], card: &Card, remedies: &[Remedy]) -> Vec<Case> {
+        let exchange = |(writes, reply_writes): &(Writes, Option<Writes>)| Exchange {
             writes: writes.clone(),
             gap_ns: self.gap_ns,
             pipeline: self.pipeline,
+            reply_writes: reply_writes.clone(),
             remedy: Remedy::Default,
         };
         let of = |writes| {
             Case::small_writes(card.name, exchange(writes))
                 .with(|case| case.primary_mut().load.set_sizes(0, self.reply_size_bytes))
         };
-        let mut cases: Vec<Case> = self.writes.iter().map(of).collect();
+        let mut cases: Vec<Case> = writes.iter().map(of).collect();
         cases = self.circumstances.at_their_places(&cases, card);
         cases = each(&cases, remedies, |case, remedy| {
             if let Some(exchange) = case.primary_mut().load.exchange_mut() {
@@ -211,9 +246,10 @@ impl Params {
             Some(Extent::DurationNs(_)) | None => 0,
         };
         let exchanges = count(self.warm_up).saturating_add(count(self.extent)).max(self.pipeline);
-        for writes in &self.writes {
-            let (gap_ns, remedy) = (self.gap_ns, Remedy::Default);
-            let one_ns = pauses_ns(&Exchange { writes: writes.clone(), gap_ns, pipeline: self.pipeline, remedy });
+        for (writes, _) in &self.writes {
+            let (gap_ns, pipeline, remedy) = (self.gap_ns, self.pipeline, Remedy::Default);
+            let one_ns =
+                pauses_ns(&Exchange { writes: writes.clone(), gap_ns, pipeline, reply_writes: None, remedy });
             if one_ns.saturating_mul(exchanges) > DAY_NS {
                 let pauses = (writes.sizes().len() as u64 - 1).saturating_mul(exchanges);
                 let what = format!("{pauses} pauses of {} in one round take more than 24 h", exact_duration(gap_ns));

@@ -20,7 +20,7 @@ use crate::clock::{Clock, ManualClock};
 const CALL_NS: u64 = 10;
 
 fn exchange(writes: &str, remedy: Remedy) -> Exchange {
-    Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, remedy }
+    Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, reply_writes: None, remedy }
 }
 
 fn order(exchange: Exchange, count: u64, warm_up: u64) -> RoundOrder {
@@ -271,19 +271,42 @@ impl Stream for InPieces {
     }
 }
 
+/// The calls of a server that answers two requests.
+fn answered(exchange: Exchange, reply_size: u64) -> Vec<ScriptedCall> {
+    let case = Case::small_writes("tcp", exchange);
+    let case = case.with(|case| case.primary_mut().load.set_sizes(0, reply_size));
+    let (clock, mut wire) = (ManualClock::default(), InPieces::default());
+    let warm_up = Extent::Count(1);
+    let echo = Echo { clock: &clock, case: &case, boundaries: false, cpu_only: false, warm_up, notes_order: false };
+    echo.run(&mut wire, &mut Alone).unwrap();
+    wire.0
+}
+
+#[test]
+fn the_server_writes_an_answer_in_several_writes_as_the_remedy_prescribes() {
+    use ScriptedCall::{Receive, Send, Set};
+    let made = |remedy| {
+        let reply_writes = Some("1,3x2".parse().unwrap());
+        let made = answered(Exchange { reply_writes, ..exchange("4x2", remedy) }, 7);
+        let reads = [Receive(5), Receive(3)];
+        let (first, second) = made.split_at(made.len() / 2);
+        assert_eq!(first, second, "both answers are written in the same way");
+        first.iter().filter(|made| !reads.contains(made)).cloned().collect::<Vec<_>>()
+    };
+    let plain = [Send(1), Send(2), Send(2), Send(2)];
+    for remedy in [Remedy::Default, Remedy::Nodelay, Remedy::CorkForgotten, Remedy::More, Remedy::Writev] {
+        assert_eq!(made(remedy), plain, "{remedy}");
+    }
+    let cork = |on| Set(OptionName::Cork, on);
+    assert_eq!(made(Remedy::Cork), [&[cork(true)], &plain[..], &[cork(false)]].concat());
+    assert_eq!(made(Remedy::OneWrite), [Send(7)]);
+    assert_eq!(made(Remedy::Batch(3)), [Send(5), Send(2)]);
+}
+
 #[test]
 fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_each() {
     use ScriptedCall::{Receive, Send, Set};
-    let made = |remedy| {
-        let case = Case::small_writes("tcp", exchange("4x2", remedy));
-        let clock = ManualClock::default();
-        let mut wire = InPieces::default();
-        let warm_up = Extent::Count(1);
-        let echo =
-            Echo { clock: &clock, case: &case, boundaries: false, cpu_only: false, warm_up, notes_order: false };
-        echo.run(&mut wire, &mut Alone).unwrap();
-        wire.0
-    };
+    let made = |remedy| answered(exchange("4x2", remedy), 4);
     let quickly = Set(OptionName::Quickack, true);
     let exchange = [Receive(5), quickly.clone(), Receive(3), quickly.clone(), Send(4)];
     assert_eq!(made(Remedy::Quickack), [vec![quickly], exchange.to_vec(), exchange.to_vec()].concat());

@@ -134,6 +134,7 @@ pub fn exchange(remedy: &str) -> Exchange {
         writes: "100x2".parse().expect("valid writes"),
         gap_ns: 0,
         pipeline: 1,
+        reply_writes: None,
         remedy: remedy.parse().expect("a valid remedy"),
     }
 }

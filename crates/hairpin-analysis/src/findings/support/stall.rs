@@ -82,9 +82,10 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
         End::Server => case.case.primary().load.reply_size_bytes(),
     };
     let first_write = match end {
-        End::Client => exchange.and_then(|exchange| exchange.sizes_written().first().copied()).unwrap_or(0),
-        End::Server => 0,
+        End::Client => exchange.and_then(|exchange| exchange.sizes_written().first().copied()),
+        End::Server => exchange.and_then(|exchange| exchange.sizes_answered().first().copied()),
     };
+    let first_write = first_write.unwrap_or(0);
     let held = |exchange: &TracedExchange| {
         let of_it = exchange.waits.iter().filter(|wait| stalls(exchange, wait));
         let from = of_it.clone().map(|wait| wait.first_byte).min().and_then(|byte| u64::try_from(byte).ok());

@@ -65,6 +65,10 @@ fn sentence(run: &Run, statement: &Statement) -> Option<String> {
         Said::Reference { case, ratio, same_conditions } => Some(reference(row(case)?, *ratio, *same_conditions)),
         Said::Remedy { default, best } => Some(exchanges::remedy(row(default)?, row(best)?)),
         Said::NoRemedy { default, have_intervals } => Some(exchanges::no_remedy(row(default)?, *have_intervals)),
+        Said::InTwoWrites { default, request, answer } => {
+            let [request, answer] = [request, answer].map(|id| id.as_ref().and_then(row));
+            Some(exchanges::in_two_writes(row(default)?, request, answer))
+        }
         Said::OnlyRemedy { case } => Some(exchanges::only_remedy(row(case)?)),
         Said::FastestRemedies { cases } => exchanges::fastest(&rows(cases)),
         Said::EqualRemedies { cases } => exchanges::equal(&rows(cases)),
