@@ -39,6 +39,13 @@ pub struct Environment {
     /// CPUs that the control groups of this process may use; null without a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_quota: Option<f64>,
+    /// The scheduling policy and the nice value of this process (sched(7)), for instance `SCHED_OTHER, nice 10`; null for
+    /// the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<String>,
+    /// The highest CPU frequency that the kernel may use / the highest of the hardware; null if unlimited or unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_limit: Option<f64>,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// The memory limit of this process's control groups, in bytes; null without a limit.

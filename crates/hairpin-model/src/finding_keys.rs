@@ -97,6 +97,9 @@ keys! {
     THROTTLED = "throttled-share-of-the-time" in "share";
     THROTTLED_PERIODS = "throttled-periods" in "count";
     THROTTLED_ROUNDS = "throttled-rounds" in "count";
+    // limited-cpu
+    SCHEDULING = "scheduling" in "";
+    FREQUENCY_LIMIT = "highest-frequency-over-that-of-the-hardware" in "ratio";
     // drift
     CHANGE_OVER_RUN = "change-over-the-run" in "share";
     TREND_CHANCE = "chance-of-such-a-trend" in "share";

@@ -104,6 +104,8 @@ fn properties(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(DifferenceKind
         (CPUS_USED, numbers(&environment.cpus_used)),
         ("CPUs share a core", share_core.to_owned()),
         ("CPU quota", environment.cpu_quota.map_or_else(|| "-".to_owned(), |cpus| cpus.to_string())),
+        ("scheduling", word(&environment.scheduling)),
+        ("frequency limit", environment.frequency_limit.map_or_else(|| "-".to_owned(), |share| share.to_string())),
         ("hypervisor", word(&environment.hypervisor)),
         ("container", word(&environment.container)),
         ("clock source", environment.clock.source.clone()),

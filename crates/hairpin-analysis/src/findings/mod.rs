@@ -26,6 +26,7 @@ mod delayed_ack;
 mod drift;
 mod echo_stalled;
 mod generator_late;
+mod limited_cpu;
 mod link_drops;
 mod link_late;
 mod link_saturated;
@@ -52,7 +53,7 @@ macro_rules! detectors {
 
 pub const ALL: &[Detector] = detectors![
     aa_differs autocorking bufferbloat cold_start congestion_control cork_not_released cpu_contention cpu_quota delayed_ack
-    drift echo_stalled generator_late link_drops link_late link_saturated machine_states many_small_segments
+    drift echo_stalled generator_late limited_cpu link_drops link_late link_saturated machine_states many_small_segments
     nagle_meets_delayed_ack nagle_waits noisy_machine own_send_queue placement_lottery rate_not_reached
     retransmission rounds_left_out sender_bursts shared_connection udp_receive_overrun udp_send_overrun
     unexplained_loss wake_up_dominated

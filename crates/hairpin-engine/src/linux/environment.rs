@@ -38,6 +38,8 @@ pub fn read(engine: &Engine) -> Environment {
         cpus_used,
         cpus_share_core: engine.cpus.share_core,
         cpu_quota: cpu_quota::cpus(),
+        scheduling: text("/proc/self/stat").and_then(|stat| scheduling(&stat)),
+        frequency_limit: frequency_limit(Path::new("/sys/devices/system/cpu/cpu0/cpufreq")),
         memory_bytes: memory_bytes(),
         memory_limit_bytes: cgroup::memory_limit_bytes(Path::new("/")),
         container: cgroup::container(Path::new("/")),
@@ -127,6 +129,23 @@ fn hypervisor(cpu_info: &str) -> Option<String> {
     flagged.then(|| product().unwrap_or_else(|| "an unknown hypervisor".to_owned()))
 }
 
+/// Returns the scheduling policy and the nice value from a text such as /proc/self/stat (proc_pid_stat(5)); `None` for the
+/// default.
+fn scheduling(stat: &str) -> Option<String> {
+    const POLICIES: [&str; 7] =
+        ["SCHED_OTHER", "SCHED_FIFO", "SCHED_RR", "SCHED_BATCH", "", "SCHED_IDLE", "SCHED_DEADLINE"];
+    // The name of the program, in parentheses, may have spaces. The state, field 3, follows it.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let (nice, policy): (i32, usize) = (fields.get(19 - 3)?.parse().ok()?, fields.get(41 - 3)?.parse().ok()?);
+    ((nice, policy) != (0, 0)).then(|| format!("{}, nice {nice}", POLICIES.get(policy).unwrap_or(&"unknown policy")))
+}
+
+/// See [`Environment::frequency_limit`].
+fn frequency_limit(folder: &Path) -> Option<f64> {
+    let khz = |name: &str| text(folder.join(name))?.parse::<f64>().ok().filter(|khz| *khz > 0.0);
+    Some(khz("scaling_max_freq")? / khz("cpuinfo_max_freq")?).filter(|share| *share < 0.995)
+}
+
 fn sorted_names(folder: &str) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
@@ -181,6 +200,32 @@ mod tests {
         let arm = "CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
         assert_eq!(cpu_model(arm).as_deref(), Some("ARM 0x41 part 0xd0c"));
         assert_eq!(cpu_model(""), None);
+    }
+
+    #[test]
+    fn a_policy_or_nice_value_other_than_the_default_is_read() {
+        let stat = |nice: i32, policy: u32| {
+            let zeros = |count| vec!["0"; count].join(" ");
+            format!("1 (a b) c) R {} {nice} {} {policy} 0 0", zeros(15), zeros(21))
+        };
+        assert_eq!(scheduling(&stat(0, 0)), None);
+        assert_eq!(scheduling(&stat(10, 0)).as_deref(), Some("SCHED_OTHER, nice 10"));
+        assert_eq!(scheduling(&stat(0, 5)).as_deref(), Some("SCHED_IDLE, nice 0"));
+        assert_eq!(scheduling(&stat(0, 9)).as_deref(), Some("unknown policy, nice 0"));
+        assert_eq!(["", "1 (a) R 0", "1 (a) R x"].map(scheduling), [const { None }; 3]);
+        assert!(text("/proc/self/stat").is_some_and(|own| own.split(' ').count() > 41));
+    }
+
+    #[test]
+    fn a_frequency_below_that_of_the_hardware_is_a_limit() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let of = |max: &str, hardware: &str| {
+            std::fs::write(folder.path().join("scaling_max_freq"), max).unwrap();
+            std::fs::write(folder.path().join("cpuinfo_max_freq"), hardware).unwrap();
+            frequency_limit(folder.path())
+        };
+        assert_eq!([of("2000000\n", "4000000\n"), of("4000000\n", "4000000\n")], [Some(0.5), None]);
+        assert_eq!([of("x", "4000000"), of("1", "0"), frequency_limit(Path::new("/nonexistent"))], [None; 3]);
     }
 
     #[test]

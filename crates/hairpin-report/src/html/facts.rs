@@ -67,6 +67,8 @@ fn machine(machine: &Environment) -> Vec<(String, String)> {
             "CPU quota of the control group",
             machine.cpu_quota.map_or("none".to_owned(), |cpus| format!("{cpus} CPUs")),
         ),
+        pair("scheduling", machine.scheduling.as_deref().unwrap_or("SCHED_OTHER, nice 0")),
+        pair("CPU frequency limit", machine.frequency_limit.map_or("none".to_owned(), quantities::share)),
         pair("memory", memory),
         pair("memory limit of the control group", machine.memory_limit_bytes.map_or("none".to_owned(), bytes)),
         pair("container", machine.container.as_deref().unwrap_or("none")),
