@@ -5,7 +5,7 @@ use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::EARLY_EXCHANGES;
 use hairpin_model::{
     Capture, CaseSummary, Exchange, ExchangeFigures, Figure, LatenessNs, Ledger, LinkSummary, Load, OneWayFigures,
-    PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary,
+    PhaseFigures, PhasesOfCase, QueueBytes, TraceSummary, fact, fact_names,
 };
 
 pub(crate) struct Column {
@@ -266,7 +266,20 @@ const ONE_WAY: &[Column] = &[
         .titled("delivered", "delivered/s"),
     Column::number("lost_share", Unit::Share, lost_share).titled("lost", "lost"),
     Column::plain("fairness", "fairness", min_fairness),
+    Column::number("retransmits", Unit::Plain, |row| {
+        of_path(row, fact_names::RETRANSMITS).reduce(|sum, segments| sum + segments)
+    })
+    .titled("retransmits", "retr"),
+    Column::number("cwnd_packets", Unit::Plain, |row| of_path(row, fact_names::CWND_PACKETS).reduce(f64::max))
+        .titled("congestion window", "cwnd"),
 ];
+
+/// The values of a fact of the ends, if the path is a link or leads to another host.
+fn of_path(row: &CaseSummary, name: &str) -> impl Iterator<Item = f64> {
+    let path = &row.case.path;
+    let ends = row.ends.iter().filter(|_| row.case.is_emulated() || path.across.is_some());
+    ends.filter_map(move |end| fact::number(&end.facts, name))
+}
 
 const SYSTEM_CALLS: [Column; 2] = both_ends!("system_calls_per_message", "calls per message", "calls", row => Some(single(row)?.system_calls_per_message));
 const CONTEXT_SWITCHES: [Column; 2] = both_ends!("context_switches_per_message", "switches per message", "switches", row => Some(single(row)?.context_switches_per_message));

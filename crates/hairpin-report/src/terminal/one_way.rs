@@ -59,14 +59,15 @@ const TABLES: &[TableSpec] = &[
         title: "",
         extents: &[Extent::Brief],
         columns: "write_size_bytes goodput_bytes_per_s goodput_bytes_per_s~/1 lost_share/2 \
-                  cpu_seconds_per_gb_client/3 cpu_seconds_per_gb_server/3 fairness/1",
+                  retransmits/2 cwnd_packets/3 cpu_seconds_per_gb_client/3 cpu_seconds_per_gb_server/3 fairness/1",
     },
     TableSpec {
         kind: CaseKind::Streams,
         title: "",
         extents: &[Extent::More, Extent::All],
         columns: "write_size_bytes goodput_bytes_per_s goodput_bytes_per_s~/2 warm_up_goodput_bytes_per_s/1 \
-                  lost_share/3 cpu_seconds_per_gb_client/4 cpu_seconds_per_gb_server/4 fairness/2",
+                  lost_share/3 retransmits/2 cwnd_packets/3 cpu_seconds_per_gb_client/4 \
+                  cpu_seconds_per_gb_server/4 fairness/2",
     },
     TableSpec {
         kind: CaseKind::Streams,
@@ -122,6 +123,8 @@ const LEGEND: &[(&str, &str)] = &[
     ("cpu_seconds_per_gb_client", "CPU: s per GB"),
     ("system_calls_per_message_client", "calls: system calls per message"),
     ("context_switches_per_message_client", "switches: context switches per message"),
+    ("retransmits", "retr: segments retransmitted in all rounds"),
+    ("cwnd_packets", "cwnd: congestion window at the end, packets"),
     ("delivered_per_s", "delivered: median round; lost: all rounds together"),
     ("gaps_below_half_share", "gaps < half: sent sooner than half the nominal gap"),
     ("fairness", "goodput: sum of all streams; fairness: Jain's index"),
