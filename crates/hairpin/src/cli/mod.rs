@@ -65,7 +65,7 @@ pub fn run(program: &Program, arguments: &[OsString]) -> ExitCode {
         }
     };
     match dispatch(program, &matches, arguments) {
-        Ok(Exit::Fine) if output::is_incomplete() => Exit::RoundsFailed.into(),
+        Ok(Exit::Fine | Exit::Undecided | Exit::Unusable) if output::is_incomplete() => Exit::RoundsFailed.into(),
         Ok(Exit::Of(0)) if output::is_incomplete() => Exit::Of(exit::LINK_FAILED).into(),
         Ok(exit) => exit.into(),
         Err(stopped) => {
