@@ -9,11 +9,12 @@
 mod disturbance;
 mod injected;
 mod recording;
+mod runs;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
@@ -21,8 +22,8 @@ use serde_json::Value;
 
 use crate::process;
 use injected::{inject_rates, measure_injected};
+use runs::{Repeat, Row, compared, deviation, median, repeat, run_in};
 
-const LIMIT: Duration = Duration::from_mins(5);
 /// Runs whose probe times differ by less than this ratio are in the same state of the machine. On one CPU, figures are
 /// proportional to the probe time, so with a larger ratio the figures of a state would vary by more than an interval.
 const MAX_STATE_RATIO: f64 = 1.02;
@@ -133,7 +134,7 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
     let mut holds = holds(&cases, limits, asked.disturbed) & (different as f64 <= limits.different * pairs as f64);
     let all_found = match experiment.name {
         _ if asked.disturbed || asked.injected == 0 => Vec::new(),
-        "round-trip" => measure_injected(&hairpin, &scratch, asked)?.into(),
+        "round-trip" => measure_injected(&hairpin, &scratch, asked.injected, &asked.over)?.into(),
         "message-rate" | "bulk" => vec![inject_rates(&hairpin, &scratch, asked.injected.min(asked.runs - 1))?],
         _ => Vec::new(),
     };
@@ -145,30 +146,6 @@ pub(crate) fn run(root: &Path, asked: &Options) -> Result<bool> {
         process::remove(&scratch)?;
     }
     Ok(holds)
-}
-
-/// Measures into the folder, or analyses an existing run again. Returns the run.
-fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
-    if out.join("run.json").exists() {
-        process::run(Command::new(hairpin).arg("analyse").arg(out), LIMIT)?.succeeded()?;
-        return process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?.succeeded()?.json();
-    }
-    // Removes the files of an interrupted run, which would block this run.
-    process::remove(out)?;
-    measure.args(["--keep-samples", "0", "--quiet", "--json", "--out"]).arg(out);
-    process::run(measure, LIMIT)?.succeeded()?.json()
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Repeat {
-    /// Probe time in the state of the machine in which the figures were measured.
-    probe_ns: f64,
-    /// Time to wake another CPU, if messages wake one.
-    waking_ns: Option<f64>,
-    value: f64,
-    interval: Option<(f64, f64)>,
-    /// Standard deviation over rounds of the figure's logarithm; `None` if rounds do not list the figure.
-    deviation: Option<f64>,
 }
 
 /// One figure of a case over all repeats.
@@ -281,40 +258,6 @@ fn told<'a>(case: &'a Value, figure: &str) -> Vec<(String, &'a Value)> {
     }
 }
 
-/// Reads one figure of a case of a run; `None` if it is missing.
-fn repeat(run: &Value, case: &Value, figure: &str, told: &Value) -> Option<Repeat> {
-    let state = case["state"]["index"].as_u64()?;
-    let points = contract::list(case, "round_points").iter().filter(|point| point["state"].as_u64() == Some(state));
-    let key = match figure {
-        "rate" => "rate_per_s",
-        "goodput" => "goodput_bytes_per_s",
-        "p50" => "p50_ns",
-        _ => "p99_ns",
-    };
-    let logarithms: Vec<f64> = points.filter_map(|point| Some(point[key].as_f64()?.ln())).collect();
-    let is_woken = case["case"]["ends"]["placement"] == "cross-cpu" && case["case"]["ends"]["waiting"] != "spin";
-    Some(Repeat {
-        waking_ns: run["machine"]["waking_ns"].as_f64().filter(|_| is_woken),
-        probe_ns: contract::list(&run["machine"], "states").get(state as usize)?["probe_ns"].as_f64()?,
-        value: told["value"].as_f64()?,
-        interval: told["low"].as_f64().zip(told["high"].as_f64()),
-        deviation: deviation(&logarithms),
-    })
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let last = sorted.len().checked_sub(1)?;
-    Some(f64::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
-}
-
-fn deviation(values: &[f64]) -> Option<f64> {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
-}
-
 /// Coverage of the p99s, or of all other figures.
 fn pooled(cases: &[Case], of_p99: bool) -> f64 {
     let all = cases.iter().filter(|case| (case.figure == "p99") == of_p99).map(Case::covered);
@@ -380,37 +323,6 @@ fn states(runs: &[Value]) -> String {
     )
 }
 
-/// A row of `hairpin compare --json`.
-struct Row {
-    case: String,
-    figure: String,
-    verdict: String,
-    smallest_detectable: Option<f64>,
-}
-
-impl Row {
-    fn is_different(&self) -> bool {
-        matches!(self.verdict.as_str(), "faster" | "slower")
-    }
-}
-
-fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
-    let mut command = Command::new(hairpin);
-    command.arg("compare").args([before, after]).args(["--allow-unlike", "--json"]);
-    let told = process::run(&mut command, LIMIT)?.succeeded()?.json()?;
-    let text =
-        |row: &Value, key: &str| row[key].as_str().map(str::to_owned).with_context(|| format!("no {key}: {row}"));
-    let row = |row: &Value| {
-        Ok(Row {
-            case: text(row, "case")?,
-            figure: text(row, "figure")?,
-            verdict: text(row, "verdict")?,
-            smallest_detectable: row["smallest_detectable"].as_f64(),
-        })
-    };
-    contract::list(&told, "rows").iter().map(row).collect()
-}
-
 /// Rows of adjacent pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rows {
@@ -438,12 +350,6 @@ impl std::fmt::Display for Rows {
             out,
             "{judged} of {all} rows could be called different; {unlike} are of different states, {without} have no interval"
         )
-    }
-}
-
-impl std::fmt::Display for Row {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} of {}", self.figure, self.case)
     }
 }
 
@@ -519,7 +425,7 @@ mod tests {
         assert_eq!(one.truth(10), None, "the probe times differ by 2.7 %");
     }
 
-    pub(super) fn row(verdict: &str, smallest_detectable: Option<f64>) -> Row {
+    fn row(verdict: &str, smallest_detectable: Option<f64>) -> Row {
         let [case, figure, verdict] = ["tcp", "p50", verdict].map(str::to_owned);
         Row { case, figure, verdict, smallest_detectable }
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-use super::{LIMIT, Options, Row, compared, median, repeat, run_in};
+use super::runs::{LIMIT, Row, compared, median, repeat, run_in};
 use crate::process;
 
 /// The factor of [`Injection::Rate`], and the minimum share of pairs in which it is found.
@@ -94,11 +94,11 @@ impl std::fmt::Display for Found {
 
 /// Measures runs without a delay, each followed by one run per size of the delay. The sizes are computed from this run
 /// and the previous run without a delay.
-pub(super) fn measure_injected(hairpin: &Path, scratch: &Path, asked: &Options) -> Result<[Found; 2]> {
+pub(super) fn measure_injected(hairpin: &Path, scratch: &Path, count: usize, over: &str) -> Result<[Found; 2]> {
     let measure = |name: String, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
         let out = scratch.join(name);
         let mut command = Command::new(hairpin);
-        command.args(INJECTED_IN).args(["--over", &asked.over]);
+        command.args(INJECTED_IN).args(["--over", over]);
         if let Some(busy_ns) = busy_ns {
             command.args(["--injected-fault", &format!("busy={busy_ns:.0}ns")]);
         }
@@ -107,7 +107,7 @@ pub(super) fn measure_injected(hairpin: &Path, scratch: &Path, asked: &Options) 
     };
     let mut all = [Injection::SmallestDetectable, Injection::Tenth].map(Found::none);
     let (mut before, _) = measure("injected-without-0".to_owned(), None)?;
-    for number in 1..=asked.injected {
+    for number in 1..=count {
         let (without, told) = measure(format!("injected-without-{number}"), None)?;
         let case = contract::list(&told, "cases").first().context("no case")?;
         let Some(repeat) = repeat(&told, case, "p50", &case["latency_ns"]["p50"]) else {
@@ -171,8 +171,12 @@ fn with_higher_rate(mut round: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::row;
     use super::*;
+
+    fn row(verdict: &str, smallest_detectable: Option<f64>) -> Row {
+        let [case, figure, verdict] = ["tcp", "p50", verdict].map(str::to_owned);
+        Row { case, figure, verdict, smallest_detectable }
+    }
 
     #[test]
     fn only_pairs_that_can_show_the_delay_count() {
