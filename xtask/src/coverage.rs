@@ -258,14 +258,14 @@ fn told<'a>(case: &'a Value, figure: &str) -> Vec<(String, &'a Value)> {
     }
 }
 
-/// Coverage of the p99s, or of all other figures.
-fn pooled(cases: &[Case], of_p99: bool) -> f64 {
+/// Coverage of the p99s, or of all other figures; `None` without such cases.
+fn pooled(cases: &[Case], of_p99: bool) -> Option<f64> {
     let all = cases.iter().filter(|case| (case.figure == "p99") == of_p99).map(Case::covered);
-    share(all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)))
+    all.reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1)).map(share)
 }
 
 fn share((covered, told): (usize, usize)) -> f64 {
-    if told == 0 { 1.0 } else { covered as f64 / told as f64 }
+    covered as f64 / told.max(1) as f64
 }
 
 fn holds(cases: &[Case], limits: &Limits, is_disturbed: bool) -> bool {
@@ -274,7 +274,8 @@ fn holds(cases: &[Case], limits: &Limits, is_disturbed: bool) -> bool {
             && (is_disturbed || case.share_with_interval() >= limits.with_interval)
             && case.half_widths().is_none_or(|half| half <= limits.half_width)
     });
-    each && pooled(cases, false) >= limits.pooled && pooled(cases, true) >= limits.pooled_p99
+    each && pooled(cases, false).is_some_and(|share| share >= limits.pooled)
+        && pooled(cases, true).is_none_or(|share| share >= limits.pooled_p99)
 }
 
 fn table(cases: &[Case], limits: &Limits) -> String {
@@ -300,7 +301,7 @@ fn table(cases: &[Case], limits: &Limits) -> String {
     }
     for (of_p99, minimum) in [(false, limits.pooled), (true, limits.pooled_p99)] {
         let figures = if of_p99 { "p99" } else { "other figures" };
-        let pooled = 100.0 * pooled(cases, of_p99);
+        let Some(pooled) = pooled(cases, of_p99).map(|share| 100.0 * share) else { continue };
         lines.push(format!("all cases, {figures}: {pooled:.1} % covered (at least {:.0} %)", 100.0 * minimum));
     }
     lines.join("\n")
@@ -382,7 +383,7 @@ mod tests {
         let wide = [case("p50", 100, 100, 0.021), case("p99", 100, 100, 0.01)];
         assert!(!holds(&wide), "intervals wider than one standard deviation of rounds");
         let uneven = [case("p50", 100, 100, 0.015), case("p50", 87, 100, 0.015), case("p99", 100, 100, 0.01)];
-        assert!(!holds(&uneven), "{}", pooled(&uneven, false));
+        assert!(!holds(&uneven), "{:?}", pooled(&uneven, false));
     }
 
     #[test]
@@ -392,6 +393,7 @@ mod tests {
         assert_eq!(rare.share_with_interval(), 0.69);
         assert!(holds(std::slice::from_ref(&rare), &OF_RATES, true) && !holds(&[rare], &OF_RATES, false));
         assert!(!holds(&[case("rate", 89, 100, 0.015)], &OF_RATES, true), "too few intervals cover the value");
+        assert!(!holds(&[case("rate", 5, 5, 0.015)], &OF_RATES, true), "no repeat has five others in its state");
     }
 
     #[test]

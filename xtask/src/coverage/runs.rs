@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-use crate::process;
+use crate::process::{self, Ran};
 
 pub(super) const LIMIT: Duration = Duration::from_mins(5);
 
@@ -16,12 +16,17 @@ pub(super) const LIMIT: Duration = Duration::from_mins(5);
 pub(super) fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
     if out.join("run.json").exists() {
         process::run(Command::new(hairpin).arg("analyse").arg(out), LIMIT)?.succeeded()?;
-        return process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?.succeeded()?.json();
+        return measured(process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?);
     }
     // Removes the files of an interrupted run, which would block this run.
     process::remove(out)?;
     measure.args(["--keep-samples", "0", "--quiet", "--json", "--out"]).arg(out);
-    process::run(measure, LIMIT)?.succeeded()?.json()
+    measured(process::run(measure, LIMIT)?)
+}
+
+/// Exit code 5 is an answer too: the run was too noisy, and has figures without intervals.
+fn measured(ran: Ran) -> Result<Value> {
+    if ran.code == Some(5) { ran.json() } else { ran.succeeded()?.json() }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +92,7 @@ impl Row {
 pub(super) fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
     let mut command = Command::new(hairpin);
     command.arg("compare").args([before, after]).args(["--allow-unlike", "--json"]);
-    let told = process::run(&mut command, LIMIT)?.succeeded()?.json()?;
+    let told = measured(process::run(&mut command, LIMIT)?)?;
     let text =
         |row: &Value, key: &str| row[key].as_str().map(str::to_owned).with_context(|| format!("no {key}: {row}"));
     let row = |row: &Value| {
